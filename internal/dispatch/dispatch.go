@@ -1,0 +1,318 @@
+// Package dispatch is pacer's use case: a tick is pulled off the queue, the record is asked who may run, the delivery is
+// held until its exact moment, sent, and settled.
+//
+//	pull ─▶ take ─┬─ run ──▶ send ──▶ settle ─┬─ ended
+//	          ▲   │                           └─ retry: the tick comes again
+//	          │   ├─ wait, soon ──▶ hold in place ┐
+//	          └───┼───────────────────────────────┘
+//	              ├─ wait, later ─▶ deferral: the tick comes again
+//	              └─ nothing left
+//
+// The package declares the small interfaces that it needs; queue, record and senders stand behind them.
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// Config of a Dispatcher.
+type Config struct {
+	// Concurrency is how many deliveries may be in flight. Defaults to 256.
+	Concurrency int
+	// Hold is how long a tick is kept in place instead of going back to the queue, whose times are whole seconds.
+	// Defaults to 1.2 s.
+	Hold time.Duration
+	// Early is how long before its slot a held tick asks; the record grants a slot that close for its own moment.
+	// Defaults to 5 ms.
+	Early time.Duration
+	// Stale is how late after its moment a grant is given back instead of used: windows may have moved on.
+	// Defaults to 250 ms.
+	Stale time.Duration
+	// SendTimeout bounds one delivery. Defaults to 10 s.
+	SendTimeout time.Duration
+	// SettleTimeout bounds the writing of a result, with its retries. It must end before the record's lease does.
+	// Defaults to 4 s.
+	SettleTimeout time.Duration
+	// Retry gives the current retry policy.
+	Retry func() RetryPolicy
+	// Observer is told what happens. Defaults to nobody.
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// RetryPolicy says how often and when a failed delivery is tried again.
+type RetryPolicy struct {
+	// MaxAttempts is how many failures end the notification.
+	MaxAttempts int
+	// Backoff gives the wait after that many failures.
+	Backoff func(failures int) time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.Concurrency = cmp.Or(c.Concurrency, 256)
+	c.Hold = cmp.Or(c.Hold, 1200*time.Millisecond)
+	c.Early = cmp.Or(c.Early, 5*time.Millisecond)
+	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
+	c.SendTimeout = cmp.Or(c.SendTimeout, 10*time.Second)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, 4*time.Second)
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
+	c.Log = cmp.Or(c.Log, slog.Default())
+	return c
+}
+
+// Dispatcher handles ticks. Any number of goroutines may call Handle.
+type Dispatcher struct {
+	cfg     Config
+	record  Record
+	queue   Queue
+	senders push.Registry
+
+	room     chan struct{} // one token per delivery in flight
+	inFlight atomic.Int64
+	stopping chan struct{}
+	stopOnce sync.Once
+	nonce    string
+	asked    atomic.Uint64
+}
+
+// New makes a Dispatcher.
+func New(cfg Config, record Record, queue Queue, senders push.Registry) *Dispatcher {
+	cfg = cfg.withDefaults()
+	return &Dispatcher{
+		cfg: cfg, record: record, queue: queue, senders: senders,
+		room:     make(chan struct{}, cfg.Concurrency),
+		stopping: make(chan struct{}),
+		nonce:    rand.Text()[:12],
+	}
+}
+
+// InFlight is how many deliveries are being made.
+func (d *Dispatcher) InFlight() int { return int(d.inFlight.Load()) }
+
+// Stop lets no further delivery start: ticks that are held or arrive are deferred at once. Deliveries in flight go on.
+func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
+
+// Handle works one tick that came off the queue. It returns nil when the tick is used up, a [*DeferralError] when it has
+// to come again, and any other error when the record could not be reached.
+func (d *Dispatcher) Handle(ctx context.Context, tick Tick) error {
+	d.cfg.Observer.Pulled()
+	slot := time.Time{}
+	for pulled := true; ; pulled = false {
+		if !d.enter(ctx) {
+			return &DeferralError{Until: time.Now()}
+		}
+		answer, answeredAt, err := d.ask(ctx, tick, pulled)
+		if err != nil {
+			d.leave()
+			return fmt.Errorf("take for mailbox %s of lane %d: %w", tick.Category, tick.Lane, err)
+		}
+		if answer.Grant != nil {
+			again, err := d.run(ctx, answer.Grant, answeredAt, slot)
+			d.leave()
+			if again {
+				continue
+			}
+			return err
+		}
+		d.leave()
+		if answer.Wait == nil {
+			return nil
+		}
+		if slot = answeredAt.Add(answer.Wait.For); !d.hold(ctx, slot, answer.Wait) {
+			return &DeferralError{Until: slot}
+		}
+	}
+}
+
+// enter waits for room to deliver: the decision belongs to the moment when a worker is free.
+func (d *Dispatcher) enter(ctx context.Context) bool {
+	select {
+	case <-d.stopping:
+		return false
+	default:
+	}
+	select {
+	case d.room <- struct{}{}:
+		return true
+	case <-d.stopping:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (d *Dispatcher) leave() { <-d.room }
+
+func (d *Dispatcher) ask(ctx context.Context, tick Tick, pulled bool) (Answer, time.Time, error) {
+	start := time.Now()
+	nonce := d.nonce + strconv.FormatUint(d.asked.Add(1), 36)
+	answer, err := d.record.Take(ctx, Question{Tick: tick, Nonce: nonce, Pulled: pulled})
+	answeredAt := time.Now()
+	if err != nil {
+		return Answer{}, answeredAt, err
+	}
+	d.cfg.Observer.Decided(answeredAt.Sub(start))
+	if pulled && answer.Wait != nil && answer.Wait.Rule != "" {
+		d.cfg.Observer.Deferred(tick.Category, answer.Wait.Rule)
+	}
+	if answer.Extra != nil {
+		// A tick that gets lost here is replaced by the sweeper.
+		if err := d.queue.Enqueue(ctx, answer.Extra.Tick, answer.Extra.After); err != nil {
+			d.cfg.Log.WarnContext(ctx, "enqueue an extra tick; the sweeper will replace it", "lane", tick.Lane, "error", err)
+		}
+	}
+	return answer, answeredAt, nil
+}
+
+// hold keeps the tick in place until shortly before its slot; false when it has to go back to the queue.
+func (d *Dispatcher) hold(ctx context.Context, slot time.Time, w *Wait) bool {
+	wait := time.Until(slot)
+	if wait > d.cfg.Hold {
+		return false
+	}
+	if w.Rule != "" {
+		wait -= d.cfg.Early
+	}
+	return d.sleep(ctx, wait)
+}
+
+// sleep waits; false when stopped before.
+func (d *Dispatcher) sleep(ctx context.Context, wait time.Duration) bool {
+	if wait <= 0 {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.stopping:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// run makes one granted delivery and settles it. It returns true when the tick has to ask again.
+func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Time) (again bool, err error) {
+	d.inFlight.Add(1)
+	defer d.inFlight.Add(-1)
+	moment := answeredAt.Add(g.StartIn)
+	if wait := time.Until(moment); wait > 0 {
+		// At most the record's horizon, some milliseconds: not worth interrupting for a shutdown.
+		timer := time.NewTimer(wait)
+		<-timer.C
+	}
+	if time.Since(moment) > d.cfg.Stale {
+		_, err := d.settle(ctx, g, Outcome{Fate: Returned, Reason: "late", Refund: true})
+		return err == nil, err
+	}
+	if slot.IsZero() || slot.After(moment) {
+		slot = moment
+	}
+	outcome := d.deliver(ctx, g, slot)
+	settlement, err := d.settle(ctx, g, outcome)
+	switch {
+	case err != nil:
+		return false, err
+	case settlement.Stale:
+		d.cfg.Log.WarnContext(ctx, "result came after the lease had ended; it was not written",
+			"notification_id", g.Notification.ID, "attempt", g.Attempt)
+		return false, nil
+	case settlement.RetryIn > 0:
+		return false, &DeferralError{Until: time.Now().Add(settlement.RetryIn)}
+	}
+	return false, nil
+}
+
+func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outcome {
+	start := time.Now()
+	err := d.send(ctx, g)
+	end := time.Now()
+	classified := push.Classify(err)
+	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt), classified)
+	outcome := d.judge(g, classified)
+	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {
+		d.cfg.Log.DebugContext(ctx, "delivery", "notification_id", g.Notification.ID, "channel", g.Notification.Channel,
+			"attempt", g.Attempt, "outcome", outcome.Reason)
+	}
+	return outcome
+}
+
+// send calls the channel's sender. A shutdown does not interrupt it: the process waits for it.
+func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
+	sender, ok := d.senders[g.Notification.Channel]
+	if !ok {
+		return &push.Error{Class: push.Transient, Code: "channel_not_configured", Unsent: true}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &push.Error{Class: push.Ambiguous, Code: "panic", Err: fmt.Errorf("sender panicked: %v", p)}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SendTimeout)
+	defer cancel()
+	return sender.Send(ctx, push.Message{Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt})
+}
+
+// judge turns a sender's answer into the notification's fate.
+func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
+	if e == nil {
+		return Outcome{Fate: Delivered, Reason: "delivered"}
+	}
+	reason := e.Class.String() + ": " + e.Code
+	retry := d.cfg.Retry()
+	switch e.Class {
+	case push.Permanent, push.TargetGone:
+		return Outcome{Fate: Failed, Reason: reason, Refund: e.Unsent, Failure: true}
+	case push.Throttled:
+		return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, RetryAfter: max(e.RetryAfter, retry.Backoff(1))}
+	case push.Transient, push.Ambiguous:
+	}
+	failures := g.Failures + 1
+	if failures >= retry.MaxAttempts {
+		return Outcome{Fate: Failed, Reason: notification.ReasonMaxAttempts + ", last " + reason, Refund: e.Unsent, Failure: true}
+	}
+	return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, Failure: true, RetryAfter: max(e.RetryAfter, retry.Backoff(failures))}
+}
+
+// settle writes the result, whatever happens to the tick's context, and tries again while the lease allows.
+func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		settlement, err := d.record.Settle(ctx, g, o)
+		if err == nil {
+			return settlement, nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return Settlement{}, fmt.Errorf("settle notification %s: %w", g.Notification.ID, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Pulled()                 {}
+func (nobody) Decided(time.Duration)   {}
+func (nobody) Deferred(string, string) {}
+func (nobody) Sent(*notification.Notification, time.Duration, time.Duration, time.Duration, *push.Error) {
+}

@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Repairs is what one sweep of a lane found and mended.
+type Repairs struct {
+	// LeasesEnded counts deliveries whose worker did not settle them in time, Expired notifications that expired while
+	// they waited, Woken mailboxes whose tick was lost.
+	LeasesEnded, Expired, Woken int
+	// Ticks have to be put into the queue.
+	Ticks []Tick
+}
+
+// Lanes is what a Sweeper repairs.
+type Lanes interface {
+	Lanes() int
+	Sweep(ctx context.Context, lane int) (Repairs, error)
+}
+
+// Sweeper repairs every lane, over and over: what a killed worker held, what expired, and ticks that were lost. Any number
+// of processes may run one; each repair is one atomic step.
+type Sweeper struct {
+	lanes    Lanes
+	queue    Queue
+	interval time.Duration
+	repaired func(Repairs)
+	log      *slog.Logger
+}
+
+// NewSweeper makes a Sweeper that looks at every lane once per interval and reports repairs to repaired, which may be nil.
+func NewSweeper(lanes Lanes, queue Queue, interval time.Duration, repaired func(Repairs), log *slog.Logger) *Sweeper {
+	if repaired == nil {
+		repaired = func(Repairs) {}
+	}
+	return &Sweeper{lanes: lanes, queue: queue, interval: interval, repaired: repaired, log: log}
+}
+
+// Run sweeps until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) {
+	ticker := time.NewTicker(s.interval)
+	defer ticker.Stop()
+	away := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !away:
+			s.log.WarnContext(ctx, "the sweeper can't reach the record; it goes on trying", "error", err)
+		case err == nil && away:
+			s.log.InfoContext(ctx, "the sweeper reaches the record again")
+		}
+		away = err != nil
+	}
+}
+
+// Sweep looks at every lane once.
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	for lane := range s.lanes.Lanes() {
+		repairs, err := s.lanes.Sweep(ctx, lane)
+		if err != nil {
+			return err
+		}
+		for _, tick := range repairs.Ticks {
+			if err := s.queue.Enqueue(ctx, tick, 0); err != nil {
+				return err // the tick counts as lost, and is replaced once more
+			}
+		}
+		if repairs.LeasesEnded+repairs.Expired+repairs.Woken > 0 {
+			s.repaired(repairs)
+		}
+	}
+	return nil
+}

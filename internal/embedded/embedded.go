@@ -1,0 +1,75 @@
+// Package embedded runs Redis inside the process, for the set-up without any server: miniredis, with everything in memory
+// and nothing left after a restart.
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// sweepInterval is how often keys whose time has come are removed: miniredis does not do that by itself, and each sweep
+// walks every key that has one.
+const sweepInterval = 500 * time.Millisecond
+
+// Redis is an in-process Redis.
+type Redis struct {
+	server *miniredis.Miniredis
+	client *redis.Client
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Start starts one.
+func Start() *Redis {
+	server := miniredis.NewMiniRedis()
+	ctx, stop := context.WithCancel(context.Background())
+	r := &Redis{
+		server: server, stop: stop,
+		client: redis.NewClient(&redis.Options{
+			Addr:                     server.Addr(),
+			Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+			PoolSize:                 32,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		}),
+	}
+	r.done.Go(func() { r.expireKeys(ctx) })
+	return r
+}
+
+// Client is connected to it. It is closed with it.
+func (r *Redis) Client() redis.UniversalClient { return r.client }
+
+// Close ends it; everything in it is gone.
+func (r *Redis) Close() error {
+	r.stop()
+	r.done.Wait()
+	err := r.client.Close()
+	r.server.Close()
+	if err != nil {
+		return fmt.Errorf("close the client of the in-process Redis: %w", err)
+	}
+	return nil
+}
+
+// expireKeys lets the time of the keys pass as measured.
+func (r *Redis) expireKeys(ctx context.Context) {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := time.Now()
+		r.server.FastForward(now.Sub(last))
+		last = now
+	}
+}

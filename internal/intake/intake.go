@@ -1,0 +1,335 @@
+// Package intake is the use case of accepting: a candidate is completed with its defaults, checked against the contract,
+// the policy and its channel, made unique by id and idempotency key, recorded, and given a tick in the queue.
+//
+// What is recorded is accepted. A tick that gets lost on its way into the queue is replaced by the sweeper.
+package intake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Candidate is a notification that a producer wants accepted. Empty fields get their defaults.
+type Candidate struct {
+	notification.Notification
+	// IdempotencyKey makes a repeat of the same candidate the same notification; at most 255 characters.
+	IdempotencyKey string
+}
+
+// Result is what became of a candidate.
+type Result struct {
+	// Notification as accepted, now or, when Known, before.
+	Notification *notification.Notification
+	Known        bool
+	// Err says why it was refused: [notification.FieldError]s, [ErrKeyReused] or [ErrInProgress].
+	Err error
+}
+
+// Why a candidate with an idempotency key is refused.
+var (
+	ErrKeyReused  = errors.New("the idempotency key was used for another notification")
+	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; ask again shortly")
+)
+
+// Accepted is what the record did with a notification.
+type Accepted struct {
+	// At is when it was accepted; zero when it is known under another user.
+	At time.Time
+	// Known is true when its id had been accepted before.
+	Known bool
+	// Tick has to come, after DueIn.
+	Tick  dispatch.Tick
+	DueIn time.Duration
+}
+
+// Claim is the answer to the reservation of an idempotency key.
+type Claim uint8
+
+// The answers.
+const (
+	ClaimNew   Claim = iota + 1 // accept it
+	ClaimDone                   // accepted before
+	ClaimBusy                   // somebody is accepting it now
+	ClaimOther                  // the key belongs to another body
+)
+
+// Reservation of an idempotency key: the answer, and the id of the notification that has the key.
+type Reservation struct {
+	Claim Claim
+	ID    string
+}
+
+// Record is where notifications are kept.
+type Record interface {
+	// Accept records notifications, each id once, and gives one answer each.
+	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
+	// Reserve claims an idempotency key for life at least.
+	Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (Reservation, error)
+	// Commit tells that the notification of a reserved key has been accepted.
+	Commit(ctx context.Context, key string) error
+	// View gives a notification back.
+	View(ctx context.Context, id string) (*notification.View, error)
+}
+
+// Rules are what the policy and the channels say of a candidate.
+type Rules interface {
+	// HasCategory tells whether the policy names the category; MaxDefer how long its notifications may wait.
+	HasCategory(name string) bool
+	MaxDefer(category string) time.Duration
+	// CheckTarget refuses a channel that isn't configured, with a [notification.FieldError] on "channel", and a target
+	// that can't be right, with one on "to".
+	CheckTarget(channel notification.Channel, to string) error
+}
+
+// Config of an Intake.
+type Config struct {
+	Record Record
+	Queue  dispatch.Queue
+	Rules  Rules
+	// Accepted is told the category of each notification accepted anew. Defaults to nobody.
+	Accepted func(category string)
+	Log      *slog.Logger
+	// Clock for the limits of times. Defaults to time.Now.
+	Clock func() time.Time
+}
+
+// Intake accepts notifications.
+type Intake struct{ cfg Config }
+
+// New makes an Intake.
+func New(cfg Config) *Intake {
+	if cfg.Accepted == nil {
+		cfg.Accepted = func(string) {}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Intake{cfg: cfg}
+}
+
+// keyLife is how long an idempotency key is kept at least.
+const keyLife = 24 * time.Hour
+
+// enqueuers is how many ticks of a batch are enqueued at once.
+const enqueuers = 32
+
+// MadeHere tells whether the id has the form of those that intake makes.
+func MadeHere(id string) bool {
+	parsed, err := uuid.Parse(id)
+	return err == nil && len(id) == 36 && parsed.Version() == 7
+}
+
+// Accept accepts what it can of a batch and gives one result each, in order. The error is about the batch as a whole: the
+// record could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or idempotency
+// keys is safe.
+func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
+	results := make([]Result, len(batch))
+	pending := make([]int, 0, len(batch))
+	keys := map[string]int{} // idempotency key → index of its first candidate in this batch
+	same := map[int]int{}    // index → index of the candidate with the same key
+	for i := range batch {
+		n, err := in.complete(&batch[i])
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		results[i].Notification = n
+		if key := batch[i].IdempotencyKey; key != "" {
+			if first, repeated := keys[key]; repeated {
+				same[i] = first
+				continue
+			}
+			keys[key] = i
+		}
+		pending = append(pending, i)
+	}
+	pending, err := in.reserve(ctx, batch, results, pending)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.record(ctx, batch, results, pending); err != nil {
+		return nil, err
+	}
+	for i, first := range same {
+		results[i] = repeatOf(&batch[i], &batch[first], results[first])
+	}
+	return results, nil
+}
+
+func repeatOf(c, first *Candidate, r Result) Result {
+	if fingerprint(c) != fingerprint(first) {
+		return Result{Err: ErrKeyReused}
+	}
+	r.Known = r.Err == nil
+	return r
+}
+
+// complete fills in the defaults and checks everything that needs no record.
+func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
+	n := c.Notification
+	if n.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("make an id: %w", err)
+		}
+		n.ID = id.String()
+	}
+	if n.Category == "" {
+		n.Category = "default"
+	}
+	if n.Channel == "" {
+		n.Channel = notification.ChannelWebhook
+	}
+	if n.Priority == 0 {
+		n.Priority = notification.PriorityNormal
+	}
+	faults := []error{n.Validate(in.cfg.Clock())}
+	if !in.cfg.Rules.HasCategory(n.Category) {
+		faults = append(faults, &notification.FieldError{Field: "category", Message: "is not named in the policy"})
+	}
+	faults = append(faults, in.cfg.Rules.CheckTarget(n.Channel, n.To), checkKey(c.IdempotencyKey))
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return &n, nil
+}
+
+func checkKey(key string) error {
+	if len(key) > notification.MaxIdempotencyKey {
+		return &notification.FieldError{Field: "idempotency_key", Message: fmt.Sprintf("may have at most %d characters", notification.MaxIdempotencyKey)}
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return &notification.FieldError{Field: "idempotency_key", Message: "may hold only printable ASCII characters"}
+	}
+	return nil
+}
+
+// fingerprint tells two bodies under the same idempotency key apart.
+func fingerprint(c *Candidate) string {
+	n := c.Notification
+	n.CreatedAt = time.Time{}
+	body, err := json.Marshal(n)
+	if err != nil {
+		body = []byte(err.Error()) // data is no JSON: refused before this
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:16])
+}
+
+// reserve claims the idempotency keys of those pending and gives back those that are still to be recorded.
+func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Result, pending []int) ([]int, error) {
+	remaining := pending[:0]
+	for _, i := range pending {
+		key := batch[i].IdempotencyKey
+		if key == "" {
+			remaining = append(remaining, i)
+			continue
+		}
+		n := results[i].Notification
+		life := max(keyLife, n.SendAt.Sub(in.cfg.Clock())+in.cfg.Rules.MaxDefer(n.Category)+keyLife)
+		r, err := in.cfg.Record.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
+		if err != nil {
+			return nil, err
+		}
+		switch r.Claim {
+		case ClaimNew:
+			n.ID = r.ID
+			remaining = append(remaining, i)
+		case ClaimDone:
+			if results[i], err = in.known(ctx, r.ID, n); err != nil {
+				return nil, err
+			}
+		case ClaimBusy:
+			results[i] = Result{Err: ErrInProgress}
+		case ClaimOther:
+			results[i] = Result{Err: ErrKeyReused}
+		}
+	}
+	return remaining, nil
+}
+
+// known gives the notification back that was accepted before, or the candidate's own words once it is forgotten.
+func (in *Intake) known(ctx context.Context, id string, n *notification.Notification) (Result, error) {
+	view, err := in.cfg.Record.View(ctx, id)
+	if errors.Is(err, notification.ErrNotFound) {
+		n.ID = id
+		return Result{Notification: n, Known: true}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Notification: &view.Notification, Known: true}, nil
+}
+
+// record accepts the pending ones, enqueues their ticks and commits their keys.
+func (in *Intake) record(ctx context.Context, batch []Candidate, results []Result, pending []int) error {
+	if len(pending) == 0 {
+		return nil
+	}
+	notifications := make([]*notification.Notification, len(pending))
+	for i, index := range pending {
+		notifications[i] = results[index].Notification
+	}
+	accepted, err := in.cfg.Record.Accept(ctx, notifications)
+	if err != nil {
+		return err
+	}
+	in.enqueue(ctx, accepted)
+	for i, index := range pending {
+		r, key := &results[index], batch[index].IdempotencyKey
+		if accepted[i].Known && key == "" {
+			if *r, err = in.known(ctx, r.Notification.ID, r.Notification); err != nil {
+				return err
+			}
+		} else {
+			r.Notification.CreatedAt = accepted[i].At
+		}
+		if !accepted[i].Known {
+			in.cfg.Accepted(r.Notification.Category)
+		}
+		if key != "" {
+			if err := in.cfg.Record.Commit(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enqueue puts the ticks of what was accepted anew into the queue.
+func (in *Intake) enqueue(ctx context.Context, accepted []Accepted) {
+	work := make(chan Accepted)
+	var all sync.WaitGroup
+	for range min(enqueuers, len(accepted)) {
+		all.Go(func() {
+			for a := range work {
+				if err := in.cfg.Queue.Enqueue(ctx, a.Tick, a.DueIn); err != nil {
+					in.cfg.Log.WarnContext(ctx, "enqueue a tick; the sweeper will replace it", "notification_id", a.Tick.ID, "error", err)
+				}
+			}
+		})
+	}
+	for _, a := range accepted {
+		if !a.Known {
+			work <- a
+		}
+	}
+	close(work)
+	all.Wait()
+}

@@ -1,0 +1,136 @@
+package mailbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Inspection is a mailbox looked at from outside.
+type Inspection struct {
+	throttle.Usage
+	// Waiting counts what is in line, Deferred those of it that were sent back to wait for a slot.
+	Waiting, Deferred int
+	// Admitted are the moments in the category's log and in the cap's log, oldest first; the former is empty for
+	// algorithms that keep none.
+	Admitted, CapAdmitted []throttle.Micros
+	// Line holds the first in line with the moments at which they are expected out.
+	Line []InLine
+}
+
+// InLine is one waiting notification.
+type InLine struct {
+	ID        string
+	DeliverAt throttle.Micros
+}
+
+// Peek tells how far the rules of a mailbox are used and how many wait in it.
+func (s *Store) Peek(ctx context.Context, box dispatch.Mailbox) (Inspection, error) {
+	in := Inspection{}
+	plan := s.cfg.Terms(box.Category).Plan
+	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, throttle.Key{User: box.UserID, Category: box.Category}, plan)
+	if err != nil {
+		return in, err
+	}
+	in.Usage = usage
+	pipe := s.client.Pipeline()
+	name := box.Category + ":" + box.UserID
+	prefix := s.lanes[box.Lane]
+	waiting := pipe.ZCard(ctx, prefix+"w:"+name)
+	deferred := pipe.HGet(ctx, prefix+"d", name)
+	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil { //nolint:errorlint // Exec gives the first command's own error
+		return in, fmt.Errorf("count what waits in category %s: %w", box.Category, err)
+	}
+	in.Waiting = int(waiting.Val())
+	in.Deferred, _ = deferred.Int() // absent means 0
+	return in, nil
+}
+
+func (s *Store) prefixOf(userID string) string { return s.lanes[s.LaneOf(userID)] }
+
+// Inspect tells, besides what Peek does, what fills the windows and when the first n in line are expected out.
+func (s *Store) Inspect(ctx context.Context, box dispatch.Mailbox, n int) (Inspection, error) {
+	in, err := s.Peek(ctx, box)
+	if err != nil {
+		return in, err
+	}
+	key := throttle.Key{User: box.UserID, Category: box.Category}
+	plan := s.cfg.Terms(box.Category).Plan
+	prefix := s.lanes[box.Lane]
+	pipe := s.client.Pipeline()
+	log := &redis.ZSliceCmd{}
+	if plan.Algorithm == throttle.Rolling {
+		log = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, key), 0, -1)
+	}
+	capLog := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, -1)
+	line := pipe.ZRange(ctx, prefix+"w:"+box.Category+":"+box.UserID, 0, int64(n)-1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return in, fmt.Errorf("read the windows of category %s: %w", box.Category, err)
+	}
+	in.Admitted, in.CapAdmitted = times(log), times(capLog)
+	for _, id := range line.Val() {
+		state := &State{ID: id, Mailbox: box}
+		if err := s.findPlace(ctx, state); err != nil {
+			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
+		}
+		in.Line = append(in.Line, InLine{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt)})
+	}
+	return in, nil
+}
+
+func times(log *redis.ZSliceCmd) []throttle.Micros {
+	var at []throttle.Micros
+	for _, entry := range log.Val() {
+		at = append(at, throttle.Micros(entry.Score))
+	}
+	return at
+}
+
+// LaneStats are the exact counts of a lane.
+type LaneStats struct {
+	Lane int
+	// Gauges: how many are in which state now.
+	Queued, Scheduled, Deferred, Retrying, Sending int64
+	// UsersDeferred counts the users with deferred notifications, OldestDeferred is when the one waiting longest was
+	// accepted; zero when none waits.
+	UsersDeferred  int64
+	OldestDeferred time.Time
+	// Totals since the deployment began.
+	Accepted, Delivered, Failed, Expired, Cancelled, Replaced int64
+	Pulls, Deferrals, Attempts                                int64
+}
+
+// Stats reads the counts of every lane. It costs the same however much waits.
+func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
+	type replies struct {
+		counts *redis.MapStringStringCmd
+		users  *redis.IntCmd
+		flight *redis.IntCmd
+		oldest *redis.ZSliceCmd
+	}
+	pipe := s.client.Pipeline()
+	asked := make([]replies, len(s.lanes))
+	for lane, prefix := range s.lanes {
+		asked[lane] = replies{
+			counts: pipe.HGetAll(ctx, prefix+"c"), users: pipe.HLen(ctx, prefix+"v"),
+			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read the counts of the lanes: %w", err)
+	}
+	stats := make([]LaneStats, len(s.lanes))
+	for lane, r := range asked {
+		stats[lane] = laneStats(lane, r.counts.Val())
+		stats[lane].Sending, stats[lane].UsersDeferred = r.flight.Val(), r.users.Val()
+		if oldest := r.oldest.Val(); len(oldest) == 1 {
+			stats[lane].OldestDeferred = time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
+		}
+	}
+	return stats, nil
+}

@@ -1,0 +1,185 @@
+-- The mailboxes' functions, put (after the limiter's) before every script of this package. A mailbox is what waits for
+-- one user's category. Nothing here runs by itself.
+--
+-- KEYS[1] of every script is the lane's prefix, such as "pacer:{push-3}:". All other keys are built from it, so that
+-- they share its hash tag and with it a slot. Per lane:
+--   c  hash   counts: the gauges waiting, deferred, scheduled, retrying, and the totals
+--   a          the arrival given last
+--   e  zset   in flight: notification → end of its lease
+--   y  zset   waiting with an expiry: notification → when it expires
+--   m  zset   mailboxes that hold something → when the sweeper has to look whether they still move
+--   d  hash   mailbox → how many of it are deferred, if any
+--   o  zset   mailboxes with deferred ones → arrival of the oldest waiting
+--   v  hash   user → how many mailboxes with deferred ones
+-- Per mailbox, named category:user (a category holds no colon):
+--   w:  zset  the line: notification → place, by priority and arrival
+--   t:  zset  ticks of the line: tick → its slot, 0 while it is in the queue
+--   r:  zset  later: notification → not before (send_at or a retry)
+--   s:  zset  ticks of what is later: tick → when
+--   x:  hash  collapse key → the waiting notification that has it
+-- and the limiter's. Per notification:
+--   n:  hash  u user, c category, p priority, v arrival, s state, g generation, a attempts, f failures, x crashes,
+--             d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before, z ended,
+--             h history, and of the tick of the same name: q nonce of its last question, r what it was granted
+--
+-- A state is one letter: q in line, t scheduled, r retrying, s sending; D delivered, F failed, E expired, C cancelled,
+-- R replaced. "deferred" is no state: it is every notification in line whose place has a slot.
+
+local lane = KEYS[1]
+local counts = lane .. 'c'
+
+-- 2^51: a place in line is (priority-1)·2^51 + arrival, exact in a double while arrivals, in µs since the year 2020,
+-- stay below it (until 2091).
+local BAND = 2251799813685248
+local YEAR_2020 = 1577836800000000
+
+-- A tick this much (µs) after a slot still covers it.
+local TOLERANCE = 2000
+
+local function open_box(category, user)
+  local name = category .. ':' .. user
+  return {
+    name = name, category = category, user = user,
+    line = lane .. 'w:' .. name, ticks = lane .. 't:' .. name,
+    later = lane .. 'r:' .. name, sleepers = lane .. 's:' .. name, collapse = lane .. 'x:' .. name,
+  }
+end
+
+local function box_of_name(name)
+  local colon = string.find(name, ':', 1, true)
+  return open_box(string.sub(name, 1, colon - 1), string.sub(name, colon + 1))
+end
+
+local function add_count(field, n)
+  redis.call('HINCRBY', counts, field, n)
+end
+
+local function place(priority, arrival)
+  return digits((priority - 1) * BAND + arrival)
+end
+
+-- arrival_at gives the next arrival: now, or just after the last one, so that no two of a lane are equal.
+local function arrival_at(now)
+  local arrival = math.max(now - YEAR_2020, tonumber(redis.call('GET', lane .. 'a') or 0) + 1)
+  redis.call('SET', lane .. 'a', digits(arrival))
+  return arrival
+end
+
+local function remember(id, now, kind, detail)
+  local key = lane .. 'n:' .. id
+  local history = redis.call('HGET', key, 'h') or ''
+  if #history > 4096 then return end
+  redis.call('HSET', key, 'h', history .. digits(now) .. ' ' .. kind .. ' ' .. detail .. '\n')
+end
+
+-- finish ends a notification that stands in no line any more.
+local function finish(id, now, state, reason, retention)
+  local key = lane .. 'n:' .. id
+  redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
+  redis.call('PEXPIRE', key, retention)
+  add_count(state, 1)
+end
+
+local function release_collapse(box, id, collapse_key)
+  if collapse_key and collapse_key ~= '' and redis.call('HGET', box.collapse, collapse_key) == id then
+    redis.call('HDEL', box.collapse, collapse_key)
+  end
+end
+
+-- leave takes a waiting notification out of the line or of what is later; false when it stands in neither.
+local function leave(box, id)
+  local key = lane .. 'n:' .. id
+  if redis.call('ZREM', box.line, id) == 1 then
+    add_count('waiting', -1)
+  elseif redis.call('ZREM', box.later, id) == 1 then
+    add_count(redis.call('HGET', key, 's') == 't' and 'scheduled' or 'retrying', -1)
+  else
+    return false
+  end
+  local fields = redis.call('HMGET', key, 'k', 'e')
+  release_collapse(box, id, fields[1])
+  if fields[2] then redis.call('ZREM', lane .. 'y', id) end
+  return true
+end
+
+-- join puts a notification into the line, at the place that its priority and arrival give it.
+local function join(box, id)
+  local key = lane .. 'n:' .. id
+  local fields = redis.call('HMGET', key, 'p', 'v', 'k', 'e')
+  redis.call('HSET', key, 's', 'q')
+  redis.call('ZADD', box.line, place(tonumber(fields[1]), tonumber(fields[2])), id)
+  if fields[3] then redis.call('HSETNX', box.collapse, fields[3], id) end
+  if fields[4] then redis.call('ZADD', lane .. 'y', fields[4], id) end
+  add_count('waiting', 1)
+end
+
+-- promote moves what is due from later into the line.
+local function promote(box, now)
+  local due = redis.call('ZRANGEBYSCORE', box.later, '-inf', digits(now), 'LIMIT', 0, 100)
+  for _, id in ipairs(due) do
+    redis.call('ZREM', box.later, id)
+    add_count(redis.call('HGET', lane .. 'n:' .. id, 's') == 't' and 'scheduled' or 'retrying', -1)
+    join(box, id)
+  end
+end
+
+local function slots_taken(box)
+  return redis.call('ZCOUNT', box.ticks, '(0', '+inf')
+end
+
+-- oldest_arrival of a line that holds something: that of the head, unless priorities are mixed.
+local function oldest_arrival(box)
+  local first = tonumber(redis.call('ZRANGE', box.line, 0, 0, 'WITHSCORES')[2])
+  local last = tonumber(redis.call('ZREVRANGE', box.line, 0, 0, 'WITHSCORES')[2])
+  local low, high = math.floor(first / BAND), math.floor(last / BAND)
+  local oldest = first - low * BAND
+  for band = low + 1, high do
+    local from = redis.call('ZRANGEBYSCORE', box.line, digits(band * BAND), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    local score = tonumber(from[2])
+    oldest = math.min(oldest, score - math.floor(score / BAND) * BAND)
+  end
+  return oldest
+end
+
+local function account_deferred(box, waiting)
+  local before = tonumber(redis.call('HGET', lane .. 'd', box.name) or 0)
+  local after = 0
+  if waiting > 0 then after = math.min(waiting, slots_taken(box)) end
+  if after > 0 then redis.call('ZADD', lane .. 'o', digits(oldest_arrival(box)), box.name) end
+  if after == before then return end
+  add_count('deferred', after - before)
+  if after > 0 then
+    redis.call('HSET', lane .. 'd', box.name, after)
+    if before == 0 then redis.call('HINCRBY', lane .. 'v', box.user, 1) end
+  else
+    redis.call('HDEL', lane .. 'd', box.name)
+    redis.call('ZREM', lane .. 'o', box.name)
+    if redis.call('HINCRBY', lane .. 'v', box.user, -1) <= 0 then redis.call('HDEL', lane .. 'v', box.user) end
+  end
+end
+
+-- account brings the lane's counts and its index of mailboxes up to date. Every script that changed a mailbox ends with
+-- it. The sweeper looks at the mailbox `grace` µs after the next thing that should happen in it. Ticks of a line that is
+-- empty are forgotten: when they come, they find nothing.
+local function account(box, now, grace)
+  local waiting, later = redis.call('ZCARD', box.line), redis.call('ZCARD', box.later)
+  account_deferred(box, waiting)
+  if waiting == 0 and later == 0 then
+    redis.call('DEL', box.ticks, box.sleepers)
+    redis.call('ZREM', lane .. 'm', box.name)
+    return
+  end
+  local expected
+  if waiting == 0 then
+    redis.call('DEL', box.ticks)
+  else
+    expected = tonumber(redis.call('ZRANGE', box.ticks, 0, 0, 'WITHSCORES')[2] or 0)
+  end
+  if later == 0 then
+    redis.call('DEL', box.sleepers)
+  else
+    local due = tonumber(redis.call('ZRANGE', box.later, 0, 0, 'WITHSCORES')[2])
+    if not expected or due < expected then expected = due end
+  end
+  redis.call('ZADD', lane .. 'm', digits(math.max(now, expected) + grace), box.name)
+end

@@ -1,0 +1,91 @@
+-- sweep repairs a lane: returns notifications whose lease has ended, ends those that expired while waiting, and finds
+-- mailboxes that should have moved and did not, because a tick was lost with its worker or on its way into the queue.
+--
+-- KEYS[1]  the lane's prefix
+-- ARGV[1]  prefix of the keys of the lane's asynq queue, which share the slot; they are only read
+-- ARGV[2]  nonce of this sweep
+-- ARGV[3]  retention of ended notifications in ms
+-- ARGV[4]  grace in µs
+-- ARGV[5]  crashes after which a notification is given up
+-- ARGV[6]  how many of each to look at
+--
+-- Result   {leases ended, expired, mailboxes repaired, then per new tick: tick, category, user}
+local tasks, nonce, retention = ARGV[1], ARGV[2], ARGV[3]
+local grace, max_crashes, limit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local now = now_micros()
+local result = { 0, 0, 0 }
+
+local function kick(box)
+  local tick = '~' .. nonce .. '-' .. (#result - 3) / 3
+  redis.call('ZADD', box.ticks, 0, tick)
+  result[#result + 1] = tick
+  result[#result + 1] = box.category
+  result[#result + 1] = box.user
+end
+
+local function end_lease(id)
+  redis.call('ZREM', lane .. 'e', id)
+  local key = lane .. 'n:' .. id
+  local f = redis.call('HMGET', key, 'c', 'u', 's')
+  if f[3] ~= 's' then return end
+  local box = open_box(f[1], f[2])
+  result[1] = result[1] + 1
+  if redis.call('HINCRBY', key, 'x', 1) >= max_crashes then
+    finish(id, now, 'F', 'crash_loop', retention)
+    return
+  end
+  remember(id, now, 'lease_ended', '')
+  join(box, id)
+  kick(box)
+  account(box, now, grace)
+end
+
+local function expire(id)
+  redis.call('ZREM', lane .. 'y', id)
+  local f = redis.call('HMGET', lane .. 'n:' .. id, 'c', 'u')
+  if not f[1] then return end
+  local box = open_box(f[1], f[2])
+  if not leave(box, id) then return end
+  finish(id, now, 'E', 'expires_at', retention)
+  account(box, now, grace)
+  result[2] = result[2] + 1
+end
+
+-- A live worker extends the lease of its active tasks every 5 s to 30 s ahead.
+local function alive(tick)
+  local state = redis.call('HGET', tasks .. 't:' .. tick, 'state')
+  if state == 'active' then
+    local lease = redis.call('ZSCORE', tasks .. 'lease', tick)
+    return lease and tonumber(lease) > now / 1000000 + 15
+  end
+  return state == 'pending' or state == 'retry' or state == 'scheduled'
+end
+
+-- bury removes the overdue ticks of a set that no task stands behind any more, and tells whether it is to be replaced:
+-- some were dead, or there is none at all.
+local function bury(ticks)
+  local dead = false
+  for _, tick in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', digits(now - grace / 2), 'LIMIT', 0, limit)) do
+    if not alive(tick) then
+      redis.call('ZREM', ticks, tick)
+      dead = true
+    end
+  end
+  return dead or redis.call('EXISTS', ticks) == 0
+end
+
+local function inspect(name)
+  local box = box_of_name(name)
+  local line_stuck = redis.call('EXISTS', box.line) == 1 and bury(box.ticks)
+  local later_stuck = redis.call('EXISTS', box.later) == 1 and bury(box.sleepers)
+  if line_stuck or later_stuck then
+    kick(box)
+    result[3] = result[3] + 1
+  end
+  account(box, now, grace)
+end
+
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'e', '-inf', digits(now), 'LIMIT', 0, limit)) do end_lease(id) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'y', '-inf', digits(now), 'LIMIT', 0, limit)) do expire(id) end
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'm', '-inf', digits(now), 'LIMIT', 0, limit)) do inspect(name) end
+return result

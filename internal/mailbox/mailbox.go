@@ -1,0 +1,168 @@
+// Package mailbox keeps, on Redis, what waits for each user's category: a line ordered by priority and arrival, the
+// ticks that will ask for it, what is in flight, what is due later, and the limiter's windows, all judged and changed
+// together in one script per step. Entries carry an opaque payload, so that a record elsewhere can stand behind them.
+//
+// Slots belong to the mailbox, not to a notification: a tick (a task of the queue) is an anonymous alarm, and whichever
+// fires first runs the head of the line. So a deferral is paid once, a cancelled notification leaves no hole, and a tick
+// that got lost is replaced by any other.
+//
+// The Lua sources are in the folder lua; mailbox.lua lists every key.
+package mailbox
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+//go:embed lua
+var sources embed.FS
+
+// Terms are what the policy says of a category.
+type Terms struct {
+	Plan throttle.Plan
+	// MaxDefer is how long a notification may wait for its slot.
+	MaxDefer time.Duration
+	// BypassFrom is the least urgent priority that is delivered at once: 0 none, [BypassAll] every one.
+	BypassFrom int
+}
+
+// BypassAll as [Terms.BypassFrom] lets every priority bypass.
+const BypassAll = 9
+
+// Config of a Store.
+type Config struct {
+	// Lanes is how many partitions the deployment has.
+	Lanes int
+	// Terms gives the current terms of a category; it must know every name.
+	Terms func(category string) Terms
+	// Horizon is how close a slot must be to be granted for its own moment. Defaults to 10 ms.
+	Horizon time.Duration
+	// Lease is how long a delivery may take before it is given to somebody else. Defaults to 15 s.
+	Lease time.Duration
+	// Retention is how long an ended notification stays known. Defaults to 24 h.
+	Retention time.Duration
+	// Grace is how long after an expected event the sweeper looks for what is missing. Defaults to 5 s.
+	Grace time.Duration
+	// MaxCrashes is how many leases of a notification may end before it is given up. Defaults to 3.
+	MaxCrashes int
+}
+
+func (c Config) withDefaults() Config {
+	c.Horizon = cmp.Or(c.Horizon, 10*time.Millisecond)
+	c.Lease = cmp.Or(c.Lease, 15*time.Second)
+	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
+	c.Grace = cmp.Or(c.Grace, 5*time.Second)
+	c.MaxCrashes = cmp.Or(c.MaxCrashes, 3)
+	return c
+}
+
+// Validate reports every setting that can't work.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	if c.Lanes < 1 || c.Lanes > 1024 {
+		faults = append(faults, fmt.Errorf("lanes must be between 1 and 1024, is %d", c.Lanes))
+	}
+	if c.Terms == nil {
+		faults = append(faults, errors.New("terms of the categories are missing"))
+	}
+	if c.Horizon >= c.Lease {
+		faults = append(faults, fmt.Errorf("the lease (%s) must be longer than the horizon (%s)", c.Lease, c.Horizon))
+	}
+	return errors.Join(faults...)
+}
+
+// Store is the mailboxes of a deployment. It is safe for concurrent use by any number of processes.
+type Store struct {
+	client redis.UniversalClient
+	cfg    Config
+	lanes  []string // prefix of each lane's keys
+
+	put, take, settle, cancel, view, sweep, clear *redis.Script
+
+	lease, horizon, retention, grace string // as the scripts take them
+}
+
+// New makes a Store.
+func New(client redis.UniversalClient, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("set up the mailboxes: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	s := &Store{
+		client: client, cfg: cfg,
+		lease:     micros(cfg.Lease),
+		horizon:   micros(cfg.Horizon),
+		grace:     micros(cfg.Grace),
+		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
+	}
+	for lane := range cfg.Lanes {
+		s.lanes = append(s.lanes, LanePrefix(lane))
+	}
+	var err error
+	for name, script := range map[string]**redis.Script{
+		"put": &s.put, "take": &s.take, "settle": &s.settle, "cancel": &s.cancel,
+		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear,
+	} {
+		if *script, err = load(name); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func load(name string) (*redis.Script, error) {
+	functions, err := sources.ReadFile("lua/mailbox.lua")
+	if err != nil {
+		return nil, fmt.Errorf("load the mailboxes' Lua functions: %w", err)
+	}
+	body, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
+	}
+	return redis.NewScript(throttle.Functions + string(functions) + string(body)), nil
+}
+
+// LanePrefix begins every key of a lane. Its hash tag is that of the lane's asynq queue, so that both share a slot.
+func LanePrefix(lane int) string { return "pacer:{" + dispatch.LaneName(lane) + "}:" }
+
+// Lanes is how many there are.
+func (s *Store) Lanes() int { return s.cfg.Lanes }
+
+// LaneOf is the lane of a user.
+func (s *Store) LaneOf(userID string) int { return dispatch.LaneOf(userID, s.cfg.Lanes) }
+
+func (s *Store) keys(lane int) []string { return s.lanes[lane : lane+1] }
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(t.UnixMicro(), 10)
+}
+
+// ruleName names the rule with that number (from 1) in a plan; empty for 0.
+func ruleName(plan throttle.Plan, number int64) string {
+	rules := plan.All()
+	if number < 1 || int(number) > len(rules) {
+		return ""
+	}
+	return rules[number-1].String()
+}
+
+// run executes a script and returns its reply as a list.
+func (s *Store) run(ctx context.Context, script *redis.Script, lane int, args []any) ([]any, error) {
+	return script.Run(ctx, s.client, s.keys(lane), args...).Slice()
+}

@@ -1,0 +1,57 @@
+package mailbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Entry is a notification as a mailbox sees it.
+type Entry struct {
+	ID          string
+	UserID      string
+	Category    string
+	Priority    notification.Priority
+	SendAt      time.Time
+	ExpiresAt   time.Time
+	CollapseKey string
+	// Payload comes back with the grant.
+	Payload string
+}
+
+// Placed tells what Put did with an entry.
+type Placed struct {
+	// AcceptedAt is when it, or the first with its id, was accepted.
+	AcceptedAt time.Time
+	// Known is true when the id had been accepted before.
+	Known bool
+	// DueIn is how long its tick has to wait; 0 when it comes at once.
+	DueIn time.Duration
+}
+
+// Put accepts entries of one lane, all in one step, and gives one answer each, in order.
+func (s *Store) Put(ctx context.Context, lane int, entries []Entry) ([]Placed, error) {
+	args := make([]any, 0, 2+8*len(entries))
+	args = append(args, s.grace, s.retention)
+	for _, e := range entries {
+		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), moment(e.SendAt), moment(e.ExpiresAt),
+			e.CollapseKey, e.Payload)
+	}
+	reply, err := s.put.Run(ctx, s.client, s.keys(lane), args...).Int64Slice()
+	if err != nil {
+		return nil, fmt.Errorf("put %d notifications into lane %d: %w", len(entries), lane, err)
+	}
+	placed := make([]Placed, len(entries))
+	for i := range placed {
+		at, due := reply[2*i], reply[2*i+1]
+		placed[i] = Placed{AcceptedAt: throttle.Micros(max(at, -at)).Time(), Known: at < 0}
+		if due > 0 {
+			placed[i].DueIn = time.Duration(due-max(at, -at)) * time.Microsecond
+		}
+	}
+	return placed, nil
+}

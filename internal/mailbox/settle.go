@@ -1,0 +1,37 @@
+package mailbox
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// letters of the fates, as the scripts know them.
+var letters = map[dispatch.Fate]string{
+	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
+}
+
+// Settle writes what became of a grant.
+func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	args := make([]any, 0, 32)
+	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), g.Tick.ID, letters[o.Fate],
+		o.Reason, micros(o.RetryAfter), flag(o.Refund), flag(o.Failure), s.retention, s.grace)
+	if o.Refund {
+		args = s.cfg.Terms(g.Category).Plan.Args(args)
+	}
+	reply, err := s.run(ctx, s.settle, g.Lane, args)
+	if err != nil {
+		return dispatch.Settlement{}, err
+	}
+	r := reader{fields: reply}
+	settled := dispatch.Settlement{}
+	switch r.text(0) {
+	case "stale":
+		settled.Stale = true
+	case "retry":
+		settled.RetryIn = max(time.Microsecond, time.Duration(r.number(2)-r.number(1))*time.Microsecond)
+	}
+	return settled, r.fault
+}

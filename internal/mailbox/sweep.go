@@ -1,0 +1,55 @@
+package mailbox
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// sweepLimit is how many leases, expiries and mailboxes one sweep of a lane looks at: a script must not block Redis.
+const sweepLimit = 100
+
+// Sweep repairs a lane: gives notifications back whose lease has ended, ends those that expired, and replaces ticks that
+// were lost. It is safe in any number of processes at once.
+func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
+	tasks := "asynq:{" + dispatch.LaneName(lane) + "}:"
+	reply, err := s.run(ctx, s.sweep, lane, []any{tasks, rand.Text()[:12], s.retention, s.grace,
+		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit)})
+	if err != nil {
+		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: %w", lane, err)
+	}
+	r := reader{fields: reply}
+	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2))}
+	for i := 3; i+2 < len(reply); i += 3 {
+		swept.Ticks = append(swept.Ticks, dispatch.Tick{
+			ID: r.text(i), Mailbox: dispatch.Mailbox{Lane: lane, Category: r.text(i + 1), UserID: r.text(i + 2)},
+		})
+	}
+	return swept, r.fault
+}
+
+// Clear forgets the windows of a mailbox and of its user's cap. It returns the tick to be put into the queue when
+// something waits there, which may now go.
+func (s *Store) Clear(ctx context.Context, box dispatch.Mailbox) (*dispatch.Tick, error) {
+	return s.wake(ctx, box, true)
+}
+
+// Wake makes a mailbox ask again, because its terms may have changed. It returns the tick to be put into the queue, nil
+// when nothing waits.
+func (s *Store) Wake(ctx context.Context, box dispatch.Mailbox) (*dispatch.Tick, error) {
+	return s.wake(ctx, box, false)
+}
+
+func (s *Store) wake(ctx context.Context, box dispatch.Mailbox, forget bool) (*dispatch.Tick, error) {
+	tick, err := s.clear.Run(ctx, s.client, s.keys(box.Lane), box.Category, box.UserID, rand.Text()[:12], flag(forget), s.grace).Text()
+	if err != nil {
+		return nil, fmt.Errorf("wake the mailbox of category %s in lane %d: %w", box.Category, box.Lane, err)
+	}
+	if tick == "" {
+		return nil, nil //nolint:nilnil // nothing waits: no tick, no fault
+	}
+	return &dispatch.Tick{ID: tick, Mailbox: box}, nil
+}

@@ -1,0 +1,91 @@
+// Package notification is pacer's domain: what a notification is, which values its fields may take, the states of its
+// life and the transitions between them. It knows no wire format, no database and no queue, and imports nothing but
+// the standard library.
+package notification
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Notification is one message for one user, as its producer asked for it. It never changes once accepted.
+type Notification struct {
+	// ID names the notification in the whole deployment: at most 64 of A-Z a-z 0-9 . _ : -
+	ID string
+	// UserID is whom the throttle protects: 1 to 256 bytes of UTF-8 without control characters.
+	UserID string
+	// Category selects the limits in the policy.
+	Category string
+	// Channel is how it is sent.
+	Channel Channel
+	// To is the target: a URL, token or address. Empty means the user's registered devices on the channel.
+	To string
+	// Title and Body are the text, Data an optional JSON object.
+	Title, Body string
+	Data        json.RawMessage
+	// Priority orders what waits for the same user and category.
+	Priority Priority
+	// SendAt is the earliest moment of delivery; zero means at once.
+	SendAt time.Time
+	// ExpiresAt is the moment from which on it must not be delivered any more; zero means never.
+	ExpiresAt time.Time
+	// CollapseKey makes a later notification with the same user, category and key replace this one while it waits.
+	CollapseKey string
+	// CreatedAt is when it was accepted.
+	CreatedAt time.Time
+}
+
+// Channel names a way of sending.
+type Channel string
+
+// The channels of the contract.
+const (
+	ChannelWebhook Channel = "webhook"
+	ChannelLog     Channel = "log"
+	ChannelFCM     Channel = "fcm"
+	ChannelAPNs    Channel = "apns"
+	ChannelWebPush Channel = "webpush"
+	ChannelEmail   Channel = "email"
+)
+
+// MaxContentBytes is how long title, body and data together may be on the channel.
+func (c Channel) MaxContentBytes() int {
+	switch c {
+	case ChannelFCM, ChannelAPNs, ChannelWebPush:
+		return 4096
+	case ChannelWebhook, ChannelLog, ChannelEmail:
+		return 256 << 10
+	}
+	return 4096
+}
+
+// Priority orders the line of a user: the smaller value goes first.
+type Priority uint8
+
+// The priorities, most urgent first. The zero value is not valid, so that a forgotten priority shows.
+const (
+	PriorityCritical Priority = iota + 1
+	PriorityHigh
+	PriorityNormal
+	PriorityLow
+)
+
+var priorityNames = [...]string{PriorityCritical: "critical", PriorityHigh: "high", PriorityNormal: "normal", PriorityLow: "low"}
+
+// String is the priority's name in the contract.
+func (p Priority) String() string {
+	if p < PriorityCritical || p > PriorityLow {
+		return "invalid"
+	}
+	return priorityNames[p]
+}
+
+// ParsePriority reads a priority's name.
+func ParsePriority(name string) (Priority, bool) {
+	for p := PriorityCritical; p <= PriorityLow; p++ {
+		if priorityNames[p] == name {
+			return p, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,155 @@
+package notification
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits of the contract.
+const (
+	MaxIDBytes          = 64
+	MaxUserIDBytes      = 256
+	MaxCollapseKeyBytes = 64
+	MaxTargetBytes      = 4096
+	MaxSendAhead        = 90 * 24 * time.Hour
+	MaxIdempotencyKey   = 255
+)
+
+// FieldError says which field of a notification is wrong, and what would be right.
+type FieldError struct {
+	Field   string
+	Message string
+}
+
+// Error reads "user_id: is required".
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// FieldErrors collects every FieldError joined in err, in order.
+func FieldErrors(err error) []*FieldError {
+	var all []*FieldError
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // walks the tree itself, node by node
+		case nil:
+		case *FieldError:
+			all = append(all, e)
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				walk(inner)
+			}
+		case interface{ Unwrap() error }:
+			walk(e.Unwrap())
+		}
+	}
+	walk(err)
+	return all
+}
+
+// Validate checks every field against the limits of the contract, as of now, and returns all faults joined, each a
+// [*FieldError]. Category and channel are only checked for presence: which exist is for the policy and the settings.
+func (n *Notification) Validate(now time.Time) error {
+	return errors.Join(
+		checkID(n.ID),
+		checkUserID(n.UserID),
+		required("category", n.Category),
+		required("channel", string(n.Channel)),
+		checkText("to", n.To, MaxTargetBytes),
+		checkPriority(n.Priority),
+		n.checkContent(),
+		n.checkTimes(now),
+		checkText("collapse_key", n.CollapseKey, MaxCollapseKeyBytes),
+	)
+}
+
+func checkID(id string) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return &FieldError{"id", fmt.Sprintf("must have 1 to %d characters", MaxIDBytes)}
+	}
+	for _, r := range id {
+		if !isIDRune(r) {
+			return &FieldError{"id", "may hold only A-Z a-z 0-9 . _ : -"}
+		}
+	}
+	return nil
+}
+
+func isIDRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r)
+}
+
+func checkUserID(user string) error {
+	if user == "" {
+		return &FieldError{"user_id", "is required"}
+	}
+	return checkText("user_id", user, MaxUserIDBytes)
+}
+
+// CheckUserID checks a user's id alone, where it comes without a notification.
+func CheckUserID(user string) error { return checkUserID(user) }
+
+func required(field, value string) error {
+	if value == "" {
+		return &FieldError{field, "is required"}
+	}
+	return nil
+}
+
+func checkText(field, value string, maxBytes int) error {
+	if len(value) > maxBytes {
+		return &FieldError{field, fmt.Sprintf("may have at most %d bytes, has %d", maxBytes, len(value))}
+	}
+	if !utf8.ValidString(value) {
+		return &FieldError{field, "must be valid UTF-8"}
+	}
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		return &FieldError{field, "must not hold control characters"}
+	}
+	return nil
+}
+
+func checkPriority(p Priority) error {
+	if p < PriorityCritical || p > PriorityLow {
+		return &FieldError{"priority", "must be critical, high, normal or low"}
+	}
+	return nil
+}
+
+func (n *Notification) checkContent() error {
+	var faults []error
+	if !utf8.ValidString(n.Title) {
+		faults = append(faults, &FieldError{"title", "must be valid UTF-8"})
+	}
+	if !utf8.ValidString(n.Body) {
+		faults = append(faults, &FieldError{"body", "must be valid UTF-8"})
+	}
+	if len(n.Data) > 0 && (!json.Valid(n.Data) || bytes.TrimSpace(n.Data)[0] != '{') {
+		faults = append(faults, &FieldError{"data", "must be a JSON object"})
+	}
+	if size, limit := len(n.Title)+len(n.Body)+len(n.Data), n.Channel.MaxContentBytes(); size > limit {
+		faults = append(faults, &FieldError{"body", fmt.Sprintf(
+			"title, body and data together may have at most %d bytes on channel %s, have %d", limit, n.Channel, size)})
+	}
+	return errors.Join(faults...)
+}
+
+func (n *Notification) checkTimes(now time.Time) error {
+	var faults []error
+	if n.SendAt.After(now.Add(MaxSendAhead)) {
+		faults = append(faults, &FieldError{"send_at", "may lie at most 90 days ahead"})
+	}
+	if !n.ExpiresAt.IsZero() {
+		switch {
+		case !n.ExpiresAt.After(now):
+			faults = append(faults, &FieldError{"expires_at", "has passed: it would expire before it can be sent"})
+		case !n.ExpiresAt.After(n.SendAt):
+			faults = append(faults, &FieldError{"expires_at", "must be later than send_at: it would expire before it can be sent"})
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,37 @@
+package notification
+
+import (
+	"errors"
+	"time"
+)
+
+// View is a notification together with what has become of it so far.
+type View struct {
+	Notification
+	Status Status
+	// Attempts counts the deliveries tried, Deferrals how often it was sent back to wait for a slot.
+	Attempts, Deferrals int
+	// Reason says why it waits (the rule) or why it ended.
+	Reason string
+	// DeliverAt is when it is expected to go out, while it waits; zero when it does not wait.
+	DeliverAt time.Time
+	// Timeline holds what happened, oldest first.
+	Timeline []Event
+}
+
+// Event is one entry of a notification's timeline.
+type Event struct {
+	At time.Time
+	// Kind is a status, or "attempt" for a delivery that was tried.
+	Kind string
+	// Detail says why, until when or with which answer; for people.
+	Detail string
+}
+
+// Errors that every part of pacer shares.
+var (
+	// ErrNotFound: no notification with that id is known (never accepted, or ended longer ago than it is kept).
+	ErrNotFound = errors.New("no such notification")
+	// ErrNotWaiting: it is being delivered or has ended, and can't be cancelled.
+	ErrNotWaiting = errors.New("already being delivered or ended")
+)

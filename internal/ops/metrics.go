@@ -1,0 +1,167 @@
+package ops
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// Metrics are the counters and histograms of this process, under the names of the contract. None has a label per user.
+// It is the dispatcher's observer.
+type Metrics struct {
+	accepted   *prometheus.CounterVec
+	deliveries *prometheus.CounterVec
+	deferrals  *prometheus.CounterVec
+	repairs    *prometheus.CounterVec
+	pulls      prometheus.Counter
+	lateness   prometheus.Histogram
+	endToEnd   prometheus.Histogram
+	provider   *prometheus.HistogramVec
+	decision   prometheus.Histogram
+}
+
+var _ dispatch.Observer = (*Metrics)(nil)
+
+// latencyBuckets reach from half a millisecond to ten seconds.
+var latencyBuckets = []float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// waitBuckets reach from ten milliseconds to a day: a throttled notification waits as long as its windows are.
+var waitBuckets = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
+
+// NewMetrics registers the metrics of a process.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_accepted_total", Help: "Notifications accepted by this process.",
+		}, []string{"category"}),
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_deliveries_total", Help: "Deliveries made by this process: delivered, or the class of the failure.",
+		}, []string{"channel", "outcome"}),
+		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_deferrals_total", Help: "Ticks sent back to wait for a slot, by the rule that made them.",
+		}, []string{"category", "rule"}),
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_repairs_total", Help: "What the sweeper of this process mended: lease (a worker did not settle), expired, tick (a lost tick was replaced).",
+		}, []string{"kind"}),
+		pulls: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pacer_pulls_total", Help: "Tasks that this process took off the queue.",
+		}),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery was begun.", Buckets: latencyBuckets,
+		}),
+		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pacer_end_to_end_seconds", Help: "From accepting a notification to the end of its delivery.", Buckets: waitBuckets,
+		}),
+		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pacer_provider_seconds", Help: "How long the provider took to answer.", Buckets: latencyBuckets,
+		}, []string{"channel"}),
+		decision: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pacer_throttle_decision_seconds", Help: "How long the limiter took to decide, round trip included.", Buckets: latencyBuckets,
+		}),
+	}
+	for _, c := range []prometheus.Collector{
+		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
+	} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Accepted counts a notification that was accepted anew.
+func (m *Metrics) Accepted(category string) { m.accepted.WithLabelValues(category).Inc() }
+
+// Repaired counts what the sweeper mended.
+func (m *Metrics) Repaired(r dispatch.Repairs) {
+	m.repairs.WithLabelValues("lease").Add(float64(r.LeasesEnded))
+	m.repairs.WithLabelValues("expired").Add(float64(r.Expired))
+	m.repairs.WithLabelValues("tick").Add(float64(r.Woken))
+}
+
+// Pulled implements [dispatch.Observer].
+func (m *Metrics) Pulled() { m.pulls.Inc() }
+
+// Decided implements [dispatch.Observer].
+func (m *Metrics) Decided(took time.Duration) { m.decision.Observe(took.Seconds()) }
+
+// Deferred implements [dispatch.Observer].
+func (m *Metrics) Deferred(category, rule string) {
+	m.deferrals.WithLabelValues(category, rule).Inc()
+}
+
+// Sent implements [dispatch.Observer].
+func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error) {
+	outcome := "delivered"
+	if err != nil {
+		outcome = err.Class.String()
+	} else {
+		m.endToEnd.Observe(endToEnd.Seconds())
+	}
+	m.deliveries.WithLabelValues(string(n.Channel), outcome).Inc()
+	m.provider.WithLabelValues(string(n.Channel)).Observe(provider.Seconds())
+	m.lateness.Observe(lateness.Seconds())
+}
+
+// Gauges are the deployment's counts, read exactly at each scrape.
+type Gauges struct {
+	States         map[notification.Status]int64
+	OldestDeferred time.Duration
+	UsersDeferred  int64
+	DeferredByLane []int64
+}
+
+// gaugeCollector asks for the gauges when it is scraped. When they can't be read it gives none, so that a dashboard shows
+// a gap instead of zeros.
+type gaugeCollector struct {
+	read   func(context.Context) (Gauges, error)
+	states *prometheus.Desc
+	oldest *prometheus.Desc
+	users  *prometheus.Desc
+	lanes  *prometheus.Desc
+}
+
+// scrapeTimeout bounds the reading of the gauges.
+const scrapeTimeout = 3 * time.Second
+
+// NewGaugeCollector makes the collector of the deployment-wide gauges.
+func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Collector {
+	return &gaugeCollector{
+		read:   read,
+		states: prometheus.NewDesc("pacer_notifications", "Notifications in the whole deployment by state; deferred is the one to watch.", []string{"state"}, nil),
+		oldest: prometheus.NewDesc("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is.", nil, nil),
+		users:  prometheus.NewDesc("pacer_users_deferred", "Users with deferred notifications.", nil, nil),
+		lanes:  prometheus.NewDesc("pacer_lane_deferred", "Deferred notifications by lane.", []string{"lane"}, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.states, c.oldest, c.users, c.lanes} {
+		descs <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	g, err := c.read(ctx)
+	if err != nil {
+		return
+	}
+	for state, n := range g.States {
+		metrics <- prometheus.MustNewConstMetric(c.states, prometheus.GaugeValue, float64(n), string(state))
+	}
+	metrics <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, g.OldestDeferred.Seconds())
+	metrics <- prometheus.MustNewConstMetric(c.users, prometheus.GaugeValue, float64(g.UsersDeferred))
+	for lane, n := range g.DeferredByLane {
+		metrics <- prometheus.MustNewConstMetric(c.lanes, prometheus.GaugeValue, float64(n), strconv.Itoa(lane))
+	}
+}

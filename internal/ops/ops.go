@@ -1,0 +1,180 @@
+// Package ops is the face of pacer for the people who run it: health, metrics, profiles, and answers to "why does it
+// wait". It listens apart from the API.
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Config of the ops pages.
+type Config struct {
+	// Ready gives nil when this process can take work, and else says why not.
+	Ready func(context.Context) error
+	// Explain tells what has become of a notification; User what is known of a user's categories.
+	Explain func(ctx context.Context, id string) (*notification.View, error)
+	User    func(ctx context.Context, userID string) ([]UserCategory, error)
+	// Metrics is what /metrics shows.
+	Metrics prometheus.Gatherer
+	Log     *slog.Logger
+}
+
+// UserCategory is a user's standing in one category.
+type UserCategory struct {
+	Category      string      `json:"category"`
+	Allowed       bool        `json:"allowed"`
+	NextAllowedAt time.Time   `json:"next_allowed_at"`
+	Reason        string      `json:"reason,omitempty"`
+	Waiting       int         `json:"waiting"`
+	Deferred      int         `json:"deferred"`
+	Rules         []Rule      `json:"rules"`
+	Admitted      []time.Time `json:"admitted,omitempty"`
+	Line          []InLine    `json:"line,omitempty"`
+}
+
+// Rule is how far one rule is used.
+type Rule struct {
+	Rule      string    `json:"rule"`
+	Used      int       `json:"used"`
+	Remaining int       `json:"remaining"`
+	FreesAt   time.Time `json:"frees_at,omitzero"`
+}
+
+// InLine is one waiting notification and when it is expected out.
+type InLine struct {
+	ID        string    `json:"id"`
+	DeliverAt time.Time `json:"deliver_at,omitzero"`
+}
+
+// Explanation is a notification's life as the explain page shows it.
+type Explanation struct {
+	ID        string              `json:"id"`
+	UserID    string              `json:"user_id"`
+	Category  string              `json:"category"`
+	Channel   string              `json:"channel"`
+	Priority  string              `json:"priority"`
+	Status    notification.Status `json:"status"`
+	Attempts  int                 `json:"attempts"`
+	Deferrals int                 `json:"deferrals"`
+	Reason    string              `json:"reason,omitempty"`
+	DeliverAt time.Time           `json:"deliver_at,omitzero"`
+	Timeline  []Step              `json:"timeline"`
+}
+
+// Step is one entry of a timeline.
+type Step struct {
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"`
+	Detail string    `json:"detail,omitempty"`
+}
+
+// Handler serves the ops pages.
+func Handler(cfg Config) http.Handler {
+	h := &handler{cfg}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", h.index)
+	mux.HandleFunc("GET /healthz", h.health)
+	mux.HandleFunc("GET /readyz", h.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.HandleFunc("GET /explain/{id}", h.explain)
+	mux.HandleFunc("GET /user/{user}", h.user)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+type handler struct{ cfg Config }
+
+const index = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark"><title>pacer</title></head>
+<body><main><h1>pacer</h1><ul>
+<li><a href="/healthz">/healthz</a>: this process lives</li>
+<li><a href="/readyz">/readyz</a>: it can take work</li>
+<li><a href="/metrics">/metrics</a>: Prometheus metrics</li>
+<li>/explain/ID: the timeline of a notification, and why it waits</li>
+<li>/user/USER: a user's windows, and what waits</li>
+<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles</li>
+</ul></main></body></html>
+`
+
+func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	_, _ = w.Write([]byte(index)) // the client is gone: nobody to tell
+}
+
+func (h *handler) health(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") }
+
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := h.cfg.Ready(ctx); err != nil {
+		plain(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	plain(w, http.StatusOK, "ready")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n")) // the client is gone: nobody to tell
+}
+
+func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+	view, err := h.cfg.Explain(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		plain(w, http.StatusNotFound, err.Error())
+		return
+	case err != nil:
+		h.unavailable(w, r, err)
+		return
+	}
+	e := Explanation{
+		ID: view.ID, UserID: view.UserID, Category: view.Category, Channel: string(view.Channel), Priority: view.Priority.String(),
+		Status: view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason, DeliverAt: view.DeliverAt,
+	}
+	for _, event := range view.Timeline {
+		e.Timeline = append(e.Timeline, Step(event))
+	}
+	h.answer(w, r, e)
+}
+
+func (h *handler) user(w http.ResponseWriter, r *http.Request) {
+	categories, err := h.cfg.User(r.Context(), r.PathValue("user"))
+	if err != nil {
+		h.unavailable(w, r, err)
+		return
+	}
+	h.answer(w, r, categories)
+}
+
+func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {
+	h.cfg.Log.WarnContext(r.Context(), "ops page can't be served", "path", r.Pattern, "error", err)
+	w.Header().Set("Retry-After", "2")
+	plain(w, http.StatusServiceUnavailable, "the record can't be read now")
+}
+
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(body); err != nil {
+		h.cfg.Log.DebugContext(r.Context(), "write an ops page", "error", err)
+	}
+}

@@ -1,0 +1,132 @@
+// Package presence tells which processes of a deployment are alive: each writes a short-lived entry on Redis and renews
+// it; anybody may list them.
+package presence
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Process is one process of the deployment.
+type Process struct {
+	ID       string    `json:"id"`
+	Host     string    `json:"host"`
+	Roles    []string  `json:"roles"`
+	Since    time.Time `json:"since"`
+	InFlight int       `json:"in_flight"`
+}
+
+const (
+	// prefix of the keys; the tag keeps them in one slot.
+	prefix = "pacer:{processes}:"
+	index  = prefix + "all"
+
+	interval = 2 * time.Second
+	// life of an entry that nobody renews.
+	life = 5 * interval
+)
+
+// Announcer keeps one process listed.
+type Announcer struct {
+	client   redis.UniversalClient
+	self     Process
+	inFlight func() int
+	log      *slog.Logger
+}
+
+// NewAnnouncer makes an Announcer; inFlight gives the process's load when it is asked.
+func NewAnnouncer(client redis.UniversalClient, host string, roles []string, inFlight func() int, log *slog.Logger) *Announcer {
+	return &Announcer{
+		client: client, inFlight: inFlight, log: log,
+		self: Process{ID: host + "-" + rand.Text()[:8], Host: host, Roles: roles, Since: time.Now().UTC().Truncate(time.Second)},
+	}
+}
+
+// ID names the process.
+func (a *Announcer) ID() string { return a.self.ID }
+
+// Run keeps the process listed until ctx ends, and then takes it off the list.
+func (a *Announcer) Run(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		if err := a.Announce(ctx); err != nil && ctx.Err() == nil {
+			a.log.DebugContext(ctx, "renew this process's entry", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			a.withdraw(context.WithoutCancel(ctx))
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Announce renews the entry once.
+func (a *Announcer) Announce(ctx context.Context) error {
+	self := a.self
+	self.InFlight = a.inFlight()
+	entry, err := json.Marshal(self)
+	if err != nil {
+		return fmt.Errorf("encode the entry of process %s: %w", self.ID, err)
+	}
+	pipe := a.client.TxPipeline()
+	pipe.Set(ctx, prefix+self.ID, entry, life)
+	pipe.SAdd(ctx, index, self.ID)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("write the entry of process %s: %w", self.ID, err)
+	}
+	return nil
+}
+
+func (a *Announcer) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	pipe := a.client.TxPipeline()
+	pipe.Del(ctx, prefix+a.self.ID)
+	pipe.SRem(ctx, index, a.self.ID)
+	if _, err := pipe.Exec(ctx); err != nil {
+		a.log.DebugContext(ctx, "take this process off the list; its entry ends by itself", "error", err)
+	}
+}
+
+// List gives the processes that are alive, and forgets those whose entry has ended.
+func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) {
+	ids, err := client.SMembers(ctx, index).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = prefix + id
+	}
+	entries, err := client.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read the processes' entries: %w", err)
+	}
+	processes := make([]Process, 0, len(ids))
+	for i, entry := range entries {
+		text, alive := entry.(string)
+		if !alive {
+			if err := client.SRem(ctx, index, ids[i]).Err(); err != nil {
+				return nil, fmt.Errorf("forget process %s: %w", ids[i], err)
+			}
+			continue
+		}
+		var p Process
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			return nil, fmt.Errorf("read the entry of process %s: %w", ids[i], err)
+		}
+		processes = append(processes, p)
+	}
+	return processes, nil
+}

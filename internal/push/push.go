@@ -1,0 +1,107 @@
+// Package push is how notifications leave pacer: what a sender is, how it says what became of a delivery, and the
+// registry of senders by channel. Each channel has a package of its own below this one; every sender passes the suite
+// of package pushtest.
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Message is one delivery: a notification and the attempt at it.
+type Message struct {
+	*notification.Notification
+	// Attempt is 1 for the first delivery, 2 for the next.
+	Attempt int
+	// AdmittedAt is the moment that the limiter counted, on its clock.
+	AdmittedAt time.Time
+}
+
+// Sender delivers over one channel. It must be safe for concurrent use, must honour ctx and must not retry by itself:
+// retries are the dispatcher's, each with its own admission.
+type Sender interface {
+	// Send delivers the message. A nil error means that the provider took it. Every other outcome is an [*Error];
+	// an error of another type counts as [Ambiguous].
+	Send(ctx context.Context, m Message) error
+	// CheckTarget tells, before a notification is accepted, whether its target can be right. It asks nobody.
+	CheckTarget(to string) error
+}
+
+// Class says what a failed delivery means for the notification.
+type Class uint8
+
+const (
+	// Permanent: it will never be delivered; don't try again.
+	Permanent Class = iota + 1
+	// Transient: it may work later.
+	Transient
+	// Throttled: the provider asks to slow down; RetryAfter says for how long. It costs no attempt.
+	Throttled
+	// TargetGone: the target does not exist any more.
+	TargetGone
+	// Ambiguous: it may have been delivered; nobody knows.
+	Ambiguous
+)
+
+// String is the class's name in logs and metrics.
+func (c Class) String() string {
+	switch c {
+	case Permanent:
+		return "permanent"
+	case Transient:
+		return "transient"
+	case Throttled:
+		return "throttled"
+	case TargetGone:
+		return "target_gone"
+	case Ambiguous:
+		return "ambiguous"
+	}
+	return "invalid"
+}
+
+// Error is why a delivery failed.
+type Error struct {
+	Class Class
+	// Code is what the provider answered, in a word: "503", "timeout", "connection_refused". For logs and timelines.
+	Code string
+	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
+	RetryAfter time.Duration
+	// Unsent is true when surely nothing reached the provider, so that the throttle slot can be given back.
+	Unsent bool
+	// Err is the cause. It must hold no secret and no content.
+	Err error
+}
+
+// Error reads "transient (503): …".
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("%s (%s)", e.Class, e.Code)
+	}
+	return fmt.Sprintf("%s (%s): %v", e.Class, e.Code, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Classify turns any error of a sender into an [*Error]: what has no class is ambiguous, since it may have gone out.
+func Classify(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if classified, ok := errors.AsType[*Error](err); ok {
+		return classified
+	}
+	code := "unknown"
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = "timeout"
+	}
+	return &Error{Class: Ambiguous, Code: code, Err: err}
+}
+
+// Registry holds the senders of the configured channels.
+type Registry map[notification.Channel]Sender

@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// putBatch is how many notifications one script accepts: it must not block Redis for long.
+const putBatch = 64
+
+// Accept implements [intake.Record]. Notifications of one lane are accepted together, all lanes at once.
+func (r *Record) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+	accepted := make([]intake.Accepted, len(batch))
+	elsewhere, err := r.claimIDs(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	lanes := map[int][]int{}
+	for i, n := range batch {
+		if elsewhere[i] {
+			accepted[i] = intake.Accepted{Known: true}
+			continue
+		}
+		lane := r.boxes.LaneOf(n.UserID)
+		lanes[lane] = append(lanes[lane], i)
+	}
+	for lane, indexes := range lanes {
+		for len(indexes) > 0 {
+			part := indexes[:min(putBatch, len(indexes))]
+			indexes = indexes[len(part):]
+			if err := r.put(ctx, lane, batch, part, accepted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return accepted, nil
+}
+
+func (r *Record) put(ctx context.Context, lane int, batch []*notification.Notification, part []int, accepted []intake.Accepted) error {
+	entries := make([]mailbox.Entry, len(part))
+	for i, index := range part {
+		n := batch[index]
+		payload, err := encode(n)
+		if err != nil {
+			return err
+		}
+		entries[i] = mailbox.Entry{
+			ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority,
+			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: payload,
+		}
+	}
+	placed, err := r.boxes.Put(ctx, lane, entries)
+	if err != nil {
+		return err
+	}
+	for i, index := range part {
+		n := batch[index]
+		accepted[index] = intake.Accepted{
+			At: placed[i].AcceptedAt, Known: placed[i].Known, DueIn: placed[i].DueIn,
+			Tick: dispatch.Tick{ID: n.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: n.UserID, Category: n.Category}},
+		}
+	}
+	return nil
+}
+
+// claimIDs makes an id that a producer chose unique over all lanes, and tells which of the batch belong to a notification
+// of a user in another lane already. Ids that pacer made are unique by themselves.
+func (r *Record) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
+	elsewhere := make([]bool, len(batch))
+	claims := make([]*redis.StringCmd, len(batch))
+	pipe := r.client.Pipeline()
+	for i, n := range batch {
+		if intake.MadeHere(n.ID) {
+			continue
+		}
+		key := r.idKey(n.ID)
+		life := max(0, time.Until(n.SendAt)) + idLife
+		pipe.SetNX(ctx, key, strconv.Itoa(r.boxes.LaneOf(n.UserID)), life)
+		claims[i] = pipe.Get(ctx, key)
+	}
+	if pipe.Len() == 0 {
+		return elsewhere, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("claim the ids of %d notifications: %w", len(batch), err)
+	}
+	for i, claim := range claims {
+		elsewhere[i] = claim != nil && claim.Val() != strconv.Itoa(r.boxes.LaneOf(batch[i].UserID))
+	}
+	return elsewhere, nil
+}
+
+// idLife is how long after its send_at an id that a producer chose stays claimed: longer than a notification can wait,
+// be retried and be kept.
+const idLife = 93 * 24 * time.Hour
+
+func (r *Record) idKey(id string) string {
+	return mailbox.LanePrefix(r.boxes.LaneOf(id)) + "i:" + id
+}

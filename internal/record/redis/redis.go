@@ -1,0 +1,124 @@
+// Package redis is the record of the set-ups without Postgres: notifications live, with all that happens to them, in the
+// mailboxes' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Record keeps notifications on Redis.
+type Record struct {
+	client redis.UniversalClient
+	boxes  *mailbox.Store
+}
+
+// New makes a Record over the mailboxes of a deployment.
+func New(client redis.UniversalClient, boxes *mailbox.Store) *Record {
+	return &Record{client: client, boxes: boxes}
+}
+
+// content is the part of a notification that only its delivery needs, as stored with its mailbox entry.
+type content struct {
+	Channel     notification.Channel  `json:"c"`
+	To          string                `json:"t,omitempty"`
+	Title       string                `json:"h,omitempty"`
+	Body        string                `json:"b,omitempty"`
+	Data        json.RawMessage       `json:"d,omitempty"`
+	Priority    notification.Priority `json:"p"`
+	SendAt      time.Time             `json:"s,omitzero"`
+	ExpiresAt   time.Time             `json:"e,omitzero"`
+	CollapseKey string                `json:"k,omitempty"`
+}
+
+func encode(n *notification.Notification) (string, error) {
+	body, err := json.Marshal(content{
+		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
+		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
+	}
+	return string(body), nil
+}
+
+func decode(id string, box dispatch.Mailbox, acceptedAt time.Time, payload string) (*notification.Notification, error) {
+	var c content
+	if err := json.Unmarshal([]byte(payload), &c); err != nil {
+		return nil, fmt.Errorf("decode notification %s: %w", id, err)
+	}
+	return &notification.Notification{
+		ID: id, UserID: box.UserID, Category: box.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
+		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
+		CreatedAt: acceptedAt,
+	}, nil
+}
+
+// Take implements [dispatch.Record].
+func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
+	answer, err := r.boxes.Take(ctx, q)
+	if err != nil || answer.Granted == nil {
+		return dispatch.Answer{Wait: answer.Wait}, err
+	}
+	g := answer.Granted
+	n, err := decode(g.ID, q.Mailbox, g.ArrivedAt, g.Payload)
+	if err != nil {
+		return dispatch.Answer{}, err
+	}
+	return dispatch.Answer{
+		Extra: answer.Extra,
+		Grant: &dispatch.Grant{
+			Mailbox: q.Mailbox, Notification: n, Generation: g.Generation, Attempt: g.Attempt, Failures: g.Failure,
+			AdmittedAt: g.At, StartIn: g.In, Tick: q.Tick,
+		},
+	}, nil
+}
+
+// Settle implements [dispatch.Record].
+func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	return r.boxes.Settle(ctx, g, o)
+}
+
+// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+func (r *Record) Cancel(ctx context.Context, id string) error { return r.boxes.Cancel(ctx, id) }
+
+// View tells what has become of a notification, or gives [notification.ErrNotFound].
+func (r *Record) View(ctx context.Context, id string) (*notification.View, error) {
+	state, err := r.boxes.Lookup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	n, err := decode(id, state.Mailbox, state.AcceptedAt, state.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return &notification.View{
+		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
+		Reason: state.Reason, DeliverAt: state.DeliverAt, Timeline: timeline(state),
+	}, nil
+}
+
+// timeline puts what the mailbox remembers between what its fields tell: accepted, last admission, end.
+func timeline(s *mailbox.State) []notification.Event {
+	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
+	if !s.AdmittedAt.IsZero() {
+		last := notification.Event{At: s.AdmittedAt, Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted", s.Attempts)}
+		at := len(events)
+		for at > 1 && events[at-1].At.After(last.At) {
+			at--
+		}
+		events = append(events[:at], append([]notification.Event{last}, events[at:]...)...)
+	}
+	if !s.EndedAt.IsZero() {
+		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason})
+	}
+	return events
+}

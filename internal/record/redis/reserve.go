@@ -1,0 +1,50 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+)
+
+//go:embed reserve.lua
+var reserveSource string
+
+var reserveScript = redis.NewScript(reserveSource)
+
+// acceptTime is how long accepting may take before a repeat may take over.
+const acceptTime = 10 * time.Second
+
+// Reserve implements [intake.Record].
+func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
+	args := []any{fingerprint, id, strconv.FormatInt(acceptTime.Microseconds(), 10), strconv.FormatInt(life.Milliseconds(), 10)}
+	reply, err := reserveScript.Run(ctx, r.client, []string{r.reservationKey(key)}, args...).StringSlice()
+	if err != nil {
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: %w", err)
+	}
+	outcome, ok := map[string]intake.Claim{
+		"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
+	}[reply[0]]
+	if !ok {
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: unknown answer %q", reply[0])
+	}
+	return intake.Reservation{Claim: outcome, ID: reply[1]}, nil
+}
+
+// Commit implements [intake.Record].
+func (r *Record) Commit(ctx context.Context, key string) error {
+	if err := r.client.HDel(ctx, r.reservationKey(key), "p").Err(); err != nil {
+		return fmt.Errorf("commit an idempotency key: %w", err)
+	}
+	return nil
+}
+
+func (r *Record) reservationKey(key string) string {
+	return mailbox.LanePrefix(r.boxes.LaneOf(key)) + "k:" + key
+}

@@ -1,0 +1,18 @@
+-- peek tells what a plan would answer, and how far each rule is used. It writes nothing.
+--
+-- KEYS[1]  state of the plan
+-- KEYS[2]  log of the cap
+-- ARGV[1…] the plan, see read_plan
+--
+-- Result   {at in µs, now in µs, number of the rule that decides (0: none), then for each rule: used, frees at in µs
+--          (0: nothing to free)}
+local plan = read_plan(1, KEYS[1], KEYS[2])
+local now = now_micros()
+local at, why = decide(plan, now, nobody)
+local result = { at, now, why }
+for _, rule in ipairs(plan.rules) do
+  local used, frees = usage(plan, rule, now)
+  result[#result + 1] = used
+  result[#result + 1] = frees
+end
+return result

@@ -1,0 +1,67 @@
+// Package throttle decides when something may happen once more: several windows, a minimum gap and a cap over all of a
+// user's categories, judged together, all or none.
+//
+// [Next] is the rule itself, a pure function. [Redis] applies it in one Lua script per decision on the Redis server's
+// clock, so that any number of processes share one limit; [Memory] applies it within one process. Only what was admitted
+// counts: a refusal changes nothing, so that asking again costs nobody anything. [Middleware] guards an HTTP API with
+// either.
+package throttle
+
+import (
+	"context"
+	"time"
+)
+
+// Key is what a plan limits: for notifications a user and a category of theirs, for HTTP a token and a route.
+type Key struct {
+	// User has one cap over all categories.
+	User string
+	// Category has its own windows for each user.
+	Category string
+}
+
+// Decision is the answer to one question.
+type Decision struct {
+	// Allowed tells whether it may happen, and has been counted.
+	Allowed bool
+	// At is the moment that was counted, or for a refusal the earliest at which it could be allowed.
+	At Micros
+	// Now is the limiter's clock when it decided.
+	Now Micros
+	// Rule is the index in [Plan.All] of the rule that refused, or [NoRule].
+	Rule int
+}
+
+// Wait is how long a refused caller has to wait; 0 when allowed.
+func (d Decision) Wait() time.Duration { return max(0, d.At.Sub(d.Now)) }
+
+// RuleUsage is how far one rule is used.
+type RuleUsage struct {
+	Rule Rule
+	// Used counts the admissions in the rule's window, never more than it reports as Max in Remaining's terms.
+	Used int
+	// FreesAt is when the next of them stops counting; 0 when none counts.
+	FreesAt Micros
+}
+
+// Remaining is how many more this rule alone would allow now.
+func (u RuleUsage) Remaining() int { return max(0, u.Rule.Max-u.Used) }
+
+// Usage is what a plan would answer now, rule by rule.
+type Usage struct {
+	Decision
+	Rules []RuleUsage
+}
+
+// Limiter admits or refuses. Its implementations pass one conformance suite.
+type Limiter interface {
+	// Allow decides one admission and counts it when it may happen now. The token, at most 64 bytes, names the
+	// admission: asked again with it, because an answer was lost, the limiter answers as before.
+	Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error)
+	// Peek tells what Allow would answer, without counting.
+	Peek(ctx context.Context, key Key, plan Plan) (Usage, error)
+	// Refund gives an admission back that surely had no effect, at being its moment. It reports whether there was one.
+	Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error)
+	// Clear forgets the windows of the key's category and the cap's window of its user.
+	Clear(ctx context.Context, key Key) error
+}
