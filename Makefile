@@ -1,0 +1,90 @@
+# pacer: make help lists what can be done here.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Settings, to be given on the command line.
+VERSION   ?=
+COMMIT    ?=
+FUZZTIME  ?= 10s
+BENCH     ?= .
+BENCHTIME ?= 1s
+BENCHCOUNT ?= 1
+TESTFLAGS ?=
+PKGS      ?= ./...
+export VERSION COMMIT
+
+# The Go command records version and commit of a checkout by itself; these two replace what it recorded.
+LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.version=$(VERSION)) \
+	$(if $(COMMIT),-X github.com/pacer-notify/pacer/internal/version.commit=$(COMMIT))
+
+# The benchmarks against other systems and the tools are modules of their own, so that what they need stays out of the
+# product's go.mod.
+BENCH_MODULE := $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+MODULES := . tools $(BENCH_MODULE)
+LINT := go tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET [NAME=VALUE]\n"} \
+		/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build dispatcher and enqueue into bin/ (VERSION=v1.2.3 to set the version)
+	@mkdir -p bin
+	go build -trimpath -ldflags "$(strip $(LDFLAGS))" -o bin/ ./cmd/...
+
+.PHONY: image
+image: ## build the container image pacer:VERSION (default: what git describe says)
+	@version=$${VERSION:-$$(git describe --tags --always --dirty)}; commit=$${COMMIT:-$$(git rev-parse HEAD)}; set -x; \
+	docker build --build-arg VERSION="$$version" --build-arg COMMIT="$$commit" --tag "pacer:$$version" .
+
+.PHONY: demo
+demo: ## run the demo: throttled deliveries in the terminal, nothing to install or set
+	go run ./cmd/dispatcher demo
+
+.PHONY: test
+test: need-redis ## run all tests under the race detector (PKGS=./internal/x TESTFLAGS=-v)
+	go test -race -shuffle=on -count=1 -timeout 15m $(TESTFLAGS) $(PKGS)
+
+.PHONY: accept
+accept: need-redis ## run the long end-to-end scenarios against built programs
+	go test -count=1 -timeout 30m -v -tags accept ./internal/accept
+
+.PHONY: fuzz
+fuzz: need-redis ## run every fuzz target for FUZZTIME=10s
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: need-redis ## run the benchmarks (BENCH=regexp BENCHTIME=1s BENCHCOUNT=1)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 60m $(PKGS)
+	$(foreach m,$(BENCH_MODULE),cd $(m) && go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 60m ./...)
+
+.PHONY: bench-smoke
+bench-smoke: ## run each benchmark once, to see that it still works
+	@$(MAKE) --no-print-directory bench BENCH=. BENCHTIME=1x BENCHCOUNT=1
+
+.PHONY: lint
+lint: ## run the linters (built from source the first time: some minutes)
+	$(LINT) run
+
+.PHONY: fmt
+fmt: ## format all Go files
+	$(LINT) fmt
+
+.PHONY: tidy-check
+tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
+	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
+
+.PHONY: need-redis
+need-redis: ## see to it that redis-server is on PATH, installing it where possible
+	@scripts/need-redis.sh
+
+.PHONY: ci
+ci: ## run what the continuous integration runs
+	.ci/run
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

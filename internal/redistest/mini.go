@@ -1,0 +1,24 @@
+package redistest
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Mini returns a client of an in-process Redis that belongs to the test. It uses no socket, so it also works in a
+// bubble of testing/synctest. Its TIME is that of package time, and keys expire by the same clock without a ticker:
+// each command first looks at all keys, which is too slow for more than a few thousand of them.
+func Mini(tb testing.TB) *redis.Client {
+	tb.Helper()
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	tb.Cleanup(m.Close)
+	// The address is never dialled, but a name would be resolved.
+	opt := options("127.0.0.1:1", 0)
+	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
+	return closing(tb, redis.NewClient(opt))
+}
