@@ -8,11 +8,12 @@ func laneStats(lane int, counts map[string]string) LaneStats {
 		value, _ := strconv.ParseInt(counts[field], 10, 64) // absent means 0
 		return value
 	}
+	waiting := n("waiting") + n("j") - n("x")
 	return LaneStats{
 		Lane:      lane,
-		Queued:    n("waiting") - n("deferred"),
+		Queued:    waiting - n("deferred"),
 		Scheduled: n("scheduled"), Deferred: n("deferred"), Retrying: n("retrying"),
-		Accepted: n("accepted"), Delivered: n("D"), Failed: n("F"), Expired: n("E"), Cancelled: n("C"), Replaced: n("R"),
-		Pulls: n("pulls"), Deferrals: n("deferrals"), Attempts: n("attempts"),
+		Accepted: n("accepted") + n("j"), Delivered: n("D"), Failed: n("F"), Expired: n("E"), Cancelled: n("C"), Replaced: n("R"),
+		Pulls: n("pulls") + n("x"), Deferrals: n("deferrals"), Attempts: n("attempts") + n("x"),
 	}
 }

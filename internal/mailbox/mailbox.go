@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -88,7 +89,7 @@ type Store struct {
 	cfg    Config
 	lanes  []string // prefix of each lane's keys
 
-	put, take, settle, cancel, view, sweep, clear *redis.Script
+	put, take, settle, end, cancel, view, sweep, clear *redis.Script
 
 	lease, horizon, retention, grace string // as the scripts take them
 }
@@ -109,28 +110,43 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	for lane := range cfg.Lanes {
 		s.lanes = append(s.lanes, LanePrefix(lane))
 	}
-	var err error
 	for name, script := range map[string]**redis.Script{
-		"put": &s.put, "take": &s.take, "settle": &s.settle, "cancel": &s.cancel,
+		"put": &s.put, "take": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear,
 	} {
-		if *script, err = load(name); err != nil {
-			return nil, err
+		source, err := sourceOf(name)
+		if err != nil {
+			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
+		*script = redis.NewScript(source)
 	}
 	return s, nil
 }
 
-func load(name string) (*redis.Script, error) {
-	functions, err := sources.ReadFile("lua/mailbox.lua")
-	if err != nil {
-		return nil, fmt.Errorf("load the mailboxes' Lua functions: %w", err)
+// sourceOf puts a script together: after the functions, except for what must not pay for loading them.
+func sourceOf(name string) (string, error) {
+	parts := []string{"mailbox", name}
+	before := throttle.Functions
+	switch name {
+	case "end":
+		parts, before = []string{"end"}, ""
+	case "take":
+		alone, err := sources.ReadFile("lua/alone.lua")
+		if err != nil {
+			return "", err
+		}
+		before = string(alone) + before
 	}
-	body, err := sources.ReadFile("lua/" + name + ".lua")
-	if err != nil {
-		return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
+	var source strings.Builder
+	source.WriteString(before)
+	for _, part := range parts {
+		body, err := sources.ReadFile("lua/" + part + ".lua")
+		if err != nil {
+			return "", err
+		}
+		source.Write(body)
 	}
-	return redis.NewScript(throttle.Functions + string(functions) + string(body)), nil
+	return source.String(), nil
 }
 
 // LanePrefix begins every key of a lane. Its hash tag is that of the lane's asynq queue, so that both share a slot.

@@ -15,6 +15,11 @@ var letters = map[dispatch.Fate]string{
 
 // Settle writes what became of a grant.
 func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	if (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund {
+		written, err := s.end.Run(ctx, s.client, s.keys(g.Lane), g.Notification.ID, strconv.Itoa(g.Generation),
+			letters[o.Fate], o.Reason, s.retention).Int()
+		return dispatch.Settlement{Stale: err == nil && written == 0}, err
+	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), g.Tick.ID, letters[o.Fate],
 		o.Reason, micros(o.RetryAfter), flag(o.Refund), flag(o.Failure), s.retention, s.grace)

@@ -16,8 +16,10 @@ const sweepLimit = 100
 // were lost. It is safe in any number of processes at once.
 func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
 	tasks := "asynq:{" + dispatch.LaneName(lane) + "}:"
-	reply, err := s.run(ctx, s.sweep, lane, []any{tasks, rand.Text()[:12], s.retention, s.grace,
-		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit)})
+	reply, err := s.run(ctx, s.sweep, lane, []any{
+		tasks, rand.Text()[:12], s.retention, s.grace,
+		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit),
+	})
 	if err != nil {
 		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: %w", lane, err)
 	}

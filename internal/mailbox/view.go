@@ -120,7 +120,7 @@ func (s *Store) parse(id string, lane int, fields map[string]string) *State {
 		Payload:    fields["b"],
 		AcceptedAt: time.UnixMicro(int64(integer("v")) + arrivalEpoch),
 		Status:     statuses[fields["s"]],
-		Attempts:   integer("a"),
+		Attempts:   integer("g") - integer("o"),
 		Deferrals:  integer("d"),
 		Reason:     fields["y"],
 		AdmittedAt: at("m"),

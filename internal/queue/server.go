@@ -37,7 +37,9 @@ type ServerConfig struct {
 	Held int
 	// DrainTimeout is how long Stop waits for handlers. Defaults to 20 s.
 	DrainTimeout time.Duration
-	Log          *slog.Logger
+	// Pipe is a connection to the same Redis that batches what many goroutines send at once. Defaults to the plain one.
+	Pipe redis.UniversalClient
+	Log  *slog.Logger
 }
 
 // Server pulls ticks off the lanes and hands them to a handler.
@@ -49,13 +51,16 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 	cfg.Held = cmp.Or(cfg.Held, 2048)
 	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 20*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if cfg.Pipe == nil {
+		cfg.Pipe = conn
+	}
 	s := &Server{}
 	for i := range cfg.Servers {
 		queues := map[string]int{}
 		for lane := i; lane < cfg.Lanes; lane += cfg.Servers {
 			queues[dispatch.LaneName(lane)] = 1
 		}
-		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{conn}, asynq.Config{
+		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{UniversalClient: conn, pipe: cfg.Pipe}, asynq.Config{
 			Concurrency:              max(1, cfg.Held/cfg.Servers),
 			Queues:                   queues,
 			TaskCheckInterval:        pollInterval,

@@ -3,7 +3,9 @@
 --
 -- KEYS[1] of every script is the lane's prefix, such as "pacer:{push-3}:". All other keys are built from it, so that
 -- they share its hash tag and with it a slot. Per lane:
---   c  hash   counts: the gauges waiting, deferred, scheduled, retrying, and the totals
+--   c  hash   counts: the gauges waiting, deferred, scheduled, retrying; the totals; and two that stand for several, so
+--             that the common path writes one: j (put into line: accepted and waiting up), x (pulled and run at once:
+--             pulls and attempts up, waiting down)
 --   a          the arrival given last
 --   e  zset   in flight: notification → end of its lease
 --   y  zset   waiting with an expiry: notification → when it expires
@@ -18,9 +20,10 @@
 --   s:  zset  ticks of what is later: tick → when
 --   x:  hash  collapse key → the waiting notification that has it
 -- and the limiter's. Per notification:
---   n:  hash  u user, c category, p priority, v arrival, s state, g generation, a attempts, f failures, x crashes,
---             d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before, z ended,
+--   n:  hash  u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
+--             f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before, z ended,
 --             h history, and of the tick of the same name: q nonce of its last question, r what it was granted
+--             (absent: itself)
 --
 -- A state is one letter: q in line, t scheduled, r retrying, s sending; D delivered, F failed, E expired, C cancelled,
 -- R replaced. "deferred" is no state: it is every notification in line whose place has a slot.
@@ -50,19 +53,20 @@ local function box_of_name(name)
   return open_box(string.sub(name, 1, colon - 1), string.sub(name, colon + 1))
 end
 
+-- plan_of reads the plan of a mailbox from ARGV, from index i on.
+local STATE_LETTERS = { [ROLLING] = 'l:', [FIXED_WINDOW] = 'f:', [TOKEN_BUCKET] = 'b:' }
+local function plan_of(i, name, user)
+  local plan = read_plan(i, nil, lane .. 'u:' .. user)
+  plan.state = lane .. STATE_LETTERS[plan.algorithm] .. name
+  return plan
+end
+
 local function add_count(field, n)
   redis.call('HINCRBY', counts, field, n)
 end
 
 local function place(priority, arrival)
   return digits((priority - 1) * BAND + arrival)
-end
-
--- arrival_at gives the next arrival: now, or just after the last one, so that no two of a lane are equal.
-local function arrival_at(now)
-  local arrival = math.max(now - YEAR_2020, tonumber(redis.call('GET', lane .. 'a') or 0) + 1)
-  redis.call('SET', lane .. 'a', digits(arrival))
-  return arrival
 end
 
 local function remember(id, now, kind, detail)

@@ -10,6 +10,8 @@
 --          (0: at once)
 local grace, retention = tonumber(ARGV[1]), ARGV[2]
 local now = now_micros()
+local last = tonumber(redis.call('GET', lane .. 'a') or 0)
+local joined = 0
 
 local function replace_earlier(box, id, collapse_key)
   local earlier = redis.call('HGET', box.collapse, collapse_key)
@@ -17,46 +19,59 @@ local function replace_earlier(box, id, collapse_key)
   redis.call('HSET', box.collapse, collapse_key, id)
 end
 
-local function accept(id, box, priority, send_at, expires_at, collapse_key, payload)
-  local key = lane .. 'n:' .. id
-  local arrival = arrival_at(now)
-  local scheduled = send_at > now
-  local fields = { 'u', box.user, 'c', box.category, 'p', priority, 'v', digits(arrival), 'b', payload,
-    's', scheduled and 't' or 'q' }
+local function store(id, category, user, priority, state, send_at, expires_at, collapse_key, payload)
+  local fields = { 'u', user, 'c', category, 'p', priority, 'v', digits(last), 'b', payload, 's', state }
   local function set(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
-  if send_at > 0 then set('t', digits(send_at)) end
-  if expires_at > 0 then set('e', digits(expires_at)) end
+  if send_at ~= '0' then set('t', send_at) end
+  if expires_at ~= '0' then
+    set('e', expires_at)
+    redis.call('ZADD', lane .. 'y', expires_at, id)
+  end
   if collapse_key ~= '' then
     set('k', collapse_key)
-    replace_earlier(box, id, collapse_key)
+    replace_earlier(open_box(category, user), id, collapse_key)
   end
-  redis.call('HSET', key, unpack(fields))
-  if expires_at > 0 then redis.call('ZADD', lane .. 'y', digits(expires_at), id) end
-  if scheduled then
-    redis.call('ZADD', box.later, digits(send_at), id)
-    redis.call('ZADD', box.sleepers, digits(send_at), id)
+  redis.call('HSET', lane .. 'n:' .. id, unpack(fields))
+end
+
+local function accept(id, category, user, priority, send_at, expires_at, collapse_key, payload)
+  last = math.max(now - YEAR_2020, last + 1)
+  if tonumber(send_at) > now then
+    local box = open_box(category, user)
+    store(id, category, user, priority, 't', send_at, expires_at, collapse_key, payload)
+    redis.call('ZADD', box.later, send_at, id)
+    redis.call('ZADD', box.sleepers, send_at, id)
     add_count('scheduled', 1)
-  else
-    redis.call('ZADD', box.line, place(tonumber(priority), arrival), id)
-    redis.call('ZADD', box.ticks, 0, id)
-    add_count('waiting', 1)
+    add_count('accepted', 1)
+    account(box, now, grace)
+    return tonumber(send_at)
   end
-  add_count('accepted', 1)
-  return arrival + YEAR_2020, scheduled and send_at or 0
+  local name = category .. ':' .. user
+  store(id, category, user, priority, 'q', send_at, expires_at, collapse_key, payload)
+  redis.call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), last), id)
+  redis.call('ZADD', lane .. 't:' .. name, 0, id)
+  redis.call('ZADD', lane .. 'm', 'LT', digits(now + grace), name)
+  joined = joined + 1
+  -- Without deferred ones before, there are none now: the new tick has no slot.
+  if redis.call('HEXISTS', lane .. 'd', name) == 1 then
+    local box = open_box(category, user)
+    account_deferred(box, redis.call('ZCARD', box.line))
+  end
+  return 0
 end
 
 local result = {}
 for i = 3, #ARGV, 8 do
-  local id, box = ARGV[i], open_box(ARGV[i + 1], ARGV[i + 2])
-  local known = redis.call('HGET', lane .. 'n:' .. id, 'v')
+  local known = redis.call('HGET', lane .. 'n:' .. ARGV[i], 'v')
   if known then
     result[#result + 1] = -(tonumber(known) + YEAR_2020)
     result[#result + 1] = 0
   else
-    local at, due = accept(id, box, ARGV[i + 3], tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7])
-    account(box, now, grace)
-    result[#result + 1] = at
+    local due = accept(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7])
+    result[#result + 1] = last + YEAR_2020
     result[#result + 1] = due
   end
 end
+redis.call('SET', lane .. 'a', digits(last))
+if joined > 0 then add_count('j', joined) end
 return result

@@ -31,8 +31,7 @@ end
 
 redis.call('ZREM', lane .. 'e', id)
 if ARGV[9] == '1' then
-  local plan = read_plan(13, nil, lane .. 'u:' .. box.user)
-  plan.state = lane .. (({ [0] = 'l:', 'f:', 'b:' })[plan.algorithm]) .. box.name
+  local plan = plan_of(13, box.name, box.user)
   refund(plan, tonumber(state[4]), state[3] .. '#' .. generation)
 end
 if ARGV[10] == '1' then redis.call('HINCRBY', key, 'f', 1) end
@@ -54,7 +53,7 @@ if outcome == 'r' then
   return { 'retry', now, due }
 end
 if outcome == 'q' then
-  redis.call('HINCRBY', key, 'a', -1)
+  redis.call('HINCRBY', key, 'o', 1)
   add_count('attempts', -1)
   join(box, id)
   redis.call('ZADD', box.ticks, 0, tick)

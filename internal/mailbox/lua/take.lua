@@ -1,4 +1,4 @@
--- take is what a tick asks when it comes off the queue: may somebody of this mailbox run? The head of the line runs,
+-- take, after alone.lua and the functions, is what a tick asks when it comes off the queue: may somebody of this mailbox run? The head of the line runs,
 -- whoever asked; otherwise the tick is given a slot at which to ask again, or is let go because others suffice.
 --
 -- KEYS[1]   the lane's prefix
@@ -18,20 +18,23 @@
 -- Result    {"run", now, at, rule, id, generation, attempt, failures, arrival, payload, extra tick or "", its slot}
 --           {"wait", now, until, rule}  rule: its number in the plan; 0: the line is empty, something is due then
 --           {"done", now}
-local box = open_box(ARGV[1], ARGV[2])
 local tick, nonce, pulled = ARGV[3], ARGV[4], ARGV[5] == '1'
 local horizon, lease, max_defer = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local bypass, retention, grace = tonumber(ARGV[9]), ARGV[10], tonumber(ARGV[11])
-local plan = read_plan(12, nil, lane .. 'u:' .. box.user)
-plan.state = lane .. (({ [0] = 'l:', 'f:', 'b:' })[plan.algorithm]) .. box.name
+local name = ARGV[1] .. ':' .. ARGV[2]
+local plan = plan_of(12, name, ARGV[2])
 local now = now_micros()
+
+local box = open_box(ARGV[1], ARGV[2])
 
 local function granted_before()
   local asked = redis.call('HMGET', lane .. 'n:' .. tick, 'q', 'r', 'v')
   if asked[1] ~= nonce then return nil, asked[3] end
-  local f = redis.call('HMGET', lane .. 'n:' .. asked[2], 's', 'm', 'g', 'a', 'f', 'v', 'b')
+  local id = asked[2] or tick
+  local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'm', 'g', 'o', 'f', 'v', 'b')
   if f[1] ~= 's' then return nil, asked[3] end
-  return { 'run', now, tonumber(f[2]), 0, asked[2], tonumber(f[3]), tonumber(f[4]), tonumber(f[5] or 0),
+  local generation = tonumber(f[3])
+  return { 'run', now, tonumber(f[2]), 0, id, generation, generation - tonumber(f[4] or 0), tonumber(f[5] or 0),
     tonumber(f[6]) + YEAR_2020, f[7], '', 0 }
 end
 
@@ -40,11 +43,11 @@ local function head()
   while true do
     local id = redis.call('ZRANGE', box.line, 0, 0)[1]
     if not id then return nil end
-    local f = redis.call('HMGET', lane .. 'n:' .. id, 'v', 'p', 'g', 'a', 'f', 'e', 'k', 'b')
+    local f = redis.call('HMGET', lane .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b')
     local expires = tonumber(f[6] or nil)
     if f[1] and not (expires and expires <= now) then
       return { id = id, arrival = tonumber(f[1]), priority = tonumber(f[2]), generation = tonumber(f[3] or 0),
-        attempts = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = expires, collapse = f[7], payload = f[8] }
+        returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = expires, collapse = f[7], payload = f[8] }
     end
     leave(box, id)
     if f[1] then finish(id, now, 'E', 'expires_at', retention) end
@@ -67,22 +70,22 @@ end
 local function run(h, at, why, tick_known)
   local key = lane .. 'n:' .. h.id
   h.generation = h.generation + 1
-  h.attempts = h.attempts + 1
   redis.call('ZREM', box.line, h.id)
   if h.collapse then release_collapse(box, h.id, h.collapse) end
   if h.expires then redis.call('ZREM', lane .. 'y', h.id) end
   charge(plan, now, at, digits(h.arrival) .. '#' .. h.generation)
   redis.call('ZADD', lane .. 'e', digits(at + lease), h.id)
   if tick == h.id then
-    redis.call('HSET', key, 's', 's', 'g', h.generation, 'a', h.attempts, 'm', digits(at), 'q', nonce, 'r', h.id)
+    redis.call('HSET', key, 's', 's', 'g', h.generation, 'm', digits(at), 'q', nonce)
+    redis.call('HDEL', key, 'r')
   else
-    redis.call('HSET', key, 's', 's', 'g', h.generation, 'a', h.attempts, 'm', digits(at))
+    redis.call('HSET', key, 's', 's', 'g', h.generation, 'm', digits(at))
     if tick_known then redis.call('HSET', lane .. 'n:' .. tick, 'q', nonce, 'r', h.id) end
   end
   add_count('waiting', -1)
   add_count('attempts', 1)
   local extra, slot = cover_next()
-  return { 'run', now, at, why, h.id, h.generation, h.attempts, h.failures, h.arrival + YEAR_2020, h.payload, extra, slot }
+  return { 'run', now, at, why, h.id, h.generation, h.generation - h.returned, h.failures, h.arrival + YEAR_2020, h.payload, extra, slot }
 end
 
 -- first_uncovered walks the coming slots beside the ticks that stand ready, for a tick that lost its slot.

@@ -9,8 +9,7 @@
 -- Result   {now, 1 when it is in line, 1 when it is deferred, expected delivery in µs (0: unknown), number of the rule
 --          that keeps the line waiting (0: none)}
 local box = open_box(ARGV[1], ARGV[2])
-local plan = read_plan(4, nil, lane .. 'u:' .. box.user)
-plan.state = lane .. (({ [0] = 'l:', 'f:', 'b:' })[plan.algorithm]) .. box.name
+local plan = plan_of(4, box.name, box.user)
 local now = now_micros()
 
 local rank = redis.call('ZRANK', box.line, ARGV[3])

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// opsClient asks the ops pages of a running process.
+type opsClient struct {
+	// File may name the settings that the process runs with.
+	settings.File
+	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the process has its ops pages. Default: ${default}."`
+}
+
+// errNotReachable is what every command says that finds no process to ask.
+var errNotReachable = errors.New("is it running, with the ops role, and is --ops-listen its address?")
+
+// get reads a page; body is nil unless it was served.
+func (c *opsClient) get(ctx context.Context, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	address, err := reachable(c.OpsListen)
+	if err != nil {
+		return 0, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w", address, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w; %w", address, errors.Unwrap(err), errNotReachable)
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the answer of the dispatcher at %s: %w", address, err)
+	}
+	return response.StatusCode, body, nil
+}
+
+// reachable turns an address that a process listens on into one that can be asked: 0.0.0.0 and "" mean this host.
+func reachable(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", &settings.UsageError{Setting: "--ops-listen (PACER_OPS_LISTEN)", Message: "must be HOST:PORT, is " + listen}
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+type healthcheckCommand struct{ opsClient }
+
+// Run asks whether the local process can take work.
+func (c *healthcheckCommand) Run(ctx context.Context, to streams) error {
+	status, body, err := c.get(ctx, "/readyz")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
+	}
+	_, err = fmt.Fprintln(to.out, "ready")
+	return err
+}
+
+type explainCommand struct {
+	opsClient
+	ID string `arg:"" help:"Id of the notification."`
+}
+
+// Run shows a notification's timeline.
+func (c *explainCommand) Run(ctx context.Context, to streams) error {
+	status, body, err := c.get(ctx, "/explain/"+url.PathEscape(c.ID))
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("explain %s: %s", c.ID, strings.TrimSpace(string(body)))
+	}
+	var e app.Explanation
+	if err := json.Unmarshal(body, &e); err != nil {
+		return fmt.Errorf("read the explanation of %s: %w", c.ID, err)
+	}
+	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
+	line := func(name string, value any) { _, _ = fmt.Fprintf(w, "%s\t%v\n", name, value) } // Flush tells
+	line("id", e.ID)
+	line("user", e.UserID)
+	line("category", e.Category+", "+e.Priority+", by "+e.Channel)
+	line("status", e.Status)
+	if e.Reason != "" {
+		line("because", e.Reason)
+	}
+	if !e.DeliverAt.IsZero() {
+		line("goes out", clock(e.DeliverAt)+" (in "+time.Until(e.DeliverAt).Round(time.Millisecond).String()+")")
+	}
+	line("attempts", e.Attempts)
+	line("deferrals", e.Deferrals)
+	for i, step := range e.Timeline {
+		name := ""
+		if i == 0 {
+			name = "timeline"
+		}
+		line(name, clock(step.At)+"  "+step.Kind+"  "+step.Detail)
+	}
+	return w.Flush()
+}
+
+type userCommand struct {
+	opsClient
+	User string `arg:"" help:"Id of the user."`
+}
+
+// Run shows a user's windows and what waits.
+func (c *userCommand) Run(ctx context.Context, to streams) error {
+	status, body, err := c.get(ctx, "/user/"+url.PathEscape(c.User))
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("look at user %s: %s", c.User, strings.TrimSpace(string(body)))
+	}
+	var categories []app.UserCategory
+	if err := json.Unmarshal(body, &categories); err != nil {
+		return fmt.Errorf("read the windows of user %s: %w", c.User, err)
+	}
+	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
+	for _, category := range categories {
+		showCategory(w, category)
+	}
+	return w.Flush()
+}
+
+// showCategory writes one category; Flush of the writer tells whether it could be written.
+func showCategory(w io.Writer, c app.UserCategory) {
+	standing := "may send now"
+	if !c.Allowed {
+		standing = "next at " + clock(c.NextAllowedAt) + " because of " + c.Reason
+	}
+	_, _ = fmt.Fprintf(w, "%s\t%s\t%d waiting, %d deferred\n", c.Category, standing, c.Waiting, c.Deferred)
+	for _, rule := range c.Rules {
+		frees := ""
+		if !rule.FreesAt.IsZero() {
+			frees = "frees at " + clock(rule.FreesAt)
+		}
+		_, _ = fmt.Fprintf(w, "  %s\t%d used, %d left\t%s\n", rule.Rule, rule.Used, rule.Remaining, frees)
+	}
+	for _, at := range c.Admitted {
+		_, _ = fmt.Fprintf(w, "  counted\t%s\t\n", clock(at))
+	}
+	for _, waiting := range c.Line {
+		_, _ = fmt.Fprintf(w, "  waits\t%s\tgoes out at %s\n", waiting.ID, clock(waiting.DeliverAt))
+	}
+}
+
+// clock writes a time of today as a time, any other with its date.
+func clock(t time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return t.Format("15:04:05.000")
+	}
+	return t.Format("2006-01-02 15:04:05.000")
+}

@@ -1,0 +1,74 @@
+// Command dispatcher takes throttled notifications off the queue and delivers each at the moment it may go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/version"
+)
+
+// commandLine is every command of the program.
+type commandLine struct {
+	Serve       serveCommand       `cmd:"" default:"withargs" help:"Run workers, HTTP API and ops pages until SIGTERM (the default command)."`
+	Demo        demoCommand        `cmd:"" help:"Serve on the embedded default with sample traffic and a receiver: see throttled delivery at once."`
+	Policy      policyCommand      `cmd:"" help:"Work with policy files."`
+	Explain     explainCommand     `cmd:"" help:"Show the timeline of a notification, and why it waits."`
+	User        userCommand        `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Exit 0 when the local process can take work."`
+	Version     versionCommand     `cmd:"" help:"Show version, commit and Go version."`
+}
+
+// streams are where a command writes to.
+type streams struct{ out, err io.Writer }
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdout, os.Stderr}))
+}
+
+// run executes a command line and gives the exit code: 0 done, 1 failed, 2 refused.
+func run(ctx context.Context, args []string, to streams) int {
+	err := execute(ctx, args, to)
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(to.err, "dispatcher: "+err.Error()) // nowhere else to tell
+	if _, refused := errors.AsType[*app.RefusalError](err); refused {
+		return 2
+	}
+	if coded, ok := errors.AsType[kong.ExitCoder](err); ok {
+		return coded.ExitCode()
+	}
+	return 1
+}
+
+func execute(ctx context.Context, args []string, to streams) error {
+	parser, err := settings.NewParser(&commandLine{}, "dispatcher", "pacer delivers notifications, throttled per user.",
+		kong.Writers(to.out, to.err), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to))
+	if err != nil {
+		return fmt.Errorf("set up the command line: %w", err)
+	}
+	if err := settings.CheckEnvironment(os.Environ(), settings.EnvironmentNames(parser)...); err != nil {
+		return err
+	}
+	command, err := settings.Parse(parser, args)
+	if err != nil {
+		return err
+	}
+	return command.Run()
+}
+
+type versionCommand struct{}
+
+// Run shows the version.
+func (versionCommand) Run(to streams) error {
+	_, err := fmt.Fprintln(to.out, version.Current())
+	return err
+}

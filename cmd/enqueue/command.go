@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/enqueue"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// command is the program's command line.
+type command struct {
+	settings.Stores
+	settings.Client
+
+	Notification notificationFlags `embed:"" group:"Notification"`
+
+	Count          int    `name:"count" env:"-" default:"1" placeholder:"N" help:"Send so many of it. Default: ${default}."`
+	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Send it once, however often this is run; the n-th of many has KEY:n."`
+	File           string `name:"file" short:"f" env:"-" placeholder:"FILE" help:"Send many: one JSON object a line, from a file or - for standard input."`
+
+	Lanes   int              `name:"lanes" default:"16" hidden:"" help:"Lanes of a deployment that has not started yet."`
+	Policy  string           `name:"policy" hidden:"" help:"Policy of a deployment that has not started yet."`
+	Version kong.VersionFlag `name:"version" env:"-" help:"Show the version."`
+}
+
+// notificationFlags are the fields of one notification.
+type notificationFlags struct {
+	User        string `name:"user" env:"-" placeholder:"ID" help:"Whom it is for."`
+	Category    string `name:"category" env:"-" help:"Category of the policy. Default: default."`
+	Channel     string `name:"channel" env:"-" help:"How it is sent: webhook, log. Default: webhook."`
+	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Where it is sent: the URL of a webhook."`
+	Title       string `name:"title" env:"-" placeholder:"TEXT" help:"Title."`
+	Body        string `name:"body" env:"-" placeholder:"TEXT" help:"Body."`
+	Data        string `name:"data" env:"-" placeholder:"JSON" help:"A JSON object."`
+	Priority    string `name:"priority" env:"-" help:"critical, high, normal or low. Default: normal."`
+	SendAt      string `name:"send-at" env:"-" placeholder:"TIME" help:"Not before, RFC 3339."`
+	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Not after, RFC 3339."`
+	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replaces one that waits with the same key."`
+}
+
+// item is a notification as the API takes it.
+type item struct {
+	UserID      string          `json:"user_id,omitempty"`
+	Category    string          `json:"category,omitempty"`
+	Channel     string          `json:"channel,omitempty"`
+	To          string          `json:"to,omitempty"`
+	Title       string          `json:"title,omitempty"`
+	Body        string          `json:"body,omitempty"`
+	Data        json.RawMessage `json:"data,omitempty"`
+	Priority    string          `json:"priority,omitempty"`
+	SendAt      string          `json:"send_at,omitempty"`
+	ExpiresAt   string          `json:"expires_at,omitempty"`
+	CollapseKey string          `json:"collapse_key,omitempty"`
+}
+
+// errSomeRefused is the outcome when some lines went in and others did not; each was reported already.
+var errSomeRefused = errors.New("some were refused")
+
+func refuseUsage(setting, message string) error {
+	return &settings.UsageError{Setting: setting, Message: message}
+}
+
+func (c *command) execute(ctx context.Context, with streams) error {
+	input, size, err := c.input(with)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	api, closeAPI, err := c.api(ctx, with)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	bar := progress(with.err, size)
+	var accepted func(int, string)
+	if c.File == "" {
+		accepted = func(_ int, id string) { _, _ = fmt.Fprintln(with.out, id) } // nowhere else to tell
+	}
+	summary, err := enqueue.Run(ctx, enqueue.Config{
+		API: api, IdempotencyKey: c.IdempotencyKey, Accepted: accepted,
+		Read: func(n int) { _ = bar.Add(n) }, // a bar that can't be drawn is no reason to stop
+		Refused: func(line int, why string) {
+			_ = bar.Clear() // see above
+			_, _ = fmt.Fprintf(with.err, "line %d: %s\n", line, why)
+		},
+	}, input)
+	_ = bar.Finish() // see above
+	if closeErr := closeAPI(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	_, _ = fmt.Fprintf(with.out, "accepted %d, refused %d in %s\n", summary.Accepted, summary.Refused, time.Since(start).Round(time.Millisecond))
+	if err == nil && summary.Refused > 0 {
+		err = errSomeRefused
+	}
+	return err
+}
+
+// input gives the lines to be sent, and how many bytes they have (-1: not known).
+func (c *command) input(with streams) (io.ReadCloser, int64, error) {
+	switch c.File {
+	case "":
+		lines, err := c.lines()
+		return io.NopCloser(bytes.NewReader(lines)), int64(len(lines)), err
+	case "-":
+		return io.NopCloser(with.in), -1, nil
+	}
+	if c.Notification != (notificationFlags{}) || c.Count != 1 {
+		return nil, 0, refuseUsage("--file", "goes without the flags of a single notification and without --count")
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return nil, 0, refuseUsage("--file", "can't be read: "+err.Error())
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(refuseUsage("--file", "can't be read: "+err.Error()), file.Close())
+	}
+	return file, info.Size(), nil
+}
+
+// lines makes the notification of the flags, as often as it is wanted.
+func (c *command) lines() ([]byte, error) {
+	n := c.Notification
+	if n.User == "" {
+		return nil, refuseUsage("--user", "is required, or --file")
+	}
+	if c.Count < 1 {
+		return nil, refuseUsage("--count", "must be at least 1")
+	}
+	if n.Data != "" && !json.Valid([]byte(n.Data)) {
+		return nil, refuseUsage("--data", "must be a JSON object")
+	}
+	line, err := json.Marshal(item{
+		UserID: n.User, Category: n.Category, Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body,
+		Data: json.RawMessage(n.Data), Priority: n.Priority, SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the notification: %w", err)
+	}
+	return bytes.Repeat(append(line, '\n'), c.Count), nil
+}
+
+// api gives the API to send to: the one of a dispatcher, or with REDIS_URL one in this process.
+func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() error, error) {
+	if c.RedisURL == "" {
+		client := &http.Client{Timeout: 30 * time.Second}
+		return &enqueue.API{URL: c.Server, Token: c.Token, Client: client}, func() error { client.CloseIdleConnections(); return nil }, nil
+	}
+	server := settings.Server{
+		Stores: c.Stores, Logging: settings.Logging{LogLevel: "warn"}, Roles: []string{string(settings.RoleWorker)},
+		Policy: c.Policy, Lanes: c.Lanes, Concurrency: 1, DrainTimeout: time.Second,
+	}
+	resolved, err := server.Resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	producer, err := app.NewProducer(ctx, resolved, slog.New(slog.NewTextHandler(with.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return nil, nil, err
+	}
+	return &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(producer.Handler)}, producer.Close, nil
+}
+
+// progress draws a bar when somebody can see it.
+func progress(to io.Writer, size int64) *progressbar.ProgressBar {
+	file, ok := to.(*os.File)
+	visible := ok && term.IsTerminal(int(file.Fd()))
+	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(to), progressbar.OptionSetVisibility(visible),
+		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("enqueue"))
+}

@@ -1,0 +1,67 @@
+// Command enqueue hands notifications to pacer: one from flags, or many from a file.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/version"
+)
+
+// streams are where the program reads from and writes to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// The exit codes.
+const (
+	exitAccepted = 0
+	exitRefused  = 1 // some lines were refused, the others went in
+	exitUsage    = 2 // wrong usage, or nothing could be reached
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run executes a command line and gives the exit code.
+func run(ctx context.Context, args []string, with streams) int {
+	err := execute(ctx, args, with)
+	switch {
+	case err == nil:
+		return exitAccepted
+	case errors.Is(err, errSomeRefused):
+		return exitRefused
+	}
+	_, _ = fmt.Fprintln(with.err, "enqueue: "+err.Error()) // nowhere else to tell
+	return exitUsage
+}
+
+func execute(ctx context.Context, args []string, with streams) error {
+	var command command
+	parser, err := settings.NewParser(&command, "enqueue",
+		"Hand notifications to pacer. With REDIS_URL it writes to the queue itself, else it talks to --server.",
+		kong.Writers(with.out, with.err), kong.Vars{"version": version.Current().String()})
+	if err != nil {
+		return fmt.Errorf("set up the command line: %w", err)
+	}
+	if err := settings.CheckEnvironment(os.Environ(), settings.EnvironmentNames(parser)...); err != nil {
+		return err
+	}
+	if _, err := settings.Parse(parser, args); err != nil {
+		return err
+	}
+	return command.execute(ctx, with)
+}

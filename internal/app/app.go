@@ -1,0 +1,327 @@
+// Package app wires pacer together and takes it apart again. It is the only package that knows all others: what a program
+// does is an App with some of its roles.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/queue"
+	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// sweepInterval is how often every lane is looked over for what has to be mended.
+const sweepInterval = time.Second
+
+// App is one process of a deployment.
+type App struct {
+	cfg *settings.Resolved
+	log *slog.Logger
+
+	store      *store
+	policy     *policy.Watcher
+	rules      *rules
+	boxes      *mailbox.Store
+	record     *recordredis.Record
+	queue      *queue.Client
+	intake     *intake.Intake
+	dispatcher *dispatch.Dispatcher
+	workers    *queue.Server
+	metrics    *ops.Metrics
+	registry   *prometheus.Registry
+	announcer  *presence.Announcer
+
+	api, ops *listener
+	draining atomic.Bool
+
+	background context.CancelFunc
+	running    sync.WaitGroup
+	closers    []closer
+	stopOnce   sync.Once
+	stopErr    error
+}
+
+// closer is one thing to be undone, last first.
+type closer struct {
+	name  string
+	close func() error
+}
+
+// New builds a process: connects to its store and checks it, reads the policy, binds its listeners. It starts no work.
+// A [RefusalError] says what must be set right.
+func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
+	switch cfg.Setup {
+	case settings.SetupDurable, settings.SetupDurableOneNode:
+		return nil, refuse("the record in Postgres (DATABASE_URL) is not part of this version: unset DATABASE_URL to keep the record in Redis")
+	case settings.SetupEmbedded:
+		if !cfg.HasRole(settings.RoleWorker) {
+			return nil, refuse("without REDIS_URL everything lives in one process, which must have the worker role")
+		}
+	case settings.SetupRedis:
+	}
+	a := &App{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.closeAll())
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		a.openPolicy, a.openStore, a.openRecord, a.openMetrics, a.openWorkers, a.openListeners,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a *App) openPolicy(context.Context) error {
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: a.cfg.Policy, Logger: a.log, OnChange: a.policyChanged})
+	if err != nil {
+		return &RefusalError{Reason: err.Error()}
+	}
+	a.policy = watcher
+	return nil
+}
+
+func (a *App) openStore(ctx context.Context) error {
+	store, err := openStore(ctx, a.cfg.Redis)
+	if err != nil {
+		return err
+	}
+	a.store = store
+	a.defers("Redis", store.close)
+	if err := store.agreeOnLanes(ctx, a.cfg.Lanes); err != nil {
+		return err
+	}
+	return a.publishPolicy(ctx, a.policy.Current())
+}
+
+func (a *App) openRecord(context.Context) error { return a.openRecordWith(a.policy.Current) }
+
+// openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
+func (a *App) openRecordWith(current func() *policy.Policy) error {
+	senders, closeSenders, err := newSenders(a.cfg, a.log)
+	if err != nil {
+		return err
+	}
+	a.defers("senders", closeSenders)
+	a.rules = &rules{current: current, senders: senders}
+	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{Lanes: a.cfg.Lanes, Terms: a.rules.Terms})
+	if err != nil {
+		return err
+	}
+	a.record = recordredis.New(a.store.pipe, a.boxes)
+	a.queue = queue.NewClient(a.store.pipe)
+	return nil
+}
+
+// openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
+func (a *App) openIntake(accepted func(category string)) {
+	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, Accepted: accepted, Log: a.log})
+}
+
+func (a *App) openMetrics(context.Context) error {
+	metrics, err := ops.NewMetrics(a.registry)
+	if err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	a.metrics = metrics
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ops.NewGaugeCollector(a.gauges),
+	} {
+		if err := a.registry.Register(c); err != nil {
+			return fmt.Errorf("register the metrics: %w", err)
+		}
+	}
+	a.openIntake(metrics.Accepted)
+	return nil
+}
+
+func (a *App) openWorkers(context.Context) error {
+	a.dispatcher = dispatch.New(dispatch.Config{
+		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, Observer: a.metrics, Log: a.log,
+	}, a.record, a.queue, a.rules.senders)
+	if a.cfg.HasRole(settings.RoleWorker) {
+		a.workers = queue.NewServer(a.store.client, queue.ServerConfig{
+			Lanes: a.cfg.Lanes, DrainTimeout: a.cfg.DrainTimeout, Pipe: a.store.pipe, Log: a.log,
+		})
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find this host's name: %w", err)
+	}
+	a.announcer = presence.NewAnnouncer(a.store.client, host, a.roles(), a.dispatcher.InFlight, a.log)
+	return nil
+}
+
+func (a *App) openListeners(ctx context.Context) error {
+	if a.cfg.HasRole(settings.RoleAPI) {
+		handler, err := a.apiHandler(a.cfg.APITokens)
+		if err != nil {
+			return err
+		}
+		if a.api, err = listen(ctx, "API", a.cfg.Listen, httpapi.Server(handler)); err != nil {
+			return err
+		}
+		a.defers("API listener", a.api.close)
+	}
+	if a.cfg.HasRole(settings.RoleOps) {
+		handler := ops.Handler(ops.Config{
+			Ready: a.Ready, Explain: a.record.View, User: a.user, Metrics: a.registry, Log: a.log,
+		})
+		var err error
+		if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {
+			return err
+		}
+		a.defers("ops listener", a.ops.close)
+	}
+	return nil
+}
+
+// defers remembers what Stop has to undo, last first.
+func (a *App) defers(name string, undo func() error) {
+	a.closers = append(a.closers, closer{name, undo})
+}
+
+func (a *App) closeAll() error {
+	var faults []error
+	for len(a.closers) > 0 {
+		last := a.closers[len(a.closers)-1]
+		a.closers = a.closers[:len(a.closers)-1]
+		if err := last.close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			faults = append(faults, fmt.Errorf("close %s: %w", last.name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Start begins to work.
+func (a *App) Start() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	a.background = cancel
+	a.running.Go(func() { a.announcer.Run(ctx) })
+	a.running.Go(func() { a.policy.Run(ctx) })
+	for _, l := range []*listener{a.api, a.ops} {
+		if l != nil {
+			a.running.Go(func() { l.serve(a.log) })
+		}
+	}
+	if a.workers != nil {
+		sweeper := dispatch.NewSweeper(a.boxes, a.queue, sweepInterval, a.metrics.Repaired, a.log)
+		a.running.Go(func() { sweeper.Run(ctx) })
+		if err := a.workers.Start(a.dispatcher.Handle); err != nil {
+			return errors.Join(err, a.Stop())
+		}
+	}
+	a.logFacts()
+	return nil
+}
+
+func (a *App) roles() []string {
+	names := make([]string, len(a.cfg.Roles))
+	for i, role := range a.cfg.Roles {
+		names[i] = string(role)
+	}
+	return names
+}
+
+// logFacts writes one line per fact of this process.
+func (a *App) logFacts() {
+	log := a.log
+	if a.cfg.Setup.Embedded() {
+		log.Info("set-up: embedded; Redis runs in this process and nothing survives a restart")
+	} else {
+		log.Info("set-up: redis; queue, limiter and record are as durable as Redis is configured", "redis", a.cfg.Redis.String())
+	}
+	log.Info("process: "+a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
+	if a.api != nil {
+		log.Info("API: http://" + a.api.addr())
+	}
+	if a.ops != nil {
+		log.Info("ops pages: http://" + a.ops.addr())
+	}
+	log.Info("policy: "+a.policy.Name(), "categories", len(a.policy.Current().Categories))
+	log.Info("lanes", "lanes", a.cfg.Lanes)
+	if a.workers != nil {
+		log.Info("workers pull", "concurrency", a.cfg.Concurrency)
+	}
+}
+
+// Stop drains: no delivery starts any more, those in flight are waited for up to the drain time-out, and everything is
+// closed. Stopping twice gives the first result.
+func (a *App) Stop() error {
+	a.stopOnce.Do(func() {
+		a.draining.Store(true)
+		a.dispatcher.Stop()
+		if a.workers != nil {
+			a.workers.Stop()
+		}
+		if a.background != nil {
+			a.background()
+		}
+		for _, l := range []*listener{a.api, a.ops} {
+			if l != nil {
+				l.shutdown()
+			}
+		}
+		a.running.Wait()
+		a.stopErr = a.closeAll()
+	})
+	return a.stopErr
+}
+
+// Run works until ctx ends, and then drains.
+func (a *App) Run(ctx context.Context) error {
+	if err := a.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	a.log.Info("draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout)
+	err := a.Stop()
+	a.log.Info("stopped")
+	return err
+}
+
+// ReloadPolicy reads the policy file again.
+func (a *App) ReloadPolicy() error { return a.policy.Reload() }
+
+// Ready gives nil when the process can take work.
+func (a *App) Ready(ctx context.Context) error {
+	if a.draining.Load() {
+		return errors.New("draining")
+	}
+	if err := a.store.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("Redis does not answer: %w", err) //nolint:staticcheck // a name
+	}
+	return nil
+}
+
+// Addr and OpsAddr are where the API and the ops pages listen; empty without the role.
+func (a *App) Addr() string { return a.api.addr() }
+
+// OpsAddr is where the ops pages listen; empty without the role.
+func (a *App) OpsAddr() string { return a.ops.addr() }
+
+// Intake accepts notifications without going through the API.
+func (a *App) Intake() *intake.Intake { return a.intake }

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// lineShown is how many waiting notifications of a category the user page lists.
+const lineShown = 50
+
+// user gathers what is known of a user's categories, for the ops pages.
+func (a *App) user(ctx context.Context, userID string) ([]ops.UserCategory, error) {
+	var categories []ops.UserCategory
+	for name := range a.policy.Current().Categories {
+		in, err := a.boxes.Inspect(ctx, dispatch.MailboxOf(userID, name, a.cfg.Lanes), lineShown)
+		if err != nil {
+			return nil, err
+		}
+		categories = append(categories, userCategory(name, in))
+	}
+	slices.SortFunc(categories, func(a, b ops.UserCategory) int {
+		if a.Category < b.Category {
+			return -1
+		}
+		return 1
+	})
+	return categories, nil
+}
+
+func userCategory(name string, in mailbox.Inspection) ops.UserCategory {
+	c := ops.UserCategory{
+		Category: name, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Waiting: in.Waiting, Deferred: in.Deferred,
+	}
+	if in.Rule != throttle.NoRule {
+		c.Reason = in.Rules[in.Rule].Rule.String()
+	}
+	for _, r := range in.Rules {
+		rule := ops.Rule{Rule: r.Rule.String(), Used: r.Used, Remaining: r.Remaining()}
+		if r.FreesAt > 0 {
+			rule.FreesAt = r.FreesAt.Time().UTC()
+		}
+		c.Rules = append(c.Rules, rule)
+	}
+	for _, at := range in.Admitted {
+		c.Admitted = append(c.Admitted, at.Time().UTC())
+	}
+	for _, waiting := range in.Line {
+		c.Line = append(c.Line, ops.InLine{ID: waiting.ID, DeliverAt: waiting.DeliverAt.Time().UTC()})
+	}
+	return c
+}
+
+// gauges reads the deployment's counts for the metrics.
+func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
+	lanes, err := a.boxes.Stats(ctx)
+	if err != nil {
+		return ops.Gauges{}, err
+	}
+	total := sum(lanes)
+	g := ops.Gauges{
+		States: map[notification.Status]int64{
+			notification.StatusQueued: total.Queued, notification.StatusScheduled: total.Scheduled,
+			notification.StatusDeferred: total.Deferred, notification.StatusRetrying: total.Retrying,
+			notification.StatusSending: total.Sending,
+		},
+		UsersDeferred: total.UsersDeferred,
+	}
+	if !total.OldestDeferred.IsZero() {
+		g.OldestDeferred = time.Since(total.OldestDeferred)
+	}
+	for _, lane := range lanes {
+		g.DeferredByLane = append(g.DeferredByLane, lane.Deferred)
+	}
+	return g, nil
+}
+
+// sum adds the lanes up.
+func sum(lanes []mailbox.LaneStats) mailbox.LaneStats {
+	var t mailbox.LaneStats
+	for _, l := range lanes {
+		t.Queued += l.Queued
+		t.Scheduled += l.Scheduled
+		t.Deferred += l.Deferred
+		t.Retrying += l.Retrying
+		t.Sending += l.Sending
+		t.UsersDeferred += l.UsersDeferred
+		t.Accepted += l.Accepted
+		t.Delivered += l.Delivered
+		t.Failed += l.Failed
+		t.Expired += l.Expired
+		t.Cancelled += l.Cancelled
+		t.Replaced += l.Replaced
+		t.Pulls += l.Pulls
+		t.Deferrals += l.Deferrals
+		t.Attempts += l.Attempts
+		if !l.OldestDeferred.IsZero() && (t.OldestDeferred.IsZero() || l.OldestDeferred.Before(t.OldestDeferred)) {
+			t.OldestDeferred = l.OldestDeferred
+		}
+	}
+	return t
+}

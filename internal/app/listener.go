@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// listener is an HTTP server whose address is bound before it serves, so that a taken port is refused at start.
+type listener struct {
+	net    net.Listener
+	server *http.Server
+}
+
+func listen(ctx context.Context, name, address string, server *http.Server) (*listener, error) {
+	bound, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, refuse("the %s can't listen on %s: %v", name, address, err)
+	}
+	return &listener{net: bound, server: server}, nil
+}
+
+func (l *listener) addr() string {
+	if l == nil {
+		return ""
+	}
+	return l.net.Addr().String()
+}
+
+func (l *listener) serve(log *slog.Logger) {
+	if err := l.server.Serve(l.net); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		log.Error("a listener stopped", "address", l.addr(), "error", err)
+	}
+}
+
+// shutdown lets requests in flight finish for a moment.
+func (l *listener) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := l.server.Shutdown(ctx); err != nil {
+		_ = l.server.Close() // what did not finish is cut off
+	}
+}
+
+func (l *listener) close() error {
+	if err := l.net.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// Producer accepts notifications into a deployment without a dispatcher's API: it is that API, inside the producing
+// process.
+type Producer struct {
+	app *App
+	// Handler is the API.
+	Handler http.Handler
+}
+
+// NewProducer connects to the deployment's Redis. Lanes and policy are those that its dispatchers run with; before the
+// first of them has started, they are what the settings say.
+func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *Producer, err error) {
+	a := &App{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.closeAll())
+		}
+	}()
+	store, err := openStore(ctx, cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	a.store = store
+	a.defers("Redis", store.close)
+	lanes, err := store.lanes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if lanes > 0 {
+		cfg.Lanes = lanes
+	} else if err := store.agreeOnLanes(ctx, cfg.Lanes); err != nil {
+		return nil, err
+	}
+	current, err := publishedPolicy(ctx, store.client)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		if err := a.openPolicy(ctx); err != nil {
+			return nil, err
+		}
+		current = a.policy.Current()
+	}
+	if err := a.openRecordWith(func() *policy.Policy { return current }); err != nil {
+		return nil, err
+	}
+	a.openIntake(nil)
+	handler, err := a.apiHandler(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{app: a, Handler: handler}, nil
+}
+
+// Close ends the connections.
+func (p *Producer) Close() error { return p.app.closeAll() }
+
+// publishedPolicy is the policy that the deployment's dispatchers run with; nil when none has started yet.
+func publishedPolicy(ctx context.Context, client redis.UniversalClient) (*policy.Policy, error) {
+	text, err := client.Get(ctx, policyKey).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil //nolint:nilnil // none published: no policy, no fault
+	}
+	if err != nil {
+		return nil, err
+	}
+	return policy.Parse("the deployment's policy", []byte(text))
+}

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/embedded"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// RefusalError says why a process does not start although nothing is broken: a setting, or what it was pointed at, is not
+// as it must be. Programs exit with code 2 on it.
+type RefusalError struct{ Reason string }
+
+// Error is one sentence.
+func (e *RefusalError) Error() string { return e.Reason }
+
+func refuse(format string, args ...any) error {
+	return &RefusalError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// reachTimeout is how long a store may take to answer at start.
+const reachTimeout = 10 * time.Second
+
+const (
+	// lanesKey holds how many lanes the deployment has.
+	lanesKey = "pacer:lanes"
+	// policyKey holds the text of the policy in force, for producers that write to the queue themselves.
+	policyKey = "pacer:policy"
+)
+
+// store is the Redis of a deployment, however it is run.
+type store struct {
+	// client has a connection for each caller; pipe puts what many callers send at once into one pipeline.
+	client, pipe redis.UniversalClient
+	close        func() error
+}
+
+// openStore connects to Redis, or runs one in this process when none is given.
+func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
+	if where == nil {
+		in := embedded.Start()
+		return &store{client: in.Client(), pipe: in.Client(), close: in.Close}, nil
+	}
+	client := redis.NewUniversalClient(where.Options)
+	s := &store{client: client, pipe: client, close: client.Close}
+	if err := s.check(ctx, where.String()); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	if err := s.openPipe(); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return s, nil
+}
+
+// autoPipelined is what the clients of go-redis have and its interface has not.
+type autoPipelined interface {
+	AutoPipelineWithOptions(*redis.AutoPipelineOptions) (*redis.AutoPipeliner, error)
+}
+
+// openPipe sets up the pipeline that is shared by all workers. It lives as long as its client.
+func (s *store) openPipe() error {
+	client, ok := s.client.(autoPipelined)
+	if !ok {
+		return nil
+	}
+	options := redis.DefaultBlockingAutoPipelineOptions()
+	options.FullDuplex = true
+	pipe, err := client.AutoPipelineWithOptions(options)
+	if err != nil {
+		return fmt.Errorf("set up the shared pipeline to Redis: %w", err)
+	}
+	s.pipe = pipe
+	return nil
+}
+
+// check waits until Redis answers, and refuses one that would forget what it was given.
+func (s *store) check(ctx context.Context, address string) error {
+	info, err := backoff.Retry(ctx, func() (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return s.client.Info(ctx, "memory").Result()
+	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
+	if err != nil {
+		return refuse("Redis at %s can't be reached: %v", address, err)
+	}
+	if evicts := evictionPolicy(info); evicts != "" && evicts != "noeviction" {
+		return refuse("Redis at %s evicts keys when it is full (maxmemory-policy %s), which loses notifications: set maxmemory-policy noeviction", address, evicts)
+	}
+	return nil
+}
+
+// evictionPolicy reads it from INFO, since CONFIG may be forbidden; empty when it is not told.
+func evictionPolicy(info string) string {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// agreeOnLanes keeps one number of lanes per deployment: the first process writes it, others must have the same.
+func (s *store) agreeOnLanes(ctx context.Context, lanes int) error {
+	if err := s.client.SetNX(ctx, lanesKey, lanes, 0).Err(); err != nil {
+		return fmt.Errorf("write the number of lanes: %w", err)
+	}
+	stored, err := s.lanes(ctx)
+	if err != nil {
+		return err
+	}
+	if stored != lanes {
+		return refuse("this deployment has %d lanes, --lanes says %d: every process must use the same number", stored, lanes)
+	}
+	return nil
+}
+
+// lanes reads the deployment's number of lanes; 0 when no process has started yet.
+func (s *store) lanes(ctx context.Context) (int, error) {
+	text, err := s.client.Get(ctx, lanesKey).Result()
+	if errors.Is(err, redis.Nil) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the number of lanes: %w", err)
+	}
+	lanes, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("read the number of lanes: %w", err)
+	}
+	return lanes, nil
+}

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// rules answers, from the policy in force and the configured channels, what mailboxes, intake and dispatch ask.
+type rules struct {
+	current func() *policy.Policy
+	senders push.Registry
+	cached  atomic.Pointer[terms]
+}
+
+// terms are a policy's categories in the form that the mailboxes take, made once per policy.
+type terms struct {
+	policy     *policy.Policy
+	categories map[string]mailbox.Terms
+}
+
+// Terms gives the terms of a category. One that the policy no longer names, because it was reloaded while something of the
+// category waited, is throttled as the default category.
+func (r *rules) Terms(category string) mailbox.Terms {
+	current := r.current()
+	cached := r.cached.Load()
+	if cached == nil || cached.policy != current {
+		cached = &terms{policy: current, categories: map[string]mailbox.Terms{}}
+		for name, c := range current.Categories {
+			bypass := int(current.BypassPriority)
+			if c.Bypass {
+				bypass = mailbox.BypassAll
+			}
+			cached.categories[name] = mailbox.Terms{Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: bypass}
+		}
+		r.cached.Store(cached)
+	}
+	if found, ok := cached.categories[category]; ok {
+		return found
+	}
+	return cached.categories[policy.DefaultCategory]
+}
+
+// HasCategory implements intake's Rules.
+func (r *rules) HasCategory(name string) bool {
+	_, ok := r.current().Category(name)
+	return ok
+}
+
+// MaxDefer implements intake's Rules.
+func (r *rules) MaxDefer(category string) time.Duration { return r.Terms(category).MaxDefer }
+
+// CheckTarget implements intake's Rules.
+func (r *rules) CheckTarget(channel notification.Channel, to string) error {
+	sender, ok := r.senders[channel]
+	if !ok {
+		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
+	}
+	if err := sender.CheckTarget(to); err != nil {
+		return &notification.FieldError{Field: "to", Message: err.Error()}
+	}
+	return nil
+}
+
+// Retry gives the dispatcher its retry policy.
+func (r *rules) Retry() dispatch.RetryPolicy {
+	retry := r.current().Retry
+	return dispatch.RetryPolicy{
+		MaxAttempts: retry.MaxAttempts,
+		Backoff:     func(failures int) time.Duration { return retry.Backoff(failures, rand.Float64) },
+	}
+}

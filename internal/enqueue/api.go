@@ -1,0 +1,124 @@
+package enqueue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// API is the HTTP API as a producer sees it.
+type API struct {
+	// URL is its base, such as http://127.0.0.1:8080.
+	URL string
+	// Token is the bearer token. Defaults to none.
+	Token string
+	// Client makes the requests.
+	Client *http.Client
+	// Patience is how long a request is repeated while the API can't be reached or says that it is busy. Defaults to 10 s.
+	Patience time.Duration
+}
+
+// UnreachableError says that the API did not answer as an API.
+type UnreachableError struct {
+	URL string
+	Err error
+}
+
+// Error names the address.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("pacer at %s can't be reached: %v", e.URL, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Answer to a batch.
+type Answer struct {
+	Accepted int `json:"accepted"`
+	Rejected int `json:"rejected"`
+	// Results hold the refused items, and when asked for the accepted ones.
+	Results []struct {
+		Index int    `json:"index"`
+		ID    string `json:"id"`
+		Error string `json:"error"`
+	} `json:"results"`
+}
+
+// Bulk hands over notifications, one JSON object a line; all asks for the results of accepted ones too.
+func (a *API) Bulk(ctx context.Context, lines []byte, all bool) (Answer, error) {
+	path := "/v1/notifications/bulk?results=errors"
+	if all {
+		path = "/v1/notifications/bulk"
+	}
+	body, err := a.post(ctx, path, "application/x-ndjson", lines)
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer Answer
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return Answer{}, &UnreachableError{a.URL, fmt.Errorf("it does not answer like pacer: %w", err)}
+	}
+	return answer, nil
+}
+
+// problem is an RFC 9457 answer.
+type problem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+}
+
+// post repeats a request, which must be safe to repeat, while the API is away or busy.
+func (a *API) post(ctx context.Context, path, contentType string, body []byte) ([]byte, error) {
+	patience := a.Patience
+	if patience == 0 {
+		patience = 10 * time.Second
+	}
+	schedule := backoff.NewExponentialBackOff()
+	schedule.InitialInterval = 100 * time.Millisecond
+	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return a.postOnce(ctx, path, contentType, body) },
+		backoff.WithBackOff(schedule), backoff.WithMaxElapsedTime(patience))
+	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
+		return nil, permanent.Unwrap()
+	}
+	return answer, err
+}
+
+func (a *API) postOnce(ctx context.Context, path, contentType string, body []byte) ([]byte, error) {
+	url := strings.TrimSuffix(a.URL, "/") + path
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, backoff.Permanent(&UnreachableError{a.URL, err})
+	}
+	request.Header.Set("Content-Type", contentType)
+	if a.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.Token)
+	}
+	response, err := a.Client.Do(request)
+	if err != nil {
+		return nil, &UnreachableError{a.URL, errors.Unwrap(err)}
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 32<<20))
+	if err != nil {
+		return nil, &UnreachableError{a.URL, err}
+	}
+	switch {
+	case response.StatusCode < http.StatusMultipleChoices:
+		return answer, nil
+	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
+		return nil, &UnreachableError{a.URL, errors.New(response.Status)}
+	}
+	var p problem
+	if json.Unmarshal(answer, &p) != nil || p.Title == "" {
+		p.Title = response.Status
+	}
+	return nil, backoff.Permanent(fmt.Errorf("refused: %s: %s", p.Title, p.Detail))
+}

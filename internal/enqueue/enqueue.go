@@ -1,0 +1,192 @@
+// Package enqueue is what the program of that name does: it reads notifications, one JSON object a line, hands them to the
+// API in batches, and tells which lines were refused and why.
+//
+// A line without an id gets one before it is sent, so that a batch whose answer was lost can be sent again and adds nothing.
+package enqueue
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// batchLines and batchBytes bound one request, well below the API's own limits.
+	batchLines = 1000
+	batchBytes = 4 << 20
+	// maxLine is how long a line may be: the longest content, escaped.
+	maxLine = 2 << 20
+)
+
+// Config of a run.
+type Config struct {
+	// API takes the batches.
+	API *API
+	// IdempotencyKey makes the n-th line's key KEY:n, unless the line has one. Defaults to none.
+	IdempotencyKey string
+	// Refused is told each refused line, by its number from 1.
+	Refused func(line int, why string)
+	// Accepted is told the id of each accepted line. Defaults to nobody, and then the API does not name them.
+	Accepted func(line int, id string)
+	// Read is told how many bytes of the input were worked off. Defaults to nobody.
+	Read func(bytes int)
+}
+
+// Summary counts the lines of a run.
+type Summary struct{ Accepted, Refused int }
+
+// batch is what one request carries.
+type batch struct {
+	body  bytes.Buffer
+	lines []int // number of each line
+	read  int   // bytes of input behind it
+}
+
+// Run reads the input to its end. The error says why it stopped before: the API could not be reached, or the input not
+// read; the summary counts what was done until then.
+func Run(ctx context.Context, cfg Config, input io.Reader) (Summary, error) {
+	if cfg.Read == nil {
+		cfg.Read = func(int) {}
+	}
+	r := &run{cfg: cfg}
+	reader := bufio.NewReaderSize(input, 64<<10)
+	for number := 1; ; number++ {
+		line, err := readLine(reader)
+		r.next.read += len(line)
+		if text := bytes.TrimSpace(line); errors.Is(err, errLongLine) {
+			r.refuse(number, err.Error())
+		} else if len(text) > 0 {
+			r.add(number, text)
+		}
+		if len(r.next.lines) >= batchLines || r.next.body.Len() >= batchBytes || errors.Is(err, io.EOF) {
+			if sendErr := r.flush(ctx); sendErr != nil {
+				return r.summary, sendErr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return r.summary, nil
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return r.summary, fmt.Errorf("read line %d: %w", number, err)
+		}
+	}
+}
+
+var errLongLine = errors.New("the line is longer than " + strconv.Itoa(maxLine) + " bytes")
+
+// readLine reads one line with its end. A line that is too long is read over and comes back cut, with errLongLine.
+func readLine(reader *bufio.Reader) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := reader.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxLine; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case long && err == nil:
+			return line, errLongLine
+		default:
+			return line, err
+		}
+	}
+}
+
+// run is the state of a Run.
+type run struct {
+	cfg     Config
+	next    batch
+	summary Summary
+}
+
+func (r *run) refuse(line int, why string) {
+	r.summary.Refused++
+	r.cfg.Refused(line, why)
+}
+
+// add puts a line into the next batch.
+func (r *run) add(number int, line []byte) {
+	key := ""
+	if r.cfg.IdempotencyKey != "" {
+		key = r.cfg.IdempotencyKey + ":" + strconv.Itoa(number)
+	}
+	line, err := identify(line, key)
+	if err != nil {
+		r.refuse(number, err.Error())
+		return
+	}
+	r.next.body.Write(line)
+	r.next.body.WriteByte('\n')
+	r.next.lines = append(r.next.lines, number)
+}
+
+// identify gives a line an id, or the idempotency key, unless it has one. What is no JSON object is left as it is: the API
+// will say what is wrong with it.
+func identify(line []byte, key string) ([]byte, error) {
+	if bytes.ContainsAny(line, "\r\n") {
+		line = bytes.ReplaceAll(line, []byte("\r"), nil)
+	}
+	var has struct {
+		ID  json.RawMessage `json:"id"`
+		Key json.RawMessage `json:"idempotency_key"`
+	}
+	if line[0] != '{' || json.Unmarshal(line, &has) != nil || has.ID != nil || has.Key != nil {
+		return line, nil
+	}
+	name, value := "idempotency_key", key
+	if key == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("make an id: %w", err)
+		}
+		name, value = "id", id.String()
+	}
+	quoted, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", name, err)
+	}
+	field := `{"` + name + `":` + string(quoted)
+	rest := bytes.TrimSpace(line[1:])
+	if rest[0] != '}' {
+		field += ","
+	}
+	return append([]byte(field), rest...), nil
+}
+
+// flush sends the next batch.
+func (r *run) flush(ctx context.Context) error {
+	defer func() {
+		r.cfg.Read(r.next.read)
+		r.next = batch{}
+	}()
+	if len(r.next.lines) == 0 {
+		return nil
+	}
+	answer, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil)
+	if err != nil {
+		return fmt.Errorf("send lines %d to %d: %w", r.next.lines[0], r.next.lines[len(r.next.lines)-1], err)
+	}
+	r.summary.Accepted += answer.Accepted
+	for _, result := range answer.Results {
+		if result.Index < 0 || result.Index >= len(r.next.lines) {
+			return fmt.Errorf("the API answered for item %d of a batch of %d", result.Index, len(r.next.lines))
+		}
+		line := r.next.lines[result.Index]
+		switch {
+		case result.Error != "":
+			r.refuse(line, result.Error)
+		case r.cfg.Accepted != nil:
+			r.cfg.Accepted(line, result.ID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// document reads values out of a YAML file and collects what is wrong, with positions. Its methods go on after a
+// fault, so that one run finds them all.
+type document struct {
+	file    string
+	anchors map[string]ast.Node
+	faults  []*Fault
+}
+
+// entry is one key of a mapping with its value, aliases already followed.
+type entry struct {
+	name  string
+	key   ast.Node
+	value ast.Node
+}
+
+// open parses the text. It returns nil, with the fault noted, when there is nothing to read values from.
+func (d *document) open(text string) ast.Node {
+	if len(text) > MaxFileBytes {
+		d.addAt(1, 1, "the file has %d bytes, more than the %d that a policy may have", len(text), MaxFileBytes)
+		return nil
+	}
+	if at := invalidUTF8(text); at >= 0 {
+		line := 1 + strings.Count(text[:at], "\n")
+		d.addAt(line, at-strings.LastIndexByte(text[:at], '\n'), "the file is not valid UTF-8")
+		return nil
+	}
+	if line := tooDeep(text); line > 0 {
+		d.addAt(line, 1, "nested deeper, or on a longer line, than any policy is")
+		return nil
+	}
+	file, err := parseYAML(strings.TrimPrefix(text, "\ufeff"))
+	if err != nil {
+		d.addSyntax(err)
+		return nil
+	}
+	return d.body(file)
+}
+
+func invalidUTF8(text string) int {
+	for i, r := range text {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// The parser's time and memory grow with the square of the nesting.
+const (
+	maxOpenBrackets = 64
+	maxLineBytes    = 4096
+)
+
+// tooDeep is the number of the first line that could be nested too deep for the parser, or 0. It counts every bracket,
+// those in texts and comments too, and bounds the lines, since each level of the other nesting takes a column.
+func tooDeep(text string) int {
+	open, number := 0, 0
+	for line := range strings.Lines(text) {
+		number++
+		for _, c := range []byte(line) {
+			switch c {
+			case '[', '{':
+				open++
+			case ']', '}':
+				open = max(open-1, 0)
+			}
+		}
+		if open > maxOpenBrackets || len(line) > maxLineBytes {
+			return number
+		}
+	}
+	return 0
+}
+
+// parseYAML turns a panic of the YAML parser into an error: a file that trips it must not end a running process.
+func parseYAML(text string) (file *ast.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("not readable as YAML: %v", r)
+		}
+	}()
+	// Repeated keys are refused by entries, together with all other faults.
+	return parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
+}
+
+func (d *document) addSyntax(err error) {
+	syntax, ok := err.(yaml.Error) //nolint:errorlint // the parser returns it bare
+	if !ok || syntax.GetToken() == nil {
+		d.addAt(1, 1, "%v", err)
+		return
+	}
+	// The parser appends its own idea of the position in brackets.
+	message, _, _ := strings.Cut(syntax.GetMessage(), " [level:")
+	at := syntax.GetToken().Position
+	d.addAt(at.Line, at.Column, "not readable as YAML: %s", message)
+}
+
+// body is the one document of the file.
+func (d *document) body(file *ast.File) ast.Node {
+	var root ast.Node
+	for _, doc := range file.Docs {
+		switch doc.Body.(type) {
+		case nil, *ast.DirectiveNode, *ast.CommentGroupNode:
+			continue
+		}
+		if root != nil {
+			d.add(doc.Body, "", "a policy is one YAML document, and a second begins here")
+			return nil
+		}
+		root = doc.Body
+	}
+	if root == nil {
+		d.addAt(1, 1, "the file is empty")
+		return nil
+	}
+	ast.Walk(anchorFinder{d}, root)
+	return root
+}
+
+// anchorFinder remembers every anchor before any alias is followed.
+type anchorFinder struct{ *document }
+
+// Visit implements [ast.Visitor].
+func (f anchorFinder) Visit(node ast.Node) ast.Visitor {
+	anchor, ok := node.(*ast.AnchorNode)
+	if !ok {
+		return f
+	}
+	name := anchor.Name.GetToken().Value
+	if _, repeated := f.anchors[name]; repeated {
+		f.add(anchor, "", "the anchor %q is already in use", name)
+	}
+	f.anchors[name] = anchor.Value
+	return f
+}
+
+// follow resolves anchors and aliases. It returns nil, with the fault noted, for an alias of nothing.
+func (d *document) follow(path string, node ast.Node) ast.Node {
+	// No chain of aliases is longer than there are anchors, unless it is a loop.
+	for range 2*len(d.anchors) + 2 {
+		switch n := node.(type) {
+		case *ast.AnchorNode:
+			node = n.Value
+		case *ast.AliasNode:
+			name := n.Value.GetToken().Value
+			target, ok := d.anchors[name]
+			if !ok {
+				d.add(n, path, "no anchor is named %q", name)
+				return nil
+			}
+			node = target
+		default:
+			return node
+		}
+	}
+	d.add(node, path, "the alias refers to itself")
+	return nil
+}
+
+// entries are the keys of a mapping, in order. Keys that aren't names or repeat are noted and left out.
+func (d *document) entries(path string, node ast.Node) ([]entry, bool) {
+	mapping, ok := node.(*ast.MappingNode)
+	if !ok {
+		d.add(node, path, "must be a mapping of keys to values")
+		return nil, false
+	}
+	seen := make(map[string]int, len(mapping.Values))
+	all := make([]entry, 0, len(mapping.Values))
+	for _, v := range mapping.Values {
+		name, ok := keyName(v.Key)
+		if !ok {
+			d.add(v.Key, path, "a key must be a plain name")
+			continue
+		}
+		if line, repeated := seen[name]; repeated {
+			d.add(v.Key, join(path, name), "is already set on line %d", line)
+			continue
+		}
+		seen[name] = position(v.Key).Line
+		value := d.follow(join(path, name), v.Value)
+		if value == nil {
+			continue
+		}
+		if _, empty := value.(*ast.NullNode); empty {
+			value = ast.Null(v.Key.GetToken()) // nothing stands where the value should: show the key
+		}
+		all = append(all, entry{name: name, key: v.Key, value: value})
+	}
+	return all, true
+}
+
+func keyName(key ast.Node) (string, bool) {
+	switch key.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return key.GetToken().Value, true
+	}
+	return "", false
+}
+
+// fields are the entries of a mapping whose keys are known. Others are noted.
+func (d *document) fields(path string, node ast.Node, known ...string) (map[string]entry, bool) {
+	all, ok := d.entries(path, node)
+	fields := make(map[string]entry, len(all))
+	for _, e := range all {
+		if !slices.Contains(known, e.name) {
+			d.add(e.key, join(path, e.name), "unknown key; known here: %s", strings.Join(known, ", "))
+			continue
+		}
+		fields[e.name] = e
+	}
+	return fields, ok
+}
+
+// wholeNumber reads a whole number between low and high, both included.
+func (d *document) wholeNumber(path string, node ast.Node, low, high int) int {
+	if _, ok := node.(*ast.IntegerNode); !ok {
+		d.add(node, path, "must be a whole number between %d and %d", low, high)
+		return low
+	}
+	text := node.GetToken().Value
+	n, err := strconv.Atoi(text)
+	// YAML reads 010 as eight and 1_0 as ten; who writes such a thing may mean either.
+	if err != nil || strconv.Itoa(n) != text {
+		d.add(node, path, "must be a whole number between %d and %d, in plain decimal digits", low, high)
+		return low
+	}
+	if n < low || n > high {
+		d.add(node, path, "must be between %d and %d, is %d", low, high, n)
+		return low
+	}
+	return n
+}
+
+// duration reads a duration between low and high, both included.
+func (d *document) duration(path string, node ast.Node, low, high time.Duration) time.Duration {
+	text, ok := scalar(node)
+	if !ok {
+		d.add(node, path, "must be a duration such as 500ms, 3s, 1m, 24h or 1d")
+		return low
+	}
+	value, err := ParseDuration(text)
+	if err != nil {
+		d.add(node, path, "must be a duration such as 500ms, 3s, 1m, 24h or 1d, is %q", text)
+		return low
+	}
+	if value < low || value > high {
+		d.add(node, path, "must be %s, is %s", formatRange(low, high), text)
+		return low
+	}
+	return value
+}
+
+func formatRange(low, high time.Duration) string {
+	if low == 1 {
+		return "more than 0 and at most " + formatDuration(high)
+	}
+	return "between " + formatDuration(low) + " and " + formatDuration(high)
+}
+
+// formatDuration shows whole days in days.
+func formatDuration(d time.Duration) string {
+	if d > 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	return d.String()
+}
+
+// flag reads true or false.
+func (d *document) flag(path string, node ast.Node) bool {
+	b, ok := node.(*ast.BoolNode)
+	if !ok {
+		d.add(node, path, "must be true or false")
+		return false
+	}
+	return b.Value
+}
+
+// scalar is the text of a value that is no list, mapping or null.
+func scalar(node ast.Node) (string, bool) {
+	switch node.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return node.GetToken().Value, true
+	}
+	return "", false
+}
+
+// add notes a fault at a node. An empty path is a fault of the whole file.
+func (d *document) add(at ast.Node, path, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if path != "" {
+		message = path + ": " + message
+	}
+	p := position(at)
+	d.addAt(p.Line, p.Column, "%s", message)
+}
+
+func (d *document) addAt(line, column int, format string, args ...any) {
+	d.faults = append(d.faults, &Fault{
+		File: d.file, Line: max(line, 1), Column: max(column, 1), Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// position is where a node begins. A block mapping's own token is the colon of its first key.
+func position(node ast.Node) token.Position {
+	if m, ok := node.(*ast.MappingNode); ok && m.Start.Type != token.MappingStartType && len(m.Values) > 0 {
+		node = m.Values[0].Key
+	}
+	if t := node.GetToken(); t != nil && t.Position != nil {
+		return *t.Position
+	}
+	return token.Position{Line: 1, Column: 1}
+}
+
+// join extends a path: categories, chat → categories.chat. A name that isn't one in plain sight is quoted.
+func join(path, name string) string {
+	if !isCategoryName(name) {
+		name = strconv.Quote(name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

@@ -1,0 +1,200 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(contractExample))
+	f.Add([]byte(policy.Default().Text))
+	faulty, err := filepath.Glob("testdata/faulty/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range faulty {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte("version: 1\ncategories: {default: &a {limits: [*a]}}\n"))
+	f.Add([]byte("? [a]\n: b\n<<: *x\n!!int 3: |\n  text\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := policy.Parse("p", data)
+		if err != nil {
+			checkFaults(t, err, strings.Count(string(data), "\n")+strings.Count(string(data), "\r")+1)
+			return
+		}
+		checkPolicy(t, p)
+		again, err := policy.Parse("p", []byte(writePolicy(p)))
+		if err != nil {
+			t.Fatalf("what was read is refused when written anew: %v\n%s", err, writePolicy(p))
+		}
+		if diff := cmp.Diff(p, again, ignoreText); diff != "" {
+			t.Fatalf("what was read differs when written anew (-first +second):\n%s", diff)
+		}
+	})
+}
+
+// checkFaults wants nothing but faults, in order, at places within the file.
+func checkFaults(t *testing.T, err error, lines int) {
+	t.Helper()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("%v does not join faults", err)
+	}
+	last := 0
+	for _, err := range joined.Unwrap() {
+		fault, ok := errors.AsType[*policy.Fault](err)
+		if !ok {
+			t.Fatalf("%v is no fault", err)
+		}
+		if fault.Line < max(last, 1) || fault.Line > lines || fault.Column < 1 || fault.Message == "" || fault.File != "p" {
+			t.Fatalf("fault out of place: %#v after line %d of %d", fault, last, lines)
+		}
+		last = fault.Line
+	}
+}
+
+// checkPolicy wants everything that an accepted policy promises.
+func checkPolicy(t *testing.T, p *policy.Policy) {
+	t.Helper()
+	if _, ok := p.Categories[policy.DefaultCategory]; !ok {
+		t.Fatal("no default category")
+	}
+	for name, c := range p.Categories {
+		if name != c.Name || name == "" || len(name) > policy.MaxCategoryNameBytes || strings.ContainsAny(name, ": {}*") {
+			t.Fatalf("category %q named %q", name, c.Name)
+		}
+		if c.MaxDefer <= 0 || c.MaxDefer > policy.MaxWait {
+			t.Fatalf("category %s: max_defer %s", name, c.MaxDefer)
+		}
+		if err := c.Plan.Validate(); err != nil {
+			t.Fatalf("category %s has a plan that the limiter refuses: %v", name, err)
+		}
+		if i := slices.IndexFunc(c.Plan.Rules, func(r throttle.Rule) bool { return r.Kind != throttle.KindLimit }); i >= 0 {
+			if r := c.Plan.Rules[i]; i != len(c.Plan.Rules)-1 || r.Kind != throttle.KindGap || r.Max != 1 {
+				t.Fatalf("category %s: rule %d is %s", name, i, r)
+			}
+		}
+		if diff := cmp.Diff(p.UserCap, c.Plan.Cap); diff != "" {
+			t.Fatalf("category %s has another cap than the policy:\n%s", name, diff)
+		}
+	}
+	if slices.ContainsFunc(p.UserCap, func(r throttle.Rule) bool { return r.Kind != throttle.KindCap }) {
+		t.Fatalf("user cap %v", p.UserCap)
+	}
+	if p.BypassPriority > notification.PriorityLow {
+		t.Fatalf("bypass priority %d", p.BypassPriority)
+	}
+	r := p.Retry
+	if r.MaxAttempts < 1 || r.MaxAttempts > policy.MaxRetryAttempts || r.MinBackoff <= 0 || r.MinBackoff > r.MaxBackoff ||
+		r.MaxBackoff > policy.MaxWait {
+		t.Fatalf("retry %+v", r)
+	}
+	if !utf8.ValidString(p.Text) {
+		t.Fatal("the text is not UTF-8")
+	}
+}
+
+// ignoreText compares policies by their meaning. No rules and an empty list of rules are the same.
+var ignoreText = cmp.Options{cmpopts.IgnoreFields(policy.Policy{}, "Text"), cmpopts.EquateEmpty()}
+
+// writePolicy is the opposite of Parse, written for these tests, independently of it.
+func writePolicy(p *policy.Policy) string {
+	var b strings.Builder
+	b.WriteString("version: 1\ncategories:\n")
+	for name, c := range p.Categories {
+		fmt.Fprintf(&b, "  %s:\n    algorithm: %s\n    max_defer: %s\n    bypass: %t\n",
+			strconv.Quote(name), c.Plan.Algorithm, c.MaxDefer, c.Bypass)
+		limits := c.Plan.Rules
+		if n := len(limits); n > 0 && limits[n-1].Kind == throttle.KindGap {
+			fmt.Fprintf(&b, "    min_gap: %s\n", limits[n-1].Per)
+			limits = limits[:n-1]
+		}
+		fmt.Fprintf(&b, "    limits: [%s]\n", writeLimits(limits))
+	}
+	fmt.Fprintf(&b, "user_cap: {limits: [%s]}\n", writeLimits(p.UserCap))
+	if p.BypassPriority != 0 {
+		fmt.Fprintf(&b, "bypass_priority: %s\n", p.BypassPriority)
+	}
+	fmt.Fprintf(&b, "retry: {max_attempts: %d, min_backoff: %s, max_backoff: %s}\n",
+		p.Retry.MaxAttempts, p.Retry.MinBackoff, p.Retry.MaxBackoff)
+	return b.String()
+}
+
+func writeLimits(rules []throttle.Rule) string {
+	limits := make([]string, len(rules))
+	for i, r := range rules {
+		limits[i] = fmt.Sprintf("{max: %d, per: %s}", r.Max, r.Per)
+	}
+	return strings.Join(limits, ", ")
+}
+
+// TestParseReadsWhatWasWritten draws policies, writes them as YAML and reads them back.
+func TestParseReadsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	window := rapid.Custom(func(t *rapid.T) time.Duration {
+		low, high := throttle.MinPer/time.Microsecond, throttle.MaxPer/time.Microsecond
+		return time.Duration(rapid.Int64Range(int64(low), int64(high)).Draw(t, "window")) * time.Microsecond
+	})
+	rules := func(kind throttle.Kind) *rapid.Generator[[]throttle.Rule] {
+		return rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) throttle.Rule {
+			return throttle.Rule{Max: rapid.IntRange(1, throttle.MaxMax).Draw(t, "max"), Per: window.Draw(t, "per"), Kind: kind}
+		}), 0, 4, func(r throttle.Rule) time.Duration { return r.Per })
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		userCap := rules(throttle.KindCap).Draw(t, "cap")
+		want := &policy.Policy{
+			Categories:     map[string]policy.Category{},
+			UserCap:        userCap,
+			BypassPriority: rapid.SampledFrom([]notification.Priority{0, 1, 2, 3, 4}).Draw(t, "priority"),
+		}
+		names := rapid.SliceOfN(rapid.StringMatching(`[A-Za-z0-9._-]{1,64}`), 0, 5).Draw(t, "names")
+		for _, name := range append(names, policy.DefaultCategory) {
+			limits := rules(throttle.KindLimit).Draw(t, "limits")
+			if rapid.Bool().Draw(t, "has a gap") {
+				limits = append(limits, gap(window.Draw(t, "gap")))
+			}
+			want.Categories[name] = policy.Category{
+				Name:     name,
+				MaxDefer: time.Duration(rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "max_defer")),
+				Bypass:   rapid.Bool().Draw(t, "bypass"),
+				Plan: throttle.Plan{
+					Algorithm: throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm")), Rules: limits, Cap: userCap,
+				},
+			}
+		}
+		shortest := rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "min_backoff")
+		want.Retry = policy.Retry{
+			MaxAttempts: rapid.IntRange(1, policy.MaxRetryAttempts).Draw(t, "attempts"),
+			MinBackoff:  time.Duration(shortest),
+			MaxBackoff:  time.Duration(rapid.Int64Range(shortest, int64(policy.MaxWait)).Draw(t, "max_backoff")),
+		}
+		got, err := policy.Parse("p", []byte(writePolicy(want)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, ignoreText); diff != "" {
+			t.Fatalf("policy differs (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Parse reads and checks a policy file. name is what faults call it. The error joins all faults, each a [*Fault], in
+// the order of the file.
+func Parse(name string, data []byte) (*Policy, error) {
+	d := &document{file: name, anchors: map[string]ast.Node{}}
+	p := &Policy{
+		Retry: Retry{MaxAttempts: DefaultMaxAttempts, MinBackoff: DefaultMinBackoff, MaxBackoff: DefaultMaxBackoff},
+		Text:  string(data),
+	}
+	if root := d.open(p.Text); root != nil {
+		d.readPolicy(p, root)
+	}
+	if len(d.faults) > 0 {
+		return nil, joinFaults(d.faults)
+	}
+	return p, nil
+}
+
+func (d *document) readPolicy(p *Policy, root ast.Node) {
+	root = d.follow("", root)
+	if root == nil {
+		return
+	}
+	fields, ok := d.fields("", root, "version", "categories", "user_cap", "bypass_priority", "retry")
+	if !ok {
+		return
+	}
+	if version, ok := fields["version"]; !ok {
+		d.add(root, "version", "is missing; begin the file with version: 1")
+	} else if text, _ := scalar(version.value); text != "1" {
+		d.add(version.value, "version", "must be 1, the only version there is")
+	}
+	if e, ok := fields["user_cap"]; ok {
+		p.UserCap = d.readUserCap(e)
+	}
+	if e, ok := fields["categories"]; ok {
+		p.Categories = d.readCategories(e, p.UserCap)
+	} else {
+		d.add(root, "categories", "is missing; a policy needs at least the category %s", DefaultCategory)
+	}
+	if e, ok := fields["bypass_priority"]; ok {
+		p.BypassPriority = d.readPriority(e)
+	}
+	if e, ok := fields["retry"]; ok {
+		d.readRetry(&p.Retry, e)
+	}
+}
+
+func (d *document) readUserCap(e entry) []throttle.Rule {
+	fields, ok := d.fields(e.name, e.value, "limits")
+	if !ok {
+		return nil
+	}
+	limits, ok := fields["limits"]
+	if !ok {
+		d.add(e.key, e.name, "needs limits, a list such as [{max: 60, per: 1h}]")
+		return nil
+	}
+	return d.readLimits("user_cap.limits", limits.value, throttle.KindCap)
+}
+
+func (d *document) readCategories(e entry, userCap []throttle.Rule) map[string]Category {
+	entries, ok := d.entries(e.name, e.value)
+	if !ok {
+		return nil
+	}
+	categories := make(map[string]Category, len(entries))
+	for _, e := range entries {
+		path := join("categories", e.name)
+		if !isCategoryName(e.name) {
+			d.add(e.key, path, "a category's name must be 1 to %d of A-Z a-z 0-9 . _ -", MaxCategoryNameBytes)
+		}
+		categories[e.name] = d.readCategory(path, e, userCap)
+	}
+	if _, ok := categories[DefaultCategory]; !ok {
+		d.add(e.key, join("categories", DefaultCategory), "is missing; it is for notifications that name no category")
+	}
+	return categories
+}
+
+func isCategoryName(name string) bool {
+	if name == "" || len(name) > MaxCategoryNameBytes {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
+	})
+}
+
+func (d *document) readCategory(path string, e entry, userCap []throttle.Rule) Category {
+	c := Category{Name: e.name, MaxDefer: DefaultMaxDefer, Plan: throttle.Plan{Cap: userCap}}
+	if _, empty := e.value.(*ast.NullNode); empty {
+		d.add(e.key, path, "has no settings; write {} for a category without limits")
+		return c
+	}
+	fields, _ := d.fields(path, e.value, "algorithm", "limits", "min_gap", "max_defer", "bypass")
+	if f, ok := fields["algorithm"]; ok {
+		c.Plan.Algorithm = d.readAlgorithm(path, f)
+	}
+	if f, ok := fields["limits"]; ok {
+		c.Plan.Rules = d.readLimits(join(path, "limits"), f.value, throttle.KindLimit)
+	}
+	if f, ok := fields["min_gap"]; ok {
+		gap := d.window(join(path, "min_gap"), f.value)
+		c.Plan.Rules = append(c.Plan.Rules, throttle.Rule{Max: 1, Per: gap, Kind: throttle.KindGap})
+	}
+	if f, ok := fields["max_defer"]; ok {
+		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
+	}
+	if f, ok := fields["bypass"]; ok {
+		c.Bypass = d.flag(join(path, "bypass"), f.value)
+	}
+	return c
+}
+
+func (d *document) readAlgorithm(path string, e entry) throttle.Algorithm {
+	text, _ := scalar(e.value)
+	a, ok := throttle.ParseAlgorithm(text)
+	if !ok {
+		d.add(e.value, join(path, "algorithm"), "must be rolling, fixed_window or token_bucket")
+	}
+	return a
+}
+
+func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []throttle.Rule {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.add(node, path, "must be a list of limits such as [{max: 10, per: 1m}]")
+		return nil
+	}
+	if len(list.Values) > MaxLimits {
+		d.add(node, path, "has %d limits, more than the %d that one list may have", len(list.Values), MaxLimits)
+		return nil
+	}
+	var rules []throttle.Rule
+	for i, value := range list.Values {
+		item := path + "[" + strconv.Itoa(i) + "]"
+		if value = d.follow(item, value); value != nil {
+			rules = addRule(rules, d.readLimit(item, value, kind))
+		}
+	}
+	return rules
+}
+
+// addRule adds a rule to a list. Of two limits over the same window only the smaller has an effect, and the limiter
+// takes no more than one.
+func addRule(rules []throttle.Rule, rule throttle.Rule) []throttle.Rule {
+	for i := range rules {
+		if rules[i].Per == rule.Per {
+			rules[i].Max = min(rules[i].Max, rule.Max)
+			return rules
+		}
+	}
+	return append(rules, rule)
+}
+
+func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) throttle.Rule {
+	rule := throttle.Rule{Kind: kind}
+	fields, ok := d.fields(path, node, "max", "per")
+	if !ok {
+		return rule
+	}
+	if f, ok := fields["max"]; ok {
+		rule.Max = d.wholeNumber(join(path, "max"), f.value, 1, throttle.MaxMax)
+	} else {
+		d.add(node, path, "needs max, how many notifications may go out")
+	}
+	if f, ok := fields["per"]; ok {
+		rule.Per = d.window(join(path, "per"), f.value)
+	} else {
+		d.add(node, path, "needs per, the length of the window")
+	}
+	return rule
+}
+
+// window reads a duration that the limiter can hold exactly.
+func (d *document) window(path string, node ast.Node) time.Duration {
+	value := d.duration(path, node, throttle.MinPer, throttle.MaxPer)
+	if value%time.Microsecond != 0 {
+		d.add(node, path, "must be whole microseconds, is %s", value)
+	}
+	return value
+}
+
+func (d *document) readPriority(e entry) notification.Priority {
+	text, ok := scalar(e.value)
+	if ok && text == "" {
+		return 0
+	}
+	priority, known := notification.ParsePriority(text)
+	if !ok || !known {
+		d.add(e.value, e.name, `must be critical, high, normal, low or "" for none`)
+	}
+	return priority
+}
+
+func (d *document) readRetry(r *Retry, e entry) {
+	fields, ok := d.fields(e.name, e.value, "max_attempts", "min_backoff", "max_backoff")
+	if !ok {
+		return
+	}
+	if f, ok := fields["max_attempts"]; ok {
+		r.MaxAttempts = d.wholeNumber("retry.max_attempts", f.value, 1, MaxRetryAttempts)
+	}
+	before := len(d.faults)
+	at := e.key
+	if f, ok := fields["max_backoff"]; ok {
+		r.MaxBackoff, at = d.duration("retry.max_backoff", f.value, 1, MaxWait), f.value
+	}
+	if f, ok := fields["min_backoff"]; ok {
+		r.MinBackoff, at = d.duration("retry.min_backoff", f.value, 1, MaxWait), f.value
+	}
+	// What replaces a refused duration must not be compared.
+	if len(d.faults) == before && r.MinBackoff > r.MaxBackoff {
+		d.add(at, e.name, "min_backoff (%s) must not be longer than max_backoff (%s)", r.MinBackoff, r.MaxBackoff)
+	}
+}

@@ -1,0 +1,97 @@
+// Package policy reads the policy file: which categories of notifications exist, how each is throttled, the cap over
+// all of a user's categories, what goes out at once, and how failed deliveries are tried again.
+//
+// [Parse] is strict and tells every fault of a file at once, each with its line and column. [Watcher] holds the policy
+// in force and replaces it when its file changes; a faulty file never replaces a good policy.
+package policy
+
+import (
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// DefaultCategory is the category of a notification that names none. Every policy has it.
+const DefaultCategory = "default"
+
+// BuiltIn stands for the file name where the built-in policy is in force.
+const BuiltIn = "built-in"
+
+// The bounds of a policy file, besides those of [throttle.Rule].
+const (
+	// MaxFileBytes is how long a policy file may be.
+	MaxFileBytes = 1 << 20
+	// MaxLimits is how many limits one list may hold.
+	MaxLimits = 32
+	// MaxCategoryNameBytes is how long a category's name may be.
+	MaxCategoryNameBytes = 64
+	// MaxWait bounds max_defer and max_backoff. No notification is planned further ahead than this.
+	MaxWait = 90 * 24 * time.Hour
+	// MaxRetryAttempts bounds max_attempts.
+	MaxRetryAttempts = 100
+)
+
+// What holds for settings that a policy file leaves out.
+const (
+	DefaultMaxDefer    = 24 * time.Hour
+	DefaultMaxAttempts = 8
+	DefaultMinBackoff  = time.Second
+	DefaultMaxBackoff  = 10 * time.Minute
+)
+
+// Policy is a whole policy file, checked. It is never changed after [Parse] and may be shared.
+type Policy struct {
+	// Categories by name. It always holds [DefaultCategory].
+	Categories map[string]Category
+	// UserCap are the rules over all categories of one user; every category's plan holds them too. Nil means no cap.
+	UserCap []throttle.Rule
+	// BypassPriority is the least urgent priority that is delivered at once; the more urgent ones are too. Zero means
+	// that no priority is.
+	BypassPriority notification.Priority
+	// Retry is how failed deliveries are tried again.
+	Retry Retry
+	// Text is the YAML that the policy was read from.
+	Text string
+}
+
+// Category is how one category's notifications are throttled.
+type Category struct {
+	// Name is the category's name: 1 to 64 of A-Z a-z 0-9 . _ -
+	Name string
+	// Plan is what the limiter is asked for one user of the category: the limits in the order of the file, then the
+	// minimum gap, and the user cap. Of limits over the same window it holds the smallest. A plan without any rule
+	// throttles nothing.
+	Plan throttle.Plan
+	// MaxDefer is how long a notification may wait for its slot before it ends as expired. Defaults to 24 hours.
+	MaxDefer time.Duration
+	// Bypass delivers the category's notifications at once. They are counted in the user's windows all the same.
+	Bypass bool
+}
+
+// Category looks a category up by its name.
+func (p *Policy) Category(name string) (Category, bool) {
+	c, ok := p.Categories[name]
+	return c, ok
+}
+
+// Bypasses tells whether a notification of the category and priority is delivered at once: because its category says
+// so, or because its priority is the policy's bypass priority or a more urgent one.
+func (p *Policy) Bypasses(c Category, priority notification.Priority) bool {
+	return c.Bypass || priority != 0 && priority <= p.BypassPriority
+}
+
+//go:embed default.yaml
+var defaultText string
+
+// Default is the built-in policy, which holds where no policy file is set.
+func Default() *Policy {
+	p, err := Parse(BuiltIn, []byte(defaultText))
+	if err != nil {
+		// The text is part of the program and a test reads it, so this is a fault of the build.
+		panic(fmt.Sprintf("built-in policy: %v", err))
+	}
+	return p
+}

@@ -1,0 +1,74 @@
+package policy_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pacer-notify/pacer/internal/policy"
+)
+
+// The extremes of a generator of uniform numbers.
+func lowest() float64  { return 0 }
+func highest() float64 { return math.Nextafter(1, 0) }
+
+func TestBackoffDoublesUpToTheMaximum(t *testing.T) {
+	t.Parallel()
+	r := policy.Retry{MaxAttempts: 8, MinBackoff: time.Second, MaxBackoff: 10 * time.Second}
+	half := func() float64 { return 0.5 }
+	tests := []struct {
+		failures int
+		want     time.Duration // the middle between 1 s and the ceiling
+	}{
+		{1, 1500 * time.Millisecond}, // ceiling 2 s
+		{2, 2500 * time.Millisecond}, // 4 s
+		{3, 4500 * time.Millisecond}, // 8 s
+		{4, 5500 * time.Millisecond}, // 16 s, cut to 10 s
+		{5, 5500 * time.Millisecond},
+		{math.MaxInt, 5500 * time.Millisecond},
+		{0, 1500 * time.Millisecond}, // as after the first
+		{-7, 1500 * time.Millisecond},
+	}
+	for _, test := range tests {
+		if got := r.Backoff(test.failures, half); got != test.want {
+			t.Errorf("after %d failures: %s, want %s", test.failures, got, test.want)
+		}
+	}
+}
+
+func TestBackoffStaysInItsRange(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		shortest := rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "min")
+		longest := rapid.Int64Range(shortest, int64(policy.MaxWait)).Draw(t, "max")
+		r := policy.Retry{MinBackoff: time.Duration(shortest), MaxBackoff: time.Duration(longest)}
+		failures := rapid.Int().Draw(t, "failures")
+		number := rapid.Float64Range(0, highest()).Draw(t, "random")
+
+		wait := r.Backoff(failures, func() float64 { return number })
+		if wait < r.MinBackoff || wait > r.MaxBackoff {
+			t.Fatalf("wait of %s", wait)
+		}
+		if got := r.Backoff(failures, lowest); got != r.MinBackoff {
+			t.Fatalf("the shortest wait is %s", got)
+		}
+		if failures < math.MaxInt && r.Backoff(failures+1, highest) < r.Backoff(failures, highest) {
+			t.Fatal("the ceiling shrinks with one more failure")
+		}
+		if got := r.Backoff(64, highest); got < r.MaxBackoff-time.Duration(float64(longest)*1e-15+1) {
+			t.Fatalf("after many failures the ceiling is %s", got)
+		}
+	})
+}
+
+func TestBackoffWithOneDuration(t *testing.T) {
+	t.Parallel()
+	r := policy.Retry{MinBackoff: time.Second, MaxBackoff: time.Second}
+	for failures := range 70 {
+		if got := r.Backoff(failures, highest); got != time.Second {
+			t.Fatalf("after %d failures: %s", failures, got)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// A change is read once the directory has been quiet for quietTime, since editors and copies write in several steps;
+// but no later than patience after its first sign, since a busy directory is never quiet.
+const (
+	quietTime = 100 * time.Millisecond
+	patience  = time.Second
+)
+
+const defaultPollInterval = 10 * time.Second
+
+// WatcherConfig configures a [Watcher].
+type WatcherConfig struct {
+	// Path is the policy file. Defaults to the built-in policy, which never changes.
+	Path string
+	// Logger gets one line for each reload that [Watcher.Run] makes. Defaults to none.
+	Logger *slog.Logger
+	// PollInterval is how often the file is read again although no change of it was announced. Defaults to 10 seconds.
+	PollInterval time.Duration
+	// OnChange is called with each policy that comes into force after the first, one call at a time, before
+	// [Watcher.Reload] returns. It must not call Reload. Defaults to nothing.
+	OnChange func(*Policy)
+}
+
+// Watcher holds the policy in force and replaces it when its file changes. It is safe for concurrent use.
+type Watcher struct {
+	cfg     WatcherConfig
+	current atomic.Pointer[Policy]
+
+	mu sync.Mutex // one reload at a time
+	// lastFault is what was wrong at the last reload, so that it is told once; empty when nothing was.
+	lastFault string
+}
+
+// NewWatcher reads the policy for the first time. It fails on a file that can't be read or has faults; see [Parse].
+func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.OnChange == nil {
+		cfg.OnChange = func(*Policy) {}
+	}
+	if cfg.PollInterval <= 0 {
+		cfg.PollInterval = defaultPollInterval
+	}
+	w := &Watcher{cfg: cfg}
+	if cfg.Path == "" {
+		w.current.Store(Default())
+		return w, nil
+	}
+	p, err := w.read()
+	if err != nil {
+		return nil, err
+	}
+	w.current.Store(p)
+	return w, nil
+}
+
+// Name is the path of the policy file, or [BuiltIn].
+func (w *Watcher) Name() string {
+	if w.cfg.Path == "" {
+		return BuiltIn
+	}
+	return w.cfg.Path
+}
+
+// Current is the policy in force.
+func (w *Watcher) Current() *Policy { return w.current.Load() }
+
+// Reload reads the policy file again and puts it in force. When it can't be read or has faults, the policy in force
+// stays and the error says why. It logs nothing.
+func (w *Watcher) Reload() error {
+	_, err := w.reload()
+	return err
+}
+
+// outcome is what a reload found, as far as it is news.
+type outcome uint8
+
+const (
+	unchanged    outcome = iota
+	replaced             // another policy is in force now
+	restored             // the file had a fault, and holds the policy in force again
+	refused              // the file has a fault
+	refusedAgain         // the file has the fault that it had the last time
+)
+
+func (w *Watcher) reload() (outcome, error) {
+	if w.cfg.Path == "" {
+		return unchanged, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, err := w.read()
+	lastFault := w.lastFault
+	w.lastFault = ""
+	switch {
+	case err != nil:
+		w.lastFault = err.Error()
+		if w.lastFault == lastFault {
+			return refusedAgain, err
+		}
+		return refused, err
+	case p.Text != w.Current().Text:
+		w.current.Store(p)
+		w.cfg.OnChange(p)
+		return replaced, nil
+	case lastFault != "":
+		return restored, nil
+	}
+	return unchanged, nil
+}
+
+func (w *Watcher) read() (*Policy, error) {
+	file, err := os.Open(w.cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("reading policy file: %w", err)
+	}
+	// One byte more than allowed is enough for Parse to refuse it.
+	data, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("reading policy file: %w", err)
+	}
+	return Parse(w.cfg.Path, data)
+}
+
+// Run reloads the policy whenever its file changes, until ctx ends, and logs each reload in one line. Whether the file
+// is written in place or replaced by another makes no difference. What the file system does not announce (a change on
+// a network drive, or of a symbolic link further up the path) is found by reading the file every PollInterval.
+func (w *Watcher) Run(ctx context.Context) {
+	if w.cfg.Path == "" {
+		<-ctx.Done()
+		return
+	}
+	var changes <-chan fsnotify.Event
+	var faults <-chan error
+	events, err := w.subscribe()
+	if err == nil {
+		defer func() { _ = events.Close() }()
+		changes, faults = events.Events, events.Errors
+	} else {
+		w.cfg.Logger.WarnContext(ctx, "the policy file can't be watched and is read at intervals instead",
+			"policy", w.cfg.Path, "interval", w.cfg.PollInterval, "error", err)
+	}
+	w.check(ctx) // what changed between the first reading and now
+	w.loop(ctx, changes, faults)
+}
+
+// subscribe asks for the changes in the file's directory: a watch on the file itself is lost when another file takes
+// its place, and the links that Kubernetes swaps stand in the directory too.
+func (w *Watcher) subscribe() (*fsnotify.Watcher, error) {
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	if err := events.Add(filepath.Dir(w.cfg.Path)); err != nil {
+		return nil, errors.Join(err, events.Close())
+	}
+	return events, nil
+}
+
+func (w *Watcher) loop(ctx context.Context, changes <-chan fsnotify.Event, faults <-chan error) {
+	poll := time.NewTicker(w.cfg.PollInterval)
+	defer poll.Stop()
+	var settled <-chan time.Time
+	var latest time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case err := <-faults:
+			// Changes may have been missed. The next poll finds them.
+			w.cfg.Logger.WarnContext(ctx, "watching the policy file", "policy", w.cfg.Path, "error", err)
+		case <-changes:
+			if settled == nil {
+				latest = time.Now().Add(patience)
+			}
+			settled = time.After(min(quietTime, time.Until(latest)))
+		case <-settled:
+			settled = nil
+			w.check(ctx)
+		case <-poll.C:
+			// Not while the file is being written: half a policy can be a valid one.
+			if settled == nil {
+				w.check(ctx)
+			}
+		}
+	}
+}
+
+// check reloads and logs what is news.
+func (w *Watcher) check(ctx context.Context) {
+	result, err := w.reload()
+	log := w.cfg.Logger.With("policy", w.cfg.Path)
+	switch result {
+	case replaced:
+		log.InfoContext(ctx, "policy reloaded", "categories", len(w.Current().Categories))
+	case restored:
+		log.InfoContext(ctx, "policy file holds the policy in force again")
+	case refused:
+		log.ErrorContext(ctx, "policy file refused, the policy in force stays", "error", err)
+	case unchanged, refusedAgain:
+	}
+}

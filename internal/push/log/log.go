@@ -1,0 +1,31 @@
+// Package log is the channel that writes each delivery into the process's own log, for trying things out and for tests of
+// everything but a provider.
+package log
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// Sender logs deliveries.
+type Sender struct{ log *slog.Logger }
+
+// New makes a Sender.
+func New(log *slog.Logger) *Sender { return &Sender{log} }
+
+// Send writes one line at debug level: who and which, never the content.
+func (s *Sender) Send(ctx context.Context, m push.Message) error {
+	if err := ctx.Err(); err != nil {
+		return &push.Error{Class: push.Transient, Code: "cancelled", Unsent: true, Err: err}
+	}
+	if s.log.Enabled(ctx, slog.LevelDebug) {
+		s.log.DebugContext(ctx, "notification", "notification_id", m.ID, "user_id", m.UserID, "category", m.Category,
+			"attempt", m.Attempt, "admitted_at", m.AdmittedAt)
+	}
+	return nil
+}
+
+// CheckTarget takes any target: none is used.
+func (*Sender) CheckTarget(string) error { return nil }

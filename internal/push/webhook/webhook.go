@@ -1,0 +1,149 @@
+// Package webhook delivers notifications as HTTP requests, signed as Standard Webhooks when there is a secret. Targets come
+// from input: they are dialled through package egress, redirects are not followed, and little of the answer is read.
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/pacer-notify/pacer/internal/egress"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+const (
+	// maxReply is how much of an answer is read.
+	maxReply = 64 << 10
+	// maxReplyHeader bounds the answer's header.
+	maxReplyHeader = 16 << 10
+)
+
+// Config of a Sender.
+type Config struct {
+	// Secret signs deliveries, in the form whsec_…. Defaults to none: they are not signed.
+	Secret secret.Secret
+	// Allow are networks that targets may be in although not public. Defaults to none.
+	Allow []netip.Prefix
+	// Timeout bounds a delivery. Defaults to 10 s.
+	Timeout time.Duration
+	// Idle is how many idle connections are kept per host. Defaults to 256.
+	Idle int
+	// Resolver of the targets' names. Defaults to the system's.
+	Resolver *net.Resolver
+}
+
+// Sender delivers webhooks.
+type Sender struct {
+	client *http.Client
+	dialer *egress.Dialer
+	signer *standardwebhooks.Webhook
+}
+
+// New makes a Sender. It fails on a secret that is none.
+func New(cfg Config) (*Sender, error) {
+	dialer := egress.New(egress.Config{Allow: cfg.Allow, Resolver: cfg.Resolver})
+	idle := cmp.Or(cfg.Idle, 256)
+	s := &Sender{
+		dialer: dialer,
+		client: &http.Client{
+			Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
+			Transport: &http.Transport{
+				Proxy:                  nil, // a proxy would dial for us, unguarded
+				DialContext:            dialer.DialContext,
+				DisableCompression:     true, // what is read is what was sent: no bomb
+				MaxIdleConns:           4 * idle,
+				MaxIdleConnsPerHost:    idle,
+				IdleConnTimeout:        90 * time.Second,
+				TLSHandshakeTimeout:    5 * time.Second,
+				MaxResponseHeaderBytes: maxReplyHeader,
+				ForceAttemptHTTP2:      true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if !cfg.Secret.IsZero() {
+		signer, err := standardwebhooks.NewWebhook(cfg.Secret.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("read the webhook secret: it must be whsec_ and base64")
+		}
+		s.signer = signer
+	}
+	return s, nil
+}
+
+// Close ends the idle connections.
+func (s *Sender) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// CheckTarget implements [push.Sender].
+func (s *Sender) CheckTarget(to string) error { return s.dialer.CheckURL(to) }
+
+// body is what a target receives.
+type body struct {
+	ID        string          `json:"id"`
+	UserID    string          `json:"user_id"`
+	Category  string          `json:"category"`
+	Title     string          `json:"title"`
+	Body      string          `json:"body"`
+	Data      json.RawMessage `json:"data"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// Send implements [push.Sender].
+func (s *Sender) Send(ctx context.Context, m push.Message) error {
+	trace := &tracer{}
+	request, err := s.request(trace.attach(ctx), m)
+	if err != nil {
+		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return trace.classify(err)
+	}
+	defer response.Body.Close()
+	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
+	return judge(response)
+}
+
+func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {
+	payload, err := json.Marshal(body{
+		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: m.Data, CreatedAt: m.CreatedAt.UTC(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the webhook's body: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.To, bytes.NewReader(payload))
+	if err != nil {
+		return nil, fmt.Errorf("the target is no URL") // the cause repeats the URL
+	}
+	now := time.Now()
+	header := request.Header
+	header.Set("Content-Type", "application/json")
+	header.Set("User-Agent", "pacer")
+	header.Set("Webhook-Id", m.ID)
+	header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+	header.Set("Pacer-Attempt", strconv.Itoa(m.Attempt))
+	header.Set("Pacer-Admitted-At", strconv.FormatInt(m.AdmittedAt.UnixMicro(), 10))
+	if s.signer != nil {
+		signature, err := s.signer.Sign(m.ID, now, payload)
+		if err != nil {
+			return nil, fmt.Errorf("sign the webhook: %w", err)
+		}
+		header.Set("Webhook-Signature", signature)
+	}
+	return request, nil
+}

@@ -1,0 +1,146 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// settingsFile is a settings file: a flat YAML mapping of settings to values.
+type settingsFile struct {
+	path     string
+	settings map[string]setting // by the flag's name
+	faults   []error
+}
+
+// setting is one value in the file.
+type setting struct {
+	value        any // a string, or a []any of strings
+	line, column int
+}
+
+// readFile reads a settings file. known has the names of the flags that may stand in it, as
+// keys and values. The error joins everything
+// that is refused, each a [*UsageError].
+func readFile(path string, known map[string]string) (*settingsFile, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, refuse(configFlag, "can't be read: %v", err)
+	}
+	f := &settingsFile{path: path, settings: map[string]setting{}}
+	tree, err := parseYAML(data)
+	if err != nil {
+		return nil, f.refuseSyntax(err)
+	}
+	for _, doc := range tree.Docs {
+		switch body := doc.Body.(type) {
+		case nil, *ast.CommentGroupNode, *ast.DirectiveNode:
+		case *ast.MappingNode:
+			f.readAll(body.Values, known)
+		default:
+			f.note(body, "a settings file holds lines such as lanes: 16")
+		}
+	}
+	if len(f.faults) > 0 {
+		return nil, errors.Join(f.faults...)
+	}
+	return f, nil
+}
+
+// parseYAML turns a panic of the YAML parser into an error.
+func parseYAML(data []byte) (tree *ast.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+}
+
+func (f *settingsFile) readAll(entries []*ast.MappingValueNode, known map[string]string) {
+	for _, e := range entries {
+		written := e.Key.GetToken().Value
+		name := strings.ReplaceAll(written, "_", "-")
+		before, repeated := f.settings[name]
+		switch {
+		case name == configFlag:
+			f.note(e.Key, "config can't be set in the settings file itself")
+		case known[name] == "":
+			f.note(e.Key, "unknown setting %q%s", written, suggestion(name, known))
+		case repeated:
+			f.note(e.Key, "%s is already set on line %d", name, before.line)
+		default:
+			f.read(name, e.Value)
+		}
+	}
+}
+
+func (f *settingsFile) read(name string, node ast.Node) {
+	at := position(node)
+	s := setting{line: at.Line, column: at.Column}
+	if list, ok := node.(*ast.SequenceNode); ok {
+		items := make([]any, 0, len(list.Values))
+		for _, item := range list.Values {
+			text, ok := scalar(item)
+			if !ok {
+				f.note(item, "%s must be a list of texts", name)
+			}
+			items = append(items, text)
+		}
+		s.value = items
+	} else if text, ok := scalar(node); ok {
+		s.value = text
+	} else {
+		f.note(node, "%s must be one value, or a list of them", name)
+	}
+	f.settings[name] = s
+}
+
+// scalar is the text of a value as it is written.
+func scalar(node ast.Node) (string, bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+func position(node ast.Node) token.Position {
+	if t := node.GetToken(); t != nil && t.Position != nil {
+		return *t.Position
+	}
+	return token.Position{Line: 1, Column: 1}
+}
+
+func (f *settingsFile) note(at ast.Node, format string, args ...any) {
+	p := position(at)
+	f.faults = append(f.faults, f.refuse(p.Line, p.Column, format, args...))
+}
+
+func (f *settingsFile) refuse(line, column int, format string, args ...any) error {
+	return &UsageError{
+		Setting: fmt.Sprintf("%s:%d:%d:", f.path, line, column),
+		Message: fmt.Sprintf(format, args...),
+	}
+}
+
+func (f *settingsFile) refuseSyntax(err error) error {
+	syntax, ok := err.(yaml.Error) //nolint:errorlint // the parser returns it bare
+	if !ok || syntax.GetToken() == nil {
+		return f.refuse(1, 1, "not readable as YAML")
+	}
+	// The parser appends its own idea of the position in brackets.
+	message, _, _ := strings.Cut(syntax.GetMessage(), " [level:")
+	at := syntax.GetToken().Position
+	return f.refuse(at.Line, at.Column, "not readable as YAML: %s", message)
+}

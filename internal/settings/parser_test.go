@@ -1,0 +1,363 @@
+package settings_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// program is a command line as the two programs have them.
+type program struct {
+	Serve struct {
+		settings.Server
+	} `cmd:"" default:"withargs"`
+	Explain struct {
+		settings.File
+		settings.Stores
+		settings.Logging
+		ID string `arg:""`
+	} `cmd:""`
+	Enqueue struct {
+		settings.Stores
+		settings.Client
+		Count   int  `name:"count" default:"1"`
+		Dry     bool `name:"dry-run"`
+		Private bool `name:"private" env:"-"`
+	} `cmd:""`
+}
+
+// parse reads a command line with the environment and nothing of the process's own.
+func parse(t *testing.T, environ []string, args ...string) (*program, error) {
+	t.Helper()
+	p := &program{}
+	parser, err := settings.NewParser(p, "program", "Tests settings.", settings.Environ(environ))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = settings.Parse(parser, args)
+	return p, err
+}
+
+func settingsFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	p, err := parse(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Server{
+		Logging:      settings.Logging{LogLevel: "info"},
+		Roles:        []string{"api", "worker", "ops"},
+		Listen:       "127.0.0.1:8080",
+		OpsListen:    "127.0.0.1:8081",
+		Concurrency:  256,
+		Lanes:        16,
+		DrainTimeout: 20 * time.Second,
+	}
+	if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
+		t.Errorf("settings differ (-want +got):\n%s", diff)
+	}
+	p, err = parse(t, nil, "enqueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (settings.Client{Server: "http://127.0.0.1:8080"}); p.Enqueue.Client != want {
+		t.Errorf("client is %+v", p.Enqueue.Client)
+	}
+}
+
+// TestPrecedence gives each kind of setting by every set of sources. The strongest source must win.
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]struct {
+		flag, variable string
+		// values of flag, environment, file; the default comes last
+		values [4]string
+		get    func(*program) string
+	}{
+		"number": {
+			"lanes", "PACER_LANES",
+			[4]string{"1", "2", "3", "16"},
+			func(p *program) string { return fmt.Sprint(p.Serve.Lanes) },
+		},
+		"duration": {
+			"drain-timeout", "PACER_DRAIN_TIMEOUT",
+			[4]string{"1s", "2s", "3s", "20s"},
+			func(p *program) string { return p.Serve.DrainTimeout.String() },
+		},
+		"text": {
+			"policy", "PACER_POLICY",
+			[4]string{"a.yaml", "b.yaml", "c.yaml", ""},
+			func(p *program) string { return p.Serve.Policy },
+		},
+		"text with a default": {
+			"ops-listen", "PACER_OPS_LISTEN",
+			[4]string{"[::1]:1", "[::1]:2", "localhost:3", "127.0.0.1:8081"},
+			func(p *program) string { return p.Serve.OpsListen },
+		},
+		"list": {
+			"api-tokens", "PACER_API_TOKENS",
+			[4]string{"a,b", "c,d", "e,f", ""},
+			func(p *program) string { return strings.Join(p.Serve.APITokens, ",") },
+		},
+		"list with a default": {
+			"roles", "PACER_ROLES",
+			[4]string{"api", "worker,ops", "ops", "api,worker,ops"},
+			func(p *program) string { return strings.Join(p.Serve.Roles, ",") },
+		},
+		"connection string": {
+			"redis-url", "REDIS_URL",
+			[4]string{"redis://a", "redis://b", "redis://c", ""},
+			func(p *program) string { return p.Serve.RedisURL },
+		},
+		"the other one": {
+			"database-url", "DATABASE_URL",
+			[4]string{"postgres://a", "postgres://b", "postgresql://c", ""},
+			func(p *program) string { return p.Serve.DatabaseURL },
+		},
+	}
+	for name, kind := range kinds {
+		for sources := range 8 {
+			byFlag, byEnvironment, byFile := sources&4 != 0, sources&2 != 0, sources&1 != 0
+			t.Run(fmt.Sprintf("%s/flag=%t environment=%t file=%t", name, byFlag, byEnvironment, byFile), func(t *testing.T) {
+				t.Parallel()
+				want := kind.values[3]
+				args := []string{"serve"}
+				environ := []string{"PATH=/bin", kind.variable + "_=", "_" + kind.variable + "=x"}
+				if byFile {
+					args = append(args, "--config", settingsFile(t, kind.flag+": "+kind.values[2]))
+					want = kind.values[2]
+				}
+				if byEnvironment {
+					environ = append(environ, kind.variable+"="+kind.values[1])
+					want = kind.values[1]
+				}
+				if byFlag {
+					args = append(args, "--"+kind.flag+"="+kind.values[0])
+					want = kind.values[0]
+				}
+				p, err := parse(t, environ, args...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := kind.get(p); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+func TestEverySettingOfAnEnvironment(t *testing.T) {
+	t.Parallel()
+	p, err := parse(t, []string{
+		"REDIS_URL=redis://r", "DATABASE_URL=postgres://d", "PACER_LISTEN=0.0.0.0:1", "PACER_OPS_LISTEN=0.0.0.0:2",
+		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_LANES=4", "PACER_DRAIN_TIMEOUT=5s",
+		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
+		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops",
+	}, "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Server{
+		Stores:        settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+		Logging:       settings.Logging{LogFormat: "json", LogLevel: "debug"},
+		Roles:         []string{"api", "ops"},
+		Listen:        "0.0.0.0:1",
+		OpsListen:     "0.0.0.0:2",
+		Policy:        "p.yaml",
+		APITokens:     []string{"a", "b"},
+		Concurrency:   3,
+		Lanes:         4,
+		DrainTimeout:  5 * time.Second,
+		WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
+		WebhookSecret: secret,
+	}
+	if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
+		t.Errorf("settings differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestEverySettingOfAFile(t *testing.T) {
+	t.Parallel()
+	path := settingsFile(t,
+		"# Both spellings of a name are known.",
+		"redis-url: redis://r", "database_url: 'postgres://d'", `"listen": "0.0.0.0:1"`, "ops_listen: 0.0.0.0:2",
+		"policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "lanes: 4", "drain-timeout: 5s", "webhook_allow:",
+		"  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+secret, "log_format: json", "log-level: debug",
+		"roles: api,ops",
+		"server: http://other", "token: t", "count: 7", "dry_run: true",
+	)
+	for _, args := range [][]string{{"serve", "--config", path}, {"serve", "--config=" + path}, {"--config", path}, {"serve"}} {
+		var environ []string
+		if slices.Equal(args, []string{"serve"}) {
+			environ = []string{"PACER_CONFIG=" + path}
+		}
+		p, err := parse(t, environ, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := settings.Server{
+			Stores:        settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+			Logging:       settings.Logging{LogFormat: "json", LogLevel: "debug"},
+			File:          p.Serve.File,
+			Roles:         []string{"api", "ops"},
+			Listen:        "0.0.0.0:1",
+			OpsListen:     "0.0.0.0:2",
+			Policy:        "p.yaml",
+			APITokens:     []string{"a", "b"},
+			Concurrency:   3,
+			Lanes:         4,
+			DrainTimeout:  5 * time.Second,
+			WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
+			WebhookSecret: secret,
+		}
+		if p.Serve.Config != path {
+			t.Errorf("%v: config is %q", args, p.Serve.Config)
+		}
+		if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
+			t.Errorf("%v: settings differ (-want +got):\n%s", args, diff)
+		}
+	}
+}
+
+func TestFlagNamesTheFileBeforeTheEnvironmentDoes(t *testing.T) {
+	t.Parallel()
+	environ := []string{"PACER_CONFIG=" + settingsFile(t, "lanes: 3")}
+	if p, err := parse(t, environ, "--config", settingsFile(t, "lanes: 5")); err != nil || p.Serve.Lanes != 5 {
+		t.Errorf("lanes is %d, %v", p.Serve.Lanes, err)
+	}
+	// A command that takes no settings file ignores it.
+	if _, err := parse(t, []string{"PACER_CONFIG=/nowhere"}, "enqueue"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneParserReadsManyCommandLines(t *testing.T) {
+	t.Parallel()
+	p := &program{}
+	parser, err := settings.NewParser(p, "program", "", settings.Environ{"PACER_CONCURRENCY=9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args  []string
+		lanes int
+	}{
+		{[]string{"--config", settingsFile(t, "lanes: 3")}, 3},
+		{[]string{"--config", settingsFile(t, "lanes: 5")}, 5},
+		{nil, 16},
+	} {
+		ctx, err := settings.Parse(parser, test.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ctx.Command() != "serve" || p.Serve.Lanes != test.lanes || p.Serve.Concurrency != 9 {
+			t.Errorf("%v: %s with %s", test.args, ctx.Command(), p.Serve)
+		}
+	}
+}
+
+func TestEmptyVariablesCountAsNotSet(t *testing.T) {
+	t.Parallel()
+	environ := []string{"PACER_LANES=", "REDIS_URL=", "PACER_API_TOKENS=", "PACER_CONFIG=", "PACER_POLICY="}
+	p, err := parse(t, environ, "--config", settingsFile(t, "policy: p.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Serve.Lanes != 16 || p.Serve.RedisURL != "" || len(p.Serve.APITokens) != 0 || p.Serve.Policy != "p.yaml" {
+		t.Errorf("settings are %s", p.Serve)
+	}
+}
+
+func TestEnvironmentOfOtherFlags(t *testing.T) {
+	t.Parallel()
+	p, err := parse(t, []string{
+		"PACER_COUNT=1", "PACER_COUNT=5", "PACER_DRY_RUN=true", "PACER_PRIVATE=true", "PACER_SERVER=https://x", "PACER_TOKEN=t",
+	}, "enqueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Enqueue.Count != 5 || !p.Enqueue.Dry || p.Enqueue.Private || p.Enqueue.Server != "https://x" || p.Enqueue.Token != "t" {
+		t.Errorf("enqueue is %+v", p.Enqueue)
+	}
+}
+
+func TestEnvironmentNames(t *testing.T) {
+	t.Parallel()
+	parser, err := settings.NewParser(&program{}, "program", "", settings.Environ{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"DATABASE_URL", "PACER_API_TOKENS", "PACER_CONCURRENCY", "PACER_CONFIG", "PACER_COUNT", "PACER_DRAIN_TIMEOUT",
+		"PACER_DRY_RUN", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN",
+		"PACER_POLICY", "PACER_ROLES", "PACER_SERVER", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_SECRET",
+		"REDIS_URL",
+	}
+	if diff := cmp.Diff(want, settings.EnvironmentNames(parser)); diff != "" {
+		t.Errorf("names differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestHelpShowsFlagsWithVariablesAndDefaults(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	ended := -1
+	parser, err := settings.NewParser(&program{}, "program", "Tests settings.",
+		settings.Environ{"REDIS_URL=redis://:hunter2@r", "PACER_WEBHOOK_SECRET=" + secret},
+		kong.Writers(&out, &out), kong.Exit(func(code int) { ended = code }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Exit returns in this test, so kong goes on and may find faults.
+	_, _ = settings.Parse(parser, []string{"serve", "--help"})
+	if ended != 0 {
+		t.Errorf("ended with %d", ended)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"Usage: program serve", "--redis-url=URL", "($REDIS_URL)", "--lanes=N", "Default: 16. ($PACER_LANES)",
+		"--ops-listen=HOST:PORT", "Default: 127.0.0.1:8081. ($PACER_OPS_LISTEN)", "($PACER_CONFIG)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("help without %q:\n%s", want, out.String())
+		}
+	}
+	for _, hidden := range []string{"hunter2", secret, "$PACER_HELP"} {
+		if strings.Contains(text, hidden) {
+			t.Errorf("help with %q:\n%s", hidden, out.String())
+		}
+	}
+}
+
+// The process's own environment counts where no other is given.
+func TestParserReadsTheProcessEnvironment(t *testing.T) {
+	t.Setenv("PACER_LANES", "77")
+	p := &program{}
+	parser, err := settings.NewParser(p, "program", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settings.Parse(parser, nil); err != nil || p.Serve.Lanes != 77 {
+		t.Errorf("lanes is %d, %v", p.Serve.Lanes, err)
+	}
+}

@@ -1,0 +1,328 @@
+package settings
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of the numbers.
+const (
+	MaxLanes       = 1024
+	MaxConcurrency = 100_000
+)
+
+// A Standard Webhooks secret is so many random bytes.
+const (
+	minSecretBytes = 24
+	maxSecretBytes = 64
+)
+
+// Role is a part of what a dispatcher does.
+type Role string
+
+// The roles.
+const (
+	RoleAPI    Role = "api"    // the HTTP API
+	RoleWorker Role = "worker" // takes notifications off the queue and delivers them
+	RoleOps    Role = "ops"    // dashboard, metrics, health, pprof
+)
+
+// Resolved are a dispatcher's settings, checked and in the form that they are used in.
+type Resolved struct {
+	// Setup is which stores it runs on.
+	Setup Setup
+	// Redis is where Redis is; nil for an in-process one.
+	Redis *Redis
+	// DatabaseURL is the Postgres connection string; empty without Postgres.
+	DatabaseURL string
+	// Roles are what the process does, without repeats.
+	Roles []Role
+	// Listen and OpsListen are the addresses of the HTTP API and of the ops pages.
+	Listen, OpsListen string
+	// Policy is the path of the policy file; empty for the built-in policy.
+	Policy string
+	// APITokens are the accepted bearer tokens.
+	APITokens []string
+	// Concurrency is how many deliveries are in flight, Lanes how many partitions the queue has.
+	Concurrency, Lanes int
+	// DrainTimeout is how long to wait for deliveries in flight when stopping.
+	DrainTimeout time.Duration
+	// WebhookAllow are networks that webhook targets may be in although not public.
+	WebhookAllow []netip.Prefix
+	// WebhookSecret signs webhook deliveries, whsec_...; empty for unsigned ones.
+	WebhookSecret string
+	// LogFormat is text, json, or empty for the one that suits where the log goes.
+	LogFormat string
+	// LogLevel is the least severe level that is logged.
+	LogLevel slog.Level
+}
+
+// String shows the settings without what is secret in them.
+func (r *Resolved) String() string {
+	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s policy:%s api-tokens:%d "+
+		"concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s log-format:%s log-level:%s}",
+		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.Concurrency,
+		r.Lanes, r.DrainTimeout, r.WebhookAllow, hidden(r.WebhookSecret), r.LogFormat, r.LogLevel)
+}
+
+// GoString is String, for %#v.
+func (r *Resolved) GoString() string { return r.String() }
+
+// LogValue is String, for slog.
+func (r *Resolved) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// HasRole tells whether the process has the role.
+func (r *Resolved) HasRole(role Role) bool { return slices.Contains(r.Roles, role) }
+
+// Validate is [Server.Resolve] without its result, in the form that the command line asks for.
+func (s *Server) Validate() error {
+	_, err := s.Resolve()
+	return err
+}
+
+// Resolve checks the settings and turns them into the form that they are used in. The error joins everything that is
+// refused, each a [*UsageError].
+func (s *Server) Resolve() (*Resolved, error) {
+	redis, redisErr := s.resolveRedis()
+	roles, rolesErr := s.resolveRoles()
+	tokens, tokensErr := s.resolveTokens()
+	allow, allowErr := s.resolveAllow()
+	level, levelErr := s.Level()
+	r := &Resolved{
+		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
+		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, Concurrency: s.Concurrency, Lanes: s.Lanes,
+		DrainTimeout: s.DrainTimeout, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, LogFormat: s.LogFormat,
+		LogLevel: level,
+	}
+	err := errors.Join(
+		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr,
+		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
+		s.checkDrainTimeout(), allowErr, checkWebhookSecret(s.WebhookSecret),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Validate checks the connection strings alone, for commands that take no other settings. The error joins everything
+// that is refused, each a [*UsageError].
+func (s Stores) Validate() error {
+	_, err := s.resolveRedis()
+	return errors.Join(err, s.checkDatabase())
+}
+
+func (s Stores) resolveRedis() (*Redis, error) {
+	if s.RedisURL == "" {
+		return nil, nil //nolint:nilnil // none is a valid setting
+	}
+	redis, err := ParseRedisURL(s.RedisURL)
+	if err != nil {
+		return nil, refuse("redis-url", "%v", err)
+	}
+	return redis, nil
+}
+
+// checkDatabase checks the scheme only: the rest is read by the Postgres driver.
+func (s Stores) checkDatabase() error {
+	if s.DatabaseURL == "" {
+		return nil
+	}
+	scheme, rest, _ := strings.Cut(s.DatabaseURL, "://")
+	if scheme != "postgres" && scheme != "postgresql" || rest == "" {
+		return refuse("database-url", "must be of the form postgres://user:password@host:port/database")
+	}
+	return nil
+}
+
+// Validate checks how to log. The error joins everything that is refused, each a [*UsageError].
+func (l Logging) Validate() error {
+	_, err := l.Level()
+	return errors.Join(err, l.checkFormat())
+}
+
+// Level reads the log level.
+func (l Logging) Level() (slog.Level, error) {
+	switch l.LogLevel {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info", "":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, refuse("log-level", "must be debug, info, warn or error, is %q", l.LogLevel)
+}
+
+func (l Logging) checkFormat() error {
+	switch l.LogFormat {
+	case "", "text", "json":
+		return nil
+	}
+	return refuse("log-format", "must be text or json, is %q", l.LogFormat)
+}
+
+func (s *Server) resolveRoles() ([]Role, error) {
+	var roles []Role
+	for _, name := range s.Roles {
+		role := Role(strings.TrimSpace(name))
+		switch role {
+		case RoleAPI, RoleWorker, RoleOps:
+		default:
+			return nil, refuse("roles", "must be some of api, worker and ops, not %q", name)
+		}
+		if !slices.Contains(roles, role) {
+			roles = append(roles, role)
+		}
+	}
+	if len(roles) == 0 {
+		return nil, refuse("roles", "must name at least one of api, worker and ops")
+	}
+	return roles, nil
+}
+
+// checkAddresses checks the addresses of the roles that the process has.
+func (r *Resolved) checkAddresses() error {
+	var faults []error
+	if r.HasRole(RoleAPI) {
+		local, err := isLoopback(r.Listen)
+		switch {
+		case err != nil:
+			faults = append(faults, refuse("listen", "%v", err))
+		case !local && len(r.APITokens) == 0:
+			faults = append(faults, refuse("listen", "is %s, which other machines can reach, and needs %s to be set; "+
+				"without tokens the HTTP API only starts on a loopback address such as 127.0.0.1:8080",
+				r.Listen, flagName("api-tokens")))
+		}
+	}
+	if r.HasRole(RoleOps) {
+		if _, err := isLoopback(r.OpsListen); err != nil {
+			faults = append(faults, refuse("ops-listen", "%v", err))
+		}
+	}
+	if r.HasRole(RoleAPI) && r.HasRole(RoleOps) && r.Listen == r.OpsListen && !strings.HasSuffix(r.Listen, ":0") {
+		faults = append(faults, refuse("ops-listen", "must differ from %s, both are %s", flagName("listen"), r.Listen))
+	}
+	return errors.Join(faults...)
+}
+
+// isLoopback reads an address to listen on and tells whether only this machine can reach it. Of names only localhost
+// is known to be so.
+func isLoopback(address string) (bool, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + strconv.Quote(address))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false, errors.New("must end in a port between 0 and 65535, is " + strconv.Quote(address))
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback(), nil
+	}
+	if strings.ContainsAny(host, " /@[]:") {
+		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + strconv.Quote(address))
+	}
+	return strings.EqualFold(host, "localhost"), nil
+}
+
+func (s *Server) resolveTokens() ([]string, error) {
+	var tokens []string
+	for i, token := range s.APITokens {
+		token = strings.TrimSpace(token)
+		if err := checkToken(token); err != nil {
+			return nil, refuse("api-tokens", "has at place %d a token that %v", i+1, err)
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens, nil
+}
+
+// checkToken wants what can stand in an Authorization header. Its errors never show the token.
+func checkToken(token string) error {
+	if token == "" {
+		return errors.New("is empty")
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("holds blanks or characters outside of ASCII")
+	}
+	return nil
+}
+
+func (s *Server) resolveAllow() ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	var faults []error
+	for _, text := range s.WebhookAllow {
+		text = strings.TrimSpace(text)
+		network, err := netip.ParsePrefix(text)
+		if err == nil {
+			networks = append(networks, network.Masked())
+			continue
+		}
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Zone() == "" {
+			faults = append(faults, refuse("webhook-allow", "must hold networks; write %s/%d for the one address", ip, ip.BitLen()))
+			continue
+		}
+		faults = append(faults, refuse("webhook-allow", "must hold networks such as 10.0.0.0/8 or fd00::/8, not %q", text))
+	}
+	return networks, errors.Join(faults...)
+}
+
+func (s *Server) checkDrainTimeout() error {
+	if s.DrainTimeout <= 0 {
+		return refuse("drain-timeout", "must be more than 0, is %s", s.DrainTimeout)
+	}
+	return nil
+}
+
+func between(flag string, value, highest int) error {
+	if value < 1 || value > highest {
+		return refuse(flag, "must be between 1 and %d, is %d", highest, value)
+	}
+	return nil
+}
+
+// checkWebhookSecret wants the form of the Standard Webhooks specification. Its error never shows the secret.
+func checkWebhookSecret(secret string) error {
+	if secret == "" {
+		return nil
+	}
+	encoded, ok := strings.CutPrefix(secret, "whsec_")
+	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if !ok || err != nil {
+		return refuse("webhook-secret", "must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
+	}
+	if len(key) < minSecretBytes || len(key) > maxSecretBytes {
+		return refuse("webhook-secret", "must hold %d to %d bytes after whsec_, in base64; it holds %d",
+			minSecretBytes, maxSecretBytes, len(key))
+	}
+	return nil
+}
+
+// Validate checks where pacer is. The error joins everything that is refused, each a [*UsageError].
+func (c Client) Validate() error {
+	var faults []error
+	u, err := url.Parse(c.Server)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+		faults = append(faults, refuse("server", "must be a URL such as http://127.0.0.1:8080"))
+	case u.User != nil:
+		faults = append(faults, refuse("server", "must not hold a user or password; set %s", flagName("token")))
+	}
+	if c.Token != "" {
+		if err := checkToken(c.Token); err != nil {
+			faults = append(faults, refuse("token", "%v", err))
+		}
+	}
+	return errors.Join(faults...)
+}

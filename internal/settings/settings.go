@@ -1,0 +1,151 @@
+// Package settings reads what the two programs are told from outside: flags, environment variables and a YAML file, in
+// this order of precedence, before the defaults.
+//
+// [Server] and [Client] are the settings; a program embeds them in its command line, which [NewParser] builds and
+// [Parse] reads. [Server.Resolve] checks them and hands them on in the form that the rest of pacer uses. What is
+// refused is a [*UsageError], which the programs answer with exit code 2.
+//
+// Every flag --foo-bar has the environment variable PACER_FOO_BAR, except the two connection strings, which keep their
+// usual names. A variable that is set to nothing counts as not set. In the file a setting is named as its flag, with
+// dashes or underscores.
+package settings
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// File is the flag that names the settings file. A command without it reads no file.
+type File struct {
+	// Config is the path of a YAML file with settings. Defaults to none.
+	Config string `name:"config" placeholder:"FILE" help:"YAML file with settings, named as the flags are."`
+}
+
+// Stores are the two connection strings. Which of them are set decides the set-up; see [Stores.Setup].
+type Stores struct {
+	// RedisURL is where queue and limiter live. Defaults to an in-process Redis.
+	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Without it, an in-process one."`
+	// DatabaseURL is the Postgres that keeps the record. Defaults to keeping the record in Redis.
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres that keeps the record: postgres://... Without it, the record is in Redis."`
+}
+
+// Logging says how the program logs.
+type Logging struct {
+	// LogFormat is text or json. Defaults to text on a terminal, else json.
+	LogFormat string `name:"log-format" placeholder:"FORMAT" help:"text or json. Default: text on a terminal, else json."`
+	// LogLevel is debug, info, warn or error. Defaults to info.
+	LogLevel string `name:"log-level" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info."`
+}
+
+// Server are the settings of a running dispatcher.
+type Server struct {
+	File
+	Stores
+	Logging
+
+	// Roles are what the process does: api, worker, ops. Defaults to all.
+	Roles []string `name:"roles" default:"api,worker,ops" placeholder:"ROLE" help:"What this process does: api, worker, ops. Default: all."`
+	// Listen is the address of the HTTP API. Defaults to 127.0.0.1:8080.
+	Listen string `name:"listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Default: ${default}."`
+	// OpsListen is the address of dashboard, metrics, health and pprof. Defaults to 127.0.0.1:8081.
+	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of dashboard, metrics, health and pprof. Default: ${default}."`
+	// Policy is the path of the policy file. Defaults to the built-in policy.
+	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
+	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address only.
+	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, it only starts on a loopback address."`
+	// Concurrency is how many deliveries are in flight per process. Defaults to 256.
+	Concurrency int `name:"concurrency" default:"256" placeholder:"N" help:"Deliveries in flight per process. Default: ${default}."`
+	// Lanes is how many partitions the queue has; one value per deployment. Defaults to 16.
+	Lanes int `name:"lanes" default:"16" placeholder:"N" help:"Partitions of the queue by user, the same in the whole deployment. Default: ${default}."`
+	// DrainTimeout is how long a stopping process waits for deliveries in flight. Defaults to 20 seconds.
+	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long SIGTERM waits for deliveries in flight. Default: ${default}."`
+	// WebhookAllow are CIDRs that webhook targets may be in although not public. Defaults to none.
+	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhook targets may be in although not public."`
+	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Defaults to none: not signed.
+	WebhookSecret string `name:"webhook-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries. Without it, they are not signed."`
+}
+
+// Client says where a producer reaches pacer over HTTP, when it has no connection strings.
+type Client struct {
+	// Server is the base URL of the HTTP API. Defaults to http://127.0.0.1:8080.
+	Server string `name:"server" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Base URL of the HTTP API. Default: ${default}."`
+	// Token is the bearer token. Defaults to none.
+	Token string `name:"token" placeholder:"TOKEN" json:"-" help:"Bearer token of the HTTP API."`
+}
+
+// Setup is which stores a deployment runs on.
+type Setup string
+
+// The four set-ups.
+const (
+	// SetupEmbedded keeps everything in an in-process Redis: nothing survives a restart.
+	SetupEmbedded Setup = "embedded"
+	// SetupRedis keeps everything in Redis, as durable as that is configured.
+	SetupRedis Setup = "redis"
+	// SetupDurable keeps the record in Postgres; Redis is transport and can be lost whole.
+	SetupDurable Setup = "durable"
+	// SetupDurableOneNode keeps the record in Postgres; an in-process Redis is rebuilt from it at start.
+	SetupDurableOneNode Setup = "durable, one node"
+)
+
+// Setup follows from which connection strings are set.
+func (s Stores) Setup() Setup {
+	switch {
+	case s.RedisURL != "" && s.DatabaseURL != "":
+		return SetupDurable
+	case s.RedisURL != "":
+		return SetupRedis
+	case s.DatabaseURL != "":
+		return SetupDurableOneNode
+	}
+	return SetupEmbedded
+}
+
+// Embedded tells whether Redis runs within this process.
+func (s Setup) Embedded() bool { return s == SetupEmbedded || s == SetupDurableOneNode }
+
+// String shows which connection strings are set, not what they say: they hold passwords.
+func (s Stores) String() string {
+	return fmt.Sprintf("{redis-url:%s database-url:%s}", hidden(s.RedisURL), hidden(s.DatabaseURL))
+}
+
+// GoString is String, for %#v.
+func (s Stores) GoString() string { return s.String() }
+
+// LogValue is String, for slog.
+func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// String shows the settings without what is secret in them.
+func (s Server) String() string {
+	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s policy:%s "+
+		"api-tokens:%s concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s}",
+		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
+		s.OpsListen, s.Policy, hidden(strings.Join(s.APITokens, ",")), s.Concurrency, s.Lanes, s.DrainTimeout,
+		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret))
+}
+
+// GoString is String, for %#v.
+func (s Server) GoString() string { return s.String() }
+
+// LogValue is String, for slog.
+func (s Server) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// String shows the settings without the token.
+func (c Client) String() string {
+	return fmt.Sprintf("{server:%s token:%s}", c.Server, hidden(c.Token))
+}
+
+// GoString is String, for %#v.
+func (c Client) GoString() string { return c.String() }
+
+// LogValue is String, for slog.
+func (c Client) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func hidden(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	return "<secret>"
+}

@@ -1,0 +1,99 @@
+package settings_test
+
+import (
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		stores   settings.Stores
+		want     settings.Setup
+		embedded bool
+	}{
+		{settings.Stores{}, settings.SetupEmbedded, true},
+		{settings.Stores{RedisURL: "redis://r"}, settings.SetupRedis, false},
+		{settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"}, settings.SetupDurable, false},
+		{settings.Stores{DatabaseURL: "postgres://d"}, settings.SetupDurableOneNode, true},
+	} {
+		got := test.stores.Setup()
+		if got != test.want || got.Embedded() != test.embedded {
+			t.Errorf("%s: got %s, embedded %t; want %s, %t", test.stores, got, got.Embedded(), test.want, test.embedded)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	s := settings.Server{
+		Stores:        settings.Stores{RedisURL: "redis://r/3", DatabaseURL: "postgres://d"},
+		Logging:       settings.Logging{LogFormat: "text", LogLevel: "warn"},
+		Roles:         []string{" worker", "api", "worker"},
+		Listen:        ":8080",
+		OpsListen:     "127.0.0.1:8081",
+		Policy:        "p.yaml",
+		APITokens:     []string{"a", " b "},
+		Concurrency:   3,
+		Lanes:         4,
+		DrainTimeout:  5 * time.Second,
+		WebhookAllow:  []string{"10.1.2.3/8", " fd00::/8"},
+		WebhookSecret: secret,
+	}
+	got, err := s.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &settings.Resolved{
+		Setup:         settings.SetupDurable,
+		DatabaseURL:   "postgres://d",
+		Roles:         []settings.Role{settings.RoleWorker, settings.RoleAPI},
+		Listen:        ":8080",
+		OpsListen:     "127.0.0.1:8081",
+		Policy:        "p.yaml",
+		APITokens:     []string{"a", "b"},
+		Concurrency:   3,
+		Lanes:         4,
+		DrainTimeout:  5 * time.Second,
+		WebhookAllow:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		WebhookSecret: secret,
+		LogFormat:     "text",
+		LogLevel:      slog.LevelWarn,
+	}
+	opts := cmp.Options{
+		cmpopts.IgnoreFields(settings.Resolved{}, "Redis"),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	}
+	if diff := cmp.Diff(want, got, opts); diff != "" {
+		t.Errorf("resolved settings differ (-want +got):\n%s", diff)
+	}
+	if got.Redis.String() != "redis://r:6379 database 3" {
+		t.Errorf("redis is %s", got.Redis)
+	}
+	if !got.HasRole(settings.RoleAPI) || got.HasRole(settings.RoleOps) {
+		t.Errorf("roles are %s", got.Roles)
+	}
+
+	s.RedisURL, s.DatabaseURL = "", ""
+	if got, err = s.Resolve(); err != nil || got.Redis != nil || got.Setup != settings.SetupEmbedded {
+		t.Errorf("without connection strings: %v, %v", got, err)
+	}
+}
+
+func TestLevel(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	} {
+		if got, err := (settings.Logging{LogLevel: name}).Level(); err != nil || got != want {
+			t.Errorf("%q is %s, %v; want %s", name, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// sources gives kong the values of flags that the command line leaves out: from the environment, else from the
+// settings file. It implements [kong.Resolver].
+type sources struct {
+	environ Environ
+	file    *settingsFile // nil without one
+}
+
+// newSources reads the settings file that the command line or the environment names.
+func newSources(ctx *kong.Context, environ Environ) (*sources, error) {
+	s := &sources{environ: environ}
+	path := configPath(ctx, environ)
+	if path == "" {
+		return s, nil
+	}
+	known := map[string]string{}
+	for _, flag := range append(allFlags(ctx.Model.Node), ownFlags()...) {
+		known[flag.Name] = flag.Name
+	}
+	delete(known, "help")
+	delete(known, configFlag)
+	var err error
+	s.file, err = readFile(path, known)
+	return s, err
+}
+
+const configFlag = "config"
+
+// configPath is the settings file of the selected command, if that takes one.
+func configPath(ctx *kong.Context, environ Environ) string {
+	for _, part := range ctx.Path {
+		if part.Flag != nil && part.Flag.Name == configFlag {
+			path, _ := ctx.FlagValue(part.Flag).(string)
+			return path
+		}
+	}
+	for _, flag := range ctx.Flags() {
+		if flag.Name != configFlag {
+			continue
+		}
+		for _, name := range variablesOf(flag.Value) {
+			if path, ok := environ.lookup(name); ok {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// Validate implements [kong.Resolver]. What is wrong with the file was found when it was read.
+func (*sources) Validate(*kong.Application) error { return nil }
+
+// Resolve implements [kong.Resolver]: nil means that no source has the flag.
+func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range variablesOf(flag.Value) {
+		if value, ok := s.environ.lookup(name); ok {
+			if err := decode(flag, value); err != nil {
+				return nil, &UsageError{Setting: name, Message: "must be " + wanted(flag, err)}
+			}
+			return value, nil
+		}
+	}
+	if s.file == nil {
+		return nil, nil //nolint:nilnil // kong's way of saying no
+	}
+	setting, ok := s.file.settings[flag.Name]
+	if !ok {
+		return nil, nil //nolint:nilnil // kong's way of saying no
+	}
+	if err := decode(flag, setting.value); err != nil {
+		return nil, s.file.refuse(setting.line, setting.column, "%s must be %s", flag.Name, wanted(flag, err))
+	}
+	return setting.value, nil
+}
+
+// wanted says what a flag takes, in place of kong's reason for not taking something else, which shows the value.
+func wanted(flag *kong.Flag, reason error) string {
+	if flag.Target.Type() == reflect.TypeFor[time.Duration]() {
+		return "a duration such as 20s"
+	}
+	switch flag.Target.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.String:
+		return "one text"
+	case reflect.Slice:
+		return "a list of texts, or one text with commas"
+	default:
+		return fmt.Sprintf("something else: %v", reason)
+	}
+}
