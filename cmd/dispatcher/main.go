@@ -43,7 +43,8 @@ func run(ctx context.Context, args []string, to streams) int {
 	if _, refused := errors.AsType[*app.RefusalError](err); refused {
 		return 2
 	}
-	if coded, ok := errors.AsType[kong.ExitCoder](err); ok {
+	var coded kong.ExitCoder
+	if errors.As(err, &coded) {
 		return coded.ExitCode()
 	}
 	return 1

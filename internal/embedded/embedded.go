@@ -33,7 +33,7 @@ func Start() *Redis {
 	r := &Redis{
 		server: server, stop: stop,
 		client: redis.NewClient(&redis.Options{
-			Addr:                     server.Addr(),
+			Addr:                     "127.0.0.1:1", // never dialled: the connections are in memory
 			Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
 			PoolSize:                 32,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/version"
+)
+
+// apiHandler makes the API over this process's store.
+func (a *App) apiHandler(tokens []string) (http.Handler, error) {
+	return httpapi.New(httpapi.Config{
+		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
+		Tokens: tokens, Version: version.Current().Version, Log: a.log,
+	})
+}
+
+// windows answers the API's questions about users' windows.
+type windows struct{ app *App }
+
+// Window implements httpapi's Throttle.
+func (w windows) Window(ctx context.Context, userID, category string) (httpapi.Window, error) {
+	in, err := w.app.boxes.Peek(ctx, dispatch.MailboxOf(userID, category, w.app.cfg.Lanes))
+	if err != nil {
+		return httpapi.Window{}, err
+	}
+	window := httpapi.Window{
+		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Deferred: in.Deferred,
+		TimeLeftMS: int64((in.Wait() + time.Millisecond - 1) / time.Millisecond), Rules: []httpapi.Rule{},
+	}
+	if in.Rule != throttle.NoRule {
+		window.Reason = in.Rules[in.Rule].Rule.String()
+	}
+	for _, r := range in.Rules {
+		rule := httpapi.Rule{Max: r.Rule.Max, Per: r.Rule.Per.String(), Used: r.Used, Remaining: r.Remaining()}
+		if r.FreesAt > 0 {
+			at := r.FreesAt.Time().UTC()
+			rule.FreesAt = &at
+		}
+		window.Rules = append(window.Rules, rule)
+	}
+	return window, nil
+}
+
+// Clear implements httpapi's Throttle. The cap's window is forgotten with the category's, so the user's other categories
+// are asked again too.
+func (w windows) Clear(ctx context.Context, userID, category string) error {
+	a := w.app
+	tick, err := a.boxes.Clear(ctx, dispatch.MailboxOf(userID, category, a.cfg.Lanes))
+	if err != nil {
+		return err
+	}
+	ticks := []*dispatch.Tick{tick}
+	for other := range a.rules.current().Categories {
+		if other == category {
+			continue
+		}
+		tick, err := a.boxes.Wake(ctx, dispatch.MailboxOf(userID, other, a.cfg.Lanes))
+		if err != nil {
+			return err
+		}
+		ticks = append(ticks, tick)
+	}
+	for _, tick := range ticks {
+		if tick == nil {
+			continue
+		}
+		if err := a.queue.Enqueue(ctx, *tick, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stats gathers the counts of the whole deployment.
+func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
+	lanes, err := a.boxes.Stats(ctx)
+	if err != nil {
+		return httpapi.Stats{}, err
+	}
+	processes, err := presence.List(ctx, a.store.client)
+	if err != nil {
+		return httpapi.Stats{}, err
+	}
+	t := sum(lanes)
+	s := httpapi.Stats{
+		Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,
+		UsersDeferred: t.UsersDeferred,
+		Totals: httpapi.Totals{
+			Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
+			Replaced: t.Replaced, Pulls: t.Pulls, Deferrals: t.Deferrals, Attempts: t.Attempts,
+		},
+		Lanes: make([]httpapi.Lane, 0, len(lanes)), Processes: make([]httpapi.Process, 0, len(processes)),
+	}
+	if !t.OldestDeferred.IsZero() {
+		s.OldestDeferredSeconds = max(0, time.Since(t.OldestDeferred).Seconds())
+	}
+	for _, l := range lanes {
+		s.Lanes = append(s.Lanes, httpapi.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred})
+	}
+	for _, p := range processes {
+		s.Processes = append(s.Processes, httpapi.Process(p))
+	}
+	return s, nil
+}

@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+)
+
+type bulkInput struct {
+	ContentType     string `header:"Content-Type" hidden:"true"`
+	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
+	Results         string `query:"results" doc:"errors: results only for refused items."`
+	RawBody         []byte
+}
+
+// BulkAnswer tells what became of a batch.
+type BulkAnswer struct {
+	Accepted int          `json:"accepted"`
+	Rejected int          `json:"rejected"`
+	Results  []BulkResult `json:"results"`
+}
+
+// BulkResult is what became of one item.
+type BulkResult struct {
+	Index int    `json:"index" doc:"Place in the batch, from 0."`
+	ID    string `json:"id,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+type bulkOutput struct{ Body BulkAnswer }
+
+const (
+	mediaNDJSON = "application/x-ndjson"
+	mediaJSON   = "application/json"
+)
+
+func (a *api) registerBulk(h huma.API) {
+	item := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[input](), true, "Notification")
+	huma.Register(h, huma.Operation{
+		OperationID: "accept-notifications", Method: http.MethodPost, Path: "/v1/notifications/bulk", Summary: "Accept many notifications",
+		Description: fmt.Sprintf("At most %d items and %d MiB. What is refused does not hinder the rest.", maxBulkItems, maxBulkBody>>20),
+		Tags:        []string{"notifications"}, MaxBodyBytes: maxBulkBody,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			mediaNDJSON: {Schema: &huma.Schema{Type: "string", Description: "One notification object a line."}},
+			mediaJSON:   {Schema: &huma.Schema{Type: "array", Items: item}},
+		}},
+		Errors: answers(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
+	}, a.bulk)
+}
+
+func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
+	if err := checkMedia(in.ContentType, in.ContentEncoding, mediaNDJSON, mediaJSON); err != nil {
+		return nil, err
+	}
+	if in.Results != "" && in.Results != "errors" && in.Results != "all" {
+		return nil, problem(http.StatusUnprocessableEntity, "results must be errors or all")
+	}
+	items, err := split(in.ContentType, in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
+	defer cancel()
+	results, err := a.acceptItems(ctx, items)
+	if err != nil {
+		return nil, a.away(ctx, "accept a batch", err)
+	}
+	out := &bulkOutput{Body: BulkAnswer{Results: []BulkResult{}}}
+	for _, result := range results {
+		if result.Error == "" {
+			out.Body.Accepted++
+		} else {
+			out.Body.Rejected++
+		}
+		if result.Error != "" || in.Results != "errors" {
+			out.Body.Results = append(out.Body.Results, result)
+		}
+	}
+	return out, nil
+}
+
+// acceptItems decodes every item before it accepts the first.
+func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkResult, error) {
+	results := make([]BulkResult, len(items))
+	var candidates []intake.Candidate
+	var indexes []int
+	for i, item := range items {
+		results[i].Index = i
+		candidate, err := decode(item)
+		if err != nil {
+			results[i].Error = itemError(err)
+			continue
+		}
+		candidates = append(candidates, candidate)
+		indexes = append(indexes, i)
+	}
+	accepted, err := a.cfg.Intake.Accept(ctx, candidates)
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range accepted {
+		at := &results[indexes[i]]
+		if result.Err != nil {
+			at.Error = itemError(result.Err)
+		} else {
+			at.ID = result.Notification.ID
+		}
+	}
+	return results, nil
+}
+
+func itemError(err error) string {
+	if text := summary(err); text != "" {
+		return text
+	}
+	return err.Error()
+}
+
+// split takes a batch apart into its items.
+func split(contentType string, body []byte) ([]json.RawMessage, error) {
+	var items []json.RawMessage
+	if checkMedia(contentType, "", mediaNDJSON) == nil {
+		for line := range bytes.Lines(body) {
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				items = append(items, line)
+			}
+		}
+	} else if err := json.Unmarshal(body, &items); err != nil {
+		return nil, problem(http.StatusBadRequest, errArray.Error())
+	}
+	if len(items) > maxBulkItems {
+		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a batch may have at most %d items, has %d", maxBulkItems, len(items)))
+	}
+	if len(items) == 0 {
+		return nil, problem(http.StatusBadRequest, "the batch is empty")
+	}
+	return items, nil
+}
+
+var errArray = errors.New("the body is no JSON array of notifications")

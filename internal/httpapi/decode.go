@@ -1,0 +1,194 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// input is a notification as a producer writes it.
+type input struct {
+	ID             string          `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$" doc:"Made by the server when absent; the same id twice is one notification."`
+	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"Whom it is for."`
+	Category       string          `json:"category,omitempty" default:"default" doc:"Category of the policy."`
+	Channel        string          `json:"channel,omitempty" enum:"webhook,log" default:"webhook" doc:"How it is sent."`
+	To             string          `json:"to,omitempty" doc:"The target: the URL of a webhook."`
+	Title          string          `json:"title,omitempty"`
+	Body           string          `json:"body,omitempty"`
+	Data           json.RawMessage `json:"data,omitempty" doc:"A JSON object."`
+	Priority       string          `json:"priority,omitempty" enum:"critical,high,normal,low" default:"normal"`
+	SendAt         string          `json:"send_at,omitempty" format:"date-time" doc:"Not before; at most 90 days ahead."`
+	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"Not after."`
+	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces one that still waits with the same user, category and key."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"As the header Idempotency-Key, for each item of a batch."`
+}
+
+// inputFields are the names that an input may have, exactly as written.
+var inputFields = []string{
+	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at", "collapse_key",
+	"idempotency_key",
+}
+
+// maxDepth is how deep JSON may be nested.
+const maxDepth = 64
+
+// errMalformed begins every complaint about a body that is no JSON at all.
+var errMalformed = errors.New("the body is not the JSON of a notification")
+
+// decode reads one notification strictly: UTF-8, one object, known fields, each once, and nothing after it.
+func decode(raw []byte) (intake.Candidate, error) {
+	if !utf8.Valid(raw) {
+		return intake.Candidate{}, fmt.Errorf("%w: it is not valid UTF-8", errMalformed)
+	}
+	if err := checkStructure(raw); err != nil {
+		return intake.Candidate{}, err
+	}
+	var in input
+	if err := json.Unmarshal(raw, &in); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+			return intake.Candidate{}, &notification.FieldError{Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is a " + wrong.Value}
+		}
+		return intake.Candidate{}, errMalformed
+	}
+	return in.candidate()
+}
+
+// checkStructure walks the JSON once: encoding/json would take a field in any case, and the last of two equal ones.
+func checkStructure(raw []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	walk := &walker{decoder: decoder}
+	if err := walk.value(0); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows it", errMalformed)
+	}
+	return nil
+}
+
+// walker visits every value of a JSON text.
+type walker struct{ decoder *json.Decoder }
+
+func (w *walker) token() (json.Token, error) {
+	token, err := w.decoder.Token()
+	if err != nil {
+		return nil, errMalformed
+	}
+	return token, nil
+}
+
+func (w *walker) value(depth int) error {
+	token, err := w.token()
+	if err != nil {
+		return err
+	}
+	delim, nested := token.(json.Delim)
+	switch {
+	case depth == 0 && delim != '{':
+		return fmt.Errorf("%w: it must be an object", errMalformed)
+	case !nested:
+		return nil
+	case depth >= maxDepth:
+		return fmt.Errorf("%w: it is nested deeper than %d levels", errMalformed, maxDepth)
+	case delim == '{':
+		err = w.object(depth)
+	default:
+		err = w.array(depth)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.token() // the closing bracket
+	return err
+}
+
+func (w *walker) object(depth int) error {
+	seen := map[string]bool{}
+	for w.decoder.More() {
+		token, err := w.token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string)
+		if depth == 0 && !slices.Contains(inputFields, name) {
+			return &notification.FieldError{Field: shorten(name), Message: "is no field of a notification"}
+		}
+		if seen[name] {
+			return &notification.FieldError{Field: shorten(name), Message: "is there twice"}
+		}
+		seen[name] = true
+		if err := w.value(depth + 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) array(depth int) error {
+	for w.decoder.More() {
+		if err := w.value(depth + 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shorten keeps a name that a client made up from filling the answer.
+func shorten(name string) string {
+	if len(name) > 64 {
+		return strings.ToValidUTF8(name[:64], "") + "…"
+	}
+	return name
+}
+
+// candidate turns what was written into what intake takes.
+func (in *input) candidate() (intake.Candidate, error) {
+	c := intake.Candidate{
+		IdempotencyKey: in.IdempotencyKey,
+		Notification: notification.Notification{
+			ID: in.ID, UserID: in.UserID, Category: in.Category, Channel: notification.Channel(in.Channel), To: in.To,
+			Title: in.Title, Body: in.Body, CollapseKey: in.CollapseKey,
+		},
+	}
+	if string(in.Data) != "null" {
+		c.Data = in.Data
+	}
+	var faults []error
+	if in.Priority != "" {
+		priority, ok := notification.ParsePriority(in.Priority)
+		if !ok {
+			faults = append(faults, &notification.FieldError{Field: "priority", Message: "must be critical, high, normal or low"})
+		}
+		c.Priority = priority
+	}
+	var err error
+	if c.SendAt, err = parseTime("send_at", in.SendAt); err != nil {
+		faults = append(faults, err)
+	}
+	if c.ExpiresAt, err = parseTime("expires_at", in.ExpiresAt); err != nil {
+		faults = append(faults, err)
+	}
+	return c, errors.Join(faults...)
+}
+
+// parseTime reads an RFC 3339 time of this millennium; "" is none.
+func parseTime(field, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 2000 || t.Year() > 2999 {
+		return time.Time{}, &notification.FieldError{Field: field, Message: "must be a time of RFC 3339, such as 2026-01-02T15:04:05Z"}
+	}
+	return t, nil
+}

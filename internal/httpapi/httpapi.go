@@ -1,0 +1,131 @@
+// Package httpapi is pacer's HTTP API: accept, look up and cancel notifications, ask the throttle, read the counts. It is
+// described by its own OpenAPI document; errors are RFC 9457 problems.
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Intake accepts notifications.
+type Intake interface {
+	Accept(ctx context.Context, batch []intake.Candidate) ([]intake.Result, error)
+}
+
+// Record knows what became of them.
+type Record interface {
+	View(ctx context.Context, id string) (*notification.View, error)
+	Cancel(ctx context.Context, id string) error
+}
+
+// Throttle knows users' windows.
+type Throttle interface {
+	// Window tells where a user stands in a category; asking changes nothing.
+	Window(ctx context.Context, userID, category string) (Window, error)
+	// Clear forgets the windows of a user's category.
+	Clear(ctx context.Context, userID, category string) error
+}
+
+// Config of the API.
+type Config struct {
+	Intake   Intake
+	Record   Record
+	Throttle Throttle
+	// Stats counts what the whole deployment holds and did.
+	Stats func(context.Context) (Stats, error)
+	// HasCategory tells whether the policy names a category.
+	HasCategory func(string) bool
+	// Tokens are the bearer tokens. Defaults to none: no token is asked for.
+	Tokens []string
+	// Guard is put before everything that needs a token. Defaults to nothing.
+	Guard func(http.Handler) http.Handler
+	// Version of the program, for the document.
+	Version string
+	Log     *slog.Logger
+}
+
+const (
+	// maxBody bounds a single notification: the longest content with every character escaped.
+	maxBody = 2 << 20
+	// maxBulkBody and maxBulkItems bound a batch.
+	maxBulkBody  = 16 << 20
+	maxBulkItems = 10_000
+	// storeTimeout bounds what is asked of the store for one request.
+	storeTimeout = 3 * time.Second
+	// bulkTimeout bounds the acceptance of a whole batch.
+	bulkTimeout = 60 * time.Second
+)
+
+// api answers the operations.
+type api struct{ cfg Config }
+
+// New makes the handler of the API.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Guard == nil {
+		cfg.Guard = func(next http.Handler) http.Handler { return next }
+	}
+	a := &api{cfg}
+	operations := http.NewServeMux()
+	document := a.register(operations)
+	spec, err := document.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write the OpenAPI document: %w", err)
+	}
+	page, err := documentPage(document)
+	if err != nil {
+		return nil, err
+	}
+	front := http.NewServeMux()
+	front.HandleFunc("GET /openapi.json", serveBytes("application/json", spec))
+	front.HandleFunc("GET /docs", serveBytes("text/html; charset=utf-8", page))
+	front.Handle("/", a.authenticate(cfg.Guard(withFallback(operations))))
+	return front, nil
+}
+
+// register puts the operations on the mux and gives the document that describes them.
+func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
+	config := huma.DefaultConfig("pacer", a.cfg.Version)
+	config.Info.Description = "Notifications, throttled per user. Errors are RFC 9457 problems; unknown fields are refused."
+	// The document and its page are served by us: without a token, and without assets of another host.
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.CreateHooks = nil // no $schema in bodies
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+	config.Security = []map[string][]string{{"token": {}}}
+	h := humago.New(mux, config)
+	a.registerNotifications(h)
+	a.registerBulk(h)
+	a.registerUsers(h)
+	a.registerStats(h)
+	return h.OpenAPI()
+}
+
+// Server gives the HTTP server for the handler, with limits for slow and greedy clients.
+func Server(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      bulkTimeout + 15*time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+func serveBytes(contentType string, body []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		header := w.Header()
+		header.Set("Content-Type", contentType)
+		header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+		header.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(body) // the client is gone: nobody to tell
+	}
+}

@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// View is a notification as the API shows it.
+type View struct {
+	ID          string              `json:"id"`
+	UserID      string              `json:"user_id"`
+	Category    string              `json:"category"`
+	Channel     string              `json:"channel"`
+	To          string              `json:"to,omitempty"`
+	Title       string              `json:"title,omitempty"`
+	Body        string              `json:"body,omitempty"`
+	Data        json.RawMessage     `json:"data,omitempty"`
+	Priority    string              `json:"priority"`
+	SendAt      *time.Time          `json:"send_at,omitempty"`
+	ExpiresAt   *time.Time          `json:"expires_at,omitempty"`
+	CollapseKey string              `json:"collapse_key,omitempty"`
+	CreatedAt   time.Time           `json:"created_at"`
+	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
+	Attempts    int                 `json:"attempts" doc:"Deliveries tried."`
+	Deferrals   int                 `json:"deferrals" doc:"How often it was sent back to wait for a slot."`
+	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
+	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"When it is expected out, while it waits."`
+	Timeline    []Event             `json:"timeline,omitempty"`
+}
+
+// Event is one entry of a timeline.
+type Event struct {
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"`
+	Detail string    `json:"detail,omitempty"`
+}
+
+// show turns a notification into its JSON form.
+func show(v *notification.View) View {
+	shown := View{
+		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title, Body: v.Body,
+		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
+		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
+		Deferrals: v.Deferrals, Reason: v.Reason, DeliverAt: optional(v.DeliverAt),
+	}
+	for _, e := range v.Timeline {
+		shown.Timeline = append(shown.Timeline, Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail})
+	}
+	return shown
+}
+
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = instant(t)
+	return &t
+}
+
+// firstAnswer is what the acceptance of a notification answers, then and at every repeat.
+func firstAnswer(n *notification.Notification) View {
+	status := notification.StatusQueued
+	if n.SendAt.After(n.CreatedAt) {
+		status = notification.StatusScheduled
+	}
+	return show(&notification.View{Notification: *n, Status: status})
+}
+
+type postInput struct {
+	ContentType     string `header:"Content-Type" hidden:"true"`
+	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
+	IdempotencyKey  string `header:"Idempotency-Key" doc:"A repeat with the same key and body gives the first answer; at most 255 characters, kept for 24 h or as long as the notification lives."`
+	RawBody         []byte
+}
+
+type postOutput struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     View
+}
+
+type idInput struct {
+	ID string `path:"id" doc:"Id of the notification."`
+}
+
+type viewOutput struct{ Body View }
+
+// answers lists the problems that an operation may answer with.
+func answers(statuses ...int) []int {
+	return append(statuses, http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+}
+
+func (a *api) registerNotifications(h huma.API) {
+	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[input](), true, "Notification")
+	operation := huma.Operation{
+		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications", Summary: "Accept a notification",
+		Tags: []string{"notifications"}, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {
+			Schema:  schema,
+			Example: map[string]any{"user_id": "ada", "category": "chat", "channel": "webhook", "to": "https://example.com/hook", "title": "hello"},
+		}}},
+		Errors: answers(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
+		Responses: map[string]*huma.Response{"200": {
+			Description: "Accepted before, under the same idempotency key or id: the first answer",
+			Content: map[string]*huma.MediaType{"application/json": {
+				Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[View](), true, "View"),
+			}},
+		}},
+	}
+	huma.Register(h, operation, a.post)
+	huma.Register(h, huma.Operation{
+		OperationID: "get-notification", Method: http.MethodGet, Path: "/v1/notifications/{id}", Summary: "Look a notification up",
+		Tags: []string{"notifications"}, Errors: answers(http.StatusNotFound),
+	}, a.get)
+	huma.Register(h, huma.Operation{
+		OperationID: "cancel-notification", Method: http.MethodDelete, Path: "/v1/notifications/{id}", Summary: "Cancel a notification that still waits",
+		Tags: []string{"notifications"}, DefaultStatus: http.StatusOK, Errors: answers(http.StatusNotFound, http.StatusConflict),
+	}, a.cancel)
+}
+
+// checkMedia refuses bodies in a form that is not read.
+func checkMedia(contentType, encoding string, accepted ...string) error {
+	media, _, err := mime.ParseMediaType(contentType)
+	for _, known := range accepted {
+		if err == nil && media == known && (encoding == "" || encoding == "identity") {
+			return nil
+		}
+	}
+	return problem(http.StatusUnsupportedMediaType, "the body must be "+accepted[0]+", not encoded")
+}
+
+func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
+	if err := checkMedia(in.ContentType, in.ContentEncoding, "application/json"); err != nil {
+		return nil, err
+	}
+	candidate, err := decode(in.RawBody)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	if in.IdempotencyKey != "" {
+		if candidate.IdempotencyKey != "" && candidate.IdempotencyKey != in.IdempotencyKey {
+			return nil, refusal(&notification.FieldError{Field: "idempotency_key", Message: "is another than the header's"})
+		}
+		candidate.IdempotencyKey = in.IdempotencyKey
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	results, err := a.cfg.Intake.Accept(ctx, []intake.Candidate{candidate})
+	if err != nil {
+		return nil, a.away(ctx, "accept a notification", err)
+	}
+	if results[0].Err != nil {
+		return nil, refusal(results[0].Err)
+	}
+	out := &postOutput{Status: http.StatusAccepted, Body: firstAnswer(results[0].Notification)}
+	out.Location = "/v1/notifications/" + out.Body.ID
+	if results[0].Known {
+		out.Status = http.StatusOK
+	}
+	return out, nil
+}
+
+func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	view, err := a.cfg.Record.View(ctx, in.ID)
+	if err != nil {
+		return nil, a.lookupProblem(ctx, "look a notification up", err)
+	}
+	return &viewOutput{Body: show(view)}, nil
+}
+
+func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := a.cfg.Record.Cancel(ctx, in.ID); err != nil {
+		return nil, a.lookupProblem(ctx, "cancel a notification", err)
+	}
+	view, err := a.cfg.Record.View(ctx, in.ID)
+	if err != nil {
+		return nil, a.lookupProblem(ctx, "look a cancelled notification up", err)
+	}
+	return &viewOutput{Body: show(view)}, nil
+}
+
+func (a *api) lookupProblem(ctx context.Context, what string, err error) error {
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		return problem(http.StatusNotFound, err.Error())
+	case errors.Is(err, notification.ErrNotWaiting):
+		return problem(http.StatusConflict, err.Error())
+	}
+	return a.away(ctx, what, err)
+}

@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// retryAfter is how many seconds a client should wait while the store is away.
+const retryAfter = 2
+
+// problem makes an RFC 9457 answer. It never repeats what the client sent.
+func problem(status int, detail string, faults ...error) huma.StatusError {
+	p := &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}
+	for _, fault := range faults {
+		for _, field := range notification.FieldErrors(fault) {
+			p.Errors = append(p.Errors, &huma.ErrorDetail{Location: "body." + field.Field, Message: field.Message})
+		}
+	}
+	return p
+}
+
+// refusal says why a candidate was not accepted.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, intake.ErrInProgress):
+		return problem(http.StatusConflict, err.Error())
+	case errors.Is(err, intake.ErrKeyReused):
+		return problem(http.StatusUnprocessableEntity, err.Error(),
+			&notification.FieldError{Field: "idempotency_key", Message: "was used for another notification"})
+	case len(notification.FieldErrors(err)) > 0:
+		return problem(http.StatusUnprocessableEntity, summary(err), err)
+	}
+	return problem(http.StatusBadRequest, err.Error())
+}
+
+// summary puts the faults of a candidate into one sentence.
+func summary(err error) string {
+	var parts []string
+	for _, field := range notification.FieldErrors(err) {
+		parts = append(parts, field.Error())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// away says that the store can't be reached now. The cause goes to the log, not to the client.
+func (a *api) away(ctx context.Context, what string, err error) error {
+	a.cfg.Log.ErrorContext(ctx, "the store can't be reached", "while", what, "error", err)
+	return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "the store can't be reached now; try again"),
+		http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
+}
+
+// writeProblem answers a request that reached no operation.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	body, err := json.Marshal(problem(status, detail))
+	if err != nil {
+		http.Error(w, http.StatusText(status), status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone: nobody to tell
+}
+
+// withFallback answers what no operation matches: 404, or 405 with the methods that would.
+func withFallback(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			probe := r.Clone(r.Context())
+			probe.Method = method
+			if _, pattern := mux.Handler(probe); pattern != "" {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 {
+			writeProblem(w, http.StatusNotFound, "there is nothing at this path")
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeProblem(w, http.StatusMethodNotAllowed, "this path takes "+strings.Join(allowed, " or "))
+	})
+}

@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Window tells where a user stands in a category.
+type Window struct {
+	UserID        string    `json:"user_id"`
+	Category      string    `json:"category"`
+	Allowed       bool      `json:"allowed"`
+	TimeLeftMS    int64     `json:"time_left_ms" doc:"Until the next may go, rounded up."`
+	NextAllowedAt time.Time `json:"next_allowed_at"`
+	Reason        string    `json:"reason" doc:"The rule that makes the next one wait."`
+	Deferred      int       `json:"deferred" doc:"How many wait for a slot."`
+	Rules         []Rule    `json:"rules"`
+}
+
+// Rule is how far one rule is used.
+type Rule struct {
+	Max       int        `json:"max"`
+	Per       string     `json:"per"`
+	Used      int        `json:"used"`
+	Remaining int        `json:"remaining"`
+	FreesAt   *time.Time `json:"frees_at" doc:"When the next of the used ones frees; null when none is used."`
+}
+
+type userInput struct {
+	User     string `path:"user" doc:"Id of the user, percent-encoded."`
+	Category string `query:"category" doc:"Category of the policy; default when absent."`
+}
+
+type windowOutput struct{ Body Window }
+
+func (a *api) registerUsers(h huma.API) {
+	const path = "/v1/users/{user}/throttle"
+	huma.Register(h, huma.Operation{
+		OperationID: "get-throttle", Method: http.MethodGet, Path: path, Summary: "Ask the throttle; asking changes nothing",
+		Tags: []string{"users"}, Errors: answers(http.StatusUnprocessableEntity),
+	}, a.window)
+	huma.Register(h, huma.Operation{
+		OperationID: "clear-throttle", Method: http.MethodDelete, Path: path, Summary: "Forget a user's windows of a category",
+		Tags: []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: answers(http.StatusUnprocessableEntity),
+	}, a.clear)
+}
+
+// check completes and checks the user and the category.
+func (a *api) check(in *userInput) error {
+	if in.Category == "" {
+		in.Category = "default"
+	}
+	if err := notification.CheckUserID(in.User); err != nil {
+		return problem(http.StatusUnprocessableEntity, summary(err))
+	}
+	if !a.cfg.HasCategory(in.Category) {
+		return problem(http.StatusUnprocessableEntity, "category: is not named in the policy")
+	}
+	return nil
+}
+
+func (a *api) window(ctx context.Context, in *userInput) (*windowOutput, error) {
+	if err := a.check(in); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	window, err := a.cfg.Throttle.Window(ctx, in.User, in.Category)
+	if err != nil {
+		return nil, a.away(ctx, "ask the throttle", err)
+	}
+	return &windowOutput{Body: window}, nil
+}
+
+func (a *api) clear(ctx context.Context, in *userInput) (*struct{}, error) {
+	if err := a.check(in); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := a.cfg.Throttle.Clear(ctx, in.User, in.Category); err != nil {
+		return nil, a.away(ctx, "clear the throttle", err)
+	}
+	return nil, nil //nolint:nilnil // 204: no body
+}
