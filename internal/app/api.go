@@ -37,7 +37,7 @@ func (w windows) Window(ctx context.Context, userID, category string) (httpapi.W
 		window.Reason = in.Rules[in.Rule].Rule.String()
 	}
 	for _, r := range in.Rules {
-		rule := httpapi.Rule{Max: r.Rule.Max, Per: r.Rule.Per.String(), Used: r.Used, Remaining: r.Remaining()}
+		rule := httpapi.Rule{Max: r.Rule.Max, Per: throttle.FormatDuration(r.Rule.Per), Used: r.Used, Remaining: r.Remaining()}
 		if r.FreesAt > 0 {
 			at := r.FreesAt.Time().UTC()
 			rule.FreesAt = &at

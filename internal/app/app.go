@@ -297,7 +297,7 @@ func (a *App) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	a.log.Info("draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout)
+	a.log.Info("draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
 	err := a.Stop()
 	a.log.Info("stopped")
 	return err
