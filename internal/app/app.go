@@ -163,8 +163,8 @@ func (a *App) openWorkers(context.Context) error {
 		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, Observer: a.metrics, Log: a.log,
 	}, a.record, a.queue, a.rules.senders)
 	if a.cfg.HasRole(settings.RoleWorker) {
-		a.workers = queue.NewServer(a.store.client, queue.ServerConfig{
-			Lanes: a.cfg.Lanes, DrainTimeout: a.cfg.DrainTimeout, Pipe: a.store.pipe, Log: a.log,
+		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
+			Lanes: a.cfg.Lanes, DrainTimeout: a.cfg.DrainTimeout, Log: a.log,
 		})
 	}
 	host, err := os.Hostname()

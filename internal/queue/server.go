@@ -29,17 +29,15 @@ type Handler func(ctx context.Context, t dispatch.Tick) error
 type ServerConfig struct {
 	// Lanes is how many there are.
 	Lanes int
-	// Servers is how many asynq servers pull at once: one alone is bound by its round trip. Defaults to 4, at most one
+	// Servers is how many asynq servers pull at once: one alone is bound by its round trip. Defaults to 16, at most one
 	// per lane.
 	Servers int
 	// Held is how many ticks may be held or at work at once, over all lanes. Deliveries are bounded apart from it.
-	// Defaults to 2,048.
+	// Defaults to 4,096.
 	Held int
 	// DrainTimeout is how long Stop waits for handlers. Defaults to 20 s.
 	DrainTimeout time.Duration
-	// Pipe is a connection to the same Redis that batches what many goroutines send at once. Defaults to the plain one.
-	Pipe redis.UniversalClient
-	Log  *slog.Logger
+	Log          *slog.Logger
 }
 
 // Server pulls ticks off the lanes and hands them to a handler.
@@ -47,20 +45,17 @@ type Server struct{ servers []*asynq.Server }
 
 // NewServer makes a Server on a connection that stays the caller's.
 func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
-	cfg.Servers = min(cmp.Or(cfg.Servers, 4), cfg.Lanes)
-	cfg.Held = cmp.Or(cfg.Held, 2048)
+	cfg.Servers = min(cmp.Or(cfg.Servers, 16), cfg.Lanes)
+	cfg.Held = cmp.Or(cfg.Held, 4096)
 	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 20*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	if cfg.Pipe == nil {
-		cfg.Pipe = conn
-	}
 	s := &Server{}
 	for i := range cfg.Servers {
 		queues := map[string]int{}
 		for lane := i; lane < cfg.Lanes; lane += cfg.Servers {
 			queues[dispatch.LaneName(lane)] = 1
 		}
-		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{UniversalClient: conn, pipe: cfg.Pipe}, asynq.Config{
+		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{conn}, asynq.Config{
 			Concurrency:              max(1, cfg.Held/cfg.Servers),
 			Queues:                   queues,
 			TaskCheckInterval:        pollInterval,
