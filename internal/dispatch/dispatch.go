@@ -32,7 +32,7 @@ type Config struct {
 	// Concurrency is how many deliveries may be in flight. Defaults to 256.
 	Concurrency int
 	// Hold is how long a tick is kept in place instead of going back to the queue, whose times are whole seconds.
-	// Defaults to 1.2 s.
+	// It must be longer than the second that a queue rounds down and the lead with which it wakes. Defaults to 1.5 s.
 	Hold time.Duration
 	// Early is how long before its slot a held tick asks; the record grants a slot that close for its own moment.
 	// Defaults to 5 ms.
@@ -62,7 +62,7 @@ type RetryPolicy struct {
 
 func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
-	c.Hold = cmp.Or(c.Hold, 1200*time.Millisecond)
+	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)
 	c.Early = cmp.Or(c.Early, 5*time.Millisecond)
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
 	c.SendTimeout = cmp.Or(c.SendTimeout, 10*time.Second)

@@ -16,10 +16,12 @@ import (
 )
 
 const (
-	// forwardInterval is how often due tasks are moved into the queue; asynq's own default is 5 s.
-	forwardInterval = 100 * time.Millisecond
+	// forwardInterval is how often due tasks of a lane are moved into the queue; asynq's own default is 5 s.
+	forwardInterval = 200 * time.Millisecond
+	// neverForward is for servers whose lanes another server of the process looks after.
+	neverForward = 24 * time.Hour
 	// pollInterval is how long an idle server sleeps, ± half; asynq's own default is 1 s.
-	pollInterval = 20 * time.Millisecond
+	pollInterval = 40 * time.Millisecond
 )
 
 // Handler works one tick; see [dispatch.Dispatcher.Handle].
@@ -29,7 +31,7 @@ type Handler func(ctx context.Context, t dispatch.Tick) error
 type ServerConfig struct {
 	// Lanes is how many there are.
 	Lanes int
-	// Servers is how many asynq servers pull at once: one alone is bound by its round trip. Defaults to 16, at most one
+	// Servers is how many asynq servers pull at once: one alone is bound by its round trip. Defaults to 32, at most two
 	// per lane.
 	Servers int
 	// Held is how many ticks may be held or at work at once, over all lanes. Deliveries are bounded apart from it.
@@ -45,21 +47,25 @@ type Server struct{ servers []*asynq.Server }
 
 // NewServer makes a Server on a connection that stays the caller's.
 func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
-	cfg.Servers = min(cmp.Or(cfg.Servers, 16), cfg.Lanes)
+	cfg.Servers = min(cmp.Or(cfg.Servers, 32), 2*cfg.Lanes)
 	cfg.Held = cmp.Or(cfg.Held, 4096)
 	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 20*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	s := &Server{}
 	for i := range cfg.Servers {
 		queues := map[string]int{}
-		for lane := i; lane < cfg.Lanes; lane += cfg.Servers {
+		for lane := i % cfg.Lanes; lane < cfg.Lanes; lane += cfg.Servers {
 			queues[dispatch.LaneName(lane)] = 1
+		}
+		forward := forwardInterval
+		if i >= cfg.Lanes {
+			forward = neverForward
 		}
 		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{conn}, asynq.Config{
 			Concurrency:              max(1, cfg.Held/cfg.Servers),
 			Queues:                   queues,
 			TaskCheckInterval:        pollInterval,
-			DelayedTaskCheckInterval: forwardInterval,
+			DelayedTaskCheckInterval: forward,
 			ShutdownTimeout:          cfg.DrainTimeout,
 			RetryDelayFunc:           retryDelay,
 			IsFailure:                func(error) bool { return false },
