@@ -1,0 +1,247 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"log/slog"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+const crowdPolicy = `
+version: 1
+categories:
+  default:
+    limits: [{max: 20, per: 1s}]
+    min_gap: 10ms
+  urgent: {bypass: true}
+  slow:
+    limits: [{max: 1, per: 1h}]
+  brief:
+    limits: [{max: 1, per: 2s}]
+    max_defer: 3s
+retry: {max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}
+`
+
+var crowdRules = []throttle.Rule{{Max: 20, Per: time.Second}, {Max: 1, Per: 10 * time.Millisecond}}
+
+func TestCrowdOfOneUserDrainsInOrderAtTheLimit(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+	ids := d.bulk(r.crowd("ada", "default", 60))
+	got := r.await(t, len(ids))
+	s := d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == 60 })
+
+	if n := violations(admittedAt(got), crowdRules...); n != 0 {
+		t.Errorf("%d violations of the limit or the gap", n)
+	}
+	slices.SortFunc(got, func(a, b arrival) int { return int(a.AdmittedAt - b.AdmittedAt) })
+	for i, a := range got {
+		if a.ID != ids[i] {
+			t.Fatalf("admission %d is %s, want %s: out of order", i, a.ID, ids[i])
+		}
+	}
+	if perDelivery := float64(s.Totals.Pulls) / 60; perDelivery > 2.05 {
+		t.Errorf("%.3f pulls per delivery, want at most 2.05", perDelivery)
+	}
+	if s.Deferred != 0 || s.Queued != 0 || s.Sending != 0 || s.UsersDeferred != 0 || s.Totals.Accepted != 60 || s.Totals.Attempts != 60 {
+		t.Errorf("counts after the drain: %+v", s)
+	}
+}
+
+func TestCancelledOnesLeaveNoHole(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+	d.bulk(r.crowd("ada", "slow", 1))
+	r.await(t, 1)
+	ids := d.bulk(r.crowd("ada", "slow", 3))
+	d.awaitStats("three deferred", func(s stats) bool { return s.Deferred == 3 })
+	if status := d.call(http.MethodDelete, "/v1/notifications/"+ids[0], nil, nil, nil); status != http.StatusOK {
+		t.Fatalf("cancel: status %d", status)
+	}
+	if v := d.view(ids[0]); v.Status != "cancelled" {
+		t.Errorf("the cancelled one is %q", v.Status)
+	}
+	if status := d.call(http.MethodDelete, "/v1/notifications/"+ids[0], nil, nil, nil); status != http.StatusConflict {
+		t.Errorf("cancel again: status %d, want 409", status)
+	}
+	if status := d.call(http.MethodDelete, "/v1/users/ada/throttle?category=slow", nil, nil, nil); status != http.StatusNoContent {
+		t.Fatalf("clear: status %d", status)
+	}
+	if got := r.await(t, 2); got[1].ID != ids[1] {
+		t.Errorf("after the windows were cleared %s went out, want %s", got[1].ID, ids[1])
+	}
+	if v := d.view(ids[2]); v.Status != "deferred" || v.Reason != "limit 1/1h" || v.Deferrals != 1 {
+		t.Errorf("the last one is %+v", v)
+	}
+}
+
+func TestBypassGoesAtOnceAndCounts(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy+"user_cap: {limits: [{max: 2, per: 1h}]}\n", 1), newReceiver(t)
+	d.bulk(r.crowd("ada", "urgent", 3))
+	r.await(t, 3)
+	d.bulk(r.crowd("ada", "default", 1))
+	d.awaitStats("deferred by the cap", func(s stats) bool { return s.Deferred == 1 })
+	if got := r.got(); len(got) != 3 {
+		t.Errorf("the receiver got %d requests, want 3", len(got))
+	}
+}
+
+func TestMaxDeferEndsWhatWouldWaitLonger(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy, 1), newReceiver(t)
+	ids := d.bulk(r.crowd("ada", "brief", 4))
+	s := d.awaitStats("two delivered, two expired", func(s stats) bool { return s.Totals.Delivered == 2 && s.Totals.Expired == 2 })
+	if s.Deferred != 0 {
+		t.Errorf("%d still deferred", s.Deferred)
+	}
+	for i, want := range []string{"delivered", "delivered", "expired", "expired"} {
+		if v := d.view(ids[i]); v.Status != want || want == "expired" && v.Reason != "max_defer" {
+			t.Errorf("notification %d is %s (%s), want %s", i, v.Status, v.Reason, want)
+		}
+	}
+}
+
+func TestFailedDeliveriesAreTriedAgainEachWithItsOwnAdmission(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+	r.answer = func(a arrival, w http.ResponseWriter) {
+		switch {
+		case a.User == "never":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case a.User == "gone":
+			w.WriteHeader(http.StatusGone)
+		case a.Attempt < 3:
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}
+	third := d.bulk(r.crowd("third", "default", 1))[0]
+	never := d.bulk(r.crowd("never", "default", 1))[0]
+	gone := d.bulk(r.crowd("gone", "default", 1))[0]
+	d.awaitStats("all ended", func(s stats) bool { return s.Totals.Delivered == 1 && s.Totals.Failed == 2 })
+
+	for id, want := range map[string]view{
+		third: {Status: "delivered", Attempts: 3},
+		never: {Status: "failed", Attempts: 3, Reason: "max_attempts, last transient: 503"},
+		gone:  {Status: "failed", Attempts: 1, Reason: "target_gone: 410"},
+	} {
+		v := d.view(id)
+		if v.Status != want.Status || v.Attempts != want.Attempts || want.Reason != "" && v.Reason != want.Reason {
+			t.Errorf("notification of %s: %+v, want %+v", id, v, want)
+		}
+	}
+	users := map[string][]throttle.Micros{}
+	for _, a := range r.got() {
+		users[a.User] = append(users[a.User], a.AdmittedAt)
+	}
+	for user, admitted := range users {
+		if n := violations(admitted, crowdRules...); n != 0 {
+			t.Errorf("%s: %d violations over all attempts", user, n)
+		}
+	}
+}
+
+func TestOneKeyIsOneNotification(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+	body := []byte(`{"user_id":"ada","to":"` + r.server.URL + `"}`)
+	header := http.Header{"Idempotency-Key": {"only-once"}}
+	var mu sync.Mutex
+	statuses, ids := map[int]int{}, map[string]bool{}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			var answer struct{ ID string }
+			status := d.call(http.MethodPost, "/v1/notifications", body, header, &answer)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+			if answer.ID != "" {
+				ids[answer.ID] = true
+			}
+		})
+	}
+	all.Wait()
+	if len(ids) != 1 || statuses[http.StatusAccepted] != 1 || statuses[202]+statuses[200]+statuses[409] != 50 {
+		t.Errorf("statuses %v, ids %v", statuses, ids)
+	}
+	if status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"eve","to":"`+r.server.URL+`"}`), header, nil); status != http.StatusUnprocessableEntity {
+		t.Errorf("the key with another body: status %d, want 422", status)
+	}
+	d.awaitStats("delivered once", func(s stats) bool { return s.Totals.Accepted == 1 && s.Totals.Delivered == 1 })
+}
+
+func TestStopWaitsForWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, crowdPolicy, 1), newReceiver(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	r.answer = func(_ arrival, w http.ResponseWriter) {
+		close(entered)
+		<-release
+		w.WriteHeader(http.StatusOK)
+	}
+	id := d.bulk(r.crowd("ada", "default", 1))[0]
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- d.apps[0].Stop() }()
+	close(release)
+	if err := <-stopped; err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	d.apps = nil
+	d.start()
+	if v := d.view(id); v.Status != "delivered" || v.Attempts != 1 {
+		t.Errorf("what was in flight at the stop is %+v, want delivered at the first attempt", v)
+	}
+}
+
+func TestPolicyReloadTakesEffect(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n", 1), newReceiver(t)
+	d.bulk(r.crowd("ada", "default", 1))
+	r.await(t, 1)
+	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 2, per: 1h}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.apps[0].ReloadPolicy(); err != nil {
+		t.Fatalf("reload: %v", err)
+	}
+	d.bulk(r.crowd("ada", "default", 1))
+	r.await(t, 2)
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	fresh := newDeployment(t, crowdPolicy, 0)
+	fresh.start()
+	for name, spoil := range map[string]func(*settings.Resolved){
+		"Evicting":   func(s *settings.Resolved) { s.Redis, _ = settings.ParseRedisURL(server.URL()) },
+		"OtherLanes": func(s *settings.Resolved) { s.Lanes = 5 },
+		"NoPolicy":   func(s *settings.Resolved) { s.Policy = "/nowhere/policy.yaml" },
+		"TakenPort":  func(s *settings.Resolved) { s.Listen = fresh.apps[0].Addr() },
+		"Postgres":   func(s *settings.Resolved) { s.Setup = settings.SetupDurable },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fresh.settings()
+			spoil(s)
+			process, err := app.New(context.Background(), s, slog.New(slog.DiscardHandler))
+			var refusal *app.RefusalError
+			if !errors.As(err, &refusal) || process != nil {
+				t.Fatalf("got %v, want a refusal", err)
+			}
+		})
+	}
+}

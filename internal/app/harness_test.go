@@ -1,0 +1,289 @@
+package app_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// patience bounds every wait of these tests; it is only reached when something is broken.
+const patience = 60 * time.Second
+
+// arrival is one request that the receiver got.
+type arrival struct {
+	ID, User, Category string
+	Attempt            int
+	AdmittedAt         throttle.Micros
+}
+
+// receiver is a webhook target that keeps a ledger.
+type receiver struct {
+	server *httptest.Server
+
+	mu       sync.Mutex
+	arrivals []arrival
+	changed  chan struct{}
+	answer   func(arrival, http.ResponseWriter)
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{changed: make(chan struct{}, 1), answer: func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }}
+	r.server = httptest.NewServer(http.HandlerFunc(r.receive))
+	t.Cleanup(r.server.Close)
+	return r
+}
+
+func (r *receiver) receive(w http.ResponseWriter, request *http.Request) {
+	var body struct {
+		ID       string `json:"id"`
+		UserID   string `json:"user_id"`
+		Category string `json:"category"`
+	}
+	if err := json.NewDecoder(request.Body).Decode(&body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	attempt, _ := strconv.Atoi(request.Header.Get("Pacer-Attempt"))
+	admitted, _ := strconv.ParseInt(request.Header.Get("Pacer-Admitted-At"), 10, 64)
+	a := arrival{ID: body.ID, User: body.UserID, Category: body.Category, Attempt: attempt, AdmittedAt: throttle.Micros(admitted)}
+	r.mu.Lock()
+	r.arrivals = append(r.arrivals, a)
+	r.mu.Unlock()
+	r.answer(a, w)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (r *receiver) got() []arrival {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.arrivals)
+}
+
+// await waits until the receiver got n requests.
+func (r *receiver) await(t *testing.T, n int) []arrival {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		if got := r.got(); len(got) >= n {
+			return got
+		}
+		select {
+		case <-r.changed:
+		case <-deadline:
+			t.Fatalf("the receiver got %d requests, want %d", len(r.got()), n)
+		}
+	}
+}
+
+// deployment is processes on one Redis.
+type deployment struct {
+	t        *testing.T
+	redisURL string
+	policy   string
+	apps     []*app.App
+}
+
+func newDeployment(t *testing.T, policy string, processes int) *deployment {
+	t.Helper()
+	d := &deployment{t: t, redisURL: redistest.URL(t)}
+	d.policy = filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range processes {
+		d.start()
+	}
+	return d
+}
+
+// settings of a process on free ports.
+func (d *deployment) settings() *settings.Resolved {
+	d.t.Helper()
+	where, err := settings.ParseRedisURL(d.redisURL)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return &settings.Resolved{
+		Setup: settings.SetupRedis, Redis: where, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Lanes: 4,
+		DrainTimeout: 20 * time.Second, WebhookAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
+}
+
+func (d *deployment) start() *app.App {
+	d.t.Helper()
+	process, err := app.New(d.t.Context(), d.settings(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		d.t.Fatalf("new process: %v", err)
+	}
+	if err := process.Start(); err != nil {
+		d.t.Fatalf("start process: %v", err)
+	}
+	d.t.Cleanup(func() {
+		if err := process.Stop(); err != nil {
+			d.t.Errorf("stop process: %v", err)
+		}
+	})
+	d.apps = append(d.apps, process)
+	return process
+}
+
+// call makes a request to the first process's API and decodes its answer into v, if any.
+func (d *deployment) call(method, path string, body []byte, header http.Header, v any) int {
+	d.t.Helper()
+	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.apps[0].Addr()+path, bytes.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	request.Header = header.Clone()
+	if request.Header == nil {
+		request.Header = http.Header{}
+	}
+	request.Header.Set("Content-Type", cmp.Or(request.Header.Get("Content-Type"), "application/json"))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if v != nil {
+		if err := json.Unmarshal(answer, v); err != nil {
+			d.t.Fatalf("%s %s answered %d %s: %v", method, path, response.StatusCode, answer, err)
+		}
+	}
+	return response.StatusCode
+}
+
+// item is a notification as a producer writes it.
+type item map[string]any
+
+// bulk accepts items and gives their ids; all must be accepted.
+func (d *deployment) bulk(items []item) []string {
+	d.t.Helper()
+	body, err := json.Marshal(items)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var answer struct {
+		Accepted int
+		Results  []struct{ ID, Error string }
+	}
+	if status := d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, &answer); status != http.StatusOK || answer.Accepted != len(items) {
+		d.t.Fatalf("bulk answered %d, accepted %d of %d: %+v", status, answer.Accepted, len(items), answer.Results)
+	}
+	ids := make([]string, len(items))
+	for i, result := range answer.Results {
+		ids[i] = result.ID
+	}
+	return ids
+}
+
+// crowd is n notifications for one user.
+func (r *receiver) crowd(user, category string, n int) []item {
+	items := make([]item, n)
+	for i := range items {
+		items[i] = item{"user_id": user, "category": category, "to": r.server.URL, "title": fmt.Sprint(i)}
+	}
+	return items
+}
+
+// view is what the tests read of a notification.
+type view struct {
+	Status    string
+	Attempts  int
+	Deferrals int
+	Reason    string
+	Timeline  []struct{ Kind string }
+}
+
+func (d *deployment) view(id string) view {
+	d.t.Helper()
+	var v view
+	if status := d.call(http.MethodGet, "/v1/notifications/"+id, nil, nil, &v); status != http.StatusOK {
+		d.t.Fatalf("notification %s: status %d", id, status)
+	}
+	return v
+}
+
+// stats is what the tests read of the counts.
+type stats struct {
+	Queued, Scheduled, Deferred, Retrying, Sending int64
+	UsersDeferred                                  int64 `json:"users_deferred"`
+	Totals                                         struct {
+		Accepted, Delivered, Failed, Expired, Cancelled, Replaced, Pulls, Deferrals, Attempts int64
+	}
+}
+
+func (d *deployment) stats() stats {
+	d.t.Helper()
+	var s stats
+	if status := d.call(http.MethodGet, "/v1/stats", nil, nil, &s); status != http.StatusOK {
+		d.t.Fatalf("stats: status %d", status)
+	}
+	return s
+}
+
+// awaitStats waits until the counts are as wanted.
+func (d *deployment) awaitStats(what string, ok func(stats) bool) stats {
+	d.t.Helper()
+	deadline := time.Now().Add(patience)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		s := d.stats()
+		if ok(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("never came: %s; the counts are %+v", what, s)
+		}
+		<-ticker.C
+	}
+}
+
+// violations counts the pairs of admissions of one user that break a rule.
+func violations(admitted []throttle.Micros, rules ...throttle.Rule) int {
+	slices.Sort(admitted)
+	broken := 0
+	for _, rule := range rules {
+		for i := rule.Max; i < len(admitted); i++ {
+			if admitted[i].Sub(admitted[i-rule.Max]) < rule.Per {
+				broken++
+			}
+		}
+	}
+	return broken
+}
+
+func admittedAt(arrivals []arrival) []throttle.Micros {
+	at := make([]throttle.Micros, len(arrivals))
+	for i, a := range arrivals {
+		at[i] = a.AdmittedAt
+	}
+	return at
+}
