@@ -110,10 +110,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	for lane := range cfg.Lanes {
 		s.lanes = append(s.lanes, LanePrefix(lane))
 	}
-	for name, script := range map[string]**redis.Script{
-		"put": &s.put, "take": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
-		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear,
-	} {
+	for name, script := range s.scripts() {
 		source, err := sourceOf(name)
 		if err != nil {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
@@ -121,6 +118,14 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		*script = redis.NewScript(source)
 	}
 	return s, nil
+}
+
+// scripts lists where each script is kept, by its file's name.
+func (s *Store) scripts() map[string]**redis.Script {
+	return map[string]**redis.Script{
+		"put": &s.put, "take": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
+		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear,
+	}
 }
 
 // sourceOf puts a script together: after the functions, except for what must not pay for loading them.

@@ -178,7 +178,7 @@ local function answer()
   elseif h.priority <= bypass then
     result = run(h, now, 0, tick_known)
   else
-    local at, why = decide(plan, now, nobody)
+    local at, why = judge(plan, now)
     if at <= now + horizon then
       result = run(h, at, why, tick_known)
     else

@@ -1,0 +1,27 @@
+package mailbox
+
+import (
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ClockKey holds the time in µs that scripts read after UseClockKey.
+const ClockKey = "test:now"
+
+// UseClockKey makes every script read its time from a key instead of the server's clock.
+func (s *Store) UseClockKey() error {
+	const clock = `local function test_clock()
+  local t = tonumber(redis.call('GET', '` + ClockKey + `'))
+  return { string.format('%.0f', math.floor(t / 1000000)), string.format('%.0f', t % 1000000) }
+end
+`
+	for name, script := range s.scripts() {
+		source, err := sourceOf(name)
+		if err != nil {
+			return err
+		}
+		*script = redis.NewScript(clock + strings.ReplaceAll(source, "redis.call('TIME')", "test_clock()"))
+	}
+	return nil
+}
