@@ -1,0 +1,96 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/egress"
+)
+
+func TestCheckURL(t *testing.T) {
+	t.Parallel()
+	guarded := egress.New(egress.Config{})
+	for _, good := range []string{
+		"https://example.com/hook?a=b", "http://example.com:8080", "https://8.8.8.8/", "https://[2606:4700::1111]/",
+		"https://xn--bcher-kva.example/", "http://1.2.3.4.example.com/", "https://[64:ff9b::808:808]/",
+	} {
+		if err := guarded.CheckURL(good); err != nil {
+			t.Errorf("%s is refused: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "example.com", "ftp://example.com/", "file:///etc/passwd", "gopher://example.com", "unix:///run/x.sock", "javascript:alert(1)",
+		"http://", "http:///path", "http:example.com", "https://user:pass@example.com/", "http://example.com:0/", "http://example.com:70000/",
+		"http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "http://0x7f000001/", "http://0177.0.0.1/", "http://0/",
+		"http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://10.0.0.1/", "http://172.16.3.4/", "http://192.168.1.1/",
+		"http://169.254.169.254/latest/meta-data", "http://100.64.0.1/", "http://198.18.0.1/", "http://192.0.2.1/", "http://224.0.0.1/",
+		"http://255.255.255.255/", "http://0.0.0.0/", "http://[::1]/", "http://[::]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/",
+		"http://[fe80::1]/", "http://[fe80::1%25eth0]/", "http://[fc00::1]/", "http://[fec0::1]/", "http://[ff02::1]/", "http://[2001:db8::1]/",
+		"http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::1]/", "http://[2002:7f00:1::]/", "http://[2001::1]/", "http://[::127.0.0.1]/",
+	} {
+		if err := guarded.CheckURL(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	allowing := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	for _, good := range []string{"http://127.0.0.1:9/", "http://localhost/", "http://127.1/", "http://[::ffff:127.0.0.1]/"} {
+		if err := allowing.CheckURL(good); err != nil {
+			t.Errorf("%s is refused although its network is allowed: %v", good, err)
+		}
+	}
+}
+
+func FuzzCheckURL(f *testing.F) {
+	for _, seed := range []string{"http://0x7f.1/", "https://[::ffff:1.2.3.4]:80/x", "http://a%00b/", "http://1.1.1.1.:99999/"} {
+		f.Add(seed)
+	}
+	guarded := egress.New(egress.Config{})
+	f.Fuzz(func(t *testing.T, raw string) {
+		if guarded.CheckURL(raw) != nil {
+			return
+		}
+		target, err := url.Parse(raw)
+		if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.User != nil {
+			t.Fatalf("%q is taken", raw)
+		}
+		if address, err := netip.ParseAddr(target.Hostname()); err == nil && (address.IsLoopback() || address.IsPrivate() ||
+			address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified()) {
+			t.Fatalf("%q is taken although %s is not public", raw, address)
+		}
+	})
+}
+
+// A name that resolves to a forbidden address is caught when it is dialled, whatever it resolved to before.
+func TestDialJudgesTheAddressReallyDialled(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	t.Cleanup(server.Close)
+	target := server.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, address := range []string{target, net.JoinHostPort("localhost", port)} {
+		conn, err := egress.New(egress.Config{}).DialContext(t.Context(), "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			t.Fatalf("%s was dialled", address)
+		}
+		var forbidden *egress.ForbiddenError
+		if !errors.As(err, &forbidden) {
+			t.Errorf("dial %s: %v, want a ForbiddenError", address, err)
+		}
+	}
+	allowing := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	conn, err := allowing.DialContext(context.Background(), "tcp", target)
+	if err != nil {
+		t.Fatalf("dial an allowed address: %v", err)
+	}
+	_ = conn.Close()
+}

@@ -1,0 +1,222 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/goleak"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/webhook"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+const signingSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newSender(t *testing.T, cfg webhook.Config) *webhook.Sender {
+	t.Helper()
+	cfg.Allow = append(cfg.Allow, netip.MustParsePrefix("127.0.0.0/8"))
+	sender, err := webhook.New(cfg)
+	if err != nil {
+		t.Fatalf("new sender: %v", err)
+	}
+	t.Cleanup(func() { _ = sender.Close() })
+	return sender
+}
+
+func message(to string) push.Message {
+	return push.Message{
+		Notification: &notification.Notification{
+			ID: "n1", UserID: "ada", Category: "chat", To: to, Title: "hello", Body: "world", Data: json.RawMessage(`{"a":1}`),
+			CreatedAt: time.Unix(1_800_000_000, 0),
+		},
+		Attempt: 2, AdmittedAt: time.UnixMicro(1_800_000_001_234_567),
+	}
+}
+
+func TestRequestIsWhatTheContractSays(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		header http.Header
+		body   []byte
+	}
+	got := make(chan request, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- request{r.Header, body}
+	}))
+	t.Cleanup(server.Close)
+	if err := newSender(t, webhook.Config{Secret: secret.New(signingSecret)}).Send(t.Context(), message(server.URL+"/x?y=z")); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	r := <-got
+	for name, want := range map[string]string{
+		"Webhook-Id": "n1", "Pacer-Attempt": "2", "Pacer-Admitted-At": "1800000001234567", "Content-Type": "application/json",
+	} {
+		if value := r.header.Get(name); value != want {
+			t.Errorf("%s is %q, want %q", name, value, want)
+		}
+	}
+	verifier, err := standardwebhooks.NewWebhook(signingSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verifier.Verify(r.body, r.header); err != nil {
+		t.Errorf("the signature does not verify: %v", err)
+	}
+	var body, want map[string]any
+	if err := json.Unmarshal(r.body, &body); err != nil {
+		t.Fatal(err)
+	}
+	_ = json.Unmarshal([]byte(`{"id":"n1","user_id":"ada","category":"chat","title":"hello","body":"world","data":{"a":1},
+		"created_at":"2027-01-15T08:00:00Z"}`), &want)
+	if diff := cmp.Diff(want, body); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatAnAnswerMeans(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status     int
+		retryAfter string
+		class      push.Class
+		wait       time.Duration
+	}{
+		{200, "", 0, 0}, {204, "", 0, 0}, {299, "", 0, 0},
+		{404, "", push.TargetGone, 0}, {410, "", push.TargetGone, 0},
+		{429, "17", push.Throttled, 17 * time.Second}, {429, "", push.Throttled, 0}, {429, "99999999999999999999", push.Throttled, time.Hour},
+		{429, "-5", push.Throttled, 0}, {429, "soon", push.Throttled, 0}, {429, "Mon, 02 Jan 2006 15:04:05 GMT", push.Throttled, 0},
+		{408, "", push.Transient, 0}, {425, "", push.Transient, 0}, {500, "", push.Transient, 0}, {503, "120", push.Transient, 2 * time.Minute},
+		{503, "7200", push.Transient, time.Hour}, {599, "", push.Transient, 0},
+		{301, "", push.Permanent, 0}, {307, "", push.Permanent, 0}, {400, "", push.Permanent, 0}, {401, "", push.Permanent, 0}, {422, "", push.Permanent, 0},
+	} {
+		t.Run(http.StatusText(c.status)+" "+c.retryAfter, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				calls++
+				w.Header().Set("Retry-After", c.retryAfter)
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(c.status)
+			}))
+			t.Cleanup(server.Close)
+			failure := push.Classify(newSender(t, webhook.Config{}).Send(t.Context(), message(server.URL)))
+			if calls != 1 {
+				t.Errorf("%d calls, want 1", calls)
+			}
+			if c.class == 0 {
+				if failure != nil {
+					t.Fatalf("got %v, want delivered", failure)
+				}
+				return
+			}
+			if failure == nil || failure.Class != c.class || failure.RetryAfter != c.wait || failure.Unsent {
+				t.Errorf("got %+v, want %s after %s", failure, c.class, c.wait)
+			}
+		})
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the end of the connection is noticed
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hang.Close)
+	drop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(drop.Close)
+	for name, c := range map[string]struct {
+		to     string
+		class  push.Class
+		code   string
+		unsent bool
+	}{
+		"Refused":   {closed.URL + "/?token=canary", push.Transient, "connection_refused", true},
+		"Hangs":     {hang.URL + "/?token=canary", push.Ambiguous, "timeout", false},
+		"Drops":     {drop.URL + "/?token=canary", push.Ambiguous, "connection", false},
+		"Forbidden": {"http://10.1.2.3/?token=canary", push.Permanent, "forbidden_address", true},
+		"NoURL":     {"http://\x7f/?token=canary", push.Permanent, "bad_request", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failure := push.Classify(newSender(t, webhook.Config{Timeout: 300 * time.Millisecond}).Send(t.Context(), message(c.to)))
+			if failure == nil || failure.Class != c.class || failure.Code != c.code || failure.Unsent != c.unsent {
+				t.Fatalf("got %+v, want %s (%s), unsent %t", failure, c.class, c.code, c.unsent)
+			}
+			if strings.Contains(failure.Error(), "canary") {
+				t.Errorf("the error tells the target's secret: %v", failure)
+			}
+		})
+	}
+}
+
+func TestCancelledContextEndsTheCall(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the end of the connection is noticed
+		close(entered)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	if failure := push.Classify(newSender(t, webhook.Config{}).Send(ctx, message(server.URL))); failure == nil || failure.Code != "cancelled" {
+		t.Errorf("got %v, want cancelled", failure)
+	}
+}
+
+func TestLittleOfTheReplyIsRead(t *testing.T) {
+	t.Parallel()
+	written := make(chan int, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		total := 0
+		chunk := make([]byte, 32<<10)
+		for {
+			n, err := w.Write(chunk)
+			total += n
+			if err != nil || total > 256<<20 {
+				written <- total
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	if err := newSender(t, webhook.Config{}).Send(t.Context(), message(server.URL)); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	if total := <-written; total > 64<<20 {
+		t.Errorf("the server could write %d bytes", total)
+	}
+}
+
+func TestBadSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := webhook.New(webhook.Config{Secret: secret.New("whsec_!!!canary")}); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("got %v, want a refusal without the secret", err)
+	}
+}
