@@ -134,7 +134,12 @@ func (d *deployment) settings() *settings.Resolved {
 
 func (d *deployment) start() *app.App {
 	d.t.Helper()
-	process, err := app.New(d.t.Context(), d.settings(), slog.New(slog.DiscardHandler))
+	return d.startWith(d.settings())
+}
+
+func (d *deployment) startWith(s *settings.Resolved) *app.App {
+	d.t.Helper()
+	process, err := app.New(d.t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)
 	}
