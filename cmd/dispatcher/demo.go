@@ -27,7 +27,7 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	if err := process.Start(); err != nil {
+	if err := process.Start(ctx); err != nil {
 		return err
 	}
 	var token string
@@ -40,7 +40,7 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	if err == nil {
 		err = player.Run(ctx)
 	}
-	return errors.Join(err, process.Stop())
+	return errors.Join(err, process.Stop(ctx))
 }
 
 // freeAddress gives the address back if nobody listens there, or else one with a free port, so that the demo runs beside

@@ -31,7 +31,8 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	defer reloadOnHangup(ctx, process, log)()
+	stopReloading := reloadOnHangup(ctx, process, log)
+	defer stopReloading()
 	return process.Run(ctx)
 }
 
@@ -51,7 +52,7 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 			return
 		}
 		<-signals
-		os.Exit(secondSignalExit)
+		os.Exit(secondSignalExit) //nolint:revive // at once is what a second signal asks for
 	}()
 	return ctx, func() {
 		signal.Stop(signals)

@@ -216,9 +216,9 @@ func (a *App) closeAll() error {
 	return errors.Join(faults...)
 }
 
-// Start begins to work.
-func (a *App) Start() error {
-	ctx, cancel := context.WithCancel(context.Background())
+// Start begins to work. What it starts goes on until Stop, whatever becomes of the context.
+func (a *App) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
 	a.running.Go(func() { a.announcer.Run(ctx) })
 	a.running.Go(func() { a.policy.Run(ctx) })
@@ -231,10 +231,10 @@ func (a *App) Start() error {
 		sweeper := dispatch.NewSweeper(a.boxes, a.queue, sweepInterval, a.metrics.Repaired, a.log)
 		a.running.Go(func() { sweeper.Run(ctx) })
 		if err := a.workers.Start(a.dispatcher.Handle); err != nil {
-			return errors.Join(err, a.Stop())
+			return errors.Join(err, a.Stop(ctx))
 		}
 	}
-	a.logFacts()
+	a.logFacts(ctx)
 	return nil
 }
 
@@ -247,30 +247,30 @@ func (a *App) roles() []string {
 }
 
 // logFacts writes one line per fact of this process.
-func (a *App) logFacts() {
+func (a *App) logFacts(ctx context.Context) {
 	log := a.log
 	if a.cfg.Setup.Embedded() {
-		log.Info("set-up: embedded; Redis runs in this process and nothing survives a restart")
+		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "means", "Redis runs in this process and nothing survives a restart")
 	} else {
-		log.Info("set-up: redis; queue, limiter and record are as durable as Redis is configured", "redis", a.cfg.Redis.String())
+		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "means", "all is as durable as Redis is configured")
 	}
-	log.Info("process: "+a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
+	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
 	if a.api != nil {
-		log.Info("API: http://" + a.api.addr())
+		log.InfoContext(ctx, "API", "url", "http://"+a.api.addr())
 	}
 	if a.ops != nil {
-		log.Info("ops pages: http://" + a.ops.addr())
+		log.InfoContext(ctx, "ops pages", "url", "http://"+a.ops.addr())
 	}
-	log.Info("policy: "+a.policy.Name(), "categories", len(a.policy.Current().Categories))
-	log.Info("lanes", "lanes", a.cfg.Lanes)
+	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
+	log.InfoContext(ctx, "lanes", "count", a.cfg.Lanes)
 	if a.workers != nil {
-		log.Info("workers pull", "concurrency", a.cfg.Concurrency)
+		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)
 	}
 }
 
 // Stop drains: no delivery starts any more, those in flight are waited for up to the drain time-out, and everything is
 // closed. Stopping twice gives the first result.
-func (a *App) Stop() error {
+func (a *App) Stop(ctx context.Context) error {
 	a.stopOnce.Do(func() {
 		a.draining.Store(true)
 		a.dispatcher.Stop()
@@ -282,7 +282,7 @@ func (a *App) Stop() error {
 		}
 		for _, l := range []*listener{a.api, a.ops} {
 			if l != nil {
-				l.shutdown()
+				l.shutdown(ctx)
 			}
 		}
 		a.running.Wait()
@@ -293,13 +293,13 @@ func (a *App) Stop() error {
 
 // Run works until ctx ends, and then drains.
 func (a *App) Run(ctx context.Context) error {
-	if err := a.Start(); err != nil {
+	if err := a.Start(ctx); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	a.log.Info("draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
-	err := a.Stop()
-	a.log.Info("stopped")
+	a.log.InfoContext(ctx, "draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
+	err := a.Stop(ctx)
+	a.log.InfoContext(ctx, "stopped")
 	return err
 }
 

@@ -3,14 +3,13 @@ package app_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"log/slog"
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -194,7 +193,7 @@ func TestStopWaitsForWhatIsInFlight(t *testing.T) {
 	id := d.bulk(r.crowd("ada", "default", 1))[0]
 	<-entered
 	stopped := make(chan error, 1)
-	go func() { stopped <- d.apps[0].Stop() }()
+	go func() { stopped <- d.apps[0].Stop(t.Context()) }()
 	close(release)
 	if err := <-stopped; err != nil {
 		t.Fatalf("stop: %v", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,9 +22,7 @@ type refused struct {
 // valid is a notification that is taken, with some fields set otherwise.
 func valid(change item) []byte {
 	n := item{"user_id": "ada", "channel": "log"}
-	for field, value := range change {
-		n[field] = value
-	}
+	maps.Copy(n, change)
 	body, err := json.Marshal(n)
 	if err != nil {
 		panic(err) // the test's own value can't be written
@@ -83,12 +82,12 @@ func TestEveryFieldHasItsLimit(t *testing.T) {
 	}
 }
 
-func TestMalformedBodiesAreRefusedWhole(t *testing.T) {
+func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // the end looks at what all bodies left behind
 	t.Parallel()
 	d := newDeployment(t, crowdPolicy, 1)
 	many := strings.Repeat("{\"user_id\":\"ada\",\"channel\":\"log\"}\n", 10_001)
 	ndjson := http.Header{"Content-Type": {"application/x-ndjson"}}
-	t.Run("Bodies", func(t *testing.T) { //nolint:paralleltest // it waits for its own subtests
+	t.Run("Bodies", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			path, body string
 			header     http.Header

@@ -8,15 +8,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 )
 
-// Explanation and UserCategory are the answers of the ops pages, for the commands that show them.
-type (
-	Explanation  = ops.Explanation
-	UserCategory = ops.UserCategory
-)
+// Explanation is the answer of the explain page, for the command that shows it.
+type Explanation = ops.Explanation
+
+// UserCategory is a part of the answer of the user page, for the command that shows it.
+type UserCategory = ops.UserCategory
 
 // CheckPolicy validates a policy file and sums it up in a sentence. The error tells every fault with its line.
 func CheckPolicy(path string) (string, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user's own file
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the policy file: %w", err)
 	}

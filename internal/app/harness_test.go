@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -143,11 +144,11 @@ func (d *deployment) startWith(s *settings.Resolved) *app.App {
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)
 	}
-	if err := process.Start(); err != nil {
+	if err := process.Start(d.t.Context()); err != nil {
 		d.t.Fatalf("start process: %v", err)
 	}
 	d.t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
+		if err := process.Stop(context.Background()); err != nil {
 			d.t.Errorf("stop process: %v", err)
 		}
 	})

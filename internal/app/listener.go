@@ -37,8 +37,8 @@ func (l *listener) serve(log *slog.Logger) {
 }
 
 // shutdown lets requests in flight finish for a moment.
-func (l *listener) shutdown() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+func (l *listener) shutdown(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := l.server.Shutdown(ctx); err != nil {
 		_ = l.server.Close() // what did not finish is cut off

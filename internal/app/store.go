@@ -46,7 +46,7 @@ type store struct {
 // openStore connects to Redis, or runs one in this process when none is given.
 func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
 	if where == nil {
-		in := embedded.Start()
+		in := embedded.Start(ctx)
 		return &store{client: in.Client(), pipe: in.Client(), close: in.Close}, nil
 	}
 	client := redis.NewUniversalClient(where.Options)

@@ -82,8 +82,7 @@ func TestDialJudgesTheAddressReallyDialled(t *testing.T) {
 			_ = conn.Close()
 			t.Fatalf("%s was dialled", address)
 		}
-		var forbidden *egress.ForbiddenError
-		if !errors.As(err, &forbidden) {
+		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
 			t.Errorf("dial %s: %v, want a ForbiddenError", address, err)
 		}
 	}

@@ -26,10 +26,10 @@ type Redis struct {
 	done   sync.WaitGroup
 }
 
-// Start starts one.
-func Start() *Redis {
+// Start starts one. It runs until Close, whatever becomes of the context.
+func Start(ctx context.Context) *Redis {
 	server := miniredis.NewMiniRedis()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Redis{
 		server: server, stop: stop,
 		client: redis.NewClient(&redis.Options{

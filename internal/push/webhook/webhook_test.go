@@ -95,13 +95,28 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		class      push.Class
 		wait       time.Duration
 	}{
-		{200, "", 0, 0}, {204, "", 0, 0}, {299, "", 0, 0},
-		{404, "", push.TargetGone, 0}, {410, "", push.TargetGone, 0},
-		{429, "17", push.Throttled, 17 * time.Second}, {429, "", push.Throttled, 0}, {429, "99999999999999999999", push.Throttled, time.Hour},
-		{429, "-5", push.Throttled, 0}, {429, "soon", push.Throttled, 0}, {429, "Mon, 02 Jan 2006 15:04:05 GMT", push.Throttled, 0},
-		{408, "", push.Transient, 0}, {425, "", push.Transient, 0}, {500, "", push.Transient, 0}, {503, "120", push.Transient, 2 * time.Minute},
-		{503, "7200", push.Transient, time.Hour}, {599, "", push.Transient, 0},
-		{301, "", push.Permanent, 0}, {307, "", push.Permanent, 0}, {400, "", push.Permanent, 0}, {401, "", push.Permanent, 0}, {422, "", push.Permanent, 0},
+		{200, "", 0, 0},
+		{204, "", 0, 0},
+		{299, "", 0, 0},
+		{404, "", push.TargetGone, 0},
+		{410, "", push.TargetGone, 0},
+		{429, "17", push.Throttled, 17 * time.Second},
+		{429, "", push.Throttled, 0},
+		{429, "99999999999999999999", push.Throttled, time.Hour},
+		{429, "-5", push.Throttled, 0},
+		{429, "soon", push.Throttled, 0},
+		{429, "Mon, 02 Jan 2006 15:04:05 GMT", push.Throttled, 0},
+		{408, "", push.Transient, 0},
+		{425, "", push.Transient, 0},
+		{500, "", push.Transient, 0},
+		{503, "120", push.Transient, 2 * time.Minute},
+		{503, "7200", push.Transient, time.Hour},
+		{599, "", push.Transient, 0},
+		{301, "", push.Permanent, 0},
+		{307, "", push.Permanent, 0},
+		{400, "", push.Permanent, 0},
+		{401, "", push.Permanent, 0},
+		{422, "", push.Permanent, 0},
 	} {
 		t.Run(http.StatusText(c.status)+" "+c.retryAfter, func(t *testing.T) {
 			t.Parallel()
