@@ -112,30 +112,35 @@ func (d *Dispatcher) Handle(ctx context.Context, tick Tick) error {
 	d.cfg.Observer.Pulled()
 	slot := time.Time{}
 	for pulled := true; ; pulled = false {
-		if !d.enter(ctx) {
-			return &DeferralError{Until: time.Now()}
+		wait, answeredAt, again, err := d.turn(ctx, tick, pulled, slot)
+		if again {
+			continue
 		}
-		answer, answeredAt, err := d.ask(ctx, tick, pulled)
-		if err != nil {
-			d.leave()
-			return fmt.Errorf("take for mailbox %s of lane %d: %w", tick.Category, tick.Lane, err)
-		}
-		if answer.Grant != nil {
-			again, err := d.run(ctx, answer.Grant, answeredAt, slot)
-			d.leave()
-			if again {
-				continue
-			}
+		if err != nil || wait == nil {
 			return err
 		}
-		d.leave()
-		if answer.Wait == nil {
-			return nil
-		}
-		if slot = answeredAt.Add(answer.Wait.For); !d.hold(ctx, slot, answer.Wait) {
+		if slot = answeredAt.Add(wait.For); !d.hold(ctx, slot, wait) {
 			return &DeferralError{Until: slot}
 		}
 	}
+}
+
+// turn asks once, with room to deliver, and makes the delivery that is granted. It gives the wait that was answered, if
+// any; again is true when the tick has to ask again at once.
+func (d *Dispatcher) turn(ctx context.Context, tick Tick, pulled bool, slot time.Time) (wait *Wait, answeredAt time.Time, again bool, err error) {
+	if !d.enter(ctx) {
+		return nil, time.Time{}, false, &DeferralError{Until: time.Now()}
+	}
+	defer d.leave() // after a panic too: the queue survives it, and must not run out of room
+	answer, answeredAt, err := d.ask(ctx, tick, pulled)
+	if err != nil {
+		return nil, answeredAt, false, fmt.Errorf("take for category %s in lane %d: %w", tick.Category, tick.Lane, err)
+	}
+	if answer.Grant != nil {
+		again, err = d.run(ctx, answer.Grant, answeredAt, slot)
+		return nil, answeredAt, again, err
+	}
+	return answer.Wait, answeredAt, false, nil
 }
 
 // enter waits for room to deliver: the decision belongs to the moment when a worker is free.

@@ -63,20 +63,33 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep looks at every lane once.
+// Sweep looks at every lane once. A lane that can't be repaired does not keep it from the others, which may lie on other
+// shards; the error is the first one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
+	var first error
 	for lane := range s.lanes.Lanes() {
-		repairs, err := s.lanes.Sweep(ctx, lane)
-		if err != nil {
-			return err
+		err := s.sweep(ctx, lane)
+		if first == nil {
+			first = err
 		}
-		for _, tick := range repairs.Ticks {
-			if err := s.queue.Enqueue(ctx, tick, 0); err != nil {
-				return err // the tick counts as lost, and is replaced once more
-			}
+		if ctx.Err() != nil {
+			break
 		}
-		if repairs.LeasesEnded+repairs.Expired+repairs.Woken > 0 {
-			s.repaired(repairs)
+	}
+	return first
+}
+
+func (s *Sweeper) sweep(ctx context.Context, lane int) error {
+	repairs, err := s.lanes.Sweep(ctx, lane)
+	if err != nil {
+		return err
+	}
+	if repairs.LeasesEnded+repairs.Expired+repairs.Woken > 0 {
+		s.repaired(repairs)
+	}
+	for _, tick := range repairs.Ticks {
+		if err := s.queue.Enqueue(ctx, tick, 0); err != nil {
+			return err // the tick counts as lost, and is replaced once more
 		}
 	}
 	return nil

@@ -128,7 +128,11 @@ func (n *Notification) checkContent() error {
 	if !utf8.ValidString(n.Body) {
 		faults = append(faults, &FieldError{"body", "must be valid UTF-8"})
 	}
-	if len(n.Data) > 0 && (!json.Valid(n.Data) || bytes.TrimSpace(n.Data)[0] != '{') {
+	switch {
+	case len(n.Data) == 0:
+	case !utf8.Valid(n.Data): // json.Valid lets any byte pass inside a string
+		faults = append(faults, &FieldError{"data", "must be valid UTF-8"})
+	case !json.Valid(n.Data) || bytes.TrimSpace(n.Data)[0] != '{':
 		faults = append(faults, &FieldError{"data", "must be a JSON object"})
 	}
 	if size, limit := len(n.Title)+len(n.Body)+len(n.Data), n.Channel.MaxContentBytes(); size > limit {

@@ -1,0 +1,4 @@
+package dispatch
+
+// RoomTaken is how many tokens of the room are out.
+func (d *Dispatcher) RoomTaken() int { return len(d.room) }

@@ -1,0 +1,197 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// lanes answers a sweep of each lane.
+type lanes []func(ctx context.Context) (dispatch.Repairs, error)
+
+func (l lanes) Lanes() int { return len(l) }
+
+func (l lanes) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) { return l[lane](ctx) }
+
+// lane answers each sweep with the same.
+func lane(r dispatch.Repairs, err error) func(context.Context) (dispatch.Repairs, error) {
+	return func(context.Context) (dispatch.Repairs, error) { return r, err }
+}
+
+func lost(lane int, ids ...string) []dispatch.Tick {
+	var ticks []dispatch.Tick
+	for _, id := range ids {
+		ticks = append(ticks, dispatch.Tick{ID: id, Mailbox: dispatch.Mailbox{Lane: lane, UserID: "u-1", Category: "chat"}})
+	}
+	return ticks
+}
+
+func due(ticks ...dispatch.Tick) []dispatch.Extra {
+	var all []dispatch.Extra
+	for _, t := range ticks {
+		all = append(all, dispatch.Extra{Tick: t})
+	}
+	return all
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	mended := dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3, Ticks: lost(0, "a", "b")}
+	woken := dispatch.Repairs{Woken: 1, Ticks: lost(2, "c")}
+	for name, test := range map[string]struct {
+		lanes    lanes
+		queue    error // of every tick of lane 0
+		fault    error
+		enqueued []dispatch.Extra
+		reported []dispatch.Repairs
+	}{
+		"nothing to mend": {lanes: lanes{lane(dispatch.Repairs{}, nil), lane(dispatch.Repairs{}, nil)}},
+		"all kinds": {
+			lanes:    lanes{lane(mended, nil), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
+			enqueued: due(append(lost(0, "a", "b"), lost(2, "c")...)...),
+			reported: []dispatch.Repairs{mended, woken},
+		},
+		"each kind alone": {
+			lanes:    lanes{lane(dispatch.Repairs{LeasesEnded: 1}, nil), lane(dispatch.Repairs{Expired: 1}, nil), lane(dispatch.Repairs{Woken: 1}, nil)},
+			reported: []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
+		},
+		// The lanes of a cluster lie on different shards: one that is away must not leave the others unmended.
+		"a lane that is away": {
+			lanes:    lanes{lane(dispatch.Repairs{}, errAway), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
+			fault:    errAway,
+			enqueued: due(lost(2, "c")...),
+			reported: []dispatch.Repairs{woken},
+		},
+		// Its ticks count as lost and are replaced once more; what else was mended there was mended.
+		"a queue that takes no tick of a lane": {
+			lanes:    lanes{lane(mended, nil), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
+			queue:    errAway,
+			fault:    errAway,
+			enqueued: due(append(lost(0, "a"), lost(2, "c")...)...),
+			reported: []dispatch.Repairs{mended, woken},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queue := &laneQueue{fault: test.queue}
+			var reported []dispatch.Repairs
+			l := &ledger{}
+			sweeper := dispatch.NewSweeper(test.lanes, queue, time.Second, func(r dispatch.Repairs) { reported = append(reported, r) }, l.logger(slog.LevelDebug))
+			if err := sweeper.Sweep(t.Context()); !errors.Is(err, test.fault) {
+				t.Errorf("Sweep gives %v, want %v", err, test.fault)
+			}
+			if diff := cmp.Diff(test.enqueued, queue.put); diff != "" {
+				t.Errorf("enqueued ticks differ (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.reported, reported); diff != "" {
+				t.Errorf("reported repairs differ (-want +got):\n%s", diff)
+			}
+			if len(l.Lines()) != 0 {
+				t.Errorf("an error that is returned is logged too: %v", l.Lines())
+			}
+			if err := dispatch.NewSweeper(test.lanes, &lines{}, time.Second, nil, l.logger(slog.LevelDebug)).Sweep(t.Context()); test.queue == nil && !errors.Is(err, test.fault) {
+				t.Errorf("without anybody to report to, Sweep gives %v, want %v", err, test.fault)
+			}
+		})
+	}
+}
+
+// laneQueue is a queue whose lane 0 may fail.
+type laneQueue struct {
+	lines
+	fault error
+}
+
+func (q *laneQueue) Enqueue(ctx context.Context, t dispatch.Tick, after time.Duration) error {
+	if err := q.lines.Enqueue(ctx, t, after); err != nil || t.Lane != 0 {
+		return err
+	}
+	return q.fault
+}
+
+// The sweeper says once that the record is away and once that it is back, however long that lasts.
+func TestSweeperRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var sweeps, away atomic.Int64
+		l := &ledger{}
+		sweeper := dispatch.NewSweeper(lanes{func(context.Context) (dispatch.Repairs, error) {
+			sweeps.Add(1)
+			if away.Load() > 0 {
+				return dispatch.Repairs{}, errAway
+			}
+			return dispatch.Repairs{}, nil
+		}}, &lines{}, time.Second, nil, l.logger(slog.LevelDebug))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			sweeper.Run(ctx)
+		}()
+		warned := `level=WARN msg="the sweeper can't reach the record; it goes on trying" error="the record is away"`
+		back := `level=INFO msg="the sweeper reaches the record again"`
+		var want []string
+		for _, step := range []struct {
+			away   bool
+			during time.Duration
+			log    []string
+		}{
+			{false, 10 * time.Second, nil},
+			{true, 60 * time.Second, []string{warned}},
+			{false, 10 * time.Second, []string{back}},
+			{true, time.Second, []string{warned}},
+			{false, time.Second, []string{back}},
+		} {
+			away.Store(map[bool]int64{true: 1}[step.away])
+			pass(step.during)
+			synctest.Wait()
+			want = append(want, step.log...)
+			if diff := cmp.Diff(want, l.Lines()); diff != "" {
+				t.Errorf("log differs (-want +got):\n%s", diff)
+			}
+		}
+		if n := sweeps.Load(); n != 82 {
+			t.Errorf("swept %d times in 82 s, want once a second", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// The end of the process is no fault of the record.
+func TestSweeperEndsQuietly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &ledger{}
+		calls := 0
+		never := func(ctx context.Context) (dispatch.Repairs, error) {
+			calls++
+			<-ctx.Done()
+			return dispatch.Repairs{}, ctx.Err()
+		}
+		done := make(chan struct{})
+		sweeper := dispatch.NewSweeper(lanes{never, never, never}, &lines{}, time.Second, nil, l.logger(slog.LevelDebug))
+		go func() {
+			defer close(done)
+			sweeper.Run(ctx)
+		}()
+		pass(90 * time.Second)
+		cancel()
+		<-done
+		if len(l.Lines()) != 0 {
+			t.Errorf("it logs %v", l.Lines())
+		}
+		if calls != 1 {
+			t.Errorf("%d lanes were swept after the end, want none", calls-1)
+		}
+	})
+}
