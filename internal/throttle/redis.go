@@ -16,55 +16,41 @@ import (
 var Functions string
 
 var (
+	//go:embed admit.lua
+	admitSource string
 	//go:embed allow.lua
 	allowSource string
+	//go:embed spend.lua
+	spendSource string
 	//go:embed peek.lua
 	peekSource string
 	//go:embed refund.lua
 	refundSource string
 )
 
-// Args appends the plan as the argument list that the Lua function read_plan reads.
-func (p Plan) Args(args []any) []any {
-	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)))
-	for _, rules := range [...][]Rule{p.Rules, p.Cap} {
-		for _, r := range rules {
-			args = append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(int(r.Kind)))
-		}
-	}
-	return args
-}
-
-// StateKey is where the limiter keeps the windows of a category of a user, below a key prefix. Each way of counting has
-// keys of its own, so that a change of the algorithm starts anew instead of meeting a key of another type.
-func (p Plan) StateKey(prefix string, key Key) string {
-	return prefix + stateLetters[p.Algorithm] + ":" + key.Category + ":" + key.User
-}
-
-var stateLetters = [...]string{Rolling: "l", FixedWindow: "f", TokenBucket: "b"}
-
-// CapKey is where the limiter keeps the log of a user's cap.
-func CapKey(prefix string, key Key) string { return prefix + "u:" + key.User }
-
 // Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock.
 type Redis struct {
-	client redis.Scripter
+	client redis.UniversalClient
 	prefix func(user string) string
 
-	allow, peek, refund *redis.Script
-	del                 func(ctx context.Context, keys ...string) error
+	allow, spend, peek, refund *redis.Script
 }
 
 // NewRedis makes a limiter on a Redis server or cluster. The keys of a user begin with prefix(user), which must carry
 // a hash tag on a cluster, so that they share a slot.
 func NewRedis(client redis.UniversalClient, prefix func(user string) string) *Redis {
+	return newRedis(client, prefix, "")
+}
+
+// newRedis puts Lua before every script, by which tests replace the server's clock.
+func newRedis(client redis.UniversalClient, prefix func(user string) string, before string) *Redis {
 	return &Redis{
 		client: client,
 		prefix: prefix,
-		allow:  redis.NewScript(Functions + allowSource),
-		peek:   redis.NewScript(Functions + peekSource),
-		refund: redis.NewScript(Functions + refundSource),
-		del:    func(ctx context.Context, keys ...string) error { return client.Del(ctx, keys...).Err() },
+		allow:  redis.NewScript(before + Functions + admitSource + allowSource),
+		spend:  redis.NewScript(before + Functions + admitSource + spendSource),
+		peek:   redis.NewScript(before + Functions + peekSource),
+		refund: redis.NewScript(before + Functions + refundSource),
 	}
 }
 
@@ -75,11 +61,26 @@ func (l *Redis) keys(key Key, plan Plan) []string {
 
 // Allow implements [Limiter].
 func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error) {
+	if err := checkToken(token); err != nil {
+		return Decision{}, err
+	}
 	reply, err := l.allow.Run(ctx, l.client, l.keys(key, plan), plan.Args([]any{token})...).Int64Slice()
 	if err != nil {
 		return Decision{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
-	return Decision{Allowed: reply[0] == 1, At: Micros(reply[1]), Now: Micros(reply[2]), Rule: int(reply[3]) - 1}, nil
+	return parseDecision(reply), nil
+}
+
+// Spend implements [Limiter].
+func (l *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error) {
+	if err := checkToken(token); err != nil {
+		return Usage{}, err
+	}
+	reply, err := l.spend.Run(ctx, l.client, l.keys(key, plan), plan.Args([]any{token})...).Int64Slice()
+	if err != nil {
+		return Usage{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
+	}
+	return Usage{Decision: parseDecision(reply), Rules: parseRules(plan, reply[4:])}, nil
 }
 
 // Peek implements [Limiter].
@@ -91,13 +92,26 @@ func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 	return ParseUsage(plan, reply), nil
 }
 
-// ParseUsage reads the answer of the peek script: at, now, rule, then used and frees-at of each rule.
+// parseDecision reads allowed, at, now and rule.
+func parseDecision(reply []int64) Decision {
+	return Decision{Allowed: reply[0] == 1, At: Micros(reply[1]), Now: Micros(reply[2]), Rule: int(reply[3]) - 1}
+}
+
+// ParseUsage reads the answer of the peek script: at, now, rule, then used and frees-at of each rule of the plan.
 func ParseUsage(plan Plan, reply []int64) Usage {
-	usage := Usage{Decision: Decision{
-		Allowed: reply[0] <= reply[1], At: Micros(reply[0]), Now: Micros(reply[1]), Rule: int(reply[2]) - 1,
-	}}
+	return Usage{
+		Decision: Decision{
+			Allowed: reply[0] <= reply[1], At: Micros(reply[0]), Now: Micros(reply[1]), Rule: int(reply[2]) - 1,
+		},
+		Rules: parseRules(plan, reply[3:]),
+	}
+}
+
+// parseRules reads used and frees-at of each rule of the plan.
+func parseRules(plan Plan, reply []int64) []RuleUsage {
+	usage := make([]RuleUsage, 0, len(plan.Rules)+len(plan.Cap))
 	for i, rule := range plan.All() {
-		usage.Rules = append(usage.Rules, RuleUsage{Rule: rule, Used: int(reply[3+2*i]), FreesAt: Micros(reply[4+2*i])})
+		usage = append(usage, RuleUsage{Rule: rule, Used: int(reply[2*i]), FreesAt: Micros(reply[2*i+1])})
 	}
 	return usage
 }
@@ -119,7 +133,7 @@ func (l *Redis) Clear(ctx context.Context, key Key) error {
 	for algorithm := range stateLetters {
 		keys = append(keys, Plan{Algorithm: Algorithm(algorithm)}.StateKey(prefix, key))
 	}
-	if err := l.del(ctx, keys...); err != nil {
+	if err := l.client.Del(ctx, keys...).Err(); err != nil {
 		return fmt.Errorf("clear the windows of %s: %w", key.Category, err)
 	}
 	return nil

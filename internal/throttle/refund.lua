@@ -1,18 +1,19 @@
--- refund takes back an admission that surely had no effect. Taking back what is not there changes nothing.
+-- refund takes back an admission that surely had no effect. Taking back what is not there, or not there any more,
+-- changes nothing.
 --
 -- KEYS[1]  state of the plan
 -- KEYS[2]  log of the cap
 -- ARGV[1]  token of the admission
 -- ARGV[2]  its moment in µs, as allow answered it
 -- ARGV[3…] the plan, see read_plan
+--
+-- Result   1 when an admission was taken out, else 0
 local plan = read_plan(3, KEYS[1], KEYS[2])
-if plan.state_max > 0 and plan.algorithm ~= ROLLING then
-  -- Counters know no tokens: the most recent one is the only one that can be told from a repeated refund.
-  if redis.call('HGET', plan.state, 'm') ~= ARGV[1] then
-    if plan.has_cap then redis.call('ZREM', plan.cap, ARGV[1]) end
-    return 0
-  end
-  redis.call('HDEL', plan.state, 'm', 'a')
+local token, at = ARGV[1], tonumber(ARGV[2])
+
+-- A counter knows its latest token only, the cap's log some more. Any other may have been refunded already.
+if plan.state_max > 0 and plan.algorithm ~= ROLLING and counters(plan).token ~= token
+  and not (plan.has_cap and redis.call('ZSCORE', plan.cap, token)) then
+  return 0
 end
-refund(plan, tonumber(ARGV[2]), ARGV[1])
-return 1
+return refund(plan, at, token) and 1 or 0

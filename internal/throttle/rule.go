@@ -45,16 +45,16 @@ type Rule struct {
 func (r Rule) String() string {
 	switch r.Kind {
 	case KindGap:
-		return "min_gap " + shortDuration(r.Per)
+		return "min_gap " + FormatDuration(r.Per)
 	case KindCap:
-		return "user_cap " + strconv.Itoa(r.Max) + "/" + shortDuration(r.Per)
+		return "user_cap " + strconv.Itoa(r.Max) + "/" + FormatDuration(r.Per)
 	case KindLimit:
 	}
-	return "limit " + strconv.Itoa(r.Max) + "/" + shortDuration(r.Per)
+	return "limit " + strconv.Itoa(r.Max) + "/" + FormatDuration(r.Per)
 }
 
-// shortDuration drops the zero parts that Duration.String keeps: 1h instead of 1h0m0s.
-func shortDuration(d time.Duration) string {
+// FormatDuration writes a duration without the zero parts that Duration.String keeps: 1h instead of 1h0m0s.
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -81,56 +81,17 @@ func (r Rule) Validate() error {
 	if r.Per < MinPer || r.Per > MaxPer {
 		faults = append(faults, fmt.Errorf("per must be between %s and 366d, is %s", MinPer, r.Per))
 	}
+	if r.Per%time.Microsecond != 0 {
+		faults = append(faults, fmt.Errorf("per must be whole microseconds, is %s", r.Per))
+	}
+	if r.Kind == KindGap && r.Max != 1 {
+		faults = append(faults, fmt.Errorf("a gap is a rule with max 1, is %d", r.Max))
+	}
+	if r.Kind > KindCap {
+		faults = append(faults, fmt.Errorf("kind %d is unknown", r.Kind))
+	}
 	return errors.Join(faults...)
 }
 
-// Algorithm is how a category's limits are judged.
-type Algorithm uint8
-
-const (
-	// Rolling remembers every admission and holds each limit exactly, in every window. The default.
-	Rolling Algorithm = iota
-	// FixedWindow counts in windows that begin with their first admission. It costs constant memory. Within any
-	// window of length Per it may admit up to 2·Max−1: Max−1 at the end of one counting window, Max in the next.
-	FixedWindow
-	// TokenBucket refills Max tokens per Per, continuously. It costs constant memory. Within any window of length
-	// Per it may admit up to 2·Max−1: a full bucket at once, and nearly as many from the refill.
-	TokenBucket
-)
-
-var algorithmNames = [...]string{"rolling", "fixed_window", "token_bucket"}
-
-// String is the algorithm's name in the policy file.
-func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) {
-		return algorithmNames[a]
-	}
-	return "invalid"
-}
-
-// ParseAlgorithm reads an algorithm's name.
-func ParseAlgorithm(name string) (Algorithm, bool) {
-	for i, known := range algorithmNames {
-		if known == name {
-			return Algorithm(i), true
-		}
-	}
-	return 0, false
-}
-
-// Plan is everything that limits one key (for notifications: one user's category), judged all or none.
-type Plan struct {
-	// Algorithm judges Rules. A gap and the cap are always exact.
-	Algorithm Algorithm
-	// Rules are the category's limits and, as a rule of [KindGap], its minimum gap.
-	Rules []Rule
-	// Cap are the rules over all categories of the user, always rolling.
-	Cap []Rule
-}
-
-// All lists the rules in the order in which they are judged: the category's, then the cap's. A decision's rule index
-// points into it.
-func (p Plan) All() []Rule {
-	all := make([]Rule, 0, len(p.Rules)+len(p.Cap))
-	return append(append(all, p.Rules...), p.Cap...)
-}
+// micros is the length of the window in µs.
+func (r Rule) micros() Micros { return Micros(r.Per.Microseconds()) }

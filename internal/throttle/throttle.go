@@ -2,13 +2,18 @@
 // user's categories, judged together, all or none.
 //
 // [Next] is the rule itself, a pure function. [Redis] applies it in one Lua script per decision on the Redis server's
-// clock, so that any number of processes share one limit; [Memory] applies it within one process. Only what was admitted
-// counts: a refusal changes nothing, so that asking again costs nobody anything. [Middleware] guards an HTTP API with
-// either.
+// clock, so that any number of processes share one limit; [Memory] applies it within one process, on any clock. Only
+// what was admitted counts: a refusal changes nothing, so that asking again costs nobody anything. [Middleware] guards
+// an HTTP API with either.
+//
+// A limit over N and T is held exactly by [Rolling]. [FixedWindow] and [TokenBucket] need constant memory instead, and
+// may admit up to 2N−1 within one T. A clock that is set back makes callers wait, at most a window and ten seconds, and
+// admits nobody too early.
 package throttle
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -38,7 +43,8 @@ func (d Decision) Wait() time.Duration { return max(0, d.At.Sub(d.Now)) }
 // RuleUsage is how far one rule is used.
 type RuleUsage struct {
 	Rule Rule
-	// Used counts the admissions in the rule's window, never more than it reports as Max in Remaining's terms.
+	// Used counts the admissions that the rule counts now. It is more than Max after a change to a smaller Max, or
+	// when some were counted that nobody had asked about.
 	Used int
 	// FreesAt is when the next of them stops counting; 0 when none counts.
 	FreesAt Micros
@@ -47,20 +53,37 @@ type RuleUsage struct {
 // Remaining is how many more this rule alone would allow now.
 func (u RuleUsage) Remaining() int { return max(0, u.Rule.Max-u.Used) }
 
-// Usage is what a plan would answer now, rule by rule.
+// Usage is a decision, and how far each rule of [Plan.All] is used.
 type Usage struct {
 	Decision
 	Rules []RuleUsage
 }
 
-// Limiter admits or refuses. Its implementations pass one conformance suite.
+// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory.
+const MaxToken = 64
+
+// checkToken refuses tokens that a log must not hold.
+func checkToken(token string) error {
+	if token == "" || len(token) > MaxToken {
+		return fmt.Errorf("name an admission: a token has 1 to %d bytes, not %d", MaxToken, len(token))
+	}
+	return nil
+}
+
+// Limiter admits or refuses. Its implementations pass one conformance suite, package throttletest.
 type Limiter interface {
-	// Allow decides one admission and counts it when it may happen now. The token, at most 64 bytes, names the
-	// admission: asked again with it, because an answer was lost, the limiter answers as before.
+	// Allow decides one admission and counts it when it may happen now. The token, 1 to [MaxToken] bytes, names the
+	// admission: asked again with it, because an answer was lost, the limiter answers as before. A rolling plan or a
+	// cap remembers the newest admissions, as many as the largest Max; otherwise only the latest is remembered.
 	Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error)
+	// Spend is Allow, and tells in the same step how far each rule is used afterwards.
+	Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error)
 	// Peek tells what Allow would answer, without counting.
 	Peek(ctx context.Context, key Key, plan Plan) (Usage, error)
-	// Refund gives an admission back that surely had no effect, at being its moment. It reports whether there was one.
+	// Refund gives an admission back that surely had no effect, at being its moment. It reports whether one was taken
+	// out: not when it is not remembered (see Allow), nor when it counts no more, so that a repeated call is harmless.
+	// A token bucket gives back what its refill since then cannot have replaced: all for the latest admission, less
+	// for an earlier one.
 	Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error)
 	// Clear forgets the windows of the key's category and the cap's window of its user.
 	Clear(ctx context.Context, key Key) error

@@ -1,0 +1,25 @@
+-- admit decides one admission for now and charges it when it may happen; a refusal changes nothing. A token whose
+-- admission is still remembered gets the answer it got then: a log knows every token in it, a hash its latest one.
+-- Returns 1 or 0, the moment, and the number of the rule that decides (0: none).
+local function admitted_at(plan, token)
+  local at
+  if plan.state_max > 0 then
+    if plan.algorithm == ROLLING then
+      at = redis.call('ZSCORE', plan.state, token)
+    elseif counters(plan).token == token then
+      at = counters(plan).at
+    end
+  end
+  if not at and plan.has_cap then at = redis.call('ZSCORE', plan.cap, token) end
+  return tonumber(at or nil)
+end
+
+local function admit(plan, now, token)
+  local earlier = admitted_at(plan, token)
+  if earlier then return 1, earlier, 0 end
+  local at, why = judge(plan, now)
+  if at > now then return 0, at, why end
+  charge(plan, now, at, token)
+  return 1, at, 0
+end
+

@@ -1,0 +1,116 @@
+package throttle
+
+import (
+	"math"
+	"time"
+)
+
+// counter is what [FixedWindow] and [TokenBucket] keep of one limit. The functions on it are the specification of the
+// two algorithms, as [Next] is of the rolling one: pure, and in the arithmetic of Lua's numbers, so that both sides
+// compute the same.
+type counter struct {
+	// from is the begin of the window, or for a bucket the moment of its debt.
+	from Micros
+	// load is the number of admissions in the window, or the bucket's debt: what it lacks to be full, in units of
+	// which a token has Per (in µs) and each µs brings Max. So it is a whole number, and nothing is rounded away as
+	// long as Max·Per is below 2⁵³.
+	load float64
+	// open is false before the first admission.
+	open bool
+}
+
+// free is the earliest moment that the limit allows, which may lie before now.
+func (c counter) free(algorithm Algorithm, r Rule, now Micros) Micros {
+	if algorithm == TokenBucket {
+		return c.bucketFree(r, now)
+	}
+	return c.windowFree(r, now)
+}
+
+// charge counts an admission.
+func (c counter) charge(algorithm Algorithm, r Rule, at Micros) counter {
+	if algorithm == TokenBucket {
+		return counter{from: at, load: c.debt(r, at) + units(r), open: true}
+	}
+	if !c.open || at >= c.from+r.micros() {
+		return counter{from: at, load: 1, open: true}
+	}
+	c.load++
+	return c
+}
+
+// refund takes out the admission made at a moment. It reports whether the limit counted it still. A bucket gets back no
+// more than what its refill since then cannot have replaced anyway: without the admission it might have been full
+// meanwhile, and what flows into a full bucket is lost.
+func (c counter) refund(algorithm Algorithm, r Rule, at Micros) (counter, bool) {
+	if !c.open || c.load <= 0 {
+		return c, false
+	}
+	if algorithm == FixedWindow {
+		if at < c.from || at >= c.from+r.micros() {
+			return c, false
+		}
+		c.load--
+		return c, true
+	}
+	back := units(r) - float64(float64(max(0, c.from-at))*float64(r.Max))
+	if back <= 0 {
+		return c, false
+	}
+	c.load = max(0, c.load-back)
+	return c, true
+}
+
+// usage is how many admissions the limit counts now, and when the next of them stops counting.
+func (c counter) usage(algorithm Algorithm, r Rule, now Micros) (used int, frees Micros) {
+	if algorithm == TokenBucket {
+		debt := c.debt(r, now)
+		if debt == 0 {
+			return 0, 0
+		}
+		whole := math.Ceil(debt / units(r))
+		return int(whole), now + Micros(math.Ceil((debt-float64((whole-1)*units(r)))/float64(r.Max)))
+	}
+	if !c.open || now >= c.from+r.micros() || c.load == 0 {
+		return 0, 0
+	}
+	return int(c.load), c.from + r.micros()
+}
+
+func (c counter) windowFree(r Rule, now Micros) Micros {
+	if !c.open || now >= c.from+r.micros() {
+		return now
+	}
+	if c.load < float64(r.Max) {
+		return c.from
+	}
+	return c.from + r.micros()
+}
+
+func (c counter) bucketFree(r Rule, now Micros) Micros {
+	if !c.open {
+		return now
+	}
+	lacking := c.load + units(r) - float64(float64(r.Max)*units(r))
+	return c.from + Micros(math.Ceil(lacking/float64(r.Max)))
+}
+
+// debt is what a bucket lacks at a moment. The explicit conversions keep the compiler from fusing a product into the
+// sum around it, which would round differently.
+func (c counter) debt(r Rule, at Micros) float64 {
+	if !c.open {
+		return 0
+	}
+	return max(0, c.load-float64(float64(at-c.from)*float64(r.Max)))
+}
+
+// clamped is the counter under a rule whose Max may have become smaller: a bucket is no emptier than empty.
+func (c counter) clamped(algorithm Algorithm, r Rule) counter {
+	if algorithm == TokenBucket {
+		c.load = min(c.load, float64(float64(r.Max)*units(r)))
+	}
+	return c
+}
+
+// units is a token in the units of a bucket's debt.
+func units(r Rule) float64 { return float64(r.Per / time.Microsecond) }

@@ -1,0 +1,223 @@
+package throttle
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// Memory is the limiter within one process, for tests and for what needs no sharing. On the same questions at the same
+// moments it decides as [Redis] does. It may be used from any goroutine.
+//
+// It has no goroutine of its own: each call removes a few keys whose windows have passed, more than it can add.
+type Memory struct {
+	clock func() time.Time
+
+	mu    sync.Mutex
+	cells map[cellName]*cell
+	due   dueHeap
+}
+
+// NewMemory makes an empty limiter on a clock; nil means [time.Now].
+func NewMemory(clock func() time.Time) *Memory {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &Memory{clock: clock, cells: make(map[cellName]*cell)}
+}
+
+// Len is how many keys are held: at most one for each category of a user, and one for a user's cap.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.cells)
+}
+
+// Allow implements [Limiter].
+func (m *Memory) Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error) {
+	if err := check(ctx, token); err != nil {
+		return Decision{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.admit(m.question(key, plan), token), nil
+}
+
+// Spend implements [Limiter].
+func (m *Memory) Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error) {
+	if err := check(ctx, token); err != nil {
+		return Usage{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.question(key, plan)
+	decision := m.admit(q, token)
+	return Usage{Decision: decision, Rules: q.usage()}, nil
+}
+
+// Peek implements [Limiter].
+func (m *Memory) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return Usage{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.question(key, plan)
+	at, rule := q.decide()
+	return Usage{Decision: Decision{Allowed: at <= q.now, At: at, Now: q.now, Rule: rule}, Rules: q.usage()}, nil
+}
+
+// Refund implements [Limiter].
+func (m *Memory) Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.question(key, plan).refund(token, at), nil
+}
+
+// Clear implements [Limiter].
+func (m *Memory) Clear(ctx context.Context, key Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(capName(key))
+	for algorithm := range stateLetters {
+		m.forget(stateName(key, Algorithm(algorithm)))
+	}
+	return nil
+}
+
+func check(ctx context.Context, token string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return checkToken(token)
+}
+
+// question gathers what a call needs: the moment, and the cells that are there.
+func (m *Memory) question(key Key, plan Plan) *question {
+	now := MicrosOf(m.clock())
+	m.sweep(now)
+	q := &question{key: key, plan: plan, now: now}
+	if len(plan.Rules) > 0 {
+		q.state = m.find(stateName(key, plan.Algorithm), now)
+	}
+	if len(plan.Cap) > 0 {
+		q.cap = m.find(capName(key), now)
+	}
+	return q
+}
+
+// admit answers as the Lua function of that name does.
+func (m *Memory) admit(q *question, token string) Decision {
+	if at, found := q.admittedAt(token); found {
+		return Decision{Allowed: true, At: at, Now: q.now, Rule: NoRule}
+	}
+	at, rule := q.judge()
+	if at > q.now {
+		return Decision{At: at, Now: q.now, Rule: rule}
+	}
+	if len(q.plan.Rules) > 0 && q.state == nil {
+		q.state = m.create(stateName(q.key, q.plan.Algorithm))
+	}
+	if len(q.plan.Cap) > 0 && q.cap == nil {
+		q.cap = m.create(capName(q.key))
+	}
+	q.charge(at, token)
+	m.schedule(q.state)
+	m.schedule(q.cap)
+	return Decision{Allowed: true, At: at, Now: q.now, Rule: NoRule}
+}
+
+func stateName(key Key, algorithm Algorithm) cellName {
+	return cellName{user: key.User, category: key.Category, algorithm: algorithm}
+}
+
+func capName(key Key) cellName { return cellName{user: key.User, isCap: true} }
+
+// find gives a cell that counts still, or nil.
+func (m *Memory) find(name cellName, now Micros) *cell {
+	c := m.cells[name]
+	if c != nil && c.expired(now) {
+		m.forget(name)
+		return nil
+	}
+	return c
+}
+
+// create adds an empty cell, which is to be scheduled.
+func (m *Memory) create(name cellName) *cell {
+	c := &cell{name: name, due: math.MaxInt64}
+	m.cells[name] = c
+	heap.Push(&m.due, c)
+	return c
+}
+
+// schedule puts a cell that was charged into the order of expiry, unless it stands there early enough: sweep moves it
+// on when its turn comes.
+func (m *Memory) schedule(c *cell) {
+	if c != nil && c.expires < c.due {
+		c.due = c.expires
+		heap.Fix(&m.due, c.index)
+	}
+}
+
+// forget removes a cell, if it is there.
+func (m *Memory) forget(name cellName) {
+	if c := m.cells[name]; c != nil {
+		delete(m.cells, name)
+		heap.Remove(&m.due, c.index)
+	}
+}
+
+// sweep looks at a few cells whose turn has come. A call adds at most two turns, so the rest never grows.
+func (m *Memory) sweep(now Micros) {
+	for range 4 {
+		if len(m.due) == 0 || int64(now)/1000 <= m.due[0].due {
+			return
+		}
+		if c := m.due[0]; c.expired(now) {
+			m.forget(c.name)
+		} else {
+			c.due = c.expires
+			heap.Fix(&m.due, c.index)
+		}
+	}
+}
+
+// dueHeap orders cells by when sweep has to look at them.
+type dueHeap []*cell
+
+// Len implements heap.Interface.
+func (h dueHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+
+// Swap implements heap.Interface.
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (h *dueHeap) Push(x any) {
+	c := x.(*cell) //nolint:errcheck,forcetypeassert // Nothing else is pushed.
+	c.index = len(*h)
+	*h = append(*h, c)
+}
+
+// Pop implements heap.Interface.
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	c := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return c
+}

@@ -1,0 +1,143 @@
+package throttle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Algorithm is how a category's limits are judged.
+type Algorithm uint8
+
+const (
+	// Rolling remembers every admission and holds each limit exactly, in every window. The default. It costs memory
+	// for each of the newest Max admissions.
+	Rolling Algorithm = iota
+	// FixedWindow counts in windows that begin with their first admission. It costs constant memory. Within any
+	// window of length Per it may admit up to 2·Max−1: Max−1 at the end of one counting window, Max in the next; one
+	// more when the admission that had opened the first window was refunded.
+	FixedWindow
+	// TokenBucket refills Max tokens per Per, continuously. It costs constant memory. Within any window of length
+	// Per it may admit up to 2·Max−1: a full bucket at once, and nearly as many from the refill.
+	TokenBucket
+)
+
+var algorithmNames = [...]string{"rolling", "fixed_window", "token_bucket"}
+
+// String is the algorithm's name in the policy file.
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) {
+		return algorithmNames[a]
+	}
+	return "invalid"
+}
+
+// ParseAlgorithm reads an algorithm's name.
+func ParseAlgorithm(name string) (Algorithm, bool) {
+	for i, known := range algorithmNames {
+		if known == name {
+			return Algorithm(i), true
+		}
+	}
+	return 0, false
+}
+
+// Plan is everything that limits one key (for notifications: one user's category), judged all or none. The limiters
+// take it as valid: see [Plan.Validate].
+//
+// A plan may change between two questions. Smaller limits and longer windows hold from the next decision on, as far as
+// the admissions are remembered: of a log the newest ones, as many as its largest Max was so far, until the longest
+// window so far has passed since the last of them; of a fixed window or a bucket nothing when its Per changes.
+type Plan struct {
+	// Algorithm judges Rules. A gap and the cap are always exact.
+	Algorithm Algorithm
+	// Rules are the category's limits and, as a rule of [KindGap], its minimum gap.
+	Rules []Rule
+	// Cap are the rules over all categories of the user, always rolling.
+	Cap []Rule
+}
+
+// All lists the rules in the order in which they are judged: the category's, then the cap's. A decision's rule index
+// points into it.
+func (p Plan) All() []Rule {
+	all := make([]Rule, 0, len(p.Rules)+len(p.Cap))
+	return append(append(all, p.Rules...), p.Cap...)
+}
+
+// Validate joins everything that is wrong with the plan: a rule out of its bounds or in the wrong list, a second gap, two
+// limits over the same window, of which only the smaller could ever have an effect.
+func (p Plan) Validate() error {
+	var faults []error
+	if int(p.Algorithm) >= len(algorithmNames) {
+		faults = append(faults, fmt.Errorf("algorithm %d is unknown", p.Algorithm))
+	}
+	faults = append(faults, validateRules("rule", p.Rules, KindLimit, KindGap), validateRules("cap rule", p.Cap, KindCap))
+	return errors.Join(faults...)
+}
+
+// validateRules judges one list, whose rules must be of the given kinds. Rules are called by their place, from 1.
+func validateRules(what string, rules []Rule, kinds ...Kind) error {
+	var faults []error
+	first := make(map[Rule]int) // The place of the first rule over a window, by kind and Per.
+	for i, r := range rules {
+		place := i + 1
+		if err := r.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("%s %d (%s): %w", what, place, r, err))
+		}
+		if !slices.Contains(kinds, r.Kind) {
+			faults = append(faults, fmt.Errorf("%s %d (%s) belongs to the other list of the plan", what, place, r))
+		}
+		class, fault := Rule{Per: r.Per, Kind: r.Kind}, "have the same window: keep the smaller"
+		if r.Kind == KindGap {
+			class.Per, fault = 0, "are both a gap: keep the longer"
+		}
+		if other, taken := first[class]; taken {
+			faults = append(faults, fmt.Errorf("%ss %d and %d (%s, %s) %s", what, other, place, rules[other-1], r, fault))
+		} else {
+			first[class] = place
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Args appends the plan as the argument list that the Lua function read_plan reads.
+func (p Plan) Args(args []any) []any {
+	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)))
+	for _, rules := range [...][]Rule{p.Rules, p.Cap} {
+		for _, r := range rules {
+			args = append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(int(r.Kind)))
+		}
+	}
+	return args
+}
+
+// StateKey is where the limiter keeps the windows of a category of a user, below a key prefix. Each way of counting has
+// keys of its own, so that a change of the algorithm starts anew instead of meeting a key of another type. A colon in
+// the category is escaped: a user's name must not be able to reach into another category.
+func (p Plan) StateKey(prefix string, key Key) string {
+	return prefix + stateLetters[p.Algorithm] + ":" + escapeCategory(key.Category) + ":" + key.User
+}
+
+var stateLetters = [...]string{Rolling: "l", FixedWindow: "f", TokenBucket: "b"}
+
+func escapeCategory(category string) string {
+	if !strings.ContainsAny(category, ":%") {
+		return category
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(category, "%", "%25"), ":", "%3A")
+}
+
+// CapKey is where the limiter keeps the log of a user's cap.
+func CapKey(prefix string, key Key) string { return prefix + "u:" + key.User }
+
+// depth is how many admissions a log must remember for the rules, and for how long.
+func depth(rules []Rule) (admissions int, per time.Duration) {
+	for _, r := range rules {
+		admissions = max(admissions, r.Max)
+		per = max(per, r.Per)
+	}
+	return admissions, per
+}

@@ -1,0 +1,124 @@
+package throttle
+
+// question is one call of [Memory]: what is asked, when, and the state that it meets, nil where there is none. It is the
+// counterpart of one run of a script.
+type question struct {
+	key        Key
+	plan       Plan
+	now        Micros
+	state, cap *cell
+}
+
+// admittedAt is when the token was admitted, if that is remembered.
+func (q *question) admittedAt(token string) (Micros, bool) {
+	if q.state != nil {
+		if q.plan.Algorithm != Rolling {
+			if q.state.token == token {
+				return q.state.latest, true
+			}
+		} else if at, found := q.state.at[token]; found {
+			return at, true
+		}
+	}
+	if q.cap != nil {
+		at, found := q.cap.at[token]
+		return at, found
+	}
+	return 0, false
+}
+
+// decide is the earliest moment that every rule allows, and the rule behind it.
+func (q *question) decide() (at Micros, rule int) {
+	if q.plan.Algorithm == Rolling {
+		return Next(q.now, q.state.log(q.plan.Rules), q.cap.log(q.plan.Cap))
+	}
+	at, rule = q.now, NoRule
+	for i, r := range q.plan.Rules {
+		if free := q.state.free(q.plan.Algorithm, r, q.now); free > at {
+			at, rule = free, i
+		}
+	}
+	if capAt, capRule := Next(at, q.cap.log(q.plan.Cap)); capRule != NoRule {
+		at, rule = capAt, len(q.plan.Rules)+capRule
+	}
+	return at, rule
+}
+
+// judge is decide, after repairing what a clock that was set back has left behind: a wait that no rule can cause.
+func (q *question) judge() (at Micros, rule int) {
+	at, rule = q.decide()
+	if rule == NoRule || at-q.now <= q.plan.All()[rule].micros()+farAhead {
+		return at, rule
+	}
+	if q.state.mend(q.now) {
+		_, per := depth(q.plan.Rules)
+		q.state.expireAfter(q.now, ceilMillis(farAhead+Micros(per.Microseconds())))
+	}
+	if q.cap.mend(q.now) {
+		_, per := depth(q.plan.Cap)
+		q.cap.expireAfter(q.now, ceilMillis(farAhead+Micros(per.Microseconds())))
+	}
+	return q.decide()
+}
+
+// charge counts an admission in cells that are there.
+func (q *question) charge(at Micros, token string) {
+	if q.state != nil {
+		most, per := depth(q.plan.Rules)
+		latest := at
+		if q.plan.Algorithm == Rolling {
+			q.state.insert(most, q.now, at, token)
+			latest = q.state.times[len(q.state.times)-1]
+		} else {
+			latest = q.state.count(q.plan, at, token)
+		}
+		q.state.expireAfter(q.now, lifetime(q.now, latest, per))
+	}
+	if q.cap != nil {
+		most, per := depth(q.plan.Cap)
+		q.cap.insert(most, q.now, at, token)
+		q.cap.expireAfter(q.now, lifetime(q.now, q.cap.times[len(q.cap.times)-1], per))
+	}
+}
+
+// refund takes an admission out. Counters know their latest token only, the cap's log some more; any other may have been
+// refunded already.
+func (q *question) refund(token string, at Micros) bool {
+	found := false
+	if q.plan.Algorithm == Rolling {
+		found = q.state.remove(token)
+	} else if q.state != nil {
+		if _, known := q.admittedAt(token); !known {
+			return false
+		}
+		found = q.state.uncount(q.plan, at, token)
+	}
+	return q.cap.remove(token) || found
+}
+
+// usage is how far each rule is used.
+func (q *question) usage() []RuleUsage {
+	usage := make([]RuleUsage, 0, len(q.plan.Rules)+len(q.plan.Cap))
+	for _, r := range q.plan.Rules {
+		used, frees := q.ruleUsage(r)
+		usage = append(usage, RuleUsage{Rule: r, Used: used, FreesAt: frees})
+	}
+	for _, r := range q.plan.Cap {
+		used, frees := q.cap.rollingUsage(r, q.now)
+		usage = append(usage, RuleUsage{Rule: r, Used: used, FreesAt: frees})
+	}
+	return usage
+}
+
+func (q *question) ruleUsage(r Rule) (used int, frees Micros) {
+	switch {
+	case q.plan.Algorithm == Rolling:
+		return q.state.rollingUsage(r, q.now)
+	case r.Kind == KindGap:
+		if q.state == nil || !q.state.gapKnown || q.now >= q.state.gap+r.micros() {
+			return 0, 0
+		}
+		return 1, q.state.gap + r.micros()
+	}
+	return q.state.counter(q.plan.Algorithm, r).usage(q.plan.Algorithm, r, q.now)
+}
