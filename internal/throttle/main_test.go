@@ -1,4 +1,4 @@
-package throttle
+package throttle_test
 
 import (
 	"testing"

@@ -65,7 +65,7 @@ func (q *question) judge() (at Micros, rule int) {
 func (q *question) charge(at Micros, token string) {
 	if q.state != nil {
 		most, per := depth(q.plan.Rules)
-		latest := at
+		var latest Micros
 		if q.plan.Algorithm == Rolling {
 			q.state.insert(most, q.now, at, token)
 			latest = q.state.times[len(q.state.times)-1]

@@ -64,7 +64,7 @@ func TestLuaAgreesWithThePureFunctions(t *testing.T) {
 			client := open(t)
 			script := redis.NewScript(Functions + admitSource + driver)
 			seed := rand.Uint64()
-			random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test's own chance
+			random := rand.New(rand.NewPCG(seed, 0))
 			admitted := 0
 			for trace := range traces {
 				plan, steps := randomTrace(random)

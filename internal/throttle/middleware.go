@@ -1,0 +1,107 @@
+package throttle
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Middleware guards an HTTP API: requests over a limit are answered 429 with the wait, and cost nothing. The limits of a
+// key over all routes and those of a key on one route are judged together, so that a request that one of them refuses is
+// counted by neither.
+type Middleware struct {
+	// Limiter counts the requests.
+	Limiter Limiter
+	// Key says whose request it is, such as a hash of its token. An empty key is not limited.
+	Key func(*http.Request) string
+	// Route names what is asked for. Defaults to the request's method and path.
+	Route func(*http.Request) string
+	// PerKey are the limits of a key over all routes, PerRoute those of a key on each route.
+	PerKey, PerRoute []Rule
+	// Log gets a line when the limiter can't be asked. Defaults to slog's default.
+	Log *slog.Logger
+}
+
+// plan has the route's limits as a category's and the key's as the cap over all categories.
+func (m *Middleware) plan() Plan {
+	plan := Plan{Rules: m.PerRoute}
+	for _, r := range m.PerKey {
+		r.Kind = KindCap
+		plan.Cap = append(plan.Cap, r)
+	}
+	return plan
+}
+
+// Wrap puts the guard before a handler. It fails on limits that are none.
+func (m *Middleware) Wrap(next http.Handler) (http.Handler, error) {
+	plan := m.plan()
+	if err := plan.Validate(); err != nil {
+		return nil, fmt.Errorf("set up the limits of an API: %w", err)
+	}
+	log := m.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := m.Key(r)
+		if key == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		usage, err := m.Limiter.Spend(r.Context(), Key{User: key, Category: m.route(r)}, plan, rand.Text())
+		if err != nil {
+			// In doubt nothing passes: a limit that opens when its store is away protects nobody.
+			log.ErrorContext(r.Context(), "the limiter of the API can't be asked", "error", err)
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, http.StatusServiceUnavailable, "the limiter can't be asked now; try again")
+			return
+		}
+		announce(w.Header(), usage)
+		if !usage.Allowed {
+			w.Header().Set("Retry-After", strconv.FormatInt(seconds(usage.Wait()), 10))
+			writeProblem(w, http.StatusTooManyRequests, "too many requests: "+plan.All()[usage.Rule].String())
+			return
+		}
+		next.ServeHTTP(w, r)
+	}), nil
+}
+
+func (m *Middleware) route(r *http.Request) string {
+	if m.Route != nil {
+		return m.Route(r)
+	}
+	return r.Method + " " + r.URL.Path
+}
+
+// announce tells how much is left, in the fields of draft-ietf-httpapi-ratelimit-headers: every limit in
+// RateLimit-Policy, and in RateLimit what remains of each and in how many seconds more of it frees.
+func announce(header http.Header, usage Usage) {
+	for i, u := range usage.Rules {
+		name := strconv.Quote("rule" + strconv.Itoa(i+1))
+		header.Add("RateLimit-Policy", fmt.Sprintf("%s;q=%d;w=%d", name, u.Rule.Max, seconds(u.Rule.Per)))
+		frees := int64(0)
+		if u.FreesAt > 0 {
+			frees = seconds(u.FreesAt.Sub(usage.Now))
+		}
+		header.Add("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", name, u.Remaining(), frees))
+	}
+}
+
+// seconds rounds up, so that who waits that long has waited long enough; never below 1.
+func seconds(d time.Duration) int64 { return max(1, int64((d+time.Second-1)/time.Second)) }
+
+// writeProblem answers in the form of RFC 9457.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	body, err := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	if err != nil {
+		http.Error(w, http.StatusText(status), status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone: nobody to tell
+}
