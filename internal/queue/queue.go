@@ -74,6 +74,9 @@ func tickOf(ctx context.Context, task *asynq.Task) (dispatch.Tick, error) {
 	if err != nil {
 		return dispatch.Tick{}, fmt.Errorf("find the lane of task %s: %w", id, err)
 	}
+	if task.Type() != taskType {
+		return dispatch.Tick{}, fmt.Errorf("read task %s: its type is %q, not %q", id, task.Type(), taskType)
+	}
 	var p payload
 	if err := json.Unmarshal(task.Payload(), &p); err != nil {
 		return dispatch.Tick{}, fmt.Errorf("read the payload of task %s: %w", id, err)
