@@ -8,9 +8,7 @@ SHELL := /bin/bash
 VERSION   ?=
 COMMIT    ?=
 FUZZTIME  ?= 10s
-BENCH     ?= .
-BENCHTIME ?= 1s
-BENCHCOUNT ?= 1
+BENCHFLAGS ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
 export VERSION COMMIT
@@ -57,13 +55,13 @@ fuzz: need-redis ## run every fuzz target for FUZZTIME=10s
 	scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: need-redis ## run the benchmarks (BENCH=regexp BENCHTIME=1s BENCHCOUNT=1)
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 60m $(PKGS)
-	$(foreach m,$(BENCH_MODULE),cd $(m) && go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 60m ./...)
+bench: need-redis ## measure pacer beside others, in one run, as ratios (BENCHFLAGS="-only dispatch -rounds 5")
+	go -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-smoke
-bench-smoke: ## run each benchmark once, to see that it still works
-	@$(MAKE) --no-print-directory bench BENCH=. BENCHTIME=1x BENCHCOUNT=1
+bench-smoke: need-redis ## run every benchmark once and small, to see that it still works
+	go test -run '^$$' -bench . -benchtime 1x $(PKGS)
+	go -C bench test -count=1 ./...
 
 .PHONY: lint
 lint: ## run the linters (built from source the first time: some minutes)

@@ -50,13 +50,15 @@ func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
 		return &store{client: in.Client(), pipe: in.Client(), close: in.Close}, nil
 	}
 	client := redis.NewUniversalClient(where.Options)
-	s := &store{client: client, pipe: client, close: client.Close}
+	s := &store{client: client, close: client.Close}
 	if err := s.check(ctx, where.String()); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	if err := s.openPipe(); err != nil {
+	pipe, err := Pipeline(client)
+	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
+	s.pipe = pipe
 	return s, nil
 }
 
@@ -65,20 +67,19 @@ type autoPipelined interface {
 	AutoPipelineWithOptions(*redis.AutoPipelineOptions) (*redis.AutoPipeliner, error)
 }
 
-// openPipe sets up the pipeline that is shared by all workers. It lives as long as its client.
-func (s *store) openPipe() error {
-	client, ok := s.client.(autoPipelined)
+// Pipeline puts what many goroutines send to a client at the same time into one pipeline. It lives as long as the client.
+func Pipeline(client redis.UniversalClient) (redis.UniversalClient, error) {
+	pipelined, ok := client.(autoPipelined)
 	if !ok {
-		return nil
+		return client, nil
 	}
 	options := redis.DefaultBlockingAutoPipelineOptions()
 	options.FullDuplex = true
-	pipe, err := client.AutoPipelineWithOptions(options)
+	pipe, err := pipelined.AutoPipelineWithOptions(options)
 	if err != nil {
-		return fmt.Errorf("set up the shared pipeline to Redis: %w", err)
+		return nil, fmt.Errorf("set up the shared pipeline to Redis: %w", err)
 	}
-	s.pipe = pipe
-	return nil
+	return pipe, nil
 }
 
 // check waits until Redis answers, and refuses one that would forget what it was given.

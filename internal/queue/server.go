@@ -58,7 +58,7 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 			queues[dispatch.LaneName(lane)] = 1
 		}
 		forward := forwardInterval
-		if i >= 1 {
+		if i >= cfg.Lanes {
 			forward = neverForward
 		}
 		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{conn}, asynq.Config{

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// policy under which dispatch and accept are measured: two rules are judged for each, none refuses.
+const policy = `version: 1
+categories:
+  default: {limits: [{max: 100, per: 1m}], min_gap: 1ms}
+`
+
+// pacer is a process with all roles, as `dispatcher serve` runs it.
+type pacer struct {
+	*app.App
+	stop func() error
+}
+
+func startPacer(ctx context.Context, redisURL, policyText string) (*pacer, error) {
+	where, err := settings.ParseRedisURL(redisURL)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "pacer-bench")
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(file, []byte(policyText), 0o600); err != nil {
+		return nil, err
+	}
+	process, err := app.New(ctx, &settings.Resolved{
+		Setup: settings.SetupRedis, Redis: where, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file, Concurrency: 256, Lanes: 16, DrainTimeout: 20 * time.Second,
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return &pacer{process, func() error { defer os.RemoveAll(dir); return process.Stop(ctx) }}, nil
+}
+
+// accept accepts n notifications of users given by their number, in batches of 1,000.
+func (p *pacer) accept(ctx context.Context, n int, user func(i int) string) error {
+	for from := 0; from < n; from += 1000 {
+		var batch []intake.Candidate
+		for i := from; i < min(n, from+1000); i++ {
+			batch = append(batch, intake.Candidate{Notification: notification.Notification{
+				UserID: user(i), Channel: notification.ChannelLog, Title: "hello", Body: strconv.Itoa(i),
+			}})
+		}
+		results, err := p.Intake().Accept(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				return r.Err
+			}
+		}
+	}
+	return nil
+}
+
+// await waits until n were delivered and gives how long that took; each exactly once, or it is an error.
+func (p *pacer) await(ctx context.Context, n int64) (time.Duration, error) {
+	start := time.Now()
+	for {
+		delivered, attempts, err := p.Delivered(ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case delivered == n && attempts == n:
+			return time.Since(start), nil
+		case delivered > n || attempts > n:
+			return 0, fmt.Errorf("%d delivered in %d attempts, want %d", delivered, attempts, n)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func oneEach(i int) string { return "user-" + strconv.Itoa(i) }
+
+// pacerDispatch: everything is accepted before the workers start.
+func pacerDispatch(ctx context.Context, o options) (float64, error) {
+	redis, err := startRedis(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer redis.stop()
+	p, err := startPacer(ctx, redis.url, policy)
+	if err != nil {
+		return 0, err
+	}
+	if err := p.accept(ctx, o.n, oneEach); err != nil {
+		return 0, err
+	}
+	if err := p.Start(ctx); err != nil {
+		return 0, err
+	}
+	took, err := p.await(ctx, int64(o.n))
+	if stopErr := p.stop(); err == nil {
+		err = stopErr
+	}
+	return float64(o.n) / took.Seconds(), err
+}
+
+func pacerAccept(ctx context.Context, o options) (float64, error) {
+	redis, err := startRedis(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer redis.stop()
+	p, err := startPacer(ctx, redis.url, policy)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	err = p.accept(ctx, o.n, oneEach)
+	took := time.Since(start)
+	if stopErr := p.stop(); err == nil {
+		err = stopErr
+	}
+	return float64(o.n) / took.Seconds(), err
+}
+
+// callers is how many ask a limiter or enqueue at once.
+const callers = 50
+
+// spread calls do for each of n numbers, from many goroutines, and gives the rate.
+func spread(n int, do func(i int) error) (float64, error) {
+	var all sync.WaitGroup
+	var once sync.Once
+	var failed error
+	start := time.Now()
+	for c := range callers {
+		all.Go(func() {
+			for i := c; i < n; i += callers {
+				if err := do(i); err != nil {
+					once.Do(func() { failed = err })
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(n) / time.Since(start).Seconds(), failed
+}
+
+func pacerLimiter(ctx context.Context, o options) (float64, error) {
+	redis, err := startRedis(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer redis.stop()
+	pipe, err := app.Pipeline(redis.client)
+	if err != nil {
+		return 0, err
+	}
+	limiter := throttle.NewRedis(pipe, func(string) string { return "bench:" })
+	plan := throttle.Plan{Rules: []throttle.Rule{{Max: 10, Per: time.Minute}, {Max: 1, Per: time.Millisecond, Kind: throttle.KindGap}}}
+	return spread(o.n, func(i int) error {
+		_, err := limiter.Allow(ctx, throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}, plan, strconv.Itoa(i))
+		return err
+	})
+}
