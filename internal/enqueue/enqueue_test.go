@@ -1,0 +1,156 @@
+package enqueue_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/enqueue"
+)
+
+// bulkAPI takes batches, refuses every line that holds "REFUSE", and fails the first calls with a status if told.
+type bulkAPI struct {
+	lines    []string
+	calls    int
+	failures []int
+}
+
+func (a *bulkAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.calls++
+	if len(a.failures) > 0 {
+		status := a.failures[0]
+		a.failures = a.failures[1:]
+		w.WriteHeader(status)
+		return
+	}
+	var answer enqueue.Answer
+	scanner := bufio.NewScanner(r.Body)
+	scanner.Buffer(nil, 4<<20)
+	var refused []map[string]any
+	for index := 0; scanner.Scan(); index++ {
+		line := scanner.Text()
+		a.lines = append(a.lines, line)
+		if strings.Contains(line, "REFUSE") {
+			answer.Rejected++
+			refused = append(refused, map[string]any{"index": index, "error": "is bad"})
+		} else {
+			answer.Accepted++
+		}
+	}
+	body, err := json.Marshal(map[string]any{"accepted": answer.Accepted, "rejected": answer.Rejected, "results": refused})
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(body) // the test reads it
+}
+
+func (a *bulkAPI) run(t *testing.T, key, input string) (enqueue.Summary, []string, error) {
+	t.Helper()
+	var refused []string
+	summary, err := enqueue.Run(t.Context(), enqueue.Config{
+		API:            &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(a), Patience: time.Second},
+		IdempotencyKey: key,
+		Refused:        func(line int, why string) { refused = append(refused, fmt.Sprintf("%d: %s", line, why)) },
+	}, strings.NewReader(input))
+	return summary, refused, err
+}
+
+func TestRefusedLinesAreTheirOwnNumbers(t *testing.T) {
+	t.Parallel()
+	api := &bulkAPI{}
+	summary, refused, err := api.run(t, "", "{\"id\":\"1\"}\n\n{\"id\":\"2\",\"x\":\"REFUSE\"}\r\n  \nREFUSE\n{\"id\":\"3\"}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(enqueue.Summary{Accepted: 2, Refused: 2}, summary); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"3: is bad", "5: is bad"}, refused); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+}
+
+func TestLinesWithoutIDGetOneSoThatARepeatAddsNothing(t *testing.T) {
+	t.Parallel()
+	api := &bulkAPI{failures: []int{http.StatusServiceUnavailable, http.StatusTooManyRequests}}
+	if _, _, err := api.run(t, "", "{}\n{ \"user_id\": \"ada\" }\n{\"id\":\"own\"}\n{\"idempotency_key\":\"own\"}"); err != nil {
+		t.Fatal(err)
+	}
+	if api.calls != 3 || len(api.lines) != 4 {
+		t.Fatalf("%d calls, lines %q", api.calls, api.lines)
+	}
+	for i, line := range api.lines {
+		var got map[string]string
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatalf("line %d is broken: %q", i, line)
+		}
+		if got["id"] == "" && got["idempotency_key"] != "own" {
+			t.Errorf("line %d has no id: %q", i, line)
+		}
+	}
+}
+
+func TestIdempotencyKeyNumbersTheLines(t *testing.T) {
+	t.Parallel()
+	api := &bulkAPI{}
+	if _, _, err := api.run(t, "job", "{}\n\n{\"user_id\":\"ada\"}\n{\"id\":\"own\"}"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`{"idempotency_key":"job:1"}`, `{"idempotency_key":"job:3","user_id":"ada"}`, `{"id":"own"}`}
+	if diff := cmp.Diff(want, api.lines); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestManyLinesGoInBatches(t *testing.T) {
+	t.Parallel()
+	api := &bulkAPI{}
+	summary, _, err := api.run(t, "", strings.Repeat("{\"user_id\":\"ada\"}\n", 2500))
+	if err != nil || summary.Accepted != 2500 || api.calls != 3 {
+		t.Errorf("accepted %d in %d calls, %v", summary.Accepted, api.calls, err)
+	}
+}
+
+func TestTooLongALineIsRefusedAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
+	api := &bulkAPI{}
+	summary, refused, err := api.run(t, "", "{}\n{\"body\":\""+strings.Repeat("b", 3<<20)+"\"}\n{}\n")
+	if err != nil || summary.Accepted != 2 || len(refused) != 1 || !strings.HasPrefix(refused[0], "2: ") {
+		t.Errorf("accepted %d, refused %.60q, %v", summary.Accepted, refused, err)
+	}
+}
+
+func TestWhatEndsARun(t *testing.T) {
+	t.Parallel()
+	var unreachable *enqueue.UnreachableError
+	api := &bulkAPI{failures: []int{503, 503, 503, 503, 503, 503, 503, 503, 503, 503, 503, 503}}
+	if _, _, err := api.run(t, "", "{}"); !errors.As(err, &unreachable) {
+		t.Errorf("an API that stays away: %v", err)
+	}
+	api = &bulkAPI{failures: []int{http.StatusUnauthorized}}
+	if _, _, err := api.run(t, "", "{}"); err == nil || errors.As(err, &unreachable) || api.calls != 1 {
+		t.Errorf("an API that wants a token: %v after %d calls", err, api.calls)
+	}
+	broken := io.MultiReader(bytes.NewReader([]byte("{}\n")), brokenReader{})
+	_, err := enqueue.Run(t.Context(), enqueue.Config{
+		API: &enqueue.API{Client: enqueue.InProcess(&bulkAPI{})}, Refused: func(int, string) {},
+	}, broken)
+	if err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("an input that can't be read: %v", err)
+	}
+}
+
+type brokenReader struct{}
+
+// Read implements io.Reader.
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("broken") }
