@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asked is what a command line led to.
+type asked struct {
+	code     int
+	out, err string
+}
+
+func ask(t *testing.T, args ...string) asked {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), args, streams{&out, &errs})
+	return asked{code, out.String(), errs.String()}
+}
+
+func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
+	t.Parallel()
+	faulty := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(faulty, []byte("version: 1\ncategories:\n  default:\n    limits: [{max: 0, per: 1m}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"UnknownFlag":    {[]string{"--colour", "red"}, "--colour"},
+		"UnknownCommand": {[]string{"dance"}, "dance"},
+		"UnknownRole":    {[]string{"serve", "--roles", "api,dancer"}, "dancer"},
+		"BadPolicy":      {[]string{"--policy", faulty}, "policy.yaml:4"},
+		"NoPolicy":       {[]string{"--policy", "/nowhere.yaml"}, "/nowhere.yaml"},
+		"Lanes":          {[]string{"--lanes", "0"}, "--lanes"},
+		"OpenAPI":        {[]string{"--listen", "0.0.0.0:0"}, "--api-tokens"},
+		"RedisURL":       {[]string{"--redis-url", "http://x"}, "--redis-url"},
+		"Postgres":       {[]string{"--database-url", "postgres://localhost/x"}, "DATABASE_URL"},
+		"WebhookAllow":   {[]string{"--webhook-allow", "here"}, "--webhook-allow"},
+		"WebhookSecret":  {[]string{"--webhook-secret", "canary"}, "--webhook-secret"},
+		"OpsListen":      {[]string{"healthcheck", "--ops-listen", "nowhere"}, "--ops-listen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ask(t, c.args...)
+			if got.code != 2 || !strings.Contains(got.err, c.says) {
+				t.Errorf("code %d, said %q, want 2 and %q", got.code, got.err, c.says)
+			}
+			if strings.Count(strings.TrimSpace(got.err), "\n") > 0 || strings.Contains(got.err, "canary") {
+				t.Errorf("said %q: want one line, without a secret", got.err)
+			}
+		})
+	}
+}
+
+func TestUnreachableRedisIsRefused(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"--redis-url", "redis://:canary@127.0.0.1:1"}, streams{&out, &errs})
+	if code != 2 || !strings.Contains(errs.String(), "127.0.0.1:1 can't be reached") || strings.Contains(errs.String(), "canary") {
+		t.Errorf("code %d, said %q", code, errs.String())
+	}
+}
+
+func TestPolicyCheck(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	for file, text := range map[string]string{
+		good: "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1d}]}\n",
+		bad:  "version: 1\ncategories:\n  default:\n    limits: [{max: 0, per: 1m}]\n    colour: red\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask(t, "policy", "check", good); got.code != 0 || !strings.Contains(got.out, "is valid") {
+		t.Errorf("a good policy: %+v", got)
+	}
+	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") || !strings.Contains(got.err, "bad.yaml:5") {
+		t.Errorf("a bad policy: %+v", got)
+	}
+}
+
+func TestNobodyToAsk(t *testing.T) {
+	t.Parallel()
+	for _, command := range [][]string{{"healthcheck"}, {"explain", "n1"}, {"user", "ada"}} {
+		got := ask(t, append(command, "--ops-listen", "127.0.0.1:1")...)
+		if got.code != 1 || !strings.Contains(got.err, "is it running") {
+			t.Errorf("%s: %+v", command[0], got)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if got := ask(t, "version"); got.code != 0 || !strings.Contains(got.out, "go1.") {
+		t.Errorf("version: %+v", got)
+	}
+}
+
+// The demo shows, with no setting at all, a notification that waited for its slot, and stops when told.
+func TestDemoShowsThrottledDelivery(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen := &watched{until: "s after the one before", found: cancel}
+	var errs bytes.Buffer
+	if code := run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{seen, &errs}); code != 0 {
+		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	if !strings.Contains(seen.String(), seen.until) {
+		t.Errorf("no throttled delivery was shown:\n%s", seen.String())
+	}
+}
+
+// watched is an output that calls found once it holds a text. One goroutine writes to it at a time.
+type watched struct {
+	bytes.Buffer
+	until string
+	found func()
+}
+
+// Write implements io.Writer.
+func (w *watched) Write(data []byte) (int, error) {
+	n, err := w.Buffer.Write(data)
+	if strings.Contains(w.String(), w.until) {
+		w.found()
+	}
+	return n, err
+}
