@@ -123,7 +123,7 @@ func New(cfg Config) *Intake {
 	return &Intake{cfg: cfg}
 }
 
-// keyLife is how long an idempotency key is kept at least.
+// keyLife is how long an idempotency key is kept at least, and beyond the time that its notification may wait.
 const keyLife = 24 * time.Hour
 
 // enqueuers is how many ticks of a batch are enqueued at once.
@@ -242,7 +242,7 @@ func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Resu
 			continue
 		}
 		n := results[i].Notification
-		life := max(keyLife, n.SendAt.Sub(in.cfg.Clock())+in.cfg.Rules.MaxDefer(n.Category)+keyLife)
+		life := max(0, n.SendAt.Sub(in.cfg.Clock())) + in.cfg.Rules.MaxDefer(n.Category) + keyLife
 		r, err := in.cfg.Record.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
 		if err != nil {
 			return nil, err
@@ -293,7 +293,7 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 	in.enqueue(ctx, accepted)
 	for i, index := range pending {
 		r, key := &results[index], batch[index].IdempotencyKey
-		if accepted[i].Known && key == "" {
+		if accepted[i].Known {
 			if *r, err = in.known(ctx, r.Notification.ID, r.Notification); err != nil {
 				return err
 			}

@@ -1,0 +1,381 @@
+package intake_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	full := notification.Notification{
+		ID: "n-1", UserID: "u-2", Category: "chat", Channel: notification.ChannelLog, To: "x", Title: "t", Body: "b",
+		Data: json.RawMessage(`{"a":1}`), Priority: notification.PriorityLow, SendAt: now.Add(time.Hour),
+		ExpiresAt: now.Add(2 * time.Hour), CollapseKey: "k",
+	}
+	results := b.accept(t, candidate("", "hi"), intake.Candidate{Notification: full})
+
+	got := *results[0].Notification
+	if !intake.MadeHere(got.ID) {
+		t.Errorf("the id that was made is %q, want a UUIDv7", got.ID)
+	}
+	want := notification.Notification{
+		ID: got.ID, UserID: "u-1", Category: "default", Channel: notification.ChannelWebhook, Title: "hi",
+		Priority: notification.PriorityNormal, CreatedAt: now,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("with defaults (-want +got):\n%s", diff)
+	}
+	full.CreatedAt = now
+	if diff := cmp.Diff(full, *results[1].Notification); diff != "" {
+		t.Errorf("what was given is not kept (-want +got):\n%s", diff)
+	}
+	for i, r := range results {
+		if r.Err != nil || r.Known {
+			t.Errorf("result %d: known %t, error %v; want neither", i, r.Known, r.Err)
+		}
+		if kept := b.record.known[r.Notification.ID]; !cmp.Equal(kept, r.Notification) {
+			t.Errorf("result %d is not what was recorded:\n%s", i, cmp.Diff(kept, r.Notification))
+		}
+	}
+	if diff := cmp.Diff([]string{"default", "chat"}, b.accepted); diff != "" {
+		t.Errorf("reported categories differ (-want +got):\n%s", diff)
+	}
+	wantTicks := []dispatch.Extra{
+		{Tick: dispatch.Tick{ID: got.ID, Mailbox: dispatch.MailboxOf("u-1", "default", 4)}},
+		{Tick: dispatch.Tick{ID: "n-1", Mailbox: dispatch.MailboxOf("u-2", "chat", 4)}, After: time.Hour},
+	}
+	slices.SortFunc(b.queue.put, func(x, y dispatch.Extra) int { return int(x.After - y.After) })
+	if diff := cmp.Diff(wantTicks, b.queue.put); diff != "" {
+		t.Errorf("ticks differ (-want +got):\n%s", diff)
+	}
+}
+
+// Candidates are the caller's: nothing is written into them.
+func TestCandidatesAreNotChanged(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	batch := []intake.Candidate{candidate("", "a"), keyed("k", "b")}
+	before := slices.Clone(batch)
+	b.accept(t, batch...)
+	if diff := cmp.Diff(before, batch); diff != "" {
+		t.Errorf("the batch was changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		set  func(*intake.Candidate)
+		want []string
+	}{
+		"id":                 {func(c *intake.Candidate) { c.ID = "a b" }, []string{"id: may hold only A-Z a-z 0-9 . _ : -"}},
+		"user":               {func(c *intake.Candidate) { c.UserID = "" }, []string{"user_id: is required"}},
+		"category":           {func(c *intake.Candidate) { c.Category = "gossip" }, []string{"category: is not named in the policy"}},
+		"channel":            {func(c *intake.Candidate) { c.Channel = notification.ChannelFCM }, []string{"channel: is not a configured channel"}},
+		"target, by sender":  {func(c *intake.Candidate) { c.To = "nowhere" }, []string{"to: is no address"}},
+		"target, by domain":  {func(c *intake.Candidate) { c.To = "a\nb" }, []string{"to: must not hold control characters"}},
+		"title":              {func(c *intake.Candidate) { c.Title = "\xff" }, []string{"title: must be valid UTF-8"}},
+		"body":               {func(c *intake.Candidate) { c.Body = "\xff" }, []string{"body: must be valid UTF-8"}},
+		"data":               {func(c *intake.Candidate) { c.Data = json.RawMessage(`[]`) }, []string{"data: must be a JSON object"}},
+		"priority":           {func(c *intake.Candidate) { c.Priority = 9 }, []string{"priority: must be critical, high, normal or low"}},
+		"send_at":            {func(c *intake.Candidate) { c.SendAt = now.Add(91 * 24 * time.Hour) }, []string{"send_at: may lie at most 90 days ahead"}},
+		"expires_at":         {func(c *intake.Candidate) { c.ExpiresAt = now }, []string{"expires_at: has passed: it would expire before it can be sent"}},
+		"collapse_key":       {func(c *intake.Candidate) { c.CollapseKey = strings.Repeat("k", 65) }, []string{"collapse_key: may have at most 64 bytes, has 65"}},
+		"key of 256":         {func(c *intake.Candidate) { c.IdempotencyKey = strings.Repeat("k", 256) }, []string{"idempotency_key: may have at most 255 characters"}},
+		"key with a control": {func(c *intake.Candidate) { c.IdempotencyKey = "a\x1fb" }, []string{"idempotency_key: may hold only printable ASCII characters"}},
+		"key with a DEL":     {func(c *intake.Candidate) { c.IdempotencyKey = "a\x7fb" }, []string{"idempotency_key: may hold only printable ASCII characters"}},
+		"key not ASCII":      {func(c *intake.Candidate) { c.IdempotencyKey = "é" }, []string{"idempotency_key: may hold only printable ASCII characters"}},
+		"several at once": {func(c *intake.Candidate) {
+			c.UserID, c.Category, c.To, c.IdempotencyKey = "", "gossip", "nowhere", "\n"
+		}, []string{
+			"user_id: is required", "category: is not named in the policy", "to: is no address",
+			"idempotency_key: may hold only printable ASCII characters",
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench()
+			bad := candidate("", "bad")
+			test.set(&bad)
+			results := b.accept(t, candidate("n-1", "good"), bad, candidate("n-2", "good too"))
+			var faults []string
+			for _, fault := range notification.FieldErrors(results[1].Err) {
+				faults = append(faults, fault.Error())
+			}
+			if diff := cmp.Diff(test.want, faults); diff != "" {
+				t.Errorf("faults differ (-want +got):\n%s", diff)
+			}
+			if results[1].Notification != nil || results[1].Known {
+				t.Errorf("the refused one gives %+v", results[1])
+			}
+			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.record.accepts); diff != "" {
+				t.Errorf("recorded ids differ (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"n-1", "n-2"}, b.queue.ids()); diff != "" {
+				t.Errorf("ticks differ (-want +got):\n%s", diff)
+			}
+			if len(b.accepted) != 2 || len(b.record.keys) != 0 {
+				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none", len(b.accepted), len(b.record.keys))
+			}
+		})
+	}
+}
+
+func TestKeysAtTheirLimits(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"k", " ", "~", strings.Repeat("k", 255), `{"a":"b"}`} {
+		b := newBench()
+		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.record.keys[key] == nil {
+			t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.record.keys[key] != nil)
+		}
+	}
+}
+
+func TestIDThatIsKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	first := b.accept(t, candidate("n-1", "the first"))[0]
+	other := candidate("n-1", "of somebody else")
+	other.UserID = "u-9"
+	for name, again := range map[string]intake.Candidate{
+		"the same":           candidate("n-1", "the first"),
+		"another body":       candidate("n-1", "the second"),
+		"of another user":    other,
+		"with a key":         {Notification: candidate("n-1", "the third").Notification, IdempotencyKey: "k-1"},
+		"of another, keyed":  {Notification: other.Notification, IdempotencyKey: "k-2"},
+		"once more, keyed":   {Notification: candidate("n-1", "the third").Notification, IdempotencyKey: "k-1"},
+		"the same, in other": {Notification: candidate("n-1", "the first").Notification, IdempotencyKey: "k-3"},
+	} {
+		r := b.accept(t, again)[0]
+		if r.Err != nil || !r.Known {
+			t.Errorf("%s: known %t, error %v; want it known", name, r.Known, r.Err)
+		}
+		if diff := cmp.Diff(first.Notification, r.Notification); diff != "" {
+			t.Errorf("%s gives another than the first (-want +got):\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"n-1"}, b.queue.ids()); diff != "" {
+		t.Errorf("ticks differ (-want +got):\n%s", diff)
+	}
+	if len(b.accepted) != 1 {
+		t.Errorf("%d acceptances are reported, want 1", len(b.accepted))
+	}
+}
+
+func TestSameIDTwiceInABatch(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	results := b.accept(t, candidate("n-1", "the first"), candidate("n-1", "the second"))
+	if results[0].Known || !results[1].Known || results[1].Notification.Title != "the first" {
+		t.Errorf("results: %+v and %+v", results[0], results[1])
+	}
+	if len(b.queue.put) != 1 || len(b.accepted) != 1 {
+		t.Errorf("%d ticks, %d acceptances reported; want one each", len(b.queue.put), len(b.accepted))
+	}
+}
+
+// What is recorded is accepted; the sweeper sees to its tick.
+func TestQueueThatIsAway(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.queue.refuse = func(tick dispatch.Tick) error {
+		if tick.ID == "n-2" {
+			return errors.New("the queue is away")
+		}
+		return nil
+	}
+	for i, r := range b.accept(t, candidate("n-1", "secret"), candidate("n-2", "secret"), candidate("n-3", "secret")) {
+		if r.Err != nil || r.Known || r.Notification.CreatedAt != now {
+			t.Errorf("result %d: %+v", i, r)
+		}
+	}
+	if len(b.queue.put) != 3 || len(b.accepted) != 3 {
+		t.Errorf("%d ticks were tried, %d acceptances reported; want 3", len(b.queue.put), len(b.accepted))
+	}
+	log := b.log.String()
+	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=WARN") || !strings.Contains(log, "notification_id=n-2") || strings.Contains(log, "secret") || strings.Contains(log, "u-1") {
+		t.Errorf("the log says\n%s", log)
+	}
+}
+
+func TestRecordThatIsAway(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"reserve", "accept", "commit", "view"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			b := newBench()
+			b.accept(t, candidate("n-1", "known"), keyed("k-1", "known"))
+			b.queue.put, b.accepted = nil, nil
+			b.record.fail = method
+			batch := []intake.Candidate{candidate("n-2", "new"), keyed("k-2", "new")}
+			if method == "view" { // is needed for what is known only
+				batch = append(batch, candidate("n-1", "known"))
+			}
+			results, err := b.Accept(t.Context(), batch)
+			if !errors.Is(err, errAway) || results != nil {
+				t.Fatalf("Accept gives %d results and %v, want the record's error only", len(results), err)
+			}
+			if method == "reserve" && len(b.record.accepts) != 1 {
+				t.Error("something was recorded although keys could not be reserved")
+			}
+			if len(b.queue.put) != 0 && (method == "reserve" || method == "accept") {
+				t.Errorf("ticks of what may not be recorded: %v", b.queue.put)
+			}
+			// Once the record is back, a repeat gives all of it, each once.
+			b.record.fail = ""
+			for _, held := range b.record.keys {
+				held.Over = true
+			}
+			ids := map[string]bool{}
+			for i, r := range b.accept(t, batch...) {
+				if r.Err != nil {
+					t.Errorf("repeated, result %d: %v", i, r.Err)
+					continue
+				}
+				ids[r.Notification.ID] = true
+			}
+			if len(ids) != len(batch) || len(b.record.known) != 4 {
+				t.Errorf("the repeat gives ids %v, and %d are recorded, want 4", ids, len(b.record.known))
+			}
+		})
+	}
+}
+
+// A known notification with a key can't be read either.
+func TestKnownKeyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.accept(t, keyed("k-1", "hi"))
+	b.record.fail = "view"
+	if results, err := b.Accept(t.Context(), []intake.Candidate{keyed("k-1", "hi")}); !errors.Is(err, errAway) || results != nil {
+		t.Errorf("Accept gives %v and %v, want the record's error only", results, err)
+	}
+}
+
+func TestMadeHere(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]bool{
+		"019590c9-1d33-7cc5-8d5a-3c1b1f6e5a01":          true,
+		"019590C9-1D33-7CC5-8D5A-3C1B1F6E5A01":          true,
+		"f47ac10b-58cc-4372-a567-0e02b2c3d479":          false, // version 4
+		"019590c91d337cc58d5a3c1b1f6e5a01":              false,
+		"{019590c9-1d33-7cc5-8d5a-3c1b1f6e5a01}":        false,
+		"urn:uuid:019590c9-1d33-7cc5-8d5a-3c1b1f6e5a01": false,
+		"019590c9-1d33-7cc5-8d5a-3c1b1f6e5a0":           false,
+		"019590c9-1d33-7cc5-8d5a-3c1b1f6e5a0g":          false,
+		"order-17":                                      false,
+		"":                                              false,
+		"------------------------------------":          false,
+	} {
+		if got := intake.MadeHere(id); got != want {
+			t.Errorf("%q was made here: %t, want %t", id, got, want)
+		}
+	}
+}
+
+func TestEmptyBatch(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.accept(t)
+	if len(b.record.accepts) != 0 {
+		t.Errorf("the record was given %v", b.record.accepts)
+	}
+	bad := candidate("a b", "")
+	b.accept(t, bad, bad)
+	if len(b.record.accepts) != 0 {
+		t.Errorf("the record was given %v", b.record.accepts)
+	}
+}
+
+// The largest batch there is, of all kinds of candidates mixed: each result stands where its candidate stood.
+func TestLargeBatchKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	const size = 10_000
+	b.accept(t, candidate("known", "known"))
+	b.queue.put = nil
+	inside := make(chan struct{})
+	b.queue.refuse = func(dispatch.Tick) error { // each tick waits for another: they go in side by side, and their number is even
+		select {
+		case inside <- struct{}{}:
+		case <-inside:
+		}
+		return nil
+	}
+	batch := make([]intake.Candidate, size)
+	for i := range batch {
+		title := strconv.Itoa(i)
+		switch i % 5 {
+		case 0:
+			batch[i] = candidate("n-"+title, title)
+		case 1:
+			batch[i] = candidate("", title)
+		case 2:
+			batch[i] = keyed("k-"+title, title)
+		case 3:
+			batch[i] = candidate("bad id", title)
+		case 4:
+			batch[i] = candidate("known", title)
+		}
+	}
+	var want []string
+	for i, r := range b.accept(t, batch...) {
+		title := strconv.Itoa(i)
+		switch i % 5 {
+		case 3:
+			if r.Err == nil {
+				t.Errorf("result %d is no refusal", i)
+			}
+		case 4:
+			if !r.Known || r.Notification.Title != "known" {
+				t.Errorf("result %d is %+v, want the one that is known", i, r)
+			}
+		default:
+			if r.Err != nil || r.Known || r.Notification.Title != title {
+				t.Errorf("result %d is %+v", i, r)
+				continue
+			}
+			want = append(want, r.Notification.ID)
+		}
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, b.queue.ids()); diff != "" {
+		t.Errorf("ticks differ (-want +got):\n%s", diff)
+	}
+	if n := len(slices.Compact(slices.Clone(want))); n != size*3/5 {
+		t.Errorf("%d different ids, want %d", n, size*3/5)
+	}
+	if b.queue.most < 2 || b.queue.most > 32 {
+		t.Errorf("%d ticks were enqueued at once, want several, at most 32", b.queue.most)
+	}
+}
+
+func TestDefaultsOfTheConfig(t *testing.T) {
+	t.Parallel()
+	in := intake.New(intake.Config{Record: newRecord(), Queue: &queue{}, Rules: rules{}})
+	soon := candidate("n-1", "expires soon")
+	soon.ExpiresAt = time.Now().Add(time.Hour)
+	gone := candidate("n-2", "has expired")
+	gone.ExpiresAt = time.Now().Add(-time.Hour)
+	results, err := in.Accept(t.Context(), []intake.Candidate{soon, gone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(results[0].Err == nil, results[1].Err == nil); got != "true false" {
+		t.Errorf("without a clock of its own it accepts: %s, want true false", got)
+	}
+}

@@ -1,0 +1,217 @@
+package intake_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// now is the moment of every acceptance here.
+var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+
+var errAway = errors.New("the record is away")
+
+// reservation is an idempotency key as the record keeps it.
+type reservation struct {
+	Fingerprint, ID string
+	Pending         bool          // not committed yet
+	Over            bool          // pending for so long that a repeat may take over
+	Life            time.Duration // as asked for last
+}
+
+// record keeps notifications in memory, as the real ones do, and fails where it is told to.
+type record struct {
+	known   map[string]*notification.Notification
+	keys    map[string]*reservation
+	accepts [][]string // ids of each call of Accept
+	fail    string     // the method that fails
+}
+
+func newRecord() *record {
+	return &record{known: map[string]*notification.Notification{}, keys: map[string]*reservation{}}
+}
+
+func (r *record) failing(method string) error {
+	if r.fail == method {
+		return errAway
+	}
+	return nil
+}
+
+func (r *record) Accept(_ context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+	if err := r.failing("accept"); err != nil {
+		return nil, err
+	}
+	var ids []string
+	accepted := make([]intake.Accepted, len(batch))
+	for i, n := range batch {
+		ids = append(ids, n.ID)
+		first, known := r.known[n.ID]
+		switch {
+		case known && first.UserID != n.UserID:
+			accepted[i] = intake.Accepted{Known: true}
+			continue
+		case !known:
+			first = new(*n)
+			first.CreatedAt = now
+			r.known[n.ID] = first
+		}
+		accepted[i] = intake.Accepted{
+			At: first.CreatedAt, Known: known, DueIn: max(0, n.SendAt.Sub(now)),
+			Tick: dispatch.Tick{ID: n.ID, Mailbox: dispatch.MailboxOf(n.UserID, n.Category, 4)},
+		}
+	}
+	r.accepts = append(r.accepts, ids)
+	return accepted, nil
+}
+
+func (r *record) Reserve(_ context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
+	if err := r.failing("reserve"); err != nil {
+		return intake.Reservation{}, err
+	}
+	held, found := r.keys[key]
+	if !found {
+		r.keys[key] = &reservation{Fingerprint: fingerprint, ID: id, Pending: true, Life: life}
+		return intake.Reservation{Claim: intake.ClaimNew, ID: id}, nil
+	}
+	switch {
+	case held.Fingerprint != fingerprint:
+		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}, nil
+	case held.Pending && held.Over:
+		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}, nil
+	case held.Pending:
+		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}, nil
+	}
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
+}
+
+func (r *record) Commit(_ context.Context, key string) error {
+	if err := r.failing("commit"); err != nil {
+		return err
+	}
+	r.keys[key].Pending = false
+	return nil
+}
+
+func (r *record) View(_ context.Context, id string) (*notification.View, error) {
+	if err := r.failing("view"); err != nil {
+		return nil, err
+	}
+	n, known := r.known[id]
+	if !known {
+		return nil, notification.ErrNotFound
+	}
+	return &notification.View{Notification: *n, Status: notification.StatusQueued}, nil
+}
+
+// queue remembers ticks, and refuses those of the users that are away.
+type queue struct {
+	refuse func(dispatch.Tick) error
+
+	mu     sync.Mutex
+	inside int
+	most   int
+	put    []dispatch.Extra
+}
+
+func (q *queue) Enqueue(_ context.Context, t dispatch.Tick, after time.Duration) error {
+	q.mu.Lock()
+	q.inside++
+	q.most = max(q.most, q.inside)
+	q.put = append(q.put, dispatch.Extra{Tick: t, After: after})
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		q.inside--
+		q.mu.Unlock()
+	}()
+	if q.refuse != nil {
+		return q.refuse(t)
+	}
+	return nil
+}
+
+// ids of the ticks in the queue, sorted.
+func (q *queue) ids() []string {
+	var ids []string
+	for _, extra := range q.put {
+		ids = append(ids, extra.Tick.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// rules know the categories default and chat, no channel fcm, and one bad target.
+type rules struct{}
+
+func (rules) HasCategory(name string) bool { return name == "default" || name == "chat" }
+
+func (rules) MaxDefer(category string) time.Duration {
+	if category == "chat" {
+		return 48 * time.Hour
+	}
+	return time.Hour
+}
+
+func (rules) CheckTarget(channel notification.Channel, to string) error {
+	if channel == notification.ChannelFCM {
+		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
+	}
+	if to == "nowhere" {
+		return &notification.FieldError{Field: "to", Message: "is no address"}
+	}
+	return nil
+}
+
+// bench is an intake with everything around it.
+type bench struct {
+	*intake.Intake
+	record   *record
+	queue    *queue
+	accepted []string // categories that were reported
+	log      bytes.Buffer
+}
+
+func newBench() *bench {
+	b := &bench{record: newRecord(), queue: &queue{}}
+	b.Intake = intake.New(intake.Config{
+		Record: b.record, Queue: b.queue, Rules: rules{}, Clock: func() time.Time { return now },
+		Accepted: func(category string) { b.accepted = append(b.accepted, category) },
+		Log:      slog.New(slog.NewTextHandler(&b.log, nil)),
+	})
+	return b
+}
+
+// accept gives the results of a batch that the record takes.
+func (b *bench) accept(t *testing.T, batch ...intake.Candidate) []intake.Result {
+	t.Helper()
+	results, err := b.Accept(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != len(batch) {
+		t.Fatalf("%d candidates give %d results", len(batch), len(results))
+	}
+	return results
+}
+
+// candidate is one with only what is required, and a title.
+func candidate(id, title string) intake.Candidate {
+	return intake.Candidate{Notification: notification.Notification{ID: id, UserID: "u-1", Title: title}}
+}
+
+// keyed is a candidate with an idempotency key and without an id.
+func keyed(key, title string) intake.Candidate {
+	c := candidate("", title)
+	c.IdempotencyKey = key
+	return c
+}

@@ -1,0 +1,214 @@
+package intake_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+func TestKeyRepeated(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	first := b.accept(t, keyed("k", "hi"))[0]
+	if first.Known || first.Err != nil {
+		t.Fatalf("the first gives %+v", first)
+	}
+	if held := b.record.keys["k"]; held.Pending || held.ID != first.Notification.ID {
+		t.Errorf("the key is kept as %+v, want it committed for %s", held, first.Notification.ID)
+	}
+	again := b.accept(t, keyed("k", "hi"))[0]
+	if diff := cmp.Diff(intake.Result{Notification: first.Notification, Known: true}, again); diff != "" {
+		t.Errorf("the repeat differs (-want +got):\n%s", diff)
+	}
+	other := b.accept(t, keyed("k", "ho"))[0]
+	if !errors.Is(other.Err, intake.ErrKeyReused) || other.Notification != nil || other.Known {
+		t.Errorf("with another body it gives %+v, want it refused as reused", other)
+	}
+	if len(b.record.known) != 1 || len(b.queue.put) != 1 || len(b.accepted) != 1 {
+		t.Errorf("%d recorded, %d ticks, %d reported; want one each", len(b.record.known), len(b.queue.put), len(b.accepted))
+	}
+}
+
+func TestKeyThatIsJustBeingUsed(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.accept(t, keyed("k", "hi"))
+	b.record.keys["k"].Pending = true
+	busy := b.accept(t, keyed("k", "hi"))[0]
+	if !errors.Is(busy.Err, intake.ErrInProgress) || busy.Notification != nil || busy.Known {
+		t.Errorf("it gives %+v, want it refused as in progress", busy)
+	}
+	if other := b.accept(t, keyed("k", "ho"))[0]; !errors.Is(other.Err, intake.ErrKeyReused) {
+		t.Errorf("with another body it gives %+v, want it refused as reused", other)
+	}
+}
+
+// Who was accepting has died. Whoever repeats takes over, under the id that was reserved, so that there is one
+// notification whether the first was recorded or not.
+func TestKeyTakenOver(t *testing.T) {
+	t.Parallel()
+	t.Run("before it was recorded", func(t *testing.T) {
+		t.Parallel()
+		b := newBench()
+		b.record.fail = "accept"
+		if _, err := b.Accept(t.Context(), []intake.Candidate{keyed("k", "hi")}); !errors.Is(err, errAway) {
+			t.Fatal(err)
+		}
+		b.record.fail = ""
+		held := b.record.keys["k"]
+		held.Over = true
+		r := b.accept(t, keyed("k", "hi"))[0]
+		if r.Err != nil || r.Known || r.Notification.ID != held.ID || held.Pending {
+			t.Errorf("the repeat gives %+v, the key is %+v", r, held)
+		}
+		if diff := cmp.Diff([]string{held.ID}, b.queue.ids()); diff != "" {
+			t.Errorf("ticks differ (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("after it was recorded", func(t *testing.T) {
+		t.Parallel()
+		b := newBench()
+		b.record.fail = "commit"
+		if _, err := b.Accept(t.Context(), []intake.Candidate{keyed("k", "hi")}); !errors.Is(err, errAway) {
+			t.Fatal(err)
+		}
+		b.record.fail = ""
+		held := b.record.keys["k"]
+		held.Over = true
+		r := b.accept(t, keyed("k", "hi"))[0]
+		if r.Err != nil || !r.Known || held.Pending || !cmp.Equal(r.Notification, b.record.known[held.ID]) {
+			t.Errorf("the repeat gives %+v, the key is %+v, recorded is %+v", r, held, b.record.known)
+		}
+		if len(b.record.known) != 1 || len(b.queue.put) != 1 || len(b.accepted) != 1 {
+			t.Errorf("%d recorded, %d ticks, %d reported; want one each", len(b.record.known), len(b.queue.put), len(b.accepted))
+		}
+	})
+}
+
+// A key may outlive what the record remembers of its notification: the answer is then made of the candidate's own words.
+func TestKeyOfAForgottenNotification(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	first := b.accept(t, keyed("k", "hi"))[0].Notification
+	clear(b.record.known)
+	again := b.accept(t, keyed("k", "hi"))[0]
+	if again.Err != nil || !again.Known || again.Notification.ID != first.ID || again.Notification.Title != "hi" || again.Notification.UserID != "u-1" {
+		t.Errorf("the repeat gives %+v, want the candidate under id %s", again, first.ID)
+	}
+	if len(b.record.known) != 0 {
+		t.Error("it was recorded once more")
+	}
+}
+
+func TestKeyTwiceInABatch(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	bad := keyed("k", "hi")
+	bad.UserID = ""
+	results := b.accept(t, bad, keyed("k", "hi"), keyed("other", "hi"), keyed("k", "hi"), keyed("k", "ho"))
+	if results[0].Err == nil || results[1].Err != nil || results[2].Err != nil {
+		t.Fatalf("the first three give %v, %v, %v; want only the first refused", results[0].Err, results[1].Err, results[2].Err)
+	}
+	if results[1].Known || results[2].Known || results[1].Notification.ID == results[2].Notification.ID {
+		t.Errorf("two keys give %+v and %+v, want two new notifications", results[1], results[2])
+	}
+	if !results[3].Known || results[3].Notification.ID != results[1].Notification.ID || results[3].Notification.CreatedAt != now {
+		t.Errorf("the repeat gives %+v, want the one before", results[3])
+	}
+	if !errors.Is(results[4].Err, intake.ErrKeyReused) || results[4].Notification != nil {
+		t.Errorf("the other body gives %+v, want it refused as reused", results[4])
+	}
+	if len(b.record.known) != 2 || len(b.queue.put) != 2 || len(b.accepted) != 2 {
+		t.Errorf("%d recorded, %d ticks, %d reported; want 2 each", len(b.record.known), len(b.queue.put), len(b.accepted))
+	}
+}
+
+// What became of the first of a batch holds for its repeats.
+func TestRefusedKeyTwiceInABatch(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.accept(t, keyed("k", "hi"))
+	b.record.keys["k"].Pending = true
+	for i, r := range b.accept(t, keyed("k", "hi"), keyed("k", "hi")) {
+		if !errors.Is(r.Err, intake.ErrInProgress) || r.Known {
+			t.Errorf("result %d is %+v, want it refused as in progress", i, r)
+		}
+	}
+}
+
+// A key is kept for a day, or for as long as its notification may live and a day longer.
+func TestLifeOfAKey(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		category string
+		sendIn   time.Duration
+		want     time.Duration
+	}{
+		"at once":                {"default", 0, 25 * time.Hour},
+		"may be deferred long":   {"chat", 0, 72 * time.Hour},
+		"to be sent later":       {"default", 10 * 24 * time.Hour, 10*24*time.Hour + 25*time.Hour},
+		"was to be sent earlier": {"default", -2 * time.Hour, 25 * time.Hour},
+	} {
+		b := newBench()
+		c := keyed("k", "hi")
+		c.Category = test.category
+		if test.sendIn != 0 {
+			c.SendAt = now.Add(test.sendIn)
+		}
+		b.accept(t, c)
+		if got := b.record.keys["k"].Life; got != test.want {
+			t.Errorf("%s: the key is kept for %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// Two candidates under one key are the same exactly when their JSON is: every field counts, and the spelling of data does
+// not.
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	at := rapid.SampledFrom([]time.Time{{}, now.Add(time.Hour), now.Add(2 * time.Hour)})
+	text := rapid.SampledFrom([]string{"", "a", "b"})
+	candidates := rapid.Custom(func(t *rapid.T) intake.Candidate {
+		n := notification.Notification{
+			ID: text.Draw(t, "id"), UserID: rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user"),
+			Category: rapid.SampledFrom([]string{"", "chat"}).Draw(t, "category"),
+			Channel:  rapid.SampledFrom([]notification.Channel{"", "log"}).Draw(t, "channel"),
+			To:       text.Draw(t, "to"), Title: text.Draw(t, "title"), Body: text.Draw(t, "body"),
+			Data:     rapid.SampledFrom([]json.RawMessage{nil, json.RawMessage(`{"a":1}`), json.RawMessage(` { "a" : 1 } `), json.RawMessage(`{"a":2}`)}).Draw(t, "data"),
+			Priority: rapid.SampledFrom([]notification.Priority{0, 1}).Draw(t, "priority"),
+			SendAt:   at.Draw(t, "send_at"), CollapseKey: text.Draw(t, "collapse_key"),
+		}
+		if at := at.Draw(t, "expires_at"); at.After(n.SendAt) {
+			n.ExpiresAt = at
+		}
+		return intake.Candidate{Notification: n, IdempotencyKey: "k"}
+	})
+	rapid.Check(t, func(r *rapid.T) {
+		first := candidates.Draw(r, "first")
+		second := first
+		if rapid.Bool().Draw(r, "another") {
+			second = candidates.Draw(r, "second")
+		}
+		second.CreatedAt = now // is not the producer's to say
+		b := newBench()
+		b.accept(t, first)
+		again := b.accept(t, second)[0]
+
+		a, errA := json.Marshal(first.Notification)
+		second.CreatedAt = first.CreatedAt
+		z, errZ := json.Marshal(second.Notification)
+		if errA != nil || errZ != nil {
+			r.Fatal(errA, errZ)
+		}
+		if same := string(a) == string(z); again.Known != same || errors.Is(again.Err, intake.ErrKeyReused) == same {
+			r.Errorf("same: %t, yet it gives %+v\nfirst  %s\nsecond %s", same, again, a, z)
+		}
+	})
+}
