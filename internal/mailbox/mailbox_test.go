@@ -170,6 +170,32 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// Ticks wake a second early. One that is not needed any more is let go only when enough others come sooner: otherwise the
+// first slots would stand empty.
+func TestCancelledOnesLeaveNoHoleAlthoughTicksComeEarly(t *testing.T) {
+	t.Parallel()
+	gap := throttle.Rule{Max: 1, Per: 200 * time.Millisecond, Kind: throttle.KindGap}
+	w := setup(t, mailbox.Terms{Plan: throttle.Plan{Rules: []throttle.Rule{gap}}})
+	ids := w.rush(60)
+	w.settle(delivered)
+	for i, id := range ids[1:] {
+		if i%3 != 0 {
+			if err := w.store.Cancel(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := w.drainEarly()
+	if len(got) != 20 {
+		t.Fatalf("%d delivered, want 20", len(got))
+	}
+	for i, g := range got {
+		if want := start.Add(time.Duration(i+1) * gap.Per); !g.AdmittedAt.Equal(want) {
+			t.Errorf("delivery %d is admitted %s after its slot", i, g.AdmittedAt.Sub(want))
+		}
+	}
+}
+
 func TestUrgentOnesGoFirst(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)

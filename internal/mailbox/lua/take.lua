@@ -143,13 +143,14 @@ local function sleep()
   return { 'done', now }
 end
 
--- wait gives the tick a slot. A notification counts as deferred again only when its slot moved back.
+-- wait gives the tick a slot, or lets it go when as many others as there are waiting come sooner (some were cancelled).
+-- A notification counts as deferred again only when its slot moved back.
 local function wait(first_slot, first_why, slot_before)
   while true do
     local waiting = redis.call('ZCARD', box.line)
-    if redis.call('ZCARD', box.ticks) >= waiting then return sleep() end
     local slot, why, rank = slot_for(first_slot, first_why, slots_taken(box), slot_before)
-    local served = redis.call('ZRANGE', box.line, math.min(rank, waiting - 1), math.min(rank, waiting - 1))[1]
+    if rank >= waiting then return sleep() end
+    local served = redis.call('ZRANGE', box.line, rank, rank)[1]
     if not too_late(served, slot) then
       redis.call('ZADD', box.ticks, digits(slot), tick)
       if slot_before == 0 or pulled and slot > slot_before + TOLERANCE then
