@@ -15,7 +15,8 @@ import (
 )
 
 // sweepInterval is how often keys whose time has come are removed: miniredis does not do that by itself, and each sweep
-// walks every key that has one.
+// walks every key that has one. A key may go so much before its time, so whoever needs it until a moment must let it live
+// that much longer.
 const sweepInterval = 500 * time.Millisecond
 
 // Redis is an in-process Redis.
@@ -69,7 +70,11 @@ func (r *Redis) expireKeys(ctx context.Context) {
 		case <-ticker.C:
 		}
 		now := time.Now()
-		r.server.FastForward(now.Sub(last))
+		r.age(now.Sub(last))
 		last = now
 	}
 }
+
+// age lets time pass for all keys alike, those of this very moment included: each may go that much too early. So it is
+// never more than a sweep's interval, however long the process was kept from sweeping; what is old goes a little later.
+func (r *Redis) age(elapsed time.Duration) { r.server.FastForward(min(elapsed, sweepInterval)) }

@@ -1,6 +1,5 @@
 // Package push is how notifications leave pacer: what a sender is, how it says what became of a delivery, and the
-// registry of senders by channel. Each channel has a package of its own below this one; every sender passes the suite
-// of package pushtest.
+// registry of senders by channel. Each channel has a package of its own below this one.
 package push
 
 import (

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -54,6 +56,42 @@ func TestEveryLaneIsServed(t *testing.T) {
 			slices.Sort(want)
 			if diff := cmp.Diff(want, seen.sorted()); diff != "" {
 				t.Errorf("ticks handled (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The servers of a process share the lanes evenly, and what they may hold.
+func TestServersShareLanesAndRoom(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ lanes, servers, held, wantServers, wantHeld int }{
+		{16, 0, 0, 32, 4096}, {1, 0, 0, 2, 4096}, {5, 3, 100, 3, 99}, {3, 3, 9, 3, 9}, {3, 4, 100, 4, 100}, {4, 99, 80, 8, 80}, {2, 4, 1, 4, 4},
+	} {
+		t.Run(fmt.Sprintf("%d lanes, %d servers, %d held", test.lanes, test.servers, test.held), func(t *testing.T) {
+			t.Parallel()
+			conn := redistest.Client(t)
+			serve(t, conn, queue.ServerConfig{Lanes: test.lanes, Servers: test.servers, Held: test.held}, func(context.Context, dispatch.Tick) error { return nil })
+			inspector := asynq.NewInspectorFromRedisClient(conn)
+			var servers []*asynq.ServerInfo
+			await(t, "all servers have written what they are", func() bool {
+				var err error
+				servers, err = inspector.Servers()
+				return err == nil && len(servers) == test.wantServers
+			})
+			held := 0
+			perLane := map[string]int{}
+			for _, server := range servers {
+				held += server.Concurrency
+				for name := range server.Queues {
+					perLane[name]++
+				}
+			}
+			if held != test.wantHeld {
+				t.Errorf("together they hold up to %d ticks, want %d", held, test.wantHeld)
+			}
+			counts := slices.Collect(maps.Values(perLane))
+			if len(counts) != test.lanes || slices.Max(counts)-slices.Min(counts) > 1 {
+				t.Errorf("servers per lane: %v, want all %d lanes and an even share", perLane, test.lanes)
 			}
 		})
 	}

@@ -18,6 +18,10 @@ local KIND_LIMIT, KIND_GAP, KIND_CAP = 0, 1, 2
 -- was set back.
 local FAR_AHEAD = 10000000
 
+-- Keys live this much longer (in ms) than they are needed: an engine may remove them early (the embedded one by half a
+-- second), and a window forgotten early is a limit broken.
+local SLACK = 1000
+
 local function now_micros()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
@@ -168,7 +172,7 @@ local function charge_log(key, max, per, now, at, token)
   local ahead = 0
   if newest > now then ahead = redis.call('ZCOUNT', key, '(' .. digits(now), '+inf') end
   redis.call('ZREMRANGEBYRANK', key, 0, -1 - max - ahead)
-  redis.call('PEXPIRE', key, digits(math.ceil((newest - now + per) / 1000) + 1))
+  redis.call('PEXPIRE', key, digits(math.ceil((newest - now + per) / 1000) + SLACK))
 end
 
 local function charge_counter(plan, c, rule, at)
@@ -204,7 +208,7 @@ local function charge_counters(plan, now, at, token)
     end
   end
   redis.call('HSET', plan.state, unpack(fields))
-  redis.call('PEXPIRE', plan.state, digits(math.ceil((latest - now + plan.state_per) / 1000) + 1))
+  redis.call('PEXPIRE', plan.state, digits(math.ceil((latest - now + plan.state_per) / 1000) + SLACK))
 end
 
 -- charge writes an admission at a moment into the plan's state and the cap's log.

@@ -42,7 +42,7 @@ do
               if spare > 0 then spare = spare - redis.call('ZCOUNT', logs[log], '(' .. string.format('%.0f', now), '+inf') end
               if spare > 0 then redis.call('ZREMRANGEBYRANK', logs[log], 0, spare - 1) end
             end
-            redis.call('PEXPIRE', logs[log], string.format('%.0f', math.ceil((tonumber(ARGV[6]) + per[log]) / 1000) + 1))
+            redis.call('PEXPIRE', logs[log], string.format('%.0f', math.ceil((tonumber(ARGV[6]) + per[log]) / 1000) + 1000))
           end
         end
         redis.call('ZADD', lane .. 'e', string.format('%.0f', at + tonumber(ARGV[7])), tick)

@@ -1,0 +1,6 @@
+package embedded
+
+import "time"
+
+// Age lets the time of the keys pass, as a sweep does that comes so long after the one before.
+func (r *Redis) Age(elapsed time.Duration) { r.age(elapsed) }
