@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -167,7 +166,9 @@ func TestWorkersKilledThreeTimes(t *testing.T) {
 		if err := d.workers[0].process.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		<-d.workers[0].exited
+		if err := <-d.workers[0].exited; err == nil {
+			t.Fatal("a killed worker exited as if nothing had been")
+		}
 		d.workers[0] = d.start()
 	}
 	s := d.drain(d.workers[1], 3*time.Minute)
@@ -238,6 +239,6 @@ func TestRealTraffic(t *testing.T) {
 	t.Logf("%d of real traffic: accepted in %s, drained in %s, %d lost, %d doubled, %d violations, %.3f pulls per delivered with %.3f deferred each",
 		len(ids), accepted, time.Since(begin), lost, duplicates, broken, pulls, deferred)
 	if lost+duplicates+broken > 0 || pulls > 1+deferred+0.05 {
-		t.Error(fmt.Sprintf("outside the bounds: nothing lost, doubled or violated, at most %.3f pulls", 1+deferred+0.05))
+		t.Errorf("outside the bounds: nothing lost, doubled or violated, at most %.3f pulls", 1+deferred+0.05)
 	}
 }

@@ -48,7 +48,7 @@ const coarse = 500 * time.Millisecond
 
 func TestKeysExpireByThemselves(t *testing.T) {
 	t.Parallel()
-	lifetimes := []time.Duration{time.Millisecond, 700 * time.Millisecond, 3 * time.Second, time.Minute, time.Hour}
+	lifetimes := []time.Duration{time.Millisecond, 700 * time.Millisecond, 3 * time.Second, 5 * time.Minute}
 	for _, offset := range []time.Duration{0, 1, 250 * time.Millisecond, 499 * time.Millisecond} { // to the sweeps
 		for _, life := range lifetimes {
 			t.Run(fmt.Sprintf("for %s, set %s after the start", life, offset), func(t *testing.T) {

@@ -148,6 +148,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	e := Explanation{
 		ID: view.ID, UserID: view.UserID, Category: view.Category, Channel: string(view.Channel), Priority: view.Priority.String(),
 		Status: view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason, DeliverAt: view.DeliverAt,
+		Timeline: []Step{},
 	}
 	for _, event := range view.Timeline {
 		e.Timeline = append(e.Timeline, Step(event))
@@ -160,6 +161,14 @@ func (h *handler) user(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.unavailable(w, r, err)
 		return
+	}
+	if categories == nil { // in JSON an empty list is [], not null
+		categories = []UserCategory{}
+	}
+	for i := range categories {
+		if categories[i].Rules == nil {
+			categories[i].Rules = []Rule{}
+		}
 	}
 	h.answer(w, r, categories)
 }

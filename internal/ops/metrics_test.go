@@ -1,0 +1,262 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// promised are the names, kinds and labels that dashboards and alerts rely on: the contract's, then pacer's own additions.
+// A name may be added; to change one breaks somebody's dashboard.
+var promised = []string{
+	"pacer_accepted_total counter category",
+	"pacer_deferrals_total counter category,rule",
+	"pacer_deferred_oldest_seconds gauge",
+	"pacer_deliveries_total counter channel,outcome",
+	"pacer_delivery_lateness_seconds histogram",
+	"pacer_end_to_end_seconds histogram",
+	"pacer_notifications gauge state",
+	"pacer_provider_seconds histogram channel",
+	"pacer_pulls_total counter",
+	"pacer_throttle_decision_seconds histogram",
+}
+
+var added = []string{
+	"pacer_lane_deferred gauge lane",
+	"pacer_repairs_total counter kind",
+	"pacer_users_deferred gauge",
+}
+
+var waiting = ops.Gauges{
+	States: map[notification.Status]int64{
+		notification.StatusQueued: 1, notification.StatusScheduled: 2, notification.StatusDeferred: 3,
+		notification.StatusRetrying: 4, notification.StatusSending: 5,
+	},
+	OldestDeferred: 1500 * time.Millisecond, UsersDeferred: 6, DeferredByLane: []int64{0, 3},
+}
+
+// newRegistry has everything registered that this package makes.
+func newRegistry(t *testing.T, read func(context.Context) (ops.Gauges, error)) (*prometheus.Registry, *ops.Metrics) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	metrics, err := ops.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Register(ops.NewGaugeCollector(read)); err != nil {
+		t.Fatal(err)
+	}
+	return registry, metrics
+}
+
+// exposed is what the metrics page shows of these metrics.
+func exposed(t *testing.T, registry *prometheus.Registry, names ...string) string {
+	t.Helper()
+	cfg := config()
+	cfg.Metrics = registry
+	var text strings.Builder
+	for line := range strings.Lines(ask(t, cfg, "GET", "/metrics").Body) {
+		name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
+		if end := strings.IndexAny(name, " {"); end > 0 && slices.Contains(names, name[:end]) {
+			text.WriteString(line)
+		}
+	}
+	return text.String()
+}
+
+func read(context.Context) (ops.Gauges, error) { return waiting, nil }
+
+// use lets every metric have a value.
+func use(m *ops.Metrics) {
+	n := &notification.Notification{ID: "n-1", UserID: "u-secret", Channel: notification.ChannelWebhook}
+	m.Accepted("chat")
+	m.Pulled()
+	m.Decided(time.Millisecond)
+	m.Deferred("chat", "1 per 3s")
+	m.Sent(n, time.Second, time.Millisecond, time.Minute, nil)
+	m.Sent(n, time.Second, time.Millisecond, time.Minute, &push.Error{Class: push.TargetGone, Code: "410"})
+	m.Repaired(dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3})
+}
+
+func TestMetricNames(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, read)
+	use(metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		labels := map[string]bool{}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = true
+				if strings.Contains(label.GetName(), "user") || strings.Contains(label.GetValue(), "u-secret") {
+					t.Errorf("%s tells of a user: %s=%q", family.GetName(), label.GetName(), label.GetValue())
+				}
+			}
+		}
+		line := family.GetName() + " " + strings.ToLower(family.GetType().String()) + " " + strings.Join(slices.Sorted(maps.Keys(labels)), ",")
+		got = append(got, strings.TrimSpace(line))
+	}
+	want := slices.Sorted(slices.Values(slices.Concat(promised, added)))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestMetricsFollowTheConventions(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, read)
+	use(metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, read)
+	use(metrics)
+	metrics.Accepted("chat")
+	metrics.Accepted("default")
+	want := `# HELP pacer_accepted_total Notifications accepted by this process.
+# TYPE pacer_accepted_total counter
+pacer_accepted_total{category="chat"} 2
+pacer_accepted_total{category="default"} 1
+# HELP pacer_deferrals_total Ticks sent back to wait for a slot, by the rule that made them.
+# TYPE pacer_deferrals_total counter
+pacer_deferrals_total{category="chat",rule="1 per 3s"} 1
+# HELP pacer_deliveries_total Deliveries made by this process: delivered, or the class of the failure.
+# TYPE pacer_deliveries_total counter
+pacer_deliveries_total{channel="webhook",outcome="delivered"} 1
+pacer_deliveries_total{channel="webhook",outcome="target_gone"} 1
+# HELP pacer_pulls_total Tasks that this process took off the queue.
+# TYPE pacer_pulls_total counter
+pacer_pulls_total 1
+# HELP pacer_repairs_total What the sweeper of this process mended: lease (a worker did not settle), expired, tick (a lost tick was replaced).
+# TYPE pacer_repairs_total counter
+pacer_repairs_total{kind="expired"} 2
+pacer_repairs_total{kind="lease"} 1
+pacer_repairs_total{kind="tick"} 3
+`
+	got := exposed(t, registry, "pacer_accepted_total", "pacer_deferrals_total", "pacer_deliveries_total", "pacer_pulls_total", "pacer_repairs_total")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counters differ (-want +got):\n%s", diff)
+	}
+}
+
+// Times are seconds. From end to end only what was delivered counts: a failure has no end yet.
+func TestHistograms(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, read)
+	use(metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type sum struct {
+		Count uint64
+		Sum   float64
+	}
+	got := map[string]sum{}
+	for _, family := range families {
+		if h := family.GetMetric()[0].GetHistogram(); h != nil {
+			got[family.GetName()] = sum{h.GetSampleCount(), h.GetSampleSum()}
+		}
+	}
+	want := map[string]sum{
+		"pacer_delivery_lateness_seconds": {2, 0.002},
+		"pacer_end_to_end_seconds":        {1, 60},
+		"pacer_provider_seconds":          {2, 2},
+		"pacer_throttle_decision_seconds": {1, 0.001},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("histograms differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	registry, _ := newRegistry(t, read)
+	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest deferred notification; 0 when none is.
+# TYPE pacer_deferred_oldest_seconds gauge
+pacer_deferred_oldest_seconds 1.5
+# HELP pacer_lane_deferred Deferred notifications by lane.
+# TYPE pacer_lane_deferred gauge
+pacer_lane_deferred{lane="0"} 0
+pacer_lane_deferred{lane="1"} 3
+# HELP pacer_notifications Notifications in the whole deployment by state; deferred is the one to watch.
+# TYPE pacer_notifications gauge
+pacer_notifications{state="deferred"} 3
+pacer_notifications{state="queued"} 1
+pacer_notifications{state="retrying"} 4
+pacer_notifications{state="scheduled"} 2
+pacer_notifications{state="sending"} 5
+# HELP pacer_users_deferred Users with deferred notifications.
+# TYPE pacer_users_deferred gauge
+pacer_users_deferred 6
+`
+	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_lane_deferred", "pacer_notifications", "pacer_users_deferred")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("gauges differ (-want +got):\n%s", diff)
+	}
+}
+
+// A record that is away makes a gap in the graph, not zeros, and the process's own counters are there all the same.
+func TestGaugesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, func(ctx context.Context) (ops.Gauges, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("a scrape may take for ever")
+		}
+		return waiting, errors.New("redis is away")
+	})
+	metrics.Pulled()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Errorf("the scrape fails: %v", err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	for _, gauge := range []string{"pacer_deferred_oldest_seconds", "pacer_lane_deferred", "pacer_notifications", "pacer_users_deferred"} {
+		if slices.Contains(names, gauge) {
+			t.Errorf("%s has a value although it can't be read", gauge)
+		}
+	}
+	if !slices.Contains(names, "pacer_pulls_total") {
+		t.Errorf("pacer_pulls_total is missing: %v", names)
+	}
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	registry, _ := newRegistry(t, read)
+	if _, err := ops.NewMetrics(registry); err == nil {
+		t.Error("a second set of metrics in the same registry is no error")
+	}
+}

@@ -1,0 +1,337 @@
+package ops_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/ops"
+)
+
+var at = time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)
+
+var errAway = errors.New("dial tcp 10.0.0.7:6379: connection refused")
+
+// view is a notification of which everything is known.
+func view() *notification.View {
+	return &notification.View{
+		Notification: notification.Notification{
+			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelWebhook, To: "https://secret.example/",
+			Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`), Priority: notification.PriorityHigh, CreatedAt: at,
+		},
+		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s", DeliverAt: at.Add(time.Minute),
+		Timeline: []notification.Event{{At: at, Kind: "accepted"}, {At: at.Add(time.Second), Kind: "retrying", Detail: "transient: 503"}},
+	}
+}
+
+// standing is a user in one category.
+func standing() ops.UserCategory {
+	return ops.UserCategory{
+		Category: "chat", NextAllowedAt: at, Reason: "1 per 3s", Waiting: 3, Deferred: 2,
+		Rules:    []ops.Rule{{Rule: "1 per 3s", Used: 1, FreesAt: at}, {Rule: "100 per 24h", Used: 1, Remaining: 99}},
+		Admitted: []time.Time{at}, Line: []ops.InLine{{ID: "n-1", DeliverAt: at}, {ID: "n-2"}},
+	}
+}
+
+// config is of pages on which all is well.
+func config() ops.Config {
+	return ops.Config{
+		Ready:   func(context.Context) error { return nil },
+		Explain: func(context.Context, string) (*notification.View, error) { return view(), nil },
+		User:    func(context.Context, string) ([]ops.UserCategory, error) { return []ops.UserCategory{standing()}, nil },
+		Metrics: prometheus.NewRegistry(),
+		Log:     slog.New(slog.DiscardHandler),
+	}
+}
+
+// answer is what a page gives.
+type answer struct {
+	Status            int
+	Type, Retry, Body string
+}
+
+func ask(t *testing.T, cfg ops.Config, method, target string) answer {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	ops.Handler(cfg).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, target, nil))
+	response := recorder.Result()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header.Get("Content-Type"), response.Header.Get("Retry-After"), string(body)}
+}
+
+const plain, html, asJSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
+
+const explained = `{
+  "id": "n-1",
+  "user_id": "u-1",
+  "category": "chat",
+  "channel": "webhook",
+  "priority": "high",
+  "status": "deferred",
+  "attempts": 1,
+  "deferrals": 2,
+  "reason": "1 per 3s",
+  "deliver_at": "2026-03-14T15:10:26.535Z",
+  "timeline": [
+    {
+      "at": "2026-03-14T15:09:26.535Z",
+      "kind": "accepted"
+    },
+    {
+      "at": "2026-03-14T15:09:27.535Z",
+      "kind": "retrying",
+      "detail": "transient: 503"
+    }
+  ]
+}
+`
+
+const known = `[
+  {
+    "category": "chat",
+    "allowed": false,
+    "next_allowed_at": "2026-03-14T15:09:26.535Z",
+    "reason": "1 per 3s",
+    "waiting": 3,
+    "deferred": 2,
+    "rules": [
+      {
+        "rule": "1 per 3s",
+        "used": 1,
+        "remaining": 0,
+        "frees_at": "2026-03-14T15:09:26.535Z"
+      },
+      {
+        "rule": "100 per 24h",
+        "used": 1,
+        "remaining": 99
+      }
+    ],
+    "admitted": [
+      "2026-03-14T15:09:26.535Z"
+    ],
+    "line": [
+      {
+        "id": "n-1",
+        "deliver_at": "2026-03-14T15:09:26.535Z"
+      },
+      {
+        "id": "n-2"
+      }
+    ]
+  }
+]
+`
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	away := config()
+	away.Ready = func(context.Context) error { return errors.New("draining: this process is about to stop") }
+	away.Explain = func(context.Context, string) (*notification.View, error) { return nil, errAway }
+	away.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
+	unknown := config()
+	unknown.Explain = func(context.Context, string) (*notification.View, error) { return nil, notification.ErrNotFound }
+	cannotRead := answer{http.StatusServiceUnavailable, plain, "2", "the record can't be read now\n"}
+	for name, test := range map[string]struct {
+		cfg            ops.Config
+		method, target string
+		want           answer
+	}{
+		"alive":                   {config(), "GET", "/healthz", answer{200, plain, "", "ok\n"}},
+		"alive, though not ready": {away, "GET", "/healthz", answer{200, plain, "", "ok\n"}},
+		"alive, without a body":   {config(), "HEAD", "/healthz", answer{200, plain, "", "ok\n"}},
+		"ready":                   {config(), "GET", "/readyz", answer{200, plain, "", "ready\n"}},
+		"not ready":               {away, "GET", "/readyz", answer{503, plain, "", "draining: this process is about to stop\n"}},
+		"explained":               {config(), "GET", "/explain/n-1", answer{200, asJSON, "", explained}},
+		"explained, unknown":      {unknown, "GET", "/explain/n-1", answer{404, plain, "", "no such notification\n"}},
+		"explained, away":         {away, "GET", "/explain/n-1", cannotRead},
+		"user":                    {config(), "GET", "/user/u-1", answer{200, asJSON, "", known}},
+		"user, away":              {away, "GET", "/user/u-1", cannotRead},
+		"nobody to explain":       {config(), "GET", "/explain/", answer{404, plain, "", "404 page not found\n"}},
+		"no such page":            {config(), "GET", "/admin", answer{404, plain, "", "404 page not found\n"}},
+		"only reading":            {config(), "POST", "/readyz", answer{405, plain, "", "Method Not Allowed\n"}},
+		"no deleting":             {config(), "DELETE", "/user/u-1", answer{405, plain, "", "Method Not Allowed\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, ask(t, test.cfg, test.method, test.target)); diff != "" {
+				t.Errorf("answer differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is not known is left out rather than told as the year 1.
+func TestNothingKnownIsLeftOut(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Explain = func(context.Context, string) (*notification.View, error) {
+		v := view()
+		v.DeliverAt, v.Reason, v.Timeline = time.Time{}, "", v.Timeline[:1]
+		return v, nil
+	}
+	body := ask(t, cfg, "GET", "/explain/n-1").Body
+	for _, field := range []string{"deliver_at", "reason", "detail", "0001-01-01"} {
+		if strings.Contains(body, field) {
+			t.Errorf("the answer has %s:\n%s", field, body)
+		}
+	}
+}
+
+// An empty list is a list: programs walk over it.
+func TestEmptyListsAreLists(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Explain = func(context.Context, string) (*notification.View, error) {
+		v := view()
+		v.Timeline = nil
+		return v, nil
+	}
+	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, nil }
+	if body := ask(t, cfg, "GET", "/explain/n-1").Body; !strings.Contains(body, `"timeline": []`) {
+		t.Errorf("without events the explanation is\n%s", body)
+	}
+	if body := ask(t, cfg, "GET", "/user/u-1").Body; body != "[]\n" {
+		t.Errorf("without categories the user page is %q", body)
+	}
+	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) {
+		return []ops.UserCategory{{Category: "security"}}, nil
+	}
+	if body := ask(t, cfg, "GET", "/user/u-1").Body; !strings.Contains(body, `"rules": []`) {
+		t.Errorf("without rules the user page is\n%s", body)
+	}
+}
+
+// Ids come out of the address as they went in, whatever they hold.
+func TestIDsInAddresses(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	cfg := config()
+	cfg.Explain = func(_ context.Context, id string) (*notification.View, error) {
+		asked = append(asked, id)
+		return view(), nil
+	}
+	cfg.User = func(_ context.Context, user string) ([]ops.UserCategory, error) {
+		asked = append(asked, user)
+		return nil, nil
+	}
+	for _, target := range []string{"/explain/a.b_c:d-9", "/user/a%2Fb", "/user/%D1%8F%20%25", "/user/a+b"} {
+		if got := ask(t, cfg, "GET", target); got.Status != http.StatusOK {
+			t.Errorf("%s gives %d", target, got.Status)
+		}
+	}
+	if diff := cmp.Diff([]string{"a.b_c:d-9", "a/b", "я %", "a+b"}, asked); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+}
+
+// The log tells operators the cause; the answer does not, and neither tells whom it was about.
+func TestCauseIsLoggedNotAnswered(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	cfg := config()
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
+	if body := ask(t, cfg, "GET", "/user/u-secret").Body; strings.Contains(body, "10.0.0.7") {
+		t.Errorf("the answer tells the cause: %s", body)
+	}
+	line := log.String()
+	if strings.Count(line, "\n") != 1 || !strings.Contains(line, "level=WARN") || !strings.Contains(line, `path="GET /user/{user}"`) ||
+		!strings.Contains(line, "10.0.0.7") || strings.Contains(line, "u-secret") {
+		t.Errorf("the log says\n%s", line)
+	}
+}
+
+// An orchestrator asks often and gives up soon: the question to the stores is bounded.
+func TestReadinessIsBounded(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Ready = func(ctx context.Context) error {
+		if deadline, bounded := ctx.Deadline(); !bounded || time.Until(deadline) > 2*time.Second {
+			return errors.New("not bounded")
+		}
+		return nil
+	}
+	if got := ask(t, cfg, "GET", "/readyz"); got.Status != http.StatusOK {
+		t.Errorf("readiness: %d %s", got.Status, got.Body)
+	}
+}
+
+func TestIndexLeadsToEveryPage(t *testing.T) {
+	t.Parallel()
+	recorder := httptest.NewRecorder()
+	ops.Handler(config()).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	if recorder.Code != http.StatusOK || recorder.Header().Get("Content-Type") != html {
+		t.Errorf("%d %s", recorder.Code, recorder.Header().Get("Content-Type"))
+	}
+	if got := recorder.Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'") {
+		t.Errorf("the content security policy is %q", got)
+	}
+	page := recorder.Body.String()
+	for _, target := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/"} {
+		if !strings.Contains(page, `href="`+target+`"`) {
+			t.Errorf("it has no link to %s", target)
+		}
+		if got := ask(t, config(), "GET", target); got.Status != http.StatusOK {
+			t.Errorf("the link to %s gives %d", target, got.Status)
+		}
+	}
+	if strings.Contains(page, "http://") || strings.Contains(page, "https://") {
+		t.Error("it loads something from elsewhere")
+	}
+}
+
+func TestMetricsPage(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, read)
+	use(metrics)
+	cfg := config()
+	cfg.Metrics = registry
+	got := ask(t, cfg, "GET", "/metrics")
+	if got.Status != http.StatusOK || !strings.HasPrefix(got.Type, "text/plain") {
+		t.Errorf("%d %s", got.Status, got.Type)
+	}
+	lines := strings.Split(got.Body, "\n")
+	for _, want := range []string{`pacer_notifications{state="deferred"} 3`, `pacer_pulls_total 1`, `pacer_accepted_total{category="chat"} 1`} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("%s is missing in\n%s", want, got.Body)
+		}
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[string]string{
+		"/debug/pprof/":                  "goroutine",
+		"/debug/pprof/goroutine?debug=1": "goroutine profile: total",
+		"/debug/pprof/heap?debug=1":      "heap profile",
+		"/debug/pprof/cmdline":           "ops.test",
+		"/debug/pprof/symbol":            "num_symbols: 1",
+	} {
+		if got := ask(t, config(), "GET", target); got.Status != http.StatusOK || !strings.Contains(got.Body, want) {
+			t.Errorf("%s gives %d without %q", target, got.Status, want)
+		}
+	}
+	if got := ask(t, config(), "GET", "/debug/pprof/nonsense"); got.Status != http.StatusNotFound {
+		t.Errorf("a profile that does not exist gives %d", got.Status)
+	}
+	if got := ask(t, config(), "GET", "/debug/pprof/trace?seconds=0.01"); got.Status != http.StatusOK || got.Type != "application/octet-stream" {
+		t.Errorf("a trace gives %d %s", got.Status, got.Type)
+	}
+}
