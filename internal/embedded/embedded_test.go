@@ -119,7 +119,7 @@ func TestTimeIsThisProcesss(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	in := start(t)
-	const callers, each = 64, 40
+	const callers, each = 16, 6
 	script := redis.NewScript(`
 		local n = redis.call("INCR", KEYS[1])
 		redis.call("HSET", KEYS[2], ARGV[1], n)

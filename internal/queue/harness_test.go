@@ -101,12 +101,13 @@ func look(t *testing.T, conn redis.UniversalClient, lane int) where {
 	return where{names(0), names(1), names(2), names(3), names(4)}
 }
 
-// inspect gives what asynq itself says of a task.
+// inspect gives what asynq itself says of a task. Handlers may call it too.
 func inspect(t *testing.T, conn redis.UniversalClient, lane int, id string) *asynq.TaskInfo {
 	t.Helper()
 	info, err := asynq.NewInspectorFromRedisClient(conn).GetTaskInfo(dispatch.LaneName(lane), id)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("inspect task %s: %v", id, err)
+		return &asynq.TaskInfo{}
 	}
 	return info
 }
