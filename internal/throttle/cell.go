@@ -215,9 +215,13 @@ func (c *cell) expireAfter(now Micros, milliseconds int64) {
 // expired tells whether the cell counts no more, as a key in Redis at the same moment.
 func (c *cell) expired(now Micros) bool { return int64(now)/1000 > c.expires }
 
-// lifetime is how long, in ms, a cell must live whose latest moment and longest window are these.
+// slack is how much longer, in ms, a cell lives than it is needed: as long as a key in Redis, so that both forget a token
+// at the same moment.
+const slack = 1000
+
+// lifetime is how long, in ms, a cell lives whose latest moment and longest window are these.
 func lifetime(now, latest Micros, per time.Duration) int64 {
-	return ceilMillis(latest-now+Micros(per.Microseconds())) + 1
+	return ceilMillis(latest-now+Micros(per.Microseconds())) + slack
 }
 
 func ceilMillis(d Micros) int64 { return (int64(d) + 999) / 1000 }

@@ -1,5 +1,6 @@
 -- The limiter's functions, put before every script that judges or charges a plan: those of this package and those of
--- the mailboxes. It only defines locals; nothing here runs by itself.
+-- the mailboxes. It only defines locals; nothing here runs by itself. Each of them costs a little in every run of a
+-- script, so what not every script needs stands in files of its own: mend.lua, undo.lua, usage.lua.
 --
 -- A plan limits one key. Its state:
 --   rolling        sorted set   member = token of the admission, score = its time in µs
@@ -43,14 +44,15 @@ local function read_plan(i, state_key, cap_key)
   i = i + 2
   for r = 1, count do
     local max, per, kind = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-    plan.rules[r] = { max = max, per = per, kind = kind }
+    local rule = { max = max, per = per, kind = kind, window = ARGV[i + 1] }
+    plan.rules[r] = rule
     if kind == KIND_CAP then
       plan.has_cap = true
-      plan.cap_max = math.max(plan.cap_max, max)
-      plan.cap_per = math.max(plan.cap_per, per)
+      if max > plan.cap_max then plan.cap_max, plan.cap_deepest = max, rule end
+      if per > plan.cap_per then plan.cap_per = per end
     else
-      plan.state_max = math.max(plan.state_max, max)
-      plan.state_per = math.max(plan.state_per, per)
+      if max > plan.state_max then plan.state_max, plan.state_deepest = max, rule end
+      if per > plan.state_per then plan.state_per = per end
     end
     i = i + 3
   end
@@ -72,9 +74,8 @@ local function counters(plan)
   local fields = { 'm', 'a', 'g' }
   for _, rule in ipairs(plan.rules) do
     if rule.kind == KIND_LIMIT then
-      local per = digits(rule.per)
-      fields[#fields + 1] = 's' .. per
-      fields[#fields + 1] = 'n' .. per
+      fields[#fields + 1] = 's' .. rule.window
+      fields[#fields + 1] = 'n' .. rule.window
     end
   end
   local values = redis.call('HMGET', plan.state, unpack(fields))
@@ -100,6 +101,7 @@ local function rolling_bound(key, rule, ahead)
     time = ahead.newest(rule.max)
   else
     time = nth_newest(key, rule.max - ahead.count)
+    rule.room = not time and ahead.count == 0
   end
   return time and time + rule.per
 end
@@ -165,13 +167,20 @@ end
 
 -- charge_log adds an admission to a sorted set. It keeps the newest `max` entries of the past beside all that lie
 -- ahead: an entry ahead may still be taken back, and the one that it would push out is then needed again. The key lives
--- until its latest entry has passed, which need not be this one.
-local function charge_log(key, max, per, now, at, token)
-  redis.call('ZADD', key, digits(at), token)
-  local newest = nth_newest(key, 1)
-  local ahead = 0
-  if newest > now then ahead = redis.call('ZCOUNT', key, '(' .. digits(now), '+inf') end
-  redis.call('ZREMRANGEBYRANK', key, 0, -1 - max - ahead)
+-- until its latest entry has passed, which need not be this one. There is nothing to remove when the rule of the
+-- largest max has just found room in the log.
+local function charge_log(key, deepest, per, now, at, token)
+  local time = digits(at)
+  redis.call('ZADD', key, time, token)
+  local newest = at
+  if redis.call('ZCOUNT', key, '(' .. time, '+inf') > 0 then newest = nth_newest(key, 1) end
+  if deepest.room then
+    deepest.room = false
+  else
+    local ahead = 0
+    if newest > now then ahead = redis.call('ZCOUNT', key, '(' .. digits(now), '+inf') end
+    redis.call('ZREMRANGEBYRANK', key, 0, -1 - deepest.max - ahead)
+  end
   redis.call('PEXPIRE', key, digits(math.ceil((newest - now + per) / 1000) + SLACK))
 end
 
@@ -203,8 +212,8 @@ local function charge_counters(plan, now, at, token)
     elseif rule.kind == KIND_LIMIT then
       charge_counter(plan, c[rule], rule, at)
       latest = math.max(latest, c[rule].from)
-      set('s' .. digits(rule.per), c[rule].from)
-      set('n' .. digits(rule.per), c[rule].load)
+      set('s' .. rule.window, c[rule].from)
+      set('n' .. rule.window, c[rule].load)
     end
   end
   redis.call('HSET', plan.state, unpack(fields))
@@ -215,146 +224,11 @@ end
 local function charge(plan, now, at, token)
   if plan.state_max > 0 then
     if plan.algorithm == ROLLING then
-      charge_log(plan.state, plan.state_max, plan.state_per, now, at, token)
+      charge_log(plan.state, plan.state_deepest, plan.state_per, now, at, token)
     else
       charge_counters(plan, now, at, token)
     end
   end
-  if plan.has_cap then charge_log(plan.cap, plan.cap_max, plan.cap_per, now, at, token) end
+  if plan.has_cap then charge_log(plan.cap, plan.cap_deepest, plan.cap_per, now, at, token) end
 end
 
--- refund_counter takes one admission out of a window or a bucket; false when it does not count there any more. A bucket
--- gets back no more than what the time since then cannot have refilled anyway: without the admission it might have been
--- full meanwhile, and what flows into a full bucket is lost.
-local function refund_counter(plan, c, rule, at)
-  if not c.from or c.load <= 0 then return false end
-  if plan.algorithm == FIXED_WINDOW then
-    if at < c.from or at >= c.from + rule.per then return false end
-    c.load = c.load - 1
-    return true
-  end
-  local back = rule.per - math.max(0, c.from - at) * rule.max
-  if back <= 0 then return false end
-  c.load = math.max(0, c.load - back)
-  return true
-end
-
-local function refund_counters(plan, at, token)
-  local c = counters(plan)
-  local fields = {}
-  for _, rule in ipairs(plan.rules) do
-    if rule.kind == KIND_GAP then
-      -- The admission before this one is not known, but it lies a gap before it or more.
-      if c.gap == at then
-        c.gap = at - rule.per
-        fields[#fields + 1] = 'g'
-        fields[#fields + 1] = digits(c.gap)
-      end
-    elseif rule.kind == KIND_LIMIT and refund_counter(plan, c[rule], rule, at) then
-      fields[#fields + 1] = 'n' .. digits(rule.per)
-      fields[#fields + 1] = digits(c[rule].load)
-    end
-  end
-  if #fields > 0 then redis.call('HSET', plan.state, unpack(fields)) end
-  if c.token == token then
-    c.token, c.at = false, nil
-    redis.call('HDEL', plan.state, 'm', 'a')
-  end
-  return #fields > 0
-end
-
--- refund takes an admission back that surely had no effect, and tells whether one was taken out. A log knows its
--- entries by their tokens; counters do not, and take the caller's word that this one was made at `at`, once.
-local function refund(plan, at, token)
-  local found = false
-  if plan.state_max > 0 then
-    if plan.algorithm == ROLLING then
-      found = redis.call('ZREM', plan.state, token) == 1
-    else
-      found = refund_counters(plan, at, token)
-    end
-  end
-  if plan.has_cap and redis.call('ZREM', plan.cap, token) == 1 then found = true end
-  return found
-end
-
-local function mend_log(key, now, per)
-  local far = redis.call('ZRANGEBYSCORE', key, '(' .. digits(now + FAR_AHEAD), '+inf')
-  if #far == 0 then return end
-  for _, token in ipairs(far) do redis.call('ZADD', key, digits(now), token) end
-  redis.call('PEXPIRE', key, digits(math.ceil((FAR_AHEAD + per) / 1000)))
-end
-
-local function mend_counters(plan, now)
-  local c = counters(plan)
-  local fields = {}
-  for _, rule in ipairs(plan.rules) do
-    if rule.kind == KIND_GAP and c.gap and c.gap > now + FAR_AHEAD then
-      c.gap = now
-      fields[#fields + 1] = 'g'
-      fields[#fields + 1] = digits(now)
-    elseif rule.kind == KIND_LIMIT and c[rule].from and c[rule].from > now + FAR_AHEAD then
-      c[rule].from = now
-      fields[#fields + 1] = 's' .. digits(rule.per)
-      fields[#fields + 1] = digits(now)
-    end
-  end
-  if #fields == 0 then return end
-  redis.call('HSET', plan.state, unpack(fields))
-  redis.call('PEXPIRE', plan.state, digits(math.ceil((FAR_AHEAD + plan.state_per) / 1000)))
-end
-
--- mend moves what was written before the clock was set back to now, as if it had just happened: the limits hold, and
--- nobody waits longer than his windows.
-local function mend(plan, now)
-  if plan.state_max > 0 then
-    if plan.algorithm == ROLLING then mend_log(plan.state, now, plan.state_per) else mend_counters(plan, now) end
-  end
-  if plan.has_cap then mend_log(plan.cap, now, plan.cap_per) end
-end
-
--- judge is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the clock
--- was set back; then it mends first.
-local function judge(plan, now)
-  local at, why = decide(plan, now, nobody)
-  if why > 0 and at - now > plan.rules[why].per + FAR_AHEAD then
-    mend(plan, now)
-    at, why = decide(plan, now, nobody)
-  end
-  return at, why
-end
-
--- rolling_usage: how many admissions a rule's window holds, and when the oldest of them leaves it (0: none is in it).
-local function rolling_usage(key, rule, now)
-  local from = '(' .. digits(now - rule.per)
-  local used = redis.call('ZCOUNT', key, from, '+inf')
-  if used == 0 then return 0, 0 end
-  local oldest = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  return used, tonumber(oldest[2]) + rule.per
-end
-
-local function counter_usage(plan, rule, now)
-  local c = counters(plan)[rule]
-  if plan.algorithm == TOKEN_BUCKET then
-    local debt = bucket_debt(c, rule, now)
-    if debt == 0 then return 0, 0 end
-    local used = math.ceil(debt / rule.per)
-    return used, now + math.ceil((debt - (used - 1) * rule.per) / rule.max)
-  end
-  if not c.from or now >= c.from + rule.per or c.load == 0 then return 0, 0 end
-  return c.load, c.from + rule.per
-end
-
-local function gap_usage(plan, rule, now)
-  local last = counters(plan).gap
-  if not last or now >= last + rule.per then return 0, 0 end
-  return 1, last + rule.per
-end
-
--- usage of one rule: admissions that count against it now, and when the next of them stops counting (0: none counts).
-local function usage(plan, rule, now)
-  if rule.kind == KIND_CAP then return rolling_usage(plan.cap, rule, now) end
-  if plan.algorithm == ROLLING then return rolling_usage(plan.state, rule, now) end
-  if rule.kind == KIND_GAP then return gap_usage(plan, rule, now) end
-  return counter_usage(plan, rule, now)
-end

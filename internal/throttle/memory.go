@@ -71,7 +71,7 @@ func (m *Memory) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 
 // Refund implements [Limiter].
 func (m *Memory) Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error) {
-	if err := ctx.Err(); err != nil {
+	if err := check(ctx, token); err != nil {
 		return false, err
 	}
 	m.mu.Lock()

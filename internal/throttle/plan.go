@@ -67,6 +67,14 @@ func (p Plan) All() []Rule {
 	return append(append(all, p.Rules...), p.Cap...)
 }
 
+// rule is All()[i].
+func (p Plan) rule(i int) Rule {
+	if i < len(p.Rules) {
+		return p.Rules[i]
+	}
+	return p.Cap[i-len(p.Rules)]
+}
+
 // Validate joins everything that is wrong with the plan: a rule out of its bounds or in the wrong list, a second gap, two
 // limits over the same window, of which only the smaller could ever have an effect.
 func (p Plan) Validate() error {

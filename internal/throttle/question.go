@@ -47,7 +47,7 @@ func (q *question) decide() (at Micros, rule int) {
 // judge is decide, after repairing what a clock that was set back has left behind: a wait that no rule can cause.
 func (q *question) judge() (at Micros, rule int) {
 	at, rule = q.decide()
-	if rule == NoRule || at-q.now <= q.plan.All()[rule].micros()+farAhead {
+	if rule == NoRule || at-q.now <= q.plan.rule(rule).micros()+farAhead {
 		return at, rule
 	}
 	if q.state.mend(q.now) {

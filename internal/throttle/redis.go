@@ -11,11 +11,18 @@ import (
 
 // Functions is the Lua source of the limiter's functions (read_plan, decide, charge, refund, usage, …), for scripts that
 // judge a plan together with state of their own. It must stand before them.
-//
-//go:embed limiter.lua
-var Functions string
+var Functions = limiterSource + mendSource + undoSource + usageSource
 
 var (
+	//go:embed limiter.lua
+	limiterSource string
+	//go:embed mend.lua
+	mendSource string
+	//go:embed undo.lua
+	undoSource string
+	//go:embed usage.lua
+	usageSource string
+
 	//go:embed admit.lua
 	admitSource string
 	//go:embed allow.lua
@@ -47,10 +54,10 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 	return &Redis{
 		client: client,
 		prefix: prefix,
-		allow:  redis.NewScript(before + Functions + admitSource + allowSource),
-		spend:  redis.NewScript(before + Functions + admitSource + spendSource),
-		peek:   redis.NewScript(before + Functions + peekSource),
-		refund: redis.NewScript(before + Functions + refundSource),
+		allow:  redis.NewScript(before + limiterSource + mendSource + admitSource + allowSource),
+		spend:  redis.NewScript(before + limiterSource + mendSource + admitSource + usageSource + spendSource),
+		peek:   redis.NewScript(before + limiterSource + usageSource + peekSource),
+		refund: redis.NewScript(before + limiterSource + undoSource + refundSource),
 	}
 }
 
@@ -118,6 +125,9 @@ func parseRules(plan Plan, reply []int64) []RuleUsage {
 
 // Refund implements [Limiter].
 func (l *Redis) Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error) {
+	if err := checkToken(token); err != nil {
+		return false, err
+	}
 	args := plan.Args([]any{token, strconv.FormatInt(int64(at), 10)})
 	done, err := l.refund.Run(ctx, l.client, l.keys(key, plan), args...).Int64()
 	if err != nil {

@@ -70,7 +70,7 @@ func checkToken(token string) error {
 	return nil
 }
 
-// Limiter admits or refuses. On the same questions at the same moments its implementations decide alike.
+// Limiter admits or refuses. Its implementations pass one conformance suite, package throttletest.
 type Limiter interface {
 	// Allow decides one admission and counts it when it may happen now. The token, 1 to [MaxToken] bytes, names the
 	// admission: asked again with it, because an answer was lost, the limiter answers as before. A rolling plan or a

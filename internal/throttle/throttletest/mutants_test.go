@@ -1,0 +1,212 @@
+package throttletest_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
+)
+
+// mutant is the limiter in memory with one fault.
+type mutant struct {
+	*throttle.Memory
+	allow  func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error)
+	peek   func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan) (throttle.Usage, error)
+	refund func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros) (bool, error)
+	clear  func(ctx context.Context, m *throttle.Memory, key throttle.Key) error
+}
+
+func (m mutant) Allow(ctx context.Context, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
+	if m.allow != nil {
+		return m.allow(ctx, m.Memory, key, plan, token)
+	}
+	return m.Memory.Allow(ctx, key, plan, token)
+}
+
+func (m mutant) Spend(ctx context.Context, key throttle.Key, plan throttle.Plan, token string) (throttle.Usage, error) {
+	if m.allow != nil {
+		d, err := m.allow(ctx, m.Memory, key, plan, token)
+		if err != nil {
+			return throttle.Usage{}, err
+		}
+		u, err := m.Peek(ctx, key, plan)
+		return throttle.Usage{Decision: d, Rules: u.Rules}, err
+	}
+	return m.Memory.Spend(ctx, key, plan, token)
+}
+
+func (m mutant) Peek(ctx context.Context, key throttle.Key, plan throttle.Plan) (throttle.Usage, error) {
+	if m.peek != nil {
+		return m.peek(ctx, m.Memory, key, plan)
+	}
+	return m.Memory.Peek(ctx, key, plan)
+}
+
+func (m mutant) Refund(ctx context.Context, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros) (bool, error) {
+	if m.refund != nil {
+		return m.refund(ctx, m.Memory, key, plan, token, at)
+	}
+	return m.Memory.Refund(ctx, key, plan, token, at)
+}
+
+func (m mutant) Clear(ctx context.Context, key throttle.Key) error {
+	if m.clear != nil {
+		return m.clear(ctx, m.Memory, key)
+	}
+	return m.Memory.Clear(ctx, key)
+}
+
+// changed is the plan with every rule changed.
+func changed(plan throttle.Plan, change func(*throttle.Rule)) throttle.Plan {
+	rules := append([]throttle.Rule(nil), plan.Rules...)
+	limits := append([]throttle.Rule(nil), plan.Cap...)
+	for i := range rules {
+		change(&rules[i])
+	}
+	for i := range limits {
+		change(&limits[i])
+	}
+	return throttle.Plan{Algorithm: plan.Algorithm, Rules: rules, Cap: limits}
+}
+
+func allowing(change func(throttle.Key, throttle.Plan, string) (throttle.Key, throttle.Plan, string)) mutant {
+	return mutant{
+		allow: func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string,
+		) (throttle.Decision, error) {
+			key, plan, token = change(key, plan, token)
+			return m.Allow(ctx, key, plan, token)
+		},
+	}
+}
+
+// mutants are limiters with the faults of those that came before: each must be found out by a case of the suite.
+func mutants() map[string]mutant {
+	var asked atomic.Int64
+	return map[string]mutant{
+		"OneMoreThanMax": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			return k, changed(p, func(r *throttle.Rule) { r.Max++ }), t
+		}),
+		"AMicrosecondEarly": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			return k, changed(p, func(r *throttle.Rule) { r.Per -= time.Microsecond }), t
+		}),
+		"AMicrosecondLate": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			return k, changed(p, func(r *throttle.Rule) { r.Per += time.Microsecond }), t
+		}),
+		"NoCap": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			p.Cap = nil
+			return k, p, t
+		}),
+		"OneWindowForAllUsers": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			k.User = "all"
+			return k, p, t
+		}),
+		"OneWindowForAllCategories": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			k.Category = "all"
+			return k, p, t
+		}),
+		"AskedTwiceCountsTwice": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			if t != "" && len(t) < 50 {
+				t += strconv.FormatInt(asked.Add(1), 10)
+			}
+			return k, p, t
+		}),
+		"AnyToken": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
+			if t == "" || len(t) > throttle.MaxToken {
+				t = "cut"
+			}
+			return k, p, t
+		}),
+		"RefusalsCount":     {allow: countRefusals},
+		"ChargedOneByOne":   {allow: chargeOneByOne},
+		"PeekCounts":        {peek: countPeeks},
+		"RefundDoesNothing": {refund: refundNothing},
+		"RefundIsUnchecked": {refund: refundUnchecked},
+		"RefundSaysNo":      {refund: refundDenied},
+		"ClearDoesNothing":  {clear: func(context.Context, *throttle.Memory, throttle.Key) error { return nil }},
+	}
+}
+
+// countRefusals is the classic rolling limiter: an attempt in vain shuts the window a little longer.
+func countRefusals(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
+	d, err := m.Allow(ctx, key, plan, token)
+	if err == nil && !d.Allowed {
+		wide := changed(plan, func(r *throttle.Rule) { r.Max += 1000; r.Kind = throttle.KindLimit })
+		_, err = m.Allow(ctx, key, wide, token)
+	}
+	return d, err
+}
+
+// chargeOneByOne is the pipelined counter: each window is charged, though another refuses.
+func chargeOneByOne(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
+	last := throttle.Decision{Allowed: true, Rule: throttle.NoRule}
+	for i, r := range plan.All() {
+		single := throttle.Plan{Algorithm: plan.Algorithm, Rules: []throttle.Rule{r}}
+		d, err := m.Allow(ctx, throttle.Key{User: key.User, Category: key.Category + r.String()}, single, token)
+		if err != nil {
+			return d, err
+		}
+		last.Now = d.Now
+		if last.At < d.At {
+			last.At = d.At
+		}
+		if !d.Allowed {
+			last.Allowed, last.Rule = false, i
+		}
+	}
+	return last, nil
+}
+
+func countPeeks(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan) (throttle.Usage, error) {
+	u, err := m.Peek(ctx, key, plan)
+	if err == nil {
+		_, err = m.Allow(ctx, key, plan, "peek"+strconv.Itoa(int(u.Now)))
+	}
+	return u, err
+}
+
+func refundNothing(context.Context, *throttle.Memory, throttle.Key, throttle.Plan, string, throttle.Micros) (bool, error) {
+	return true, nil
+}
+
+// refundUnchecked makes room whoever asks.
+func refundUnchecked(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros,
+) (bool, error) {
+	found, err := m.Refund(ctx, key, plan, token, at)
+	if err == nil && !found {
+		err = m.Clear(ctx, key)
+	}
+	return found, err
+}
+
+func refundDenied(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros,
+) (bool, error) {
+	_, err := m.Refund(ctx, key, plan, token, at)
+	return false, err
+}
+
+// TestSuiteFindsFaults shows that the suite can fail: it does on each mutant, and not on what they are made of.
+func TestSuiteFindsFaults(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []throttle.Algorithm{throttle.Rolling, throttle.FixedWindow, throttle.TokenBucket} {
+		features := throttletest.Features{Algorithm: algorithm}
+		t.Run(algorithm.String()+"/Sound", func(t *testing.T) {
+			t.Parallel()
+			throttletest.Run(t, features, func(testing.TB) throttletest.Subject { return subject(mutant{}) })
+		})
+		for name, m := range mutants() {
+			t.Run(algorithm.String()+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				for _, c := range throttletest.Cases(features) {
+					if fails(t, func(tb testing.TB) { c.Run(tb, subject(m)) }) {
+						return
+					}
+				}
+				t.Error("no case of the suite finds this fault")
+			})
+		}
+	}
+}
