@@ -1,24 +1,41 @@
 package egress
 
-import (
-	"fmt"
-	"net/netip"
-)
+import "net/netip"
 
-// special are the networks that are not the public Internet, or that stand for such: IANA's registries of special-purpose
-// IPv4 and IPv6 addresses, and the obsolete site-local and IPv4-compatible ones.
+// special are the networks that are not the public Internet, or that lead to other ones: IANA's registries of
+// special-purpose IPv4 and IPv6 addresses, and the obsolete ones that some systems still route.
 var special = parseAll(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-	"192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
-	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-	"::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "2620:4f:8000::/48",
-	"3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+	"0.0.0.0/8",         // this network; Linux takes 0.0.0.0 for the machine itself
+	"10.0.0.0/8",        // private
+	"100.64.0.0/10",     // between a provider and its customers
+	"127.0.0.0/8",       // loopback
+	"169.254.0.0/16",    // link-local, with the metadata services of the clouds
+	"172.16.0.0/12",     // private
+	"192.0.0.0/24",      // protocol assignments
+	"192.0.2.0/24",      // documentation
+	"192.31.196.0/24",   // AS112
+	"192.52.193.0/24",   // AMT
+	"192.88.99.0/24",    // 6to4 relays
+	"192.168.0.0/16",    // private
+	"192.175.48.0/24",   // AS112
+	"198.18.0.0/15",     // benchmarks
+	"198.51.100.0/24",   // documentation
+	"203.0.113.0/24",    // documentation
+	"224.0.0.0/4",       // multicast
+	"240.0.0.0/4",       // reserved, and broadcast
+	"2001::/23",         // protocol assignments: Teredo, ORCHID, benchmarks, AMT
+	"2001:db8::/32",     // documentation
+	"2002::/16",         // 6to4: leads to any IPv4 address
+	"2620:4f:8000::/48", // AS112
+	"3fff::/20",         // documentation
 )
 
-// Networks whose addresses carry an IPv4 address, which is what counts.
 var (
-	nat64  = netip.MustParsePrefix("64:ff9b::/96")
-	sixTo4 = netip.MustParsePrefix("2002::/16")
+	// global is all of IPv6 that has been given out to the public. What lies outside is loopback, private, link-local,
+	// multicast, some way of writing an IPv4 address, or not in use.
+	global = netip.MustParsePrefix("2000::/3")
+	// nat64 leads to the IPv4 address in its last four bytes, and that one counts.
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
 func parseAll(networks ...string) []netip.Prefix {
@@ -31,48 +48,49 @@ func parseAll(networks ...string) []netip.Prefix {
 
 // ForbiddenError says that a target must not be called.
 type ForbiddenError struct {
-	// Address as judged, an IP address or a name.
+	// Address as judged: an IP address, or what was given in place of one.
 	Address string
+	// Reason says what is wrong with it.
+	Reason string
 }
 
-// Error names the address.
-func (e *ForbiddenError) Error() string {
-	return fmt.Sprintf("address %s is not public and not allowed", e.Address)
-}
+// Error names the address and what is wrong with it.
+func (e *ForbiddenError) Error() string { return "address " + e.Address + " " + e.Reason }
+
+// Reasons of a ForbiddenError.
+const (
+	reasonSpecial = "is not public, and its network is not allowed"
+	reasonZone    = "must not name a zone"
+	reasonNetwork = "may be dialled by tcp only"
+)
 
 // check judges the address that would really be spoken to.
 func check(address netip.Addr, allow []netip.Prefix) error {
-	address = address.Unmap()
-	if address.Zone() != "" {
-		return &ForbiddenError{address.String()}
-	}
-	for _, network := range allow {
-		if network.Contains(address) {
-			return nil
-		}
-	}
-	if inner, carried := carriedIPv4(address); carried {
-		if check(inner, allow) != nil {
-			return &ForbiddenError{address.String()}
-		}
-		return nil
-	}
-	for _, network := range special {
-		if network.Contains(address) {
-			return &ForbiddenError{address.String()}
-		}
+	switch {
+	case address.Zone() != "":
+		return &ForbiddenError{address.String(), reasonZone}
+	case !permitted(address.Unmap(), allow):
+		return &ForbiddenError{address.String(), reasonSpecial}
 	}
 	return nil
 }
 
-// carriedIPv4 gives the IPv4 address inside a NAT64 or 6to4 address.
-func carriedIPv4(address netip.Addr) (netip.Addr, bool) {
-	bytes := address.As16()
-	switch {
-	case nat64.Contains(address):
-		return netip.AddrFrom4([4]byte(bytes[12:16])), true
-	case sixTo4.Contains(address):
-		return netip.AddrFrom4([4]byte(bytes[2:6])), true
+func permitted(address netip.Addr, allow []netip.Prefix) bool {
+	if contains(allow, address) {
+		return true
 	}
-	return netip.Addr{}, false
+	if nat64.Contains(address) {
+		bytes := address.As16()
+		return permitted(netip.AddrFrom4([4]byte(bytes[12:])), allow)
+	}
+	return (address.Is4() || global.Contains(address)) && !contains(special, address)
+}
+
+func contains(networks []netip.Prefix, address netip.Addr) bool {
+	for _, network := range networks {
+		if network.Contains(address) {
+			return true
+		}
+	}
+	return false
 }

@@ -21,10 +21,24 @@ import (
 type Config struct {
 	// Allow are networks that may be dialled although they are not public. Defaults to none.
 	Allow []netip.Prefix
-	// Timeout bounds the making of a connection. Defaults to 5 s.
+	// Timeout bounds the making of a connection, the lookup of its name included. Defaults to 5 s.
 	Timeout time.Duration
 	// Resolver of names. Defaults to the system's.
 	Resolver *net.Resolver
+}
+
+// Validate tells all that is wrong with the configuration.
+func (c Config) Validate() error {
+	var faults []error
+	for i, network := range c.Allow {
+		if !network.IsValid() {
+			faults = append(faults, fmt.Errorf("allow[%d] is no network", i))
+		}
+	}
+	if c.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("timeout must not be negative, is %s", c.Timeout))
+	}
+	return errors.Join(faults...)
 }
 
 // Dialer connects to public addresses and to those allowed, by TCP only.
@@ -33,41 +47,66 @@ type Dialer struct {
 	dialer net.Dialer
 }
 
-// New makes a Dialer.
-func New(cfg Config) *Dialer {
-	d := &Dialer{allow: cfg.Allow}
+// New makes a Dialer. It fails on what [Config.Validate] refuses.
+func New(cfg Config) (*Dialer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure the guarded dialer: %w", err)
+	}
+	d := &Dialer{allow: make([]netip.Prefix, len(cfg.Allow))}
+	for i, network := range cfg.Allow {
+		d.allow[i] = unmap(network)
+	}
 	d.dialer = net.Dialer{Timeout: cmp.Or(cfg.Timeout, 5*time.Second), Resolver: cfg.Resolver, ControlContext: d.control}
-	return d
+	return d, nil
 }
 
-// DialContext makes a connection, for [http.Transport]. A [*ForbiddenError] says that the address must not be called.
+// unmap writes a network of IPv4 addresses in IPv6 form as what it is, since that is how addresses are compared.
+func unmap(network netip.Prefix) netip.Prefix {
+	if network.Addr().Is4In6() && network.Bits() >= 96 {
+		return netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+	}
+	return network
+}
+
+// DialContext makes a connection, for [http.Transport]. A [*ForbiddenError] says that the address must not be called;
+// nothing was sent there then, not even the first packet of a connection.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if network != "tcp" && network != "tcp4" && network != "tcp6" {
+		return nil, &ForbiddenError{address, reasonNetwork}
+	}
+	// An address that needs no lookup is judged even where the machine could not connect to any of its kind.
+	if target, err := netip.ParseAddrPort(address); err == nil {
+		if err := check(target.Addr(), d.allow); err != nil {
+			return nil, err
+		}
+	}
 	return d.dialer.DialContext(ctx, network, address)
 }
 
-// control is called with each address after its name was resolved, right before the system connects to it.
-func (d *Dialer) control(_ context.Context, network, address string, _ syscall.RawConn) error {
-	if network != "tcp4" && network != "tcp6" {
-		return &ForbiddenError{network + " " + address}
-	}
+// control is called with each address after its name was looked up, right before the system connects to it.
+func (d *Dialer) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &ForbiddenError{address}
+		return &ForbiddenError{address, reasonSpecial}
 	}
 	return check(target.Addr(), d.allow)
 }
 
-// maxURL is how long a target may be.
+// maxURL is how long a target may be, in bytes.
 const maxURL = 2048
 
 // CheckURL tells whether a target can be right: an http or https URL with a host, no credentials, and, where the host is an
-// address in any spelling that some resolver accepts, one that may be dialled.
+// address in any spelling that some resolver takes, one that may be dialled. It looks up nothing. Errors are worded to
+// follow the name of a field and repeat nothing of the URL but its address.
 func (d *Dialer) CheckURL(raw string) error {
-	if raw == "" {
+	switch {
+	case raw == "":
 		return errors.New("is required: the URL to call")
-	}
-	if len(raw) > maxURL {
-		return fmt.Errorf("may have at most %d characters", maxURL)
+	case len(raw) > maxURL:
+		return fmt.Errorf("may have at most %d bytes, has %d", maxURL, len(raw))
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' }):
+		// Letters beyond ASCII have look-alikes that are turned into digits and dots on the way to the resolver.
+		return errors.New("may hold only ASCII characters without spaces: write the host as xn--… and the rest as %XX")
 	}
 	target, err := url.Parse(raw)
 	if err != nil {
@@ -76,60 +115,15 @@ func (d *Dialer) CheckURL(raw string) error {
 	switch {
 	case target.Scheme != "http" && target.Scheme != "https":
 		return errors.New("must begin with http:// or https://")
-	case target.Opaque != "" || target.Hostname() == "":
-		return errors.New("has no host")
 	case target.User != nil:
-		return errors.New("must not hold credentials")
+		return errors.New("must not hold credentials before its host")
+	case target.Hostname() == "":
+		return errors.New("has no host")
 	}
 	if port := target.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return errors.New("has a port that is none")
+			return errors.New("must have a port from 1 to 65535")
 		}
 	}
-	return d.checkHost(target.Hostname())
-}
-
-func (d *Dialer) checkHost(host string) error {
-	if address, err := netip.ParseAddr(host); err == nil {
-		return check(address, d.allow)
-	}
-	name := strings.ToLower(strings.TrimSuffix(host, "."))
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return check(netip.AddrFrom4([4]byte{127, 0, 0, 1}), d.allow)
-	}
-	if address, ok := looseIPv4(name); ok {
-		return check(address, d.allow)
-	}
-	if strings.ContainsAny(name, " %\\<>^`{|}[]") || name == "" {
-		return errors.New("has a host that is none")
-	}
-	return nil
-}
-
-// looseIPv4 reads what the C library's inet_aton takes for an IPv4 address: one to four parts, decimal, octal (0…) or
-// hexadecimal (0x…), the last one filling what is left. A host that ends in a number is an address or nothing.
-func looseIPv4(name string) (netip.Addr, bool) {
-	parts := strings.Split(name, ".")
-	if len(parts) > 4 {
-		return netip.Addr{}, false
-	}
-	var value uint64
-	for i, part := range parts {
-		n, err := strconv.ParseUint(part, 0, 33)
-		if octal := len(part) > 1 && part[0] == '0' && strings.Trim(part, "01234567") == ""; octal {
-			n, err = strconv.ParseUint(part, 8, 33)
-		}
-		if err != nil || strings.Contains(part, "_") || strings.ContainsAny(part, "oObB") && !strings.HasPrefix(part, "0x") {
-			return netip.Addr{}, false
-		}
-		bits := 8
-		if i == len(parts)-1 {
-			bits = 8 * (4 - i)
-		}
-		if n >= 1<<bits {
-			return netip.Addr{}, false
-		}
-		value = value<<bits | n
-	}
-	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
+	return checkHost(target.Hostname(), d.allow)
 }

@@ -7,14 +7,16 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/egress"
+	"github.com/pacer-notify/pacer/internal/egress/egresstest"
 )
 
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
-	guarded := egress.New(egress.Config{})
+	guarded := dialer(t, egress.Config{})
 	for _, good := range []string{
 		"https://example.com/hook?a=b", "http://example.com:8080", "https://8.8.8.8/", "https://[2606:4700::1111]/",
 		"https://xn--bcher-kva.example/", "http://1.2.3.4.example.com/", "https://[64:ff9b::808:808]/",
@@ -37,7 +39,7 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	allowing := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	allowing := dialer(t, egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	for _, good := range []string{"http://127.0.0.1:9/", "http://localhost/", "http://127.1/", "http://[::ffff:127.0.0.1]/"} {
 		if err := allowing.CheckURL(good); err != nil {
 			t.Errorf("%s is refused although its network is allowed: %v", good, err)
@@ -49,7 +51,7 @@ func FuzzCheckURL(f *testing.F) {
 	for _, seed := range []string{"http://0x7f.1/", "https://[::ffff:1.2.3.4]:80/x", "http://a%00b/", "http://1.1.1.1.:99999/"} {
 		f.Add(seed)
 	}
-	guarded := egress.New(egress.Config{})
+	guarded := dialer(f, egress.Config{})
 	f.Fuzz(func(t *testing.T, raw string) {
 		if guarded.CheckURL(raw) != nil {
 			return
@@ -77,7 +79,7 @@ func TestDialJudgesTheAddressReallyDialled(t *testing.T) {
 	}
 
 	for _, address := range []string{target, net.JoinHostPort("localhost", port)} {
-		conn, err := egress.New(egress.Config{}).DialContext(t.Context(), "tcp", address)
+		conn, err := dialer(t, egress.Config{}).DialContext(t.Context(), "tcp", address)
 		if err == nil {
 			_ = conn.Close()
 			t.Fatalf("%s was dialled", address)
@@ -86,10 +88,71 @@ func TestDialJudgesTheAddressReallyDialled(t *testing.T) {
 			t.Errorf("dial %s: %v, want a ForbiddenError", address, err)
 		}
 	}
-	allowing := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	allowing := dialer(t, egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	conn, err := allowing.DialContext(context.Background(), "tcp", target)
 	if err != nil {
 		t.Fatalf("dial an allowed address: %v", err)
 	}
 	_ = conn.Close()
+}
+
+// A name that leads to a public address when it is checked, and to the machine itself when it is dialled, gets nowhere;
+// nor does one that has a good address beside a bad one.
+func TestDialIsNotFooledByNamesThatMove(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, addresses := range map[string][]netip.Addr{
+		"rebound": {netip.MustParseAddr("127.0.0.1")},
+		"mapped":  {netip.MustParseAddr("::ffff:127.0.0.1")},
+		"several": {netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")},
+	} {
+		guarded := dialer(t, egress.Config{Resolver: egresstest.Resolver(func(string) []netip.Addr { return addresses })})
+		if err := guarded.CheckURL("http://" + name + ".example.test:" + port + "/"); err != nil {
+			t.Errorf("%s: a name is judged before it is looked up: %v", name, err)
+		}
+		conn, err := guarded.DialContext(t.Context(), "tcp", net.JoinHostPort(name+".example.test", port))
+		if err == nil {
+			_ = conn.Close()
+			t.Fatalf("%s was dialled", name)
+		}
+		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
+			t.Errorf("%s: %v, want a ForbiddenError", name, err)
+		}
+	}
+}
+
+func TestDialsByTCPOnly(t *testing.T) {
+	t.Parallel()
+	allowing := dialer(t, egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}})
+	for _, network := range []string{"udp", "unix", "ip4:icmp", ""} {
+		conn, err := allowing.DialContext(t.Context(), network, "127.0.0.1:53")
+		if err == nil {
+			_ = conn.Close()
+		}
+		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
+			t.Errorf("%q: %v, want a ForbiddenError", network, err)
+		}
+	}
+}
+
+func TestNewRefusesWhatIsNoConfiguration(t *testing.T) {
+	t.Parallel()
+	_, err := egress.New(egress.Config{Allow: []netip.Prefix{{}}, Timeout: -1})
+	if err == nil || !strings.Contains(err.Error(), "allow[0]") || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("%v, want both faults named", err)
+	}
+}
+
+func dialer(tb testing.TB, cfg egress.Config) *egress.Dialer {
+	tb.Helper()
+	d, err := egress.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
 }

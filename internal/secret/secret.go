@@ -1,33 +1,62 @@
 // Package secret holds values that must not show in logs, errors or dumps.
 package secret
 
-import "log/slog"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+)
 
-// Secret is a text that prints as <secret>. Empty means that there is none.
-type Secret struct{ value string }
+// redacted is what shows instead of a value.
+const redacted = "<secret>"
 
-// New makes a Secret.
-func New(value string) Secret { return Secret{value} }
+// Secret is a text that prints as <secret>, and as nothing where there is none. The zero value is none. The text lies
+// behind a pointer: package fmt asks an unexported field for no method of its own, but follows no pointer in it either.
+// Secrets can't be compared with ==, which would compare the pointers.
+type Secret struct {
+	_     [0]func()
+	value *string
+}
+
+// New makes a Secret; of an empty text, none.
+func New(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{value: &value}
+}
 
 // Reveal gives the text.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
 
 // IsZero tells whether there is none.
-func (s Secret) IsZero() bool { return s.value == "" }
+func (s Secret) IsZero() bool { return s.value == nil }
 
 // String hides the text.
 func (s Secret) String() string {
-	if s.value == "" {
+	if s.value == nil {
 		return ""
 	}
-	return "<secret>"
+	return redacted
 }
 
-// GoString hides the text from %#v.
+// GoString hides the text where Go syntax is asked for.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText hides the text from JSON, YAML and their like.
+// Format hides the text from every verb of package fmt, also from those that look past String, such as %d.
+func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
+
+// MarshalText hides the text from YAML and its like.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalJSON hides the text from JSON.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // LogValue hides the text from slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

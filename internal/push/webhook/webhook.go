@@ -52,7 +52,10 @@ type Sender struct {
 
 // New makes a Sender. It fails on a secret that is none.
 func New(cfg Config) (*Sender, error) {
-	dialer := egress.New(egress.Config{Allow: cfg.Allow, Resolver: cfg.Resolver})
+	dialer, err := egress.New(egress.Config{Allow: cfg.Allow, Resolver: cfg.Resolver})
+	if err != nil {
+		return nil, err
+	}
 	idle := cmp.Or(cfg.Idle, 256)
 	s := &Sender{
 		dialer: dialer,
