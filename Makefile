@@ -26,7 +26,7 @@ LINT := go tool -modfile=tools/go.mod golangci-lint
 .PHONY: help
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET [NAME=VALUE]\n"} \
-		/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build dispatcher and enqueue into bin/ (VERSION=v1.2.3 to set the version)
@@ -43,23 +43,23 @@ demo: ## run the demo: throttled deliveries in the terminal, nothing to install 
 	go run ./cmd/dispatcher demo
 
 .PHONY: test
-test: need-redis ## run all tests under the race detector (PKGS=./internal/x TESTFLAGS=-v)
+test: need-servers ## run all tests under the race detector (PKGS=./internal/x TESTFLAGS=-v)
 	go test -race -shuffle=on -count=1 -timeout 15m $(TESTFLAGS) $(PKGS)
 
 .PHONY: accept
-accept: need-redis ## run the long end-to-end scenarios against built programs
+accept: need-servers ## run the long end-to-end scenarios against built programs
 	go test -count=1 -timeout 30m -v -tags accept ./internal/accept
 
 .PHONY: fuzz
-fuzz: need-redis ## run every fuzz target for FUZZTIME=10s
+fuzz: need-servers ## run every fuzz target for FUZZTIME=10s
 	scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: need-redis ## measure pacer beside others, in one run, as ratios (BENCHFLAGS="-only dispatch -rounds 5")
+bench: need-servers ## measure pacer beside others, in one run, as ratios (BENCHFLAGS="-only dispatch -rounds 5")
 	go -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-smoke
-bench-smoke: need-redis ## run every benchmark once and small, to see that it still works
+bench-smoke: need-servers ## run every benchmark once and small, to see that it still works
 	go test -run '^$$' -bench . -benchtime 1x $(PKGS)
 	go -C bench test -count=1 ./...
 
@@ -75,9 +75,10 @@ fmt: ## format all Go files
 tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
 
-.PHONY: need-redis
-need-redis: ## see to it that redis-server is on PATH, installing it where possible
-	@scripts/need-redis.sh
+.PHONY: need-servers
+need-servers: ## see to it that redis-server and postgres are there, installing them where possible
+	@scripts/need.sh redis
+	@scripts/need.sh postgres
 
 .PHONY: ci
 ci: ## run what the continuous integration runs

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/testproc"
 )
 
 const (
@@ -21,19 +22,11 @@ const (
 	startTimeout = 30 * time.Second
 	// pollInterval is the pause between two attempts to reach a server that is starting.
 	pollInterval = 5 * time.Millisecond
-	// portAttempts is how many ports are tried before a start is given up.
-	portAttempts = 20
-	// Ports are drawn from below the range that systems hand to outgoing connections, so that a server which is
-	// down for a moment finds its port free again.
-	firstPort, portCount = 20000, 12000
 )
 
 // errNotInstalled says what a machine lacks, for whoever runs the tests.
 var errNotInstalled = errors.New(
 	"redis-server is not on PATH: install it (apt-get install redis-server) or run the tests with make test")
-
-// errPortTaken says that another process listens on the port of a server.
-var errPortTaken = errors.New("the port is taken")
 
 // instance is one redis-server with its directory, port and arguments. It outlives the process: a killed server is
 // started again under the same address. Its methods may be called from any goroutine.
@@ -44,7 +37,7 @@ type instance struct {
 	args   []string
 
 	mu   sync.Mutex
-	proc *process // nil while the server is down
+	proc *testproc.Process // nil while the server is down
 }
 
 // newInstance starts a redis-server with the extra arguments args on a free port and waits until it answers.
@@ -58,11 +51,11 @@ func newInstance(args []string) (*instance, error) {
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
 	in := &instance{binary: binary, dir: dir, args: args}
-	for range portAttempts {
-		if in.port, err = freePort(); err != nil {
+	for range testproc.PortAttempts {
+		if in.port, err = testproc.FreePort(); err != nil {
 			break
 		}
-		if err = in.start(); !errors.Is(err, errPortTaken) {
+		if err = in.start(); !errors.Is(err, testproc.ErrPortTaken) {
 			break
 		}
 	}
@@ -72,22 +65,8 @@ func newInstance(args []string) (*instance, error) {
 	return in, nil
 }
 
-// freePort draws a port of 127.0.0.1 that nobody listened on a moment ago.
-func freePort() (int, error) {
-	var last error
-	for range portAttempts {
-		port := firstPort + rand.IntN(portCount)
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr(port))
-		if err == nil {
-			return port, l.Close()
-		}
-		last = err
-	}
-	return 0, fmt.Errorf("find a free port for redis-server: %w", last)
-}
-
 // addr is host and port of a server on the loopback interface.
-func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func addr(port int) string { return testproc.Addr(port) }
 
 // socket is the path of the server's Unix socket. It lies in a directory that only this instance knows, so whoever
 // answers there is this server, which cannot be said of a port.
@@ -96,7 +75,7 @@ func (in *instance) socket() string { return filepath.Join(in.dir, "redis.sock")
 // logPath is the file that gets the server's output.
 func (in *instance) logPath() string { return filepath.Join(in.dir, "redis.log") }
 
-// start runs the server, which must be down, and returns when it answers. The error is errPortTaken when somebody else
+// start runs the server, which must be down, and returns when it answers. The error is [testproc.ErrPortTaken] when somebody else
 // listens on the port.
 func (in *instance) start() error {
 	in.mu.Lock()
@@ -114,12 +93,12 @@ func (in *instance) start() error {
 			return fmt.Errorf("clean up before the start of redis-server: %w", err)
 		}
 	}
-	proc, err := launch(in.binary, args, in.dir, in.logPath())
+	proc, err := testproc.Launch(in.binary, args, in.dir, in.logPath(), nil)
 	if err != nil {
 		return err
 	}
 	if err := in.awaitReady(proc); err != nil {
-		proc.end(syscall.SIGKILL)
+		proc.End(syscall.SIGKILL)
 		return err
 	}
 	in.proc = proc
@@ -127,7 +106,7 @@ func (in *instance) start() error {
 }
 
 // awaitReady returns when the server answers on its socket. Redis opens the port first, so the port is its own by then.
-func (in *instance) awaitReady(proc *process) error {
+func (in *instance) awaitReady(proc *testproc.Process) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(pollInterval)
@@ -137,7 +116,7 @@ func (in *instance) awaitReady(proc *process) error {
 			return nil
 		}
 		select {
-		case <-proc.done:
+		case <-proc.Done():
 			return in.startError("ended at once")
 		case <-deadline.C:
 			return in.startError("does not answer after " + startTimeout.String())
@@ -178,7 +157,7 @@ func (in *instance) startError(what string) error {
 	}
 	cause := errors.New(what)
 	if bytes.Contains(out, []byte("Address already in use")) {
-		cause = errPortTaken
+		cause = testproc.ErrPortTaken
 	}
 	return fmt.Errorf("start redis-server on %s: %w; its output ends in:\n%s", addr(in.port), cause, out)
 }
@@ -193,7 +172,7 @@ func (in *instance) restart() error {
 	defer tick.Stop()
 	for {
 		err := in.start()
-		if !errors.Is(err, errPortTaken) {
+		if !errors.Is(err, testproc.ErrPortTaken) {
 			return err
 		}
 		select {
@@ -211,7 +190,7 @@ func (in *instance) signal(sig syscall.Signal) error {
 	if in.proc == nil {
 		return fmt.Errorf("send %v to redis-server on %s: it is down", sig, addr(in.port))
 	}
-	if err := in.proc.cmd.Process.Signal(sig); err != nil {
+	if err := in.proc.Signal(sig); err != nil {
 		return fmt.Errorf("send %v to redis-server on %s: %w", sig, addr(in.port), err)
 	}
 	return nil
@@ -224,7 +203,7 @@ func (in *instance) end(sig syscall.Signal) {
 	if in.proc == nil {
 		return
 	}
-	in.proc.end(sig)
+	in.proc.End(sig)
 	in.proc = nil
 }
 

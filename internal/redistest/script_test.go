@@ -82,7 +82,7 @@ func machine(t *testing.T, programs map[string]string) string {
 // needRedis runs the script where path is all of PATH and returns what it prints.
 func needRedis(t *testing.T, path string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join("..", "..", "scripts", "need-redis.sh"))
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join("..", "..", "scripts", "need.sh"), "redis")
 	cmd.Env = []string{"PATH=" + path}
 	out, err := cmd.CombinedOutput()
 	return string(out), err

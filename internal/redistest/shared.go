@@ -30,11 +30,14 @@ type pool struct {
 // Main runs the tests of a package, stops the shared server and ends the binary. It fails the run when goroutines are
 // left over, apart from those that the options ignore. It is to be the only statement of TestMain.
 func Main(m *testing.M, options ...goleak.Option) {
-	goleak.VerifyTestMain(run{m}, options...)
+	goleak.VerifyTestMain(Around(m), options...)
 }
 
+// Around gives a test run with the shared server around it, for packages whose tests need another server besides.
+func Around(m goleak.TestingM) goleak.TestingM { return run{m} }
+
 // run is a test run with the shared server around it.
-type run struct{ m *testing.M }
+type run struct{ m goleak.TestingM }
 
 // Run implements goleak.TestingM: the server is gone before goroutines are counted.
 func (r run) Run() int {

@@ -1,4 +1,6 @@
-package redistest
+// Package testproc runs the servers that tests need as processes of their own, on free ports, and sees to it that none
+// outlives its test. Packages redistest and postgrestest build on it.
+package testproc
 
 import (
 	"context"
@@ -13,26 +15,32 @@ import (
 // stopTimeout bounds a graceful shutdown; after it the process is killed.
 const stopTimeout = 10 * time.Second
 
-// process is one run of redis-server.
-type process struct {
+// Process is one run of a server.
+type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process is gone
+	done chan struct{}
 }
 
-// launch runs binary in dir with its output in the file logPath.
+// Done is closed when the process is gone.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends sig.
+func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Launch runs binary in dir with its output in the file logPath, as owner unless that is nil.
 //
 // The process is started and awaited on one operating-system thread of its own: the kernel ties the signal that kills
 // orphans to the thread that started them, and the Go runtime may end any other thread.
-func launch(binary string, args []string, dir, logPath string) (*process, error) {
+func Launch(binary string, args []string, dir, logPath string, owner *Owner) (*Process, error) {
 	out, err := os.Create(logPath)
 	if err != nil {
-		return nil, fmt.Errorf("open the log of redis-server: %w", err)
+		return nil, fmt.Errorf("open the log of %s: %w", binary, err)
 	}
 	// No context ends the server: it lives until the clean-ups of its test have run.
 	cmd := exec.CommandContext(context.Background(), binary, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
-	cmd.SysProcAttr = dieWithParent()
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	cmd.SysProcAttr = owner.attributes()
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		defer close(p.done)
@@ -52,8 +60,8 @@ func launch(binary string, args []string, dir, logPath string) (*process, error)
 	return p, nil
 }
 
-// end sends sig, which must be one that ends the process, and waits until it is gone.
-func (p *process) end(sig syscall.Signal) {
+// End sends sig, which must be one that ends the process, and waits until it is gone.
+func (p *Process) End(sig syscall.Signal) {
 	_ = p.cmd.Process.Signal(sig) // An error means that it is gone already.
 	patience := time.NewTimer(stopTimeout)
 	defer patience.Stop()

@@ -1,0 +1,134 @@
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// adminTimeout bounds the statements that this package sends for itself.
+const adminTimeout = 30 * time.Second
+
+// portTaken tells whether a server ended because somebody else listens on its port.
+func portTaken(log []byte) bool { return bytes.Contains(log, []byte("Address already in use")) }
+
+// Server is a Postgres server of one test, with an empty database. Its methods may be called from any goroutine while the
+// test runs; what goes wrong fails the test.
+type Server struct {
+	tb testing.TB
+	in *instance
+}
+
+// Start runs a server that belongs to the test and is gone when the test ends. Settings are of the form name=value and
+// win over the defaults.
+func Start(tb testing.TB, settings ...string) *Server {
+	tb.Helper()
+	in, err := newInstance(settings)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &Server{tb: tb, in: in}
+	tb.Cleanup(func() { s.check(in.remove()) })
+	return s
+}
+
+// URL is the server's database "postgres", without a schema of ours.
+func (s *Server) URL() string { return s.in.url("postgres") }
+
+// Kill ends the server at once, as a crash would, with all that serves its connections.
+func (s *Server) Kill() { s.in.end(syscall.SIGKILL) }
+
+// Restart starts the server again, after killing it when it still runs, with the same address and data. It returns when
+// the server answers.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.check(s.in.restart())
+}
+
+// Freeze suspends the server and all that serves its connections: they stay open and nothing is answered.
+func (s *Server) Freeze() {
+	s.tb.Helper()
+	s.signal(syscall.SIGSTOP)
+}
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() {
+	s.tb.Helper()
+	s.signal(syscall.SIGCONT)
+}
+
+// signal reaches the server and its children, one of which serves each connection.
+func (s *Server) signal(sig syscall.Signal) {
+	s.tb.Helper()
+	text, err := os.ReadFile(filepath.Join(s.in.data(), "postmaster.pid"))
+	if err != nil {
+		s.check(fmt.Errorf("signal postgres: it is down: %w", err))
+		return
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	parent, err := strconv.Atoi(first)
+	if err != nil {
+		s.check(fmt.Errorf("read the process number of postgres: %w", err))
+		return
+	}
+	for _, pid := range append([]int{parent}, children(parent)...) {
+		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+			s.check(fmt.Errorf("send %v to postgres: %w", sig, err))
+		}
+	}
+}
+
+// children of a process, as far as the system tells.
+func children(parent int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent)) // a constant pattern
+	var pids []int
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Exec runs one statement in the server's database.
+func (s *Server) Exec(statement string) {
+	s.tb.Helper()
+	s.check(execute(s.URL(), statement))
+}
+
+func execute(url, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("connect to the test's postgres: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // the statement below tells whether the server is well
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("run %q: %w", statement, err)
+	}
+	return nil
+}
+
+// check fails the test on an error without ending the goroutine, which need not be the test's.
+func (s *Server) check(err error) {
+	s.tb.Helper()
+	if err != nil {
+		s.tb.Error(err)
+	}
+}

@@ -1,0 +1,38 @@
+package testproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+const (
+	// PortAttempts is how many ports are worth trying before a start is given up.
+	PortAttempts = 20
+	// Ports are drawn from below the range that systems hand to outgoing connections, so that a server which is
+	// down for a moment finds its port free again.
+	firstPort, portCount = 20000, 12000
+)
+
+// ErrPortTaken says that another process listens on the port of a server.
+var ErrPortTaken = errors.New("the port is taken")
+
+// FreePort draws a port of 127.0.0.1 that nobody listened on a moment ago.
+func FreePort() (int, error) {
+	var last error
+	for range PortAttempts {
+		port := firstPort + rand.IntN(portCount)
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", Addr(port))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
+	}
+	return 0, fmt.Errorf("find a free port: %w", last)
+}
+
+// Addr is host and port of a server on the loopback interface.
+func Addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

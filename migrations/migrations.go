@@ -1,0 +1,152 @@
+// Package migrations holds the Postgres schema as SQL files, each with its way up and down, and brings a database to the
+// version that this program works with. Any number of processes may migrate at once: they take turns.
+package migrations
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// table keeps which migrations were applied.
+const table = "pacer_migrations"
+
+// lockID is the advisory lock under which migrations run: "pacer" in ASCII.
+const lockID = 0x7061636572
+
+// Migration is one step of the schema.
+type Migration struct {
+	Version int64
+	// Name of its file.
+	Name    string
+	Applied bool
+}
+
+// VersionError says that the database's schema is not the one that this program works with.
+type VersionError struct {
+	// Found is the database's version, 0 when there is no schema; Wanted is this program's.
+	Found, Wanted int64
+}
+
+// Error says which way to go.
+func (e *VersionError) Error() string {
+	switch {
+	case e.Found == 0:
+		return "the database has no schema of pacer: run dispatcher migrate up"
+	case e.Found < e.Wanted:
+		return fmt.Sprintf("the database's schema has version %d, this program needs %d: run dispatcher migrate up", e.Found, e.Wanted)
+	}
+	return fmt.Sprintf("the database's schema has version %d, this program knows %d: run a newer dispatcher", e.Found, e.Wanted)
+}
+
+// with runs do on a provider over the database at url.
+func with(ctx context.Context, url string, do func(*goose.Provider) error) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("read the database's address: %w", err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer func() { _ = db.Close() }() // every statement was answered
+	if err := db.PingContext(ctx); err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(lockID), lock.WithLockTimeout(1, 60))
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithTableName(table), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	return do(provider)
+}
+
+// Up applies what is missing.
+func Up(ctx context.Context, url string) error {
+	return with(ctx, url, func(p *goose.Provider) error {
+		if _, err := p.Up(ctx); err != nil {
+			return fmt.Errorf("migrate the schema up: %w", err)
+		}
+		return nil
+	})
+}
+
+// Down takes the latest migration back, with the data that only it has room for.
+func Down(ctx context.Context, url string) error {
+	return with(ctx, url, func(p *goose.Provider) error {
+		if _, err := p.Down(ctx); err != nil {
+			return fmt.Errorf("migrate the schema down: %w", err)
+		}
+		return nil
+	})
+}
+
+// Status lists the migrations that this program knows.
+func Status(ctx context.Context, url string) ([]Migration, error) {
+	var list []Migration
+	err := with(ctx, url, func(p *goose.Provider) error {
+		states, err := p.Status(ctx)
+		if err != nil {
+			return fmt.Errorf("read the schema's version: %w", err)
+		}
+		for _, s := range states {
+			list = append(list, Migration{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Check gives a [*VersionError] unless the database has the version that this program works with. It changes nothing.
+func Check(ctx context.Context, conn interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) error {
+	wanted, err := latest()
+	if err != nil {
+		return err
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", table).Scan(&exists); err != nil {
+		return fmt.Errorf("look for the schema: %w", err)
+	}
+	found := int64(0)
+	if exists {
+		// A migration taken back leaves its row with is_applied false in older versions of the table; the newest row counts.
+		const query = `SELECT coalesce(max(version_id), 0) FROM (
+			SELECT DISTINCT ON (version_id) version_id, is_applied FROM ` + table + ` ORDER BY version_id, id DESC) v WHERE is_applied`
+		if err := conn.QueryRow(ctx, query).Scan(&found); err != nil {
+			return fmt.Errorf("read the schema's version: %w", err)
+		}
+	}
+	if found != wanted {
+		return &VersionError{Found: found, Wanted: wanted}
+	}
+	return nil
+}
+
+// latest is the newest version among the files.
+func latest() (int64, error) {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return 0, err
+	}
+	newest := int64(0)
+	for _, entry := range entries {
+		version, err := goose.NumericComponent(entry.Name())
+		if err != nil {
+			return 0, err
+		}
+		newest = max(newest, version)
+	}
+	return newest, nil
+}

@@ -1,0 +1,55 @@
+#!/bin/sh
+# need.sh redis|postgres sees to it that the server is on this machine: the tests start it themselves. Where it is missing
+# it is installed with the system's package manager, if that is possible without asking for a password; else one sentence
+# says what to do.
+set -eu
+
+case "${1-}" in
+redis) program=redis-server apt=redis-server dnf=redis apk=redis brew=redis ;;
+postgres) program=postgres apt=postgresql dnf=postgresql-server apk=postgresql brew=postgresql ;;
+*) echo "usage: need.sh redis|postgres" >&2 && exit 2 ;;
+esac
+
+# Debian keeps Postgres's programs away from PATH; the tests look there too.
+found() {
+	command -v "$program" >/dev/null 2>&1 && return
+	for candidate in /usr/lib/postgresql/*/bin/"$program"; do
+		[ -x "$candidate" ] && return
+	done
+	return 1
+}
+
+give_up() {
+	echo "The tests need $program on PATH and it could not be installed ($1): install it, for example with 'apt-get install $apt', and run make test again." >&2
+	exit 1
+}
+
+found && exit 0
+
+if [ "$(id -u)" -eq 0 ]; then
+	as_root=
+elif command -v sudo >/dev/null 2>&1 && sudo -n true >/dev/null 2>&1; then
+	as_root='sudo -n '
+else
+	as_root=no
+fi
+
+if command -v brew >/dev/null 2>&1 && [ "$(id -u)" -ne 0 ]; then
+	install="brew install $brew"
+elif [ "$as_root" = no ]; then
+	give_up "neither root nor sudo without a password"
+elif command -v apt-get >/dev/null 2>&1; then
+	# shellcheck disable=SC2086 # No word at all for root.
+	${as_root}apt-get update >&2 || give_up "apt-get update failed"
+	install="${as_root}env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $apt"
+elif command -v dnf >/dev/null 2>&1; then
+	install="${as_root}dnf install -y $dnf"
+elif command -v apk >/dev/null 2>&1; then
+	install="${as_root}apk add $apk"
+else
+	give_up "no apt-get, dnf, apk or brew"
+fi
+
+echo "$program is not on PATH: $install" >&2
+$install >&2 || give_up "'$install' failed"
+found || give_up "it is still not on PATH after '$install'"
