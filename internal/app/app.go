@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/queue"
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -42,7 +44,9 @@ type App struct {
 	policy     *policy.Watcher
 	rules      *rules
 	boxes      *mailbox.Store
-	record     *recordredis.Record
+	pool       *pgxpool.Pool // nil without Postgres
+	record     record
+	relay      *recordpostgres.Relay // nil without Postgres
 	queue      *queue.Client
 	intake     *intake.Intake
 	dispatcher *dispatch.Dispatcher
@@ -61,6 +65,13 @@ type App struct {
 	stopErr    error
 }
 
+// record is what the parts of a process ask of it.
+type record interface {
+	dispatch.Record
+	intake.Record
+	httpapi.Record
+}
+
 // closer is one thing to be undone, last first.
 type closer struct {
 	name  string
@@ -70,14 +81,8 @@ type closer struct {
 // New builds a process: connects to its store and checks it, reads the policy, binds its listeners. It starts no work.
 // A [RefusalError] says what must be set right.
 func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
-	switch cfg.Setup {
-	case settings.SetupDurable, settings.SetupDurableOneNode:
-		return nil, refuse("the record in Postgres (DATABASE_URL) is not part of this version: unset DATABASE_URL to keep the record in Redis")
-	case settings.SetupEmbedded:
-		if !cfg.HasRole(settings.RoleWorker) {
-			return nil, refuse("without REDIS_URL everything lives in one process, which must have the worker role")
-		}
-	case settings.SetupRedis:
+	if cfg.Setup.Embedded() && !cfg.HasRole(settings.RoleWorker) {
+		return nil, refuse("without REDIS_URL everything lives in one process, which must have the worker role")
 	}
 	a := &App{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
 	defer func() {
@@ -86,7 +91,7 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openStore, a.openRecord, a.openMetrics, a.openWorkers, a.openListeners,
+		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -117,6 +122,27 @@ func (a *App) openStore(ctx context.Context) error {
 	return a.publishPolicy(ctx, a.policy.Current())
 }
 
+// openDatabase connects to Postgres where there is one.
+func (a *App) openDatabase(ctx context.Context) error {
+	if a.cfg.DatabaseURL == "" {
+		return nil
+	}
+	pool, err := openDatabase(ctx, a.cfg.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	a.pool = pool
+	a.defers("Postgres", func() error { pool.Close(); return nil })
+	if a.cfg.Setup == settings.SetupDurableOneNode {
+		release, err := takeNode(ctx, pool)
+		if err != nil {
+			return err
+		}
+		a.defers("the database's lock", release)
+	}
+	return nil
+}
+
 func (a *App) openRecord(context.Context) error { return a.openRecordWith(a.policy.Current) }
 
 // openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
@@ -127,13 +153,28 @@ func (a *App) openRecordWith(current func() *policy.Policy) error {
 	}
 	a.defers("senders", closeSenders)
 	a.rules = &rules{current: current, senders: senders}
-	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{Lanes: a.cfg.Lanes, Terms: a.rules.Terms})
+	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{
+		Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
+	})
 	if err != nil {
 		return err
 	}
-	a.record = recordredis.New(a.store.pipe, a.boxes)
 	a.queue = queue.NewClient(a.store.pipe)
+	if a.pool != nil {
+		a.openPostgresRecord()
+		return nil
+	}
+	a.record = recordredis.New(a.store.pipe, a.boxes)
 	return nil
+}
+
+// retention is how long Redis remembers an ended notification: long enough for a question asked again where Postgres keeps
+// the record, else the mailboxes' own default.
+func (a *App) retention() time.Duration {
+	if a.pool != nil {
+		return time.Minute
+	}
+	return 0
 }
 
 // openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
@@ -230,6 +271,9 @@ func (a *App) Start(ctx context.Context) error {
 	if a.workers != nil {
 		sweeper := dispatch.NewSweeper(a.boxes, a.queue, sweepInterval, a.metrics.Repaired, a.log)
 		a.running.Go(func() { sweeper.Run(ctx) })
+		if a.relay != nil {
+			a.running.Go(func() { a.relay.Run(ctx) })
+		}
 		if err := a.workers.Start(a.dispatcher.Handle); err != nil {
 			return errors.Join(err, a.Stop(ctx))
 		}
@@ -249,10 +293,17 @@ func (a *App) roles() []string {
 // logFacts writes one line per fact of this process.
 func (a *App) logFacts(ctx context.Context) {
 	log := a.log
-	if a.cfg.Setup.Embedded() {
+	switch a.cfg.Setup {
+	case settings.SetupEmbedded:
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "means", "Redis runs in this process and nothing survives a restart")
-	} else {
+	case settings.SetupRedis:
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "means", "all is as durable as Redis is configured")
+	case settings.SetupDurable:
+		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "postgres", a.database(),
+			"means", "Postgres keeps the record, and Redis can be lost whole")
+	case settings.SetupDurableOneNode:
+		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "postgres", a.database(),
+			"means", "Postgres keeps the record, and Redis runs in this process, the only one of the deployment")
 	}
 	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
 	if a.api != nil {
@@ -314,7 +365,18 @@ func (a *App) Ready(ctx context.Context) error {
 	if err := a.store.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("Redis does not answer: %w", err) //nolint:staticcheck // a name
 	}
+	if a.pool != nil {
+		if err := a.pool.Ping(ctx); err != nil {
+			return fmt.Errorf("Postgres does not answer: %w", err) //nolint:staticcheck // a name
+		}
+	}
 	return nil
+}
+
+// database names the database without user and password.
+func (a *App) database() string {
+	c := a.pool.Config().ConnConfig
+	return fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database)
 }
 
 // Addr and OpsAddr are where the API and the ops pages listen; empty without the role.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -34,9 +35,32 @@ retry: {max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}
 
 var crowdRules = []throttle.Rule{{Max: 20, Per: time.Second}, {Max: 1, Per: 10 * time.Millisecond}}
 
-func TestCrowdOfOneUserDrainsInOrderAtTheLimit(t *testing.T) {
+// TestDeliveries runs every scenario on every set-up that several processes can share.
+func TestDeliveries(t *testing.T) {
 	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+	scenarios := map[string]func(*testing.T, setup){
+		"CrowdOfOneUserDrainsInOrderAtTheLimit":                crowdOfOneUserDrainsInOrderAtTheLimit,
+		"CancelledOnesLeaveNoHole":                             cancelledOnesLeaveNoHole,
+		"BypassGoesAtOnceAndCounts":                            bypassGoesAtOnceAndCounts,
+		"MaxDeferEndsWhatWouldWaitLonger":                      maxDeferEndsWhatWouldWaitLonger,
+		"FailedDeliveriesAreTriedAgainEachWithItsOwnAdmission": failedDeliveriesAreTriedAgainEachWithItsOwnAdmission,
+		"OneKeyIsOneNotification":                              oneKeyIsOneNotification,
+		"StopWaitsForWhatIsInFlight":                           stopWaitsForWhatIsInFlight,
+		"PolicyReloadTakesEffect":                              policyReloadTakesEffect,
+	}
+	for _, on := range []setup{onRedis, onPostgres} {
+		for name, scenario := range scenarios {
+			t.Run(string(on)+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				scenario(t, on)
+			})
+		}
+	}
+}
+
+func crowdOfOneUserDrainsInOrderAtTheLimit(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy, 2), newReceiver(t)
 	ids := d.bulk(r.crowd("ada", "default", 60))
 	got := r.await(t, len(ids))
 	s := d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == 60 })
@@ -58,9 +82,9 @@ func TestCrowdOfOneUserDrainsInOrderAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestCancelledOnesLeaveNoHole(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+func cancelledOnesLeaveNoHole(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy, 2), newReceiver(t)
 	d.bulk(r.crowd("ada", "slow", 1))
 	r.await(t, 1)
 	ids := d.bulk(r.crowd("ada", "slow", 3))
@@ -85,9 +109,9 @@ func TestCancelledOnesLeaveNoHole(t *testing.T) {
 	}
 }
 
-func TestBypassGoesAtOnceAndCounts(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy+"user_cap: {limits: [{max: 2, per: 1h}]}\n", 1), newReceiver(t)
+func bypassGoesAtOnceAndCounts(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy+"user_cap: {limits: [{max: 2, per: 1h}]}\n", 1), newReceiver(t)
 	d.bulk(r.crowd("ada", "urgent", 3))
 	r.await(t, 3)
 	d.bulk(r.crowd("ada", "default", 1))
@@ -97,9 +121,9 @@ func TestBypassGoesAtOnceAndCounts(t *testing.T) {
 	}
 }
 
-func TestMaxDeferEndsWhatWouldWaitLonger(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy, 1), newReceiver(t)
+func maxDeferEndsWhatWouldWaitLonger(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	ids := d.bulk(r.crowd("ada", "brief", 4))
 	s := d.awaitStats("two delivered, two expired", func(s stats) bool { return s.Totals.Delivered == 2 && s.Totals.Expired == 2 })
 	if s.Deferred != 0 {
@@ -112,9 +136,9 @@ func TestMaxDeferEndsWhatWouldWaitLonger(t *testing.T) {
 	}
 }
 
-func TestFailedDeliveriesAreTriedAgainEachWithItsOwnAdmission(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+func failedDeliveriesAreTriedAgainEachWithItsOwnAdmission(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy, 2), newReceiver(t)
 	r.answer = func(a arrival, w http.ResponseWriter) {
 		switch {
 		case a.User == "never":
@@ -151,9 +175,9 @@ func TestFailedDeliveriesAreTriedAgainEachWithItsOwnAdmission(t *testing.T) {
 	}
 }
 
-func TestOneKeyIsOneNotification(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy, 2), newReceiver(t)
+func oneKeyIsOneNotification(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy, 2), newReceiver(t)
 	body := []byte(`{"user_id":"ada","to":"` + r.server.URL + `"}`)
 	header := http.Header{"Idempotency-Key": {"only-once"}}
 	var mu sync.Mutex
@@ -181,9 +205,9 @@ func TestOneKeyIsOneNotification(t *testing.T) {
 	d.awaitStats("delivered once", func(s stats) bool { return s.Totals.Accepted == 1 && s.Totals.Delivered == 1 })
 }
 
-func TestStopWaitsForWhatIsInFlight(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, crowdPolicy, 1), newReceiver(t)
+func stopWaitsForWhatIsInFlight(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	r.answer = func(_ arrival, w http.ResponseWriter) {
 		close(entered)
@@ -205,9 +229,9 @@ func TestStopWaitsForWhatIsInFlight(t *testing.T) {
 	}
 }
 
-func TestPolicyReloadTakesEffect(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n", 1), newReceiver(t)
+func policyReloadTakesEffect(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n", 1), newReceiver(t)
 	d.bulk(r.crowd("ada", "default", 1))
 	r.await(t, 1)
 	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 2, per: 1h}]}\n"), 0o600); err != nil {
@@ -223,14 +247,19 @@ func TestPolicyReloadTakesEffect(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	fresh := newDeployment(t, crowdPolicy, 0)
+	fresh := newDeployment(t, onRedis, crowdPolicy, 0)
 	fresh.start()
 	for name, spoil := range map[string]func(*settings.Resolved){
 		"Evicting":   func(s *settings.Resolved) { s.Redis, _ = settings.ParseRedisURL(server.URL()) },
 		"OtherLanes": func(s *settings.Resolved) { s.Lanes = 5 },
 		"NoPolicy":   func(s *settings.Resolved) { s.Policy = "/nowhere/policy.yaml" },
 		"TakenPort":  func(s *settings.Resolved) { s.Listen = fresh.apps[0].Addr() },
-		"Postgres":   func(s *settings.Resolved) { s.Setup = settings.SetupDurable },
+		"NoSchema": func(s *settings.Resolved) {
+			s.Setup, s.DatabaseURL = settings.SetupDurable, postgrestest.EmptyURL(t)
+		},
+		"BadDatabaseURL": func(s *settings.Resolved) {
+			s.Setup, s.DatabaseURL = settings.SetupDurable, "postgres://pacer@127.0.0.1:port/x"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,7 @@ func valid(change item) []byte {
 
 func TestEveryFieldHasItsLimit(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t, crowdPolicy, 1)
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	at := func(ahead time.Duration) string { return time.Now().Add(ahead).Format(time.RFC3339) }
 	day := 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestEveryFieldHasItsLimit(t *testing.T) {
 
 func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // the end looks at what all bodies left behind
 	t.Parallel()
-	d := newDeployment(t, crowdPolicy, 1)
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	many := strings.Repeat("{\"user_id\":\"ada\",\"channel\":\"log\"}\n", 10_001)
 	ndjson := http.Header{"Content-Type": {"application/x-ndjson"}}
 	t.Run("Bodies", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // th
 
 func TestBulkTakesTheGoodOnes(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t, crowdPolicy, 1)
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	body := bytes.Join([][]byte{valid(nil), []byte("nonsense"), valid(item{"category": "unknown"}), valid(item{"id": "twice"}), valid(item{"id": "twice"})}, []byte("\n"))
 	var answer struct {
 		Accepted, Rejected int
@@ -153,7 +153,7 @@ func TestBulkTakesTheGoodOnes(t *testing.T) {
 
 func TestUserIDsOfAnyForm(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t, crowdPolicy, 1)
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	for user, path := range map[string]string{"a/b": "a%2Fb", "ü": "%C3%BC", "100%": "100%25", "a b": "a%20b", "{push-1}:x": "%7Bpush-1%7D:x"} {
 		d.bulk([]item{{"user_id": user, "channel": "log", "category": "slow"}})
 		var window struct {
@@ -174,7 +174,7 @@ func TestUserIDsOfAnyForm(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t, crowdPolicy, 0)
+	d := newDeployment(t, onRedis, crowdPolicy, 0)
 	withTokens := d.settings()
 	withTokens.APITokens = []string{"first-token", "second-token"}
 	d.startWith(withTokens)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -98,17 +99,30 @@ func (r *receiver) await(t *testing.T, n int) []arrival {
 	}
 }
 
-// deployment is processes on one Redis.
+// setup is where a deployment keeps its record.
+type setup string
+
+const (
+	onRedis    setup = "redis"
+	onPostgres setup = "postgres"
+)
+
+// deployment is processes on one Redis, and on one database where it has one.
 type deployment struct {
 	t        *testing.T
 	redisURL string
-	policy   string
-	apps     []*app.App
+	// databaseURL is empty when the record is in Redis.
+	databaseURL string
+	policy      string
+	apps        []*app.App
 }
 
-func newDeployment(t *testing.T, policy string, processes int) *deployment {
+func newDeployment(t *testing.T, on setup, policy string, processes int) *deployment {
 	t.Helper()
 	d := &deployment{t: t, redisURL: redistest.URL(t)}
+	if on == onPostgres {
+		d.databaseURL = postgrestest.URL(t)
+	}
 	d.policy = filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -126,8 +140,12 @@ func (d *deployment) settings() *settings.Resolved {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	kind := settings.SetupRedis
+	if d.databaseURL != "" {
+		kind = settings.SetupDurable
+	}
 	return &settings.Resolved{
-		Setup: settings.SetupRedis, Redis: where, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
+		Setup: kind, Redis: where, DatabaseURL: d.databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
 		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Lanes: 4,
 		DrainTimeout: 20 * time.Second, WebhookAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}

@@ -35,6 +35,9 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	}
 	a.store = store
 	a.defers("Redis", store.close)
+	if err := a.openDatabase(ctx); err != nil {
+		return nil, err
+	}
 	lanes, err := store.lanes(ctx)
 	if err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ type terms struct {
 	categories map[string]mailbox.Terms
 }
 
-// Terms gives the terms of a category. One that the policy no longer names, because it was reloaded while something of the
+// Terms gives the terms of a user's category. One that the policy no longer names, because it was reloaded while something of the
 // category waited, is throttled as the default category.
-func (r *rules) Terms(category string) mailbox.Terms {
+func (r *rules) Terms(_, category string) mailbox.Terms {
 	current := r.current()
 	cached := r.cached.Load()
 	if cached == nil || cached.policy != current {
@@ -54,7 +54,7 @@ func (r *rules) HasCategory(name string) bool {
 }
 
 // MaxDefer implements intake's Rules.
-func (r *rules) MaxDefer(category string) time.Duration { return r.Terms(category).MaxDefer }
+func (r *rules) MaxDefer(category string) time.Duration { return r.Terms("", category).MaxDefer }
 
 // CheckTarget implements intake's Rules.
 func (r *rules) CheckTarget(channel notification.Channel, to string) error {

@@ -89,6 +89,8 @@ type Grant struct {
 	Notification *notification.Notification
 	// Generation fences the grant: a settlement of an earlier generation changes nothing.
 	Generation int
+	// Claim fences it likewise in a record that is kept apart from the mailboxes.
+	Claim int
 	// Attempt is 1 for the first delivery. Failures counts those that cost an attempt.
 	Attempt, Failures int
 	// AdmittedAt is the moment that the limiter counted, on its clock.
@@ -111,6 +113,11 @@ const (
 	Retry
 	// Returned gives it back to its place in line, untried.
 	Returned
+	// Expired and Cancelled end it untried: the record found that it must not go out any more.
+	Expired
+	Cancelled
+	// Forgotten takes it out of its mailbox: it has ended before, elsewhere.
+	Forgotten
 )
 
 // Outcome is what became of a grant.

@@ -19,7 +19,7 @@ end
 local function test_expire() end
 `
 	for name, script := range s.scripts() {
-		source, err := sourceOf(name)
+		source, err := sourceOf(name, s.cfg.Guarded)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ type InLine struct {
 // Peek tells how far the rules of a mailbox are used and how many wait in it.
 func (s *Store) Peek(ctx context.Context, box dispatch.Mailbox) (Inspection, error) {
 	in := Inspection{}
-	plan := s.cfg.Terms(box.Category).Plan
+	plan := s.cfg.Terms(box.UserID, box.Category).Plan
 	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, throttle.Key{User: box.UserID, Category: box.Category}, plan)
 	if err != nil {
 		return in, err
@@ -60,7 +60,7 @@ func (s *Store) Inspect(ctx context.Context, box dispatch.Mailbox, n int) (Inspe
 		return in, err
 	}
 	key := throttle.Key{User: box.UserID, Category: box.Category}
-	plan := s.cfg.Terms(box.Category).Plan
+	plan := s.cfg.Terms(box.UserID, box.Category).Plan
 	prefix := s.lanes[box.Lane]
 	pipe := s.client.Pipeline()
 	log := &redis.ZSliceCmd{}
@@ -133,4 +133,9 @@ func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
 		}
 	}
 	return stats, nil
+}
+
+// PlanOf gives the plan in force for a user's category.
+func (s *Store) PlanOf(userID, category string) throttle.Plan {
+	return s.cfg.Terms(userID, category).Plan
 }

@@ -44,8 +44,11 @@ const BypassAll = 9
 type Config struct {
 	// Lanes is how many partitions the deployment has.
 	Lanes int
-	// Terms gives the current terms of a category; it must know every name.
-	Terms func(category string) Terms
+	// Terms gives the current terms of a user's category; it must know every name.
+	Terms func(userID, category string) Terms
+	// Guarded is for a store whose record is elsewhere: every step fails with [ErrLost] in a lane that has lost its state,
+	// and what ends by itself is kept in [Store.Ends] until the record knows of it.
+	Guarded bool
 	// Horizon is how close a slot must be to be granted for its own moment. Defaults to 10 ms.
 	Horizon time.Duration
 	// Lease is how long a delivery may take before it is given to somebody else. Defaults to 15 s.
@@ -89,7 +92,7 @@ type Store struct {
 	cfg    Config
 	lanes  []string // prefix of each lane's keys
 
-	put, take, settle, end, cancel, view, sweep, clear *redis.Script
+	put, take, settle, end, cancel, view, sweep, clear, restore *redis.Script
 
 	lease, horizon, retention, grace string // as the scripts take them
 }
@@ -111,7 +114,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		s.lanes = append(s.lanes, LanePrefix(lane))
 	}
 	for name, script := range s.scripts() {
-		source, err := sourceOf(name)
+		source, err := sourceOf(name, cfg.Guarded)
 		if err != nil {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
@@ -124,12 +127,28 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 func (s *Store) scripts() map[string]**redis.Script {
 	return map[string]**redis.Script{
 		"put": &s.put, "take": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
-		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear,
+		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear, "restore": &s.restore,
 	}
 }
 
+// guard stands before the scripts of a guarded store, so that none works on a lane that has lost its state.
+const guard = `local GUARDED = true
+if redis.call('EXISTS', KEYS[1] .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
+`
+
+// guardOf gives what stands before a script. Those that also work in a rebuild look for themselves.
+func guardOf(name string, guarded bool) string {
+	switch {
+	case !guarded:
+		return "local GUARDED = false\n"
+	case name == "put" || name == "restore":
+		return "local GUARDED = true\n"
+	}
+	return guard
+}
+
 // sourceOf puts a script together: after the functions, except for what must not pay for loading them.
-func sourceOf(name string) (string, error) {
+func sourceOf(name string, guarded bool) (string, error) {
 	parts := []string{"mailbox", name}
 	before := throttle.Functions
 	switch name {
@@ -143,6 +162,7 @@ func sourceOf(name string) (string, error) {
 		before = string(alone) + before
 	}
 	var source strings.Builder
+	source.WriteString(guardOf(name, guarded))
 	source.WriteString(before)
 	for _, part := range parts {
 		body, err := sources.ReadFile("lua/" + part + ".lua")

@@ -12,15 +12,20 @@ import (
 
 // Entry is a notification as a mailbox sees it.
 type Entry struct {
-	ID          string
-	UserID      string
-	Category    string
-	Priority    notification.Priority
+	ID       string
+	UserID   string
+	Category string
+	Priority notification.Priority
+	// SendAt is the moment before which it is not due; Retrying tells that it waits for that because an attempt failed.
 	SendAt      time.Time
+	Retrying    bool
 	ExpiresAt   time.Time
 	CollapseKey string
 	// Payload comes back with the grant.
 	Payload string
+	// Arrival is when it was accepted, for one that is put back after the lane lost its state; zero for now. No two of a
+	// lane may have the same.
+	Arrival time.Time
 }
 
 // Placed tells what Put did with an entry.
@@ -35,15 +40,30 @@ type Placed struct {
 
 // Put accepts entries of one lane, all in one step, and gives one answer each, in order.
 func (s *Store) Put(ctx context.Context, lane int, entries []Entry) ([]Placed, error) {
-	args := make([]any, 0, 2+8*len(entries))
-	args = append(args, s.grace, s.retention)
+	under := ""
+	if s.cfg.Guarded {
+		under = "epoch"
+	}
+	return s.putUnder(ctx, under, lane, entries)
+}
+
+func (s *Store) putUnder(ctx context.Context, under string, lane int, entries []Entry) ([]Placed, error) {
+	args := make([]any, 0, 3+10*len(entries))
+	args = append(args, s.grace, s.retention, under)
 	for _, e := range entries {
+		state, arrival := "t", "0"
+		if e.Retrying {
+			state = "r"
+		}
+		if !e.Arrival.IsZero() {
+			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
+		}
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), moment(e.SendAt), moment(e.ExpiresAt),
-			e.CollapseKey, e.Payload)
+			e.CollapseKey, e.Payload, arrival, state)
 	}
 	reply, err := s.put.Run(ctx, s.client, s.keys(lane), args...).Int64Slice()
 	if err != nil {
-		return nil, fmt.Errorf("put %d notifications into lane %d: %w", len(entries), lane, err)
+		return nil, fmt.Errorf("put %d notifications into lane %d: %w", len(entries), lane, lost(err))
 	}
 	placed := make([]Placed, len(entries))
 	for i := range placed {

@@ -11,6 +11,7 @@ import (
 // letters of the fates, as the scripts know them.
 var letters = map[dispatch.Fate]string{
 	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
+	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Forgotten: "x",
 }
 
 // Settle writes what became of a grant.
@@ -18,17 +19,17 @@ func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	if (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund {
 		written, err := s.end.Run(ctx, s.client, s.keys(g.Lane), g.Notification.ID, strconv.Itoa(g.Generation),
 			letters[o.Fate], o.Reason, s.retention).Int()
-		return dispatch.Settlement{Stale: err == nil && written == 0}, err
+		return dispatch.Settlement{Stale: err == nil && written == 0}, lost(err)
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), g.Tick.ID, letters[o.Fate],
 		o.Reason, micros(o.RetryAfter), flag(o.Refund), flag(o.Failure), s.retention, s.grace)
 	if o.Refund {
-		args = s.cfg.Terms(g.Category).Plan.Args(args)
+		args = s.cfg.Terms(g.UserID, g.Category).Plan.Args(args)
 	}
 	reply, err := s.run(ctx, s.settle, g.Lane, args)
 	if err != nil {
-		return dispatch.Settlement{}, err
+		return dispatch.Settlement{}, lost(err)
 	}
 	r := reader{fields: reply}
 	settled := dispatch.Settlement{}

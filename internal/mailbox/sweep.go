@@ -21,7 +21,7 @@ func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
 		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit),
 	})
 	if err != nil {
-		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: %w", lane, err)
+		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: %w", lane, lost(err))
 	}
 	r := reader{fields: reply}
 	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2))}
@@ -48,7 +48,7 @@ func (s *Store) Wake(ctx context.Context, box dispatch.Mailbox) (*dispatch.Tick,
 func (s *Store) wake(ctx context.Context, box dispatch.Mailbox, forget bool) (*dispatch.Tick, error) {
 	tick, err := s.clear.Run(ctx, s.client, s.keys(box.Lane), box.Category, box.UserID, rand.Text()[:12], flag(forget), s.grace).Text()
 	if err != nil {
-		return nil, fmt.Errorf("wake the mailbox of category %s in lane %d: %w", box.Category, box.Lane, err)
+		return nil, fmt.Errorf("wake the mailbox of category %s in lane %d: %w", box.Category, box.Lane, lost(err))
 	}
 	if tick == "" {
 		return nil, nil //nolint:nilnil // nothing waits: no tick, no fault

@@ -20,6 +20,9 @@ type Granted struct {
 	// ArrivedAt is when the notification was accepted.
 	ArrivedAt time.Time
 	Payload   string
+	// Deferrals is how often it was sent back to wait; History tells of that, in lines as [ParseHistory] reads them.
+	Deferrals int
+	History   string
 }
 
 // Answer to a tick: granted, wait, or neither when nothing is left to do.
@@ -31,13 +34,13 @@ type Answer struct {
 
 // Take asks whether somebody of the tick's mailbox may run, and takes the head of the line if so.
 func (s *Store) Take(ctx context.Context, q dispatch.Question) (Answer, error) {
-	terms := s.cfg.Terms(q.Category)
+	terms := s.cfg.Terms(q.UserID, q.Category)
 	args := make([]any, 0, 32)
 	args = append(args, q.Category, q.UserID, q.ID, q.Nonce, flag(q.Pulled), s.horizon, s.lease, micros(terms.MaxDefer),
 		strconv.Itoa(terms.BypassFrom), s.retention, s.grace)
 	reply, err := s.run(ctx, s.take, q.Lane, terms.Plan.Args(args))
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, lost(err)
 	}
 	r := reader{fields: reply}
 	answer := Answer{}
@@ -109,6 +112,8 @@ func (r *reader) granted(box dispatch.Mailbox) (*Granted, *dispatch.Extra) {
 		Failure:    int(r.number(7)),
 		ArrivedAt:  throttle.Micros(r.number(8)).Time(),
 		Payload:    r.text(9),
+		Deferrals:  int(r.number(12)),
+		History:    r.text(13),
 	}
 	if id := r.text(10); id != "" {
 		return g, &dispatch.Extra{

@@ -29,8 +29,9 @@ type State struct {
 	DeliverAt time.Time
 	// AdmittedAt is the moment of its last admission, EndedAt when it ended; zero if never.
 	AdmittedAt, EndedAt time.Time
-	// History holds what happened besides accepting, sending and ending, oldest first.
+	// History holds what happened besides accepting, sending and ending, oldest first; Lines is what it was read from.
 	History []notification.Event
+	Lines   string
 }
 
 // statuses by the letters of the scripts. A notification in line (q) is queued or deferred, by its place.
@@ -64,6 +65,11 @@ func (s *Store) Lookup(ctx context.Context, id string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.LookupIn(ctx, lane, id)
+}
+
+// LookupIn is [Store.Lookup] of a notification whose lane is known.
+func (s *Store) LookupIn(ctx context.Context, lane int, id string) (*State, error) {
 	fields, err := s.client.HGetAll(ctx, s.lanes[lane]+"n:"+id).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read notification %s: %w", id, err)
@@ -74,7 +80,7 @@ func (s *Store) Lookup(ctx context.Context, id string) (*State, error) {
 	state := s.parse(id, lane, fields)
 	if state.Status.Waiting() {
 		if err := s.findPlace(ctx, state); err != nil {
-			return nil, fmt.Errorf("find the place of notification %s: %w", id, err)
+			return nil, fmt.Errorf("find the place of notification %s: %w", id, lost(err))
 		}
 	}
 	return state, nil
@@ -82,7 +88,7 @@ func (s *Store) Lookup(ctx context.Context, id string) (*State, error) {
 
 // findPlace fills in where a waiting notification stands.
 func (s *Store) findPlace(ctx context.Context, state *State) error {
-	plan := s.cfg.Terms(state.Category).Plan
+	plan := s.cfg.Terms(state.UserID, state.Category).Plan
 	args := plan.Args([]any{state.Category, state.UserID, state.ID})
 	reply, err := s.view.Run(ctx, s.client, s.keys(state.Lane), args...).Int64Slice()
 	if err != nil {
@@ -113,7 +119,7 @@ func (s *Store) parse(id string, lane int, fields map[string]string) *State {
 		}
 		return time.Time{}
 	}
-	plan := s.cfg.Terms(fields["c"]).Plan
+	plan := s.cfg.Terms(fields["u"], fields["c"]).Plan
 	return &State{
 		ID:         id,
 		Mailbox:    dispatch.Mailbox{Lane: lane, UserID: fields["u"], Category: fields["c"]},
@@ -125,15 +131,16 @@ func (s *Store) parse(id string, lane int, fields map[string]string) *State {
 		Reason:     fields["y"],
 		AdmittedAt: at("m"),
 		EndedAt:    at("z"),
-		History:    parseHistory(fields["h"], plan),
+		History:    ParseHistory(fields["h"], plan),
+		Lines:      fields["h"],
 	}
 }
 
 // arrivalEpoch is the beginning of arrivals (the year 2020) in µs since the Unix epoch, as in mailbox.lua.
 const arrivalEpoch = 1577836800000000
 
-// parseHistory reads lines of "µs kind detail".
-func parseHistory(lines string, plan throttle.Plan) []notification.Event {
+// ParseHistory reads lines of "µs kind detail".
+func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
 	var events []notification.Event
 	for line := range strings.Lines(lines) {
 		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -145,6 +152,31 @@ func parseHistory(lines string, plan throttle.Plan) []notification.Event {
 		events = append(events, notification.Event{At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan)})
 	}
 	return events
+}
+
+// Deferral is one time that a notification was sent back to wait.
+type Deferral struct {
+	At, Until time.Time
+	// Rule is the number, from 1, of the rule in the plan of the time; 0 when it is not known.
+	Rule int
+}
+
+// ParseDeferrals reads the deferrals out of the lines that [ParseHistory] reads.
+func ParseDeferrals(lines string) []Deferral {
+	var deferrals []Deferral
+	for line := range strings.Lines(lines) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[1] != string(notification.StatusDeferred) {
+			continue
+		}
+		at, err := strconv.ParseInt(fields[0], 10, 64)
+		until, err2 := strconv.ParseInt(fields[2], 10, 64)
+		rule, err3 := strconv.Atoi(fields[3])
+		if err == nil && err2 == nil && err3 == nil {
+			deferrals = append(deferrals, Deferral{At: time.UnixMicro(at), Until: time.UnixMicro(until), Rule: rule})
+		}
+	}
+	return deferrals
 }
 
 // describe turns "µs rest" of a deferral or retry into words; the rest of a deferral is the number of a rule.
@@ -169,10 +201,15 @@ func (s *Store) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.cancel.Run(ctx, s.client, s.keys(lane), id, s.retention, s.grace).Int()
+	return s.CancelIn(ctx, lane, id, "cancelled")
+}
+
+// CancelIn is [Store.Cancel] of a notification whose lane is known, with the reason.
+func (s *Store) CancelIn(ctx context.Context, lane int, id, reason string) error {
+	done, err := s.cancel.Run(ctx, s.client, s.keys(lane), id, s.retention, s.grace, reason).Int()
 	switch {
 	case err != nil:
-		return fmt.Errorf("cancel notification %s: %w", id, err)
+		return fmt.Errorf("cancel notification %s: %w", id, lost(err))
 	case done < 0:
 		return notification.ErrNotFound
 	case done == 0:

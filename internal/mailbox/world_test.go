@@ -51,7 +51,7 @@ func newWorld(test testing.TB, t failer, client *redis.Client, terms mailbox.Ter
 	if w.terms.MaxDefer == 0 {
 		w.terms.MaxDefer = 24 * time.Hour
 	}
-	store, err := mailbox.New(client, mailbox.Config{Lanes: 2, Terms: func(string) mailbox.Terms { return w.terms }, Lease: lease, Grace: grace})
+	store, err := mailbox.New(client, mailbox.Config{Lanes: 2, Terms: func(string, string) mailbox.Terms { return w.terms }, Lease: lease, Grace: grace})
 	if err != nil {
 		t.Fatalf("new store: %v", err)
 	}

@@ -34,6 +34,7 @@ const (
 	ReasonCrashLoop   = "crash_loop"
 	ReasonCancelled   = "cancelled"
 	ReasonReplaced    = "collapse_key"
+	ReasonOptedOut    = "opted_out"
 )
 
 var transitions = map[Status][]Status{

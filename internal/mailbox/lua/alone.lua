@@ -9,8 +9,8 @@ do
       and redis.call('EXISTS', lane .. 'r:' .. name) == 0 then
     local key = lane .. 'n:' .. tick
     -- v arrival, p priority, g generation, o times returned, f failures, b payload, e expires, k collapse key,
-    -- r what the tick was granted before
-    local f = redis.call('HMGET', key, 'v', 'p', 'g', 'o', 'f', 'b', 'e', 'k', 'r')
+    -- r what the tick was granted before, d deferrals, h history
+    local f = redis.call('HMGET', key, 'v', 'p', 'g', 'o', 'f', 'b', 'e', 'k', 'r', 'd', 'h')
     if f[1] and not f[7] and not f[8] then
       local t = redis.call('TIME')
       local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
@@ -51,7 +51,7 @@ do
         redis.call('ZREM', lane .. 'm', name)
         redis.call('HINCRBY', lane .. 'c', 'x', 1)
         return { 'run', now, at, why, tick, generation, generation - tonumber(f[4] or 0), tonumber(f[5] or 0),
-          tonumber(f[1]) + 1577836800000000, f[6], '', 0 }
+          tonumber(f[1]) + 1577836800000000, f[6], '', 0, tonumber(f[10] or 0), f[11] or '' }
       end
     end
   end

@@ -13,6 +13,10 @@
 --   d  hash   mailbox → how many of it are deferred, if any
 --   o  zset   mailboxes with deferred ones → arrival of the oldest waiting
 --   v  hash   user → how many mailboxes with deferred ones
+-- and in a guarded store, where the record is elsewhere and Redis may lose everything:
+--   z        hash    notification → its end (letter, µs, reason), until the record knows of it
+--   epoch    string  the server's identity when the lane was built; without it the lane has lost its state, and holds
+--   rebuild  string  token of the rebuild in progress
 -- Per mailbox, named category:user (a category holds no colon):
 --   w:  zset  the line: notification → place, by priority and arrival
 --   t:  zset  ticks of the line: tick → its slot, 0 while it is in the queue
@@ -82,6 +86,7 @@ local function finish(id, now, state, reason, retention)
   redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
   redis.call('PEXPIRE', key, retention)
   add_count(state, 1)
+  if GUARDED then redis.call('HSET', lane .. 'z', id, state .. digits(now) .. ' ' .. reason) end
 end
 
 local function release_collapse(box, id, collapse_key)

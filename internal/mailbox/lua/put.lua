@@ -3,12 +3,19 @@
 -- KEYS[1]  the lane's prefix
 -- ARGV[1]  grace of the sweeper in µs
 -- ARGV[2]  retention of ended notifications in ms
--- ARGV[3…] per notification: id, category, user, priority, send_at in µs (0: at once), expires_at in µs (0: never),
---          collapse key ("": none), payload
+-- ARGV[3]  "" in a store that is not guarded; "epoch" when the lane must have its state; else the token of the rebuild
+--          that the lane must be in
+-- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
+--          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), state while it is not due (t, r)
 --
 -- Result   per notification: the µs at which it was accepted, negative when the id was known before, and when it is due
 --          (0: at once)
 local grace, retention = tonumber(ARGV[1]), ARGV[2]
+if ARGV[3] == 'epoch' then
+  if redis.call('EXISTS', lane .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
+elseif ARGV[3] ~= '' and redis.call('GET', lane .. 'rebuild') ~= ARGV[3] then
+  return redis.error_reply('NOEPOCH the lane is in another rebuild')
+end
 local now = now_micros()
 local last = tonumber(redis.call('GET', lane .. 'a') or 0)
 local joined = 0
@@ -19,8 +26,8 @@ local function replace_earlier(box, id, collapse_key)
   redis.call('HSET', box.collapse, collapse_key, id)
 end
 
-local function store(id, category, user, priority, state, send_at, expires_at, collapse_key, payload)
-  local fields = { 'u', user, 'c', category, 'p', priority, 'v', digits(last), 'b', payload, 's', state }
+local function store(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
+  local fields = { 'u', user, 'c', category, 'p', priority, 'v', digits(arrival), 'b', payload, 's', state }
   local function set(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
   if send_at ~= '0' then set('t', send_at) end
   if expires_at ~= '0' then
@@ -34,21 +41,23 @@ local function store(id, category, user, priority, state, send_at, expires_at, c
   redis.call('HSET', lane .. 'n:' .. id, unpack(fields))
 end
 
-local function accept(id, category, user, priority, send_at, expires_at, collapse_key, payload)
-  last = math.max(now - YEAR_2020, last + 1)
+local function accept(id, category, user, priority, send_at, expires_at, collapse_key, payload, given, state)
+  local arrival = tonumber(given)
+  if arrival == 0 then arrival = math.max(now - YEAR_2020, last + 1) end
+  last = math.max(last, arrival)
   if tonumber(send_at) > now then
     local box = open_box(category, user)
-    store(id, category, user, priority, 't', send_at, expires_at, collapse_key, payload)
+    store(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
     redis.call('ZADD', box.later, send_at, id)
     redis.call('ZADD', box.sleepers, send_at, id)
-    add_count('scheduled', 1)
+    add_count(state == 't' and 'scheduled' or 'retrying', 1)
     add_count('accepted', 1)
     account(box, now, grace)
-    return tonumber(send_at)
+    return arrival, tonumber(send_at)
   end
   local name = category .. ':' .. user
-  store(id, category, user, priority, 'q', send_at, expires_at, collapse_key, payload)
-  redis.call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), last), id)
+  store(id, category, user, priority, arrival, 'q', send_at, expires_at, collapse_key, payload)
+  redis.call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), arrival), id)
   redis.call('ZADD', lane .. 't:' .. name, 0, id)
   redis.call('ZADD', lane .. 'm', 'LT', digits(now + grace), name)
   joined = joined + 1
@@ -57,18 +66,19 @@ local function accept(id, category, user, priority, send_at, expires_at, collaps
     local box = open_box(category, user)
     account_deferred(box, redis.call('ZCARD', box.line))
   end
-  return 0
+  return arrival, 0
 end
 
 local result = {}
-for i = 3, #ARGV, 8 do
+for i = 4, #ARGV, 10 do
   local known = redis.call('HGET', lane .. 'n:' .. ARGV[i], 'v')
   if known then
     result[#result + 1] = -(tonumber(known) + YEAR_2020)
     result[#result + 1] = 0
   else
-    local due = accept(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7])
-    result[#result + 1] = last + YEAR_2020
+    local arrival, due = accept(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7],
+      ARGV[i + 8], ARGV[i + 9])
+    result[#result + 1] = arrival + YEAR_2020
     result[#result + 1] = due
   end
 end

@@ -6,7 +6,7 @@
 -- ARGV[3]  notification
 -- ARGV[4]  generation that was granted
 -- ARGV[5]  the tick that ran it
--- ARGV[6]  D delivered, F failed, E expired, r retry, q back into the line
+-- ARGV[6]  D delivered, F failed, E expired, C cancelled, r retry, q back into the line, x forgotten: it has ended elsewhere
 -- ARGV[7]  reason, for people and the notification's view
 -- ARGV[8]  wait before a retry in µs
 -- ARGV[9]  1: give the throttle slot back
@@ -59,6 +59,11 @@ if outcome == 'q' then
   redis.call('ZADD', box.ticks, 0, tick)
   account(box, now, tonumber(ARGV[12]))
   return { 'back' }
+end
+if outcome == 'x' then
+  redis.call('DEL', key)
+  add_count('attempts', -1)
+  return { 'ended' }
 end
 finish(id, now, outcome, reason, ARGV[11])
 return { 'ended' }

@@ -15,7 +15,8 @@
 -- ARGV[11]  grace of the sweeper in µs
 -- ARGV[12…] the plan, see read_plan
 --
--- Result    {"run", now, at, rule, id, generation, attempt, failures, arrival, payload, extra tick or "", its slot}
+-- Result    {"run", now, at, rule, id, generation, attempt, failures, arrival, payload, extra tick or "", its slot,
+--            deferrals, history}
 --           {"wait", now, until, rule}  rule: its number in the plan; 0: the line is empty, something is due then
 --           {"done", now}
 local tick, nonce, pulled = ARGV[3], ARGV[4], ARGV[5] == '1'
@@ -31,11 +32,11 @@ local function granted_before()
   local asked = redis.call('HMGET', lane .. 'n:' .. tick, 'q', 'r', 'v')
   if asked[1] ~= nonce then return nil, asked[3] end
   local id = asked[2] or tick
-  local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'm', 'g', 'o', 'f', 'v', 'b')
+  local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
   if f[1] ~= 's' then return nil, asked[3] end
   local generation = tonumber(f[3])
   return { 'run', now, tonumber(f[2]), 0, id, generation, generation - tonumber(f[4] or 0), tonumber(f[5] or 0),
-    tonumber(f[6]) + YEAR_2020, f[7], '', 0 }
+    tonumber(f[6]) + YEAR_2020, f[7], '', 0, tonumber(f[8] or 0), f[9] or '' }
 end
 
 -- head gives the first in line that has not expired.
@@ -43,11 +44,12 @@ local function head()
   while true do
     local id = redis.call('ZRANGE', box.line, 0, 0)[1]
     if not id then return nil end
-    local f = redis.call('HMGET', lane .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b')
+    local f = redis.call('HMGET', lane .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h')
     local expires = tonumber(f[6] or nil)
     if f[1] and not (expires and expires <= now) then
       return { id = id, arrival = tonumber(f[1]), priority = tonumber(f[2]), generation = tonumber(f[3] or 0),
-        returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = expires, collapse = f[7], payload = f[8] }
+        returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = expires, collapse = f[7], payload = f[8],
+        deferrals = tonumber(f[9] or 0), history = f[10] or '' }
     end
     leave(box, id)
     if f[1] then finish(id, now, 'E', 'expires_at', retention) end
@@ -85,7 +87,8 @@ local function run(h, at, why, tick_known)
   add_count('waiting', -1)
   add_count('attempts', 1)
   local extra, slot = cover_next()
-  return { 'run', now, at, why, h.id, h.generation, h.generation - h.returned, h.failures, h.arrival + YEAR_2020, h.payload, extra, slot }
+  return { 'run', now, at, why, h.id, h.generation, h.generation - h.returned, h.failures, h.arrival + YEAR_2020, h.payload,
+    extra, slot, h.deferrals, h.history }
 end
 
 -- first_uncovered walks the coming slots beside the ticks that stand ready, for a tick that lost its slot.

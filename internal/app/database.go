@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/migrations"
+)
+
+// defaultConnections is how many connections a process has to Postgres unless the URL says so (pool_max_conns): the
+// batches of accepting, claiming and settling, two each, the relay, and some for questions.
+const defaultConnections = 12
+
+// nodeLock is the advisory lock of the process that has a database to itself: "node" in ASCII.
+const nodeLock = 0x6e6f6465
+
+// openDatabase connects to Postgres and refuses one that this program can't keep its record in.
+func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, refuse("DATABASE_URL can't be read: %s", strings.TrimPrefix(withoutPassword(err, address), "cannot parse "))
+	}
+	if !strings.Contains(address, "pool_max_conns") {
+		config.MaxConns = defaultConnections
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 2 * time.Second
+	}
+	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs; idle
+	// connections by this.
+	config.HealthCheckPeriod = 5 * time.Second
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, refuse("DATABASE_URL can't be used: %s", withoutPassword(err, address))
+	}
+	if err := checkDatabase(ctx, pool, config.ConnConfig); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// withoutPassword tells an error without what the address holds in secret.
+func withoutPassword(err error, address string) string {
+	text := err.Error()
+	if parsed, parseErr := url.Parse(address); parseErr == nil {
+		if password, set := parsed.User.Password(); set && password != "" {
+			text = strings.ReplaceAll(text, password, "xxxxx")
+		}
+		text = strings.ReplaceAll(text, address, parsed.Redacted())
+		return text
+	}
+	return strings.ReplaceAll(text, address, "the address")
+}
+
+// checkDatabase waits until the database answers, and checks its schema and that it can be written to.
+func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConfig) error {
+	where := fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
+	readOnly, err := backoff.Retry(ctx, func() (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		var recovering bool
+		var readOnly string
+		err := pool.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')").Scan(&recovering, &readOnly)
+		return recovering || readOnly == "on", err
+	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
+	if err != nil {
+		return refuse("Postgres at %s can't be reached: %v", where, err)
+	}
+	if readOnly {
+		return refuse("Postgres at %s is read-only: point DATABASE_URL at the primary, with a role that may write", where)
+	}
+	err = migrations.Check(ctx, pool)
+	if version, ok := errors.AsType[*migrations.VersionError](err); ok {
+		return refuse("Postgres at %s: %v", where, version)
+	}
+	return err
+}
+
+// takeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits.
+func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	var mine bool
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(nodeLock)).Scan(&mine); err != nil {
+		conn.Release()
+		return nil, fmt.Errorf("take the database for this process: %w", err)
+	}
+	if !mine {
+		conn.Release()
+		return nil, refuse("another process without REDIS_URL works on this database: give all of them the same REDIS_URL")
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		return conn.Hijack().Close(ctx)
+	}, nil
+}
+
+// openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.
+func (a *App) openPostgresRecord() {
+	record := recordpostgres.New(a.pool, a.boxes, recordpostgres.Config{Log: a.log})
+	a.defers("record", record.Close)
+	a.record = record
+	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{
+		Queue: a.queue, Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain,
+	})
+}
+
+// writeFactsAgain writes what the deployment keeps in Redis besides its lanes.
+func (a *App) writeFactsAgain(ctx context.Context) {
+	err := errors.Join(a.store.agreeOnLanes(ctx, a.cfg.Lanes), a.publishPolicy(ctx, a.rules.current()))
+	if err != nil {
+		a.log.WarnContext(ctx, "write lanes and policy to Redis again", "error", err)
+	}
+}
+
+// check tells what the policy or its channel has against a notification that a producer wrote into the database.
+func (r *rules) check(n *notification.Notification) error {
+	if !r.HasCategory(n.Category) {
+		return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
+	}
+	return r.CheckTarget(n.Channel, n.To)
+}
+
+// longestWindow is the longest of any rule in force.
+func (r *rules) longestWindow() time.Duration {
+	longest := time.Duration(0)
+	for name := range r.current().Categories {
+		longest = max(longest, longestOf(r.Terms("", name)))
+	}
+	return longest
+}
+
+func longestOf(t mailbox.Terms) time.Duration {
+	longest := time.Duration(0)
+	for _, rule := range t.Plan.All() {
+		longest = max(longest, rule.Per)
+	}
+	if t.Plan.Algorithm != throttle.Rolling {
+		longest *= 2 // a counter's window may have begun a window before the admission that it still counts
+	}
+	return longest
+}

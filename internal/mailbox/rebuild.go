@@ -1,0 +1,204 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// ErrLost says that a lane has lost its state, or is being rebuilt: nothing goes out of it until that is done.
+var ErrLost = errors.New("the lane has lost its state and waits to be rebuilt")
+
+// lost recognises the error by which scripts say so.
+func lost(err error) error {
+	if err != nil && strings.Contains(err.Error(), "NOEPOCH") {
+		return ErrLost
+	}
+	return err
+}
+
+// Identity names the server that the lanes are on, so that another one, or the same after a restart, is known as such: it
+// may have older state.
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	if _, cluster := s.client.(*redis.ClusterClient); cluster {
+		return "cluster", nil // lanes lie on several servers; each lane's epoch tells only whether it has state
+	}
+	info, err := s.client.Info(ctx, "server", "replication").Result()
+	if err != nil {
+		info, err = s.client.Info(ctx).Result() // the embedded engine takes no section
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask Redis who it is: %w", err)
+	}
+	run, replication := infoField(info, "run_id"), infoField(info, "master_replid")
+	return "server " + run + " " + replication, nil
+}
+
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+":"); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// Lost lists the lanes that were not built on the server of that identity.
+func (s *Store) Lost(ctx context.Context, identity string) ([]int, error) {
+	pipe := s.client.Pipeline()
+	epochs := make([]*redis.StringCmd, len(s.lanes))
+	for lane, prefix := range s.lanes {
+		epochs[lane] = pipe.Get(ctx, prefix+"epoch")
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read the epochs of the lanes: %w", err)
+	}
+	var lanes []int
+	for lane, epoch := range epochs {
+		if epoch.Val() != identity {
+			lanes = append(lanes, lane)
+		}
+	}
+	return lanes, nil
+}
+
+// BeginRebuild stops the lanes and removes all their state. Until [Store.EndRebuild] only calls with the same token change
+// them.
+func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) error {
+	pipe := s.client.Pipeline()
+	for _, lane := range lanes {
+		pipe.Del(ctx, s.lanes[lane]+"epoch")
+		pipe.Set(ctx, s.lanes[lane]+"rebuild", token, 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("stop %d lanes: %w", len(lanes), err)
+	}
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return s.wipe(ctx, node, lanes) })
+	}
+	return s.wipe(ctx, s.client, lanes)
+}
+
+// wipeBatch is how many keys are removed at a time.
+const wipeBatch = 1000
+
+func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []int) error {
+	cursor := uint64(0)
+	for {
+		keys, next, err := node.Scan(ctx, cursor, "pacer:{*", wipeBatch).Result()
+		if err != nil {
+			return fmt.Errorf("list what is left of the lanes: %w", err)
+		}
+		pipe := node.Pipeline()
+		for _, key := range keys {
+			if s.stale(key, lanes) {
+				pipe.Unlink(ctx, key)
+			}
+		}
+		if pipe.Len() > 0 {
+			if _, err := pipe.Exec(ctx); err != nil {
+				return fmt.Errorf("remove what is left of the lanes: %w", err)
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// stale tells whether a key is state of one of the lanes.
+func (s *Store) stale(key string, lanes []int) bool {
+	for _, lane := range lanes {
+		if name, ours := strings.CutPrefix(key, s.lanes[lane]); ours {
+			return name != "rebuild"
+		}
+	}
+	return false
+}
+
+// RestoreEntries puts waiting notifications of one lane back, in the order in which they arrived.
+func (s *Store) RestoreEntries(ctx context.Context, token string, lane int, entries []Entry) ([]Placed, error) {
+	return s.putUnder(ctx, token, lane, entries)
+}
+
+// RestoreWindow counts admissions of a mailbox again, oldest first.
+func (s *Store) RestoreWindow(ctx context.Context, token string, box dispatch.Mailbox, admitted []throttle.Micros) error {
+	args := make([]any, 0, 20+len(admitted))
+	args = append(args, token, box.Category, box.UserID, strconv.Itoa(len(admitted)))
+	for _, at := range admitted {
+		args = append(args, strconv.FormatInt(int64(at), 10))
+	}
+	args = s.cfg.Terms(box.UserID, box.Category).Plan.Args(args)
+	if err := s.restore.Run(ctx, s.client, s.keys(box.Lane), args...).Err(); err != nil {
+		return fmt.Errorf("restore the window of category %s in lane %d: %w", box.Category, box.Lane, lost(err))
+	}
+	return nil
+}
+
+// finishRebuild sets the epoch when the rebuild was not overtaken by another loss.
+var finishRebuild = redis.NewScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[2], ARGV[2])
+return 1`)
+
+// EndRebuild lets the lane go on. [ErrLost] says that it has been lost again meanwhile.
+func (s *Store) EndRebuild(ctx context.Context, token string, lane int, identity string) error {
+	prefix := s.lanes[lane]
+	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch"}, token, identity).Int()
+	if err != nil {
+		return fmt.Errorf("end the rebuild of lane %d: %w", lane, err)
+	}
+	if done == 0 {
+		return ErrLost
+	}
+	return nil
+}
+
+// AddTotals adds what ended before the lane lost its state to its totals.
+func (s *Store) AddTotals(ctx context.Context, lane int, t LaneStats) error {
+	pipe := s.client.Pipeline()
+	for field, n := range map[string]int64{
+		"accepted": t.Accepted, "D": t.Delivered, "F": t.Failed, "E": t.Expired, "C": t.Cancelled, "R": t.Replaced,
+		"attempts": t.Attempts, "deferrals": t.Deferrals,
+	} {
+		pipe.HIncrBy(ctx, s.lanes[lane]+"c", field, n)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("add to the totals of lane %d: %w", lane, err)
+	}
+	return nil
+}
+
+// Knows tells which of the notifications have an entry in their lanes.
+func (s *Store) Knows(ctx context.Context, userIDs, ids []string) ([]bool, error) {
+	pipe := s.client.Pipeline()
+	found := make([]*redis.IntCmd, len(ids))
+	for i, id := range ids {
+		found[i] = pipe.Exists(ctx, s.lanes[s.LaneOf(userIDs[i])]+"n:"+id)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("look for %d notifications in their lanes: %w", len(ids), err)
+	}
+	known := make([]bool, len(ids))
+	for i := range ids {
+		known[i] = found[i].Val() == 1
+	}
+	return known, nil
+}
+
+// Now is Redis's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask Redis for the time: %w", err)
+	}
+	return now, nil
+}

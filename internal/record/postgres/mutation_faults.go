@@ -1,0 +1,14 @@
+//go:build faults
+
+package postgres
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// mutation tells whether the environment PACER_MUTATIONS names the protection that is to be switched off.
+func mutation(name string) bool {
+	return slices.Contains(strings.Split(os.Getenv("PACER_MUTATIONS"), ","), name)
+}

@@ -1,0 +1,94 @@
+// Package postgres is the record of the durable set-ups. Postgres is the truth: what was accepted, every claim and what
+// became of it. The mailboxes on Redis decide who goes when, and can be lost whole: they are rebuilt from here.
+//
+//	accept   one statement for many, then the mailboxes; what does not get there waits in the outbox
+//	take     the mailboxes grant, Postgres claims: only what is claimed is sent
+//	settle   Postgres writes, fenced by the claim; then the mailboxes
+//
+// A claim is the fence: a generation, counted up by each, and a lease on the database's clock. Whatever Redis forgets or
+// brings back, nothing that has ended is claimed again, and nothing is written by a worker whose claim has gone to another.
+//
+// The Relay repairs what was lost on the way: see relay.go and rebuild.go.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Config of a Record.
+type Config struct {
+	// Lease is how long a claim holds. It must be shorter than that of the mailboxes, so that a delivery that they give to
+	// another worker can be claimed. Defaults to 14 s.
+	Lease time.Duration
+	// MaxCrashes is how many claims may end without a result before the notification is given up. Defaults to 3.
+	MaxCrashes int
+	// AcceptTimeout bounds the writing of what is accepted. Defaults to 2.5 s: producers are told within 3 s.
+	AcceptTimeout time.Duration
+	// StatementTimeout bounds every other statement. Defaults to 5 s.
+	StatementTimeout time.Duration
+	// Retention is how long ended notifications are kept. Defaults to 30 days.
+	Retention time.Duration
+	Log       *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Lease = cmp.Or(c.Lease, 14*time.Second)
+	c.MaxCrashes = cmp.Or(c.MaxCrashes, 3)
+	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, 2500*time.Millisecond)
+	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
+	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	return c
+}
+
+// Record keeps notifications in Postgres. It implements the records of packages dispatch and intake. Its methods may be
+// called by any number of goroutines; what they ask at once goes to Postgres together.
+type Record struct {
+	cfg   Config
+	pool  *pgxpool.Pool
+	boxes *mailbox.Store
+
+	accepts *batcher[*notification.Notification, acceptance]
+	claims  *batcher[claim, claimed]
+	results *batcher[result, settled]
+}
+
+// New makes a Record over the database and the mailboxes of a deployment, which must be guarded. Close it after use.
+func New(pool *pgxpool.Pool, boxes *mailbox.Store, cfg Config) *Record {
+	r := &Record{cfg: cfg.withDefaults(), pool: pool, boxes: boxes}
+	r.accepts = newBatcher(500, r.insert)
+	r.claims = newBatcher(250, r.claimAll)
+	r.results = newBatcher(250, r.settleAll)
+	return r
+}
+
+// Close waits for what was asked and stops taking more.
+func (r *Record) Close() error {
+	r.accepts.close()
+	r.claims.close()
+	r.results.close()
+	return nil
+}
+
+// bounded gives a context for a statement that a caller's own end does not interrupt half-way.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
+}
+
+// describe says what was being done when the database failed.
+func describe(what string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: Postgres does not answer: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

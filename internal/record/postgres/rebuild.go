@@ -1,0 +1,341 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// rebuildLock is the advisory lock of the process that rebuilds: "rebuild" in ASCII.
+const rebuildLock = 0x72656275696c64
+
+const (
+	// restorers is how many scripts restore at once, restoreBatch how many rows are read at a time.
+	restorers    = 16
+	restoreBatch = 2000
+)
+
+// Rebuilt is what a rebuild did.
+type Rebuilt struct {
+	Lanes []int
+	// Waiting notifications that were put back, and mailboxes whose windows were filled.
+	Waiting, Windows int
+	Took             time.Duration
+}
+
+// RebuildLost rebuilds the lanes that have lost their state, be it that Redis is empty, or that another server answers,
+// which may have older state. It does nothing while another process is at it.
+func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
+	identity, err := l.record.boxes.Identity(ctx)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	lanes, err := l.record.boxes.Lost(ctx, identity)
+	if err != nil || len(lanes) == 0 || mutation("no-rebuild") {
+		return Rebuilt{}, err
+	}
+	return l.rebuildAlone(ctx, identity, func() ([]int, error) { return l.record.boxes.Lost(ctx, identity) })
+}
+
+// Rebuild rebuilds every lane.
+func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
+	identity, err := l.record.boxes.Identity(ctx)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	return l.rebuildAlone(ctx, identity, func() ([]int, error) {
+		all := make([]int, l.record.boxes.Lanes())
+		for lane := range all {
+			all[lane] = lane
+		}
+		return all, nil
+	})
+}
+
+// rebuildAlone rebuilds under a lock that one process of the deployment can have.
+func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
+	conn, err := l.record.pool.Acquire(ctx)
+	if err != nil {
+		return Rebuilt{}, describe("connect for a rebuild", err)
+	}
+	defer conn.Release()
+	var mine bool
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(rebuildLock)).Scan(&mine); err != nil || !mine {
+		return Rebuilt{}, err
+	}
+	defer func() {
+		ctx, cancel := bounded(ctx, l.record.cfg.StatementTimeout)
+		defer cancel()
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", int64(rebuildLock)); err != nil {
+			_ = conn.Conn().Close(ctx) // the lock ends with its connection
+		}
+	}()
+	lanes, err := which()
+	if err != nil || len(lanes) == 0 {
+		return Rebuilt{}, err
+	}
+	start := time.Now()
+	l.log.InfoContext(ctx, "rebuilding lanes that have lost their state", "lanes", len(lanes))
+	r := &rebuild{Relay: l, identity: identity, token: rand.Text(), lanes: lanes, last: map[int]time.Time{}}
+	if err := r.run(ctx); err != nil {
+		return Rebuilt{}, fmt.Errorf("rebuild %d lanes: %w", len(lanes), err)
+	}
+	done := Rebuilt{Lanes: lanes, Waiting: r.waiting, Windows: r.windows, Took: time.Since(start)}
+	l.log.InfoContext(ctx, "rebuilt lanes", "lanes", len(lanes), "waiting", done.Waiting, "windows", done.Windows,
+		"took", done.Took.Round(time.Millisecond).String())
+	return done, nil
+}
+
+// rebuild is one under way.
+type rebuild struct {
+	*Relay
+	identity, token  string
+	lanes            []int
+	waiting, windows int
+	last             map[int]time.Time // arrival given last, by lane
+	ticks            []dueTick
+}
+
+type dueTick struct {
+	dispatch.Tick
+	after time.Duration
+}
+
+func (r *rebuild) run(ctx context.Context) error {
+	boxes := r.record.boxes
+	if err := boxes.BeginRebuild(ctx, r.lanes, r.token); err != nil {
+		return err
+	}
+	if err := r.voidClaims(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreWindows(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreEntries(ctx); err != nil {
+		return err
+	}
+	for _, lane := range r.lanes {
+		if err := boxes.EndRebuild(ctx, r.token, lane, r.identity); err != nil {
+			return err
+		}
+	}
+	if r.cfg.Rebuilt != nil {
+		r.cfg.Rebuilt(ctx)
+	}
+	if err := r.enqueueTicks(ctx); err != nil {
+		return err
+	}
+	return r.restoreTotals(ctx)
+}
+
+// voidClaims waits for the claims under way, and lets none follow on an admission that was made before this moment: what
+// is read from now on is all that was sent or may be.
+func (r *rebuild) voidClaims(ctx context.Context) error {
+	now, err := r.record.boxes.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, r.record.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "UPDATE pacer.rebuilt SET voids_before = greatest(voids_before, $1)", now.UnixMicro())
+		return err
+	})
+}
+
+func (r *rebuild) rebuilds(lane int) bool { return slices.Contains(r.lanes, lane) }
+
+// windowsSQL gives the admissions that windows may still hold, of every mailbox from the oldest on.
+const windowsSQL = `
+SELECT user_id, category, admitted_at FROM (
+	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
+	UNION ALL
+	SELECT user_id, category, admitted_at FROM pacer.notifications WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
+) admitted ORDER BY user_id, category, admitted_at`
+
+// restoreWindows counts the admissions of each mailbox again.
+func (r *rebuild) restoreWindows(ctx context.Context) error {
+	now, err := r.record.boxes.Now(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := r.record.pool.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	var group errgroup.Group
+	group.SetLimit(restorers)
+	box, moments := dispatch.Mailbox{}, []throttle.Micros(nil)
+	flush := func() {
+		if full, admitted := box, moments; len(admitted) > 0 && r.rebuilds(full.Lane) {
+			r.windows++
+			group.Go(func() error { return r.record.boxes.RestoreWindow(ctx, r.token, full, admitted) })
+		}
+	}
+	var user, category string
+	var at int64
+	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
+		if user != box.UserID || category != box.Category {
+			flush()
+			box, moments = dispatch.MailboxOf(user, category, r.record.boxes.Lanes()), nil
+		}
+		// A script takes some thousand arguments; more admissions than that only a counter holds, to which the newest matter.
+		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
+			flush()
+			moments = nil
+		}
+		return nil
+	})
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	flush()
+	return group.Wait()
+}
+
+// openSQL gives what has not ended, in the order of arrival, from a place on.
+const openSQL = `
+SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until, accepted_at
+FROM pacer.notifications
+WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
+
+// open is a notification that has not ended.
+type open struct {
+	mailbox.Entry
+	status                 string
+	notBefore, leasedUntil time.Time
+	acceptedAt             time.Time
+}
+
+func scanOpen(row pgx.CollectableRow) (open, error) {
+	var o open
+	var sendAt, expiresAt, notBefore, leased *time.Time
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status, &notBefore, &leased,
+		&o.acceptedAt)
+	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore), moment(leased)
+	return o, err
+}
+
+// entry is what the notification is to its mailbox. One that is being sent comes back when the lease of its worker ends;
+// when it has ended by then, its claim is declined.
+func (o open) entry() mailbox.Entry {
+	e := o.Entry
+	switch o.status {
+	case string(notification.StatusSending):
+		e.Retrying, e.SendAt = true, o.leasedUntil.Add(100*time.Millisecond)
+	case string(notification.StatusRetrying):
+		e.Retrying, e.SendAt = true, o.notBefore
+	}
+	return e
+}
+
+// restoreEntries puts what has not ended back into line.
+func (r *rebuild) restoreEntries(ctx context.Context) error {
+	at, id := time.Time{}, ""
+	for {
+		rows, err := r.record.pool.Query(ctx, openSQL, at, id, restoreBatch)
+		if err != nil {
+			return describe("read what waits", err)
+		}
+		batch, err := pgx.CollectRows(rows, scanOpen)
+		if err != nil {
+			return describe("read what waits", err)
+		}
+		if err := r.restoreBatch(ctx, batch); err != nil {
+			return err
+		}
+		if len(batch) < restoreBatch {
+			return nil
+		}
+		at, id = batch[len(batch)-1].acceptedAt, batch[len(batch)-1].ID
+	}
+}
+
+func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
+	lanes := map[int][]mailbox.Entry{}
+	for _, o := range batch {
+		lane := r.record.boxes.LaneOf(o.UserID)
+		if !r.rebuilds(lane) {
+			continue
+		}
+		e := o.entry()
+		e.Arrival = o.acceptedAt
+		if last := r.last[lane]; !e.Arrival.After(last) {
+			e.Arrival = last.Add(time.Microsecond)
+		}
+		r.last[lane] = e.Arrival
+		lanes[lane] = append(lanes[lane], e)
+	}
+	for lane, entries := range lanes {
+		r.waiting += len(entries)
+		for part := range slices.Chunk(entries, putBatch) {
+			placed, err := r.record.boxes.RestoreEntries(ctx, r.token, lane, part)
+			if err != nil {
+				return err
+			}
+			for i, e := range part {
+				r.ticks = append(r.ticks, dueTick{after: placed[i].DueIn, Tick: dispatch.Tick{
+					ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category},
+				}})
+			}
+		}
+	}
+	return nil
+}
+
+// enqueueTicks has the queue bring a tick for each; those that the queue still has are left as they are.
+func (r *rebuild) enqueueTicks(ctx context.Context) error {
+	slices.SortStableFunc(r.ticks, func(a, b dueTick) int { return cmp.Compare(a.after, b.after) })
+	var group errgroup.Group
+	group.SetLimit(2 * restorers)
+	for _, tick := range r.ticks {
+		group.Go(func() error { return r.cfg.Queue.Enqueue(ctx, tick.Tick, tick.after) })
+	}
+	return group.Wait()
+}
+
+// restoreTotals counts again what has ended, when no lane has kept its totals. The lanes work already: on a long history
+// this takes a while.
+func (r *rebuild) restoreTotals(ctx context.Context) error {
+	if len(r.lanes) < r.record.boxes.Lanes() {
+		return nil
+	}
+	rows, err := r.record.pool.Query(ctx, `SELECT status, count(*), sum(attempts), sum(deferrals) FROM pacer.notifications
+		WHERE ended_at IS NOT NULL GROUP BY status`)
+	if err != nil {
+		return describe("count what has ended", err)
+	}
+	var status string
+	var n, attempts, deferrals int64
+	totals := mailbox.LaneStats{}
+	fields := map[string]*int64{
+		string(notification.StatusDelivered): &totals.Delivered, string(notification.StatusFailed): &totals.Failed,
+		string(notification.StatusExpired): &totals.Expired, string(notification.StatusCancelled): &totals.Cancelled,
+		string(notification.StatusReplaced): &totals.Replaced,
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&status, &n, &attempts, &deferrals}, func() error {
+		if total := fields[status]; total != nil {
+			*total = n
+		}
+		totals.Accepted += n
+		totals.Attempts += attempts
+		totals.Deferrals += deferrals
+		return nil
+	}); err != nil {
+		return describe("count what has ended", err)
+	}
+	return r.record.boxes.AddTotals(ctx, r.lanes[0], totals)
+}

@@ -1,0 +1,215 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// claimLock is the advisory lock that claims share and a rebuild has alone: "claim" in ASCII.
+const claimLock = 0x636c61696d
+
+// claimSQL claims what may be sent: what waits, or was claimed by a worker whose lease has ended. The crash of such a
+// worker is noted as an attempt. Of what is not claimed it tells the state that forbade it.
+const claimSQL = `
+WITH asked AS (
+	SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[])
+	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, place)
+), claimed AS (
+	UPDATE pacer.notifications n SET
+		status = 'sending', generation = n.generation + 1, attempts = n.attempts + 1, token = a.token, admitted_at = a.admitted_at,
+		claimed_until = clock_timestamp() + $6::interval, crashes = n.crashes + (n.status = 'sending')::int,
+		deferrals = greatest(n.deferrals, a.deferrals),
+		history = CASE WHEN starts_with(a.history, n.history) THEN a.history ELSE n.history || a.history END
+	FROM asked a
+	WHERE n.id = a.id AND n.ended_at IS NULL
+		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp() OR $8)
+		AND n.crashes + (n.status = 'sending')::int < $7
+		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
+		AND (n.not_before IS NULL OR n.not_before < clock_timestamp() + interval '250 ms')
+		AND a.admitted_at > (SELECT voids_before FROM pacer.rebuilt)
+		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
+			AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))
+	RETURNING n.id, n.generation, n.attempts, n.crashes
+), crashed AS (
+	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
+	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
+	FROM claimed c JOIN pacer.notifications n USING (id) WHERE n.status = 'sending'
+	ON CONFLICT DO NOTHING
+)
+SELECT a.place, c.id IS NOT NULL, coalesce(c.generation, n.generation), coalesce(c.attempts, n.attempts), n.failures,
+	n.crashes + (n.status = 'sending')::int, n.status, n.token, n.ended_at IS NOT NULL,
+	coalesce(n.expires_at <= clock_timestamp(), false),
+	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
+	a.admitted_at <= (SELECT voids_before FROM pacer.rebuilt),
+	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at, n.collapse_key,
+	n.accepted_at
+FROM asked a JOIN pacer.notifications n USING (id) LEFT JOIN claimed c USING (id)`
+
+// claim asks for a notification that the mailboxes granted.
+type claim struct {
+	id, token string
+	// admittedAt is the limiter's moment in µs; deferrals and history are what the mailbox tells of the waiting before it.
+	admittedAt int64
+	deferrals  int
+	history    string
+}
+
+// claimed is the answer: a claim that holds, or the state that forbids it.
+type claimed struct {
+	known, ok                              bool
+	generation, attempt, failures, crashes int
+	status, token                          string
+	ended, expired, void                   bool
+	busyFor                                time.Duration
+	notification                           *notification.Notification
+}
+
+// Take implements [dispatch.Record]: what the mailboxes grant is claimed in the database, and only then given out.
+func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
+	answer, err := r.boxes.Take(ctx, q)
+	switch {
+	case errors.Is(err, mailbox.ErrLost):
+		return dispatch.Answer{Wait: &dispatch.Wait{For: lostPause}}, nil
+	case err != nil || answer.Granted == nil:
+		return dispatch.Answer{Wait: answer.Wait}, err
+	}
+	granted := answer.Granted
+	grant := &dispatch.Grant{
+		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In, Tick: q.Tick,
+		Notification: &notification.Notification{ID: granted.ID},
+	}
+	c, err := r.claims.ask(ctx, claim{
+		id: granted.ID, token: q.Nonce, admittedAt: granted.At.UnixMicro(), deferrals: granted.Deferrals, history: granted.History,
+	})
+	if err != nil {
+		_, back := r.boxes.Settle(context.WithoutCancel(ctx), grant, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
+		return dispatch.Answer{}, errors.Join(fmt.Errorf("claim notification %s: %w", granted.ID, err), back)
+	}
+	if !c.ok {
+		return r.decline(ctx, grant, c)
+	}
+	c.notification.ID = granted.ID
+	grant.Notification, grant.Claim, grant.Attempt, grant.Failures = c.notification, c.generation, c.attempt, c.failures
+	return dispatch.Answer{Grant: grant, Extra: answer.Extra}, nil
+}
+
+// lostPause is how long a tick waits before it asks a lane again that has lost its state.
+const lostPause = 500 * time.Millisecond
+
+// decline gives a grant back that must not be used, brings the mailboxes to what the database says, and has the tick ask
+// again.
+func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dispatch.Answer, error) {
+	again := dispatch.Answer{Wait: &dispatch.Wait{}}
+	outcome := dispatch.Outcome{Refund: true}
+	var err error
+	switch {
+	case !c.known || c.ended:
+		outcome.Fate = dispatch.Forgotten
+	case c.void:
+		outcome.Fate = dispatch.Returned
+	case c.busyFor > 0:
+		// Somebody is at it, or was: the lease will tell. Or it is a retry that the mailbox believes to be due.
+		outcome.Fate, outcome.RetryAfter, outcome.Reason = dispatch.Retry, c.busyFor+50*time.Millisecond, "not due yet"
+	case c.crashes >= r.cfg.MaxCrashes:
+		outcome.Fate, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
+		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
+	case c.expired:
+		outcome.Fate, outcome.Reason = dispatch.Expired, notification.ReasonExpired
+		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
+	default:
+		outcome.Fate, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
+		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
+	}
+	if err != nil {
+		return dispatch.Answer{}, err
+	}
+	settlement, err := r.boxes.Settle(context.WithoutCancel(ctx), g, outcome)
+	if err != nil && !errors.Is(err, mailbox.ErrLost) {
+		return dispatch.Answer{}, fmt.Errorf("give notification %s back: %w", g.Notification.ID, err)
+	}
+	if settlement.RetryIn > 0 {
+		// The mailbox has made the tick serve this retry.
+		again.Wait.For = settlement.RetryIn
+	}
+	return again, nil
+}
+
+// claimAll runs claimSQL under the lock that a rebuild waits for.
+func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error) {
+	n := len(asked)
+	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
+	moments, deferrals := make([]int64, n), make([]int32, n)
+	for i, c := range asked {
+		ids[i], tokens[i], histories[i], moments[i], deferrals[i] = c.id, c.token, c.history, c.admittedAt, int32(c.deferrals)
+	}
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	answers := make([]claimed, n)
+	batch := &pgx.Batch{} // one round trip, one transaction
+	batch.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
+	batch.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence")).
+		Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				place, c, err := scanClaimed(rows)
+				if err != nil {
+					return err
+				}
+				// A claim whose answer was lost is recognised by its token.
+				c.ok = c.ok || c.status == "sending" && c.token == tokens[place-1]
+				answers[place-1] = c
+			}
+			return rows.Err()
+		})
+	if err := r.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, describe("claim notifications", err)
+	}
+	return answers, nil
+}
+
+func scanClaimed(rows pgx.Rows) (place int64, c claimed, err error) {
+	n := &notification.Notification{}
+	var busy float64
+	var channel string
+	var data *string
+	var sendAt, expiresAt *time.Time
+	c = claimed{known: true, notification: n}
+	err = rows.Scan(&place, &c.ok, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired,
+		&busy, &c.void, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &n.Priority, &sendAt, &expiresAt,
+		&n.CollapseKey, &n.CreatedAt)
+	c.busyFor = time.Duration(busy * float64(time.Second))
+	n.Channel = notification.Channel(channel)
+	n.SendAt, n.ExpiresAt = moment(sendAt), moment(expiresAt)
+	if data != nil {
+		n.Data = []byte(*data)
+	}
+	return place, c, err
+}
+
+// moment is the zero time for NULL.
+func moment(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// endClaimed ends a notification that a claim found to be at its end, unless it is being delivered.
+func (r *Record) endClaimed(ctx context.Context, id string, status notification.Status, reason string) error {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	_, err := r.pool.Exec(ctx, `
+		UPDATE pacer.notifications SET status = $2, reason = $3, ended_at = clock_timestamp(), claimed_until = NULL
+		WHERE id = $1 AND ended_at IS NULL AND (status <> 'sending' OR claimed_until < clock_timestamp())`, id, string(status), reason)
+	if err != nil {
+		return describe("end notification "+id, err)
+	}
+	return nil
+}

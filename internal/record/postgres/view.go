@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// viewColumns are what row reads.
+const viewColumns = `id, user_id, category, channel, target, title, body, data::text, priority, send_at, expires_at, collapse_key,
+	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at`
+
+// row is a notification as it stands in the database.
+type row struct {
+	notification.View
+	history    string
+	notBefore  time.Time
+	admittedAt int64
+	endedAt    time.Time
+}
+
+func scanRow(r pgx.CollectableRow) (row, error) {
+	var v row
+	var channel, status string
+	var data *string
+	var sendAt, expiresAt, notBefore, endedAt *time.Time
+	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &v.Priority, &sendAt, &expiresAt,
+		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore, &v.admittedAt, &endedAt)
+	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
+	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore), moment(endedAt)
+	if data != nil {
+		v.Data = []byte(*data)
+	}
+	if status == "waiting" {
+		v.Status = notification.StatusQueued
+		if v.SendAt.After(time.Now()) {
+			v.Status, v.DeliverAt = notification.StatusScheduled, v.SendAt
+		}
+	}
+	if v.Status == notification.StatusRetrying {
+		v.DeliverAt = v.notBefore
+	}
+	return v, err
+}
+
+// View tells what has become of a notification, or gives [notification.ErrNotFound].
+func (r *Record) View(ctx context.Context, id string) (*notification.View, error) {
+	rows, err := r.pool.Query(ctx, "SELECT "+viewColumns+" FROM pacer.notifications WHERE id = $1", id)
+	if err != nil {
+		return nil, describe("look up notification "+id, err)
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, scanRow)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, notification.ErrNotFound
+	case err != nil:
+		return nil, describe("look up notification "+id, err)
+	}
+	r.place(ctx, &v)
+	if v.Timeline, err = r.timeline(ctx, &v); err != nil {
+		return nil, err
+	}
+	return &v.View, nil
+}
+
+// place fills in what the mailboxes know of a notification that has not ended: its place in line, its slot, and an end that
+// the database has not been told of. Without Redis the view tells what the database knows.
+func (r *Record) place(ctx context.Context, v *row) {
+	if v.Status.Ended() || v.Status == notification.StatusSending {
+		return
+	}
+	state, err := r.boxes.LookupIn(ctx, r.boxes.LaneOf(v.UserID), v.ID)
+	if err != nil {
+		return
+	}
+	v.Status, v.DeliverAt = state.Status, state.DeliverAt
+	v.Reason = cmp.Or(state.Reason, v.Reason)
+	v.Deferrals = max(v.Deferrals, state.Deferrals)
+	if len(state.Lines) > len(v.history) {
+		v.history = state.Lines
+	}
+	v.endedAt = state.EndedAt
+}
+
+// attempt is one of a notification.
+type attempt struct {
+	number          int
+	admittedAt      int64
+	endedAt         time.Time
+	outcome, reason string
+}
+
+// timeline puts together what happened, oldest first.
+func (r *Record) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
+	events := []notification.Event{{At: v.CreatedAt, Kind: "accepted"}}
+	deferred, err := r.deferredEvents(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	events = append(events, deferred...)
+	rows, err := r.pool.Query(ctx, `SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts
+		WHERE notification_id = $1 ORDER BY generation`, v.ID)
+	if err != nil {
+		return nil, describe("look up the attempts at notification "+v.ID, err)
+	}
+	var a attempt
+	if _, err := pgx.ForEachRow(rows, []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason}, func() error {
+		events = append(events, notification.Event{
+			At: time.UnixMicro(a.admittedAt), Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason),
+		})
+		return nil
+	}); err != nil {
+		return nil, describe("look up the attempts at notification "+v.ID, err)
+	}
+	if v.Status == notification.StatusSending {
+		events = append(events, notification.Event{
+			At: time.UnixMicro(v.admittedAt), Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted, under way", v.Attempts),
+		})
+	}
+	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
+	if !v.endedAt.IsZero() {
+		events = append(events, notification.Event{At: v.endedAt, Kind: string(v.Status), Detail: v.Reason})
+	}
+	return events, nil
+}
+
+// fillersShown is how many of the earlier deliveries that fill a window are named.
+const fillersShown = 20
+
+// deferredEvents tells of each deferral until when, by which rule, and which earlier deliveries filled it.
+func (r *Record) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
+	plan := r.boxes.PlanOf(v.UserID, v.Category)
+	events := mailbox.ParseHistory(v.history, plan)
+	rules := plan.All()
+	for _, d := range mailbox.ParseDeferrals(v.history) {
+		if d.Rule < 1 || d.Rule > len(rules) {
+			continue
+		}
+		fillers, err := r.fillers(ctx, v, d, rules[d.Rule-1])
+		if err != nil {
+			return nil, err
+		}
+		for i := range events {
+			if len(fillers) > 0 && events[i].Kind == string(notification.StatusDeferred) && events[i].At.Equal(d.At) {
+				events[i].Detail += "; filled by " + strings.Join(fillers, ", ")
+			}
+		}
+	}
+	return events, nil
+}
+
+// fillers names the deliveries that filled a rule's window when it deferred.
+func (r *Record) fillers(ctx context.Context, v *row, d mailbox.Deferral, rule throttle.Rule) ([]string, error) {
+	category := v.Category
+	if rule.Kind == throttle.KindCap {
+		category = ""
+	}
+	rows, err := r.pool.Query(ctx, `SELECT notification_id FROM pacer.attempts
+		WHERE user_id = $1 AND admitted_at > $2 AND admitted_at <= $3 AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
+		ORDER BY admitted_at DESC LIMIT $6`,
+		v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category, v.ID, fillersShown)
+	if err != nil {
+		return nil, describe("look up what filled the windows of notification "+v.ID, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, describe("look up what filled the windows of notification "+v.ID, err)
+	}
+	return ids, nil
+}
