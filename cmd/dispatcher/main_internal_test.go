@@ -41,7 +41,7 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 		"Lanes":          {[]string{"--lanes", "0"}, "--lanes"},
 		"OpenAPI":        {[]string{"--listen", "0.0.0.0:0"}, "--api-tokens"},
 		"RedisURL":       {[]string{"--redis-url", "http://x"}, "--redis-url"},
-		"Postgres":       {[]string{"--database-url", "postgres://localhost/x"}, "DATABASE_URL"},
+		"Postgres":       {[]string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, "DATABASE_URL"},
 		"WebhookAllow":   {[]string{"--webhook-allow", "here"}, "--webhook-allow"},
 		"WebhookSecret":  {[]string{"--webhook-secret", "canary"}, "--webhook-secret"},
 		"OpsListen":      {[]string{"healthcheck", "--ops-listen", "nowhere"}, "--ops-listen"},

@@ -52,9 +52,9 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// withoutPassword tells an error without what the address holds in secret.
+// withoutPassword tells an error in one line, without what the address holds in secret.
 func withoutPassword(err error, address string) string {
-	text := err.Error()
+	text := oneLine(err)
 	if parsed, parseErr := url.Parse(address); parseErr == nil {
 		if password, set := parsed.User.Password(); set && password != "" {
 			text = strings.ReplaceAll(text, password, "xxxxx")
@@ -63,6 +63,12 @@ func withoutPassword(err error, address string) string {
 		return text
 	}
 	return strings.ReplaceAll(text, address, "the address")
+}
+
+// oneLine is the last of the lines in which the driver tells of every address that it tried.
+func oneLine(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 // checkDatabase waits until the database answers, and checks its schema and that it can be written to.
@@ -77,7 +83,7 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 		return recovering || readOnly == "on", err
 	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
 	if err != nil {
-		return refuse("Postgres at %s can't be reached: %v", where, err)
+		return refuse("Postgres at %s can't be reached (DATABASE_URL): %s", where, oneLine(err))
 	}
 	if readOnly {
 		return refuse("Postgres at %s is read-only: point DATABASE_URL at the primary, with a role that may write", where)
@@ -155,4 +161,33 @@ func longestOf(t mailbox.Terms) time.Duration {
 		longest *= 2 // a counter's window may have begun a window before the admission that it still counts
 	}
 	return longest
+}
+
+// MigrateUp brings the schema to this program's version. A database that can't be reached is a [RefusalError].
+func MigrateUp(ctx context.Context, address string) error {
+	return migrate(ctx, address, migrations.Up)
+}
+
+// MigrateDown takes the latest migration back.
+func MigrateDown(ctx context.Context, address string) error {
+	return migrate(ctx, address, migrations.Down)
+}
+
+// Migrations lists the migrations that this program knows, and which of them the database has.
+func Migrations(ctx context.Context, address string) (list []migrations.Migration, err error) {
+	err = migrate(ctx, address, func(ctx context.Context, url string) error {
+		list, err = migrations.Status(ctx, url)
+		return err
+	})
+	return list, err
+}
+
+func migrate(ctx context.Context, address string, do func(context.Context, string) error) error {
+	if _, err := pgx.ParseConfig(address); err != nil {
+		return refuse("DATABASE_URL can't be read: %s", withoutPassword(err, address))
+	}
+	if err := do(ctx, address); err != nil {
+		return fmt.Errorf("migrate: %s", withoutPassword(err, address))
+	}
+	return nil
 }

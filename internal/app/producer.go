@@ -20,9 +20,23 @@ type Producer struct {
 	Handler http.Handler
 }
 
-// NewProducer connects to the deployment's Redis. Lanes and policy are those that its dispatchers run with; before the
-// first of them has started, they are what the settings say.
-func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *Producer, err error) {
+// NewProducer connects to a deployment.
+func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (*Producer, error) {
+	a, err := attach(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	a.openIntake(nil)
+	handler, err := a.apiHandler(nil)
+	if err != nil {
+		return nil, errors.Join(err, a.closeAll())
+	}
+	return &Producer{app: a, Handler: handler}, nil
+}
+
+// attach connects to a deployment's stores without taking part in its work. Lanes and policy are those that its
+// dispatchers run with; before the first of them has started, they are what the settings say.
+func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log}
 	defer func() {
 		if err != nil {
@@ -57,15 +71,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 		}
 		current = a.policy.Current()
 	}
-	if err := a.openRecordWith(func() *policy.Policy { return current }); err != nil {
-		return nil, err
-	}
-	a.openIntake(nil)
-	handler, err := a.apiHandler(nil)
-	if err != nil {
-		return nil, err
-	}
-	return &Producer{app: a, Handler: handler}, nil
+	return a, a.openRecordWith(func() *policy.Policy { return current })
 }
 
 // Close ends the connections.

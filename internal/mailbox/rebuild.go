@@ -202,3 +202,49 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 	return now, nil
 }
+
+// EachWaiting gives the ids of all that stand in line, or wait for their time, in batches of about n.
+func (s *Store) EachWaiting(ctx context.Context, n int, do func(ids []string) error) error {
+	node := func(ctx context.Context, node redis.UniversalClient) error {
+		cursor := uint64(0)
+		for {
+			keys, next, err := node.Scan(ctx, cursor, "pacer:{*", int64(n)).Result()
+			if err != nil {
+				return fmt.Errorf("list the mailboxes: %w", err)
+			}
+			if err := s.eachIn(ctx, node, keys, do); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return node(ctx, master) })
+	}
+	return node(ctx, s.client)
+}
+
+// eachIn reads the lines among the keys.
+func (s *Store) eachIn(ctx context.Context, node redis.UniversalClient, keys []string, do func([]string) error) error {
+	pipe := node.Pipeline()
+	var lines []*redis.StringSliceCmd
+	for _, key := range keys {
+		_, name, _ := strings.Cut(key, "}:")
+		if strings.HasPrefix(name, "w:") || strings.HasPrefix(name, "r:") {
+			lines = append(lines, pipe.ZRange(ctx, key, 0, -1))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("read %d lines: %w", len(lines), err)
+	}
+	var ids []string
+	for _, line := range lines {
+		ids = append(ids, line.Val()...)
+	}
+	return do(ids)
+}

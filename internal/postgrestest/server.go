@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/migrations"
 )
 
 // adminTimeout bounds the statements that this package sends for itself.
@@ -131,4 +133,12 @@ func (s *Server) check(err error) {
 	if err != nil {
 		s.tb.Error(err)
 	}
+}
+
+// Migrate gives the server's database the current schema.
+func (s *Server) Migrate() {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	s.check(migrations.Up(ctx, s.URL()))
 }

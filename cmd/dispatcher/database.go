@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// migrateCommand works on the schema in Postgres.
+type migrateCommand struct {
+	Up     migrateUpCommand     `cmd:"" help:"Bring the schema to the version of this program. Safe when many start at once."`
+	Down   migrateDownCommand   `cmd:"" help:"Take the latest migration back, with the data that only it has room for."`
+	Status migrateStatusCommand `cmd:"" help:"Show which migrations the database has."`
+}
+
+type (
+	migrateUpCommand     struct{ database }
+	migrateDownCommand   struct{ database }
+	migrateStatusCommand struct{ database }
+)
+
+// database is the one setting of these commands.
+type database struct {
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" required:"" placeholder:"URL" help:"Postgres that keeps the record: postgres://..."`
+}
+
+// Run migrates up.
+func (c *migrateUpCommand) Run(ctx context.Context, to streams) error {
+	if err := app.MigrateUp(ctx, c.DatabaseURL); err != nil {
+		return err
+	}
+	return showMigrations(ctx, c.DatabaseURL, to)
+}
+
+// Run migrates one step down.
+func (c *migrateDownCommand) Run(ctx context.Context, to streams) error {
+	if err := app.MigrateDown(ctx, c.DatabaseURL); err != nil {
+		return err
+	}
+	return showMigrations(ctx, c.DatabaseURL, to)
+}
+
+// Run shows the migrations.
+func (c *migrateStatusCommand) Run(ctx context.Context, to streams) error {
+	return showMigrations(ctx, c.DatabaseURL, to)
+}
+
+func showMigrations(ctx context.Context, url string, to streams) error {
+	list, err := app.Migrations(ctx, url)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		state := "pending"
+		if m.Applied {
+			state = "applied"
+		}
+		if _, err := fmt.Fprintf(to.out, "%-8s %s\n", state, m.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebuildCommand makes the state in Redis anew.
+type rebuildCommand struct {
+	settings.Server
+	Verify bool `help:"Change nothing: compare Redis with Postgres and print the differences; exit 1 when there are any."`
+}
+
+// Run rebuilds, or compares.
+func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
+	resolved, err := c.Resolve()
+	if err != nil {
+		return err
+	}
+	log := newLogger(to.err, resolved)
+	if c.Verify {
+		return verify(ctx, resolved, to)
+	}
+	done, err := app.Rebuild(ctx, resolved, log)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to.out, "rebuilt %d lanes in %s: %d waiting, %d windows\n", len(done.Lanes), done.Took, done.Waiting, done.Windows)
+	return err
+}
+
+func verify(ctx context.Context, resolved *settings.Resolved, to streams) error {
+	differences, err := app.Verify(ctx, resolved, newLogger(to.err, resolved))
+	if err != nil {
+		return err
+	}
+	for _, d := range differences {
+		if _, err := fmt.Fprintf(to.out, "%-8s %s  %s\n", d.What, d.ID, d.Detail); err != nil {
+			return err
+		}
+	}
+	if len(differences) > 0 {
+		return fmt.Errorf("Redis and Postgres differ in %d places: what is still there when asked again is mended by dispatcher rebuild", //nolint:staticcheck // a name
+			len(differences))
+	}
+	_, err = fmt.Fprintln(to.out, "Redis is what Postgres says")
+	return err
+}

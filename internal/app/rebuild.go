@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// Rebuilt is what a rebuild did; Difference is one way in which Redis is not what Postgres says.
+type (
+	Rebuilt    = recordpostgres.Rebuilt
+	Difference = recordpostgres.Difference
+)
+
+// Rebuild makes the state in Redis anew from Postgres, while the deployment works: its lanes hold meanwhile.
+func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (done Rebuilt, err error) {
+	err = withRelay(ctx, cfg, log, func(relay *recordpostgres.Relay) error {
+		done, err = relay.Rebuild(ctx)
+		return err
+	})
+	if err == nil && len(done.Lanes) == 0 {
+		err = errors.New("a rebuild is under way already, in another process")
+	}
+	return done, err
+}
+
+// Verify compares Redis with Postgres.
+func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (differences []Difference, err error) {
+	err = withRelay(ctx, cfg, log, func(relay *recordpostgres.Relay) error {
+		differences, err = relay.Verify(ctx)
+		return err
+	})
+	return differences, err
+}
+
+func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, do func(*recordpostgres.Relay) error) error {
+	if cfg.Setup != settings.SetupDurable {
+		return refuse("only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: the others keep one of the two only")
+	}
+	a, err := attach(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(a.relay), a.closeAll())
+}
