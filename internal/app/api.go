@@ -14,10 +14,14 @@ import (
 
 // apiHandler makes the API over this process's store.
 func (a *App) apiHandler(tokens []string) (http.Handler, error) {
-	return httpapi.New(httpapi.Config{
+	cfg := httpapi.Config{
 		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
 		Tokens: tokens, Version: version.Current().Version, Log: a.log,
-	})
+	}
+	if a.postgres != nil {
+		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}
+	}
+	return httpapi.New(cfg)
 }
 
 // windows answers the API's questions about users' windows.
@@ -55,22 +59,16 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 	if err != nil {
 		return err
 	}
-	ticks := []*dispatch.Tick{tick}
+	if tick != nil {
+		if err := a.queue.Enqueue(ctx, *tick, 0); err != nil {
+			return err
+		}
+	}
 	for other := range a.rules.current().Categories {
 		if other == category {
 			continue
 		}
-		tick, err := a.boxes.Wake(ctx, dispatch.MailboxOf(userID, other, a.cfg.Lanes))
-		if err != nil {
-			return err
-		}
-		ticks = append(ticks, tick)
-	}
-	for _, tick := range ticks {
-		if tick == nil {
-			continue
-		}
-		if err := a.queue.Enqueue(ctx, *tick, 0); err != nil {
+		if err := a.wake(ctx, dispatch.MailboxOf(userID, other, a.cfg.Lanes)); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,8 @@ type App struct {
 	boxes      *mailbox.Store
 	pool       *pgxpool.Pool // nil without Postgres
 	record     record
-	relay      *recordpostgres.Relay // nil without Postgres
+	relay      *recordpostgres.Relay  // nil without Postgres
+	postgres   *recordpostgres.Record // the record, where it is this one
 	queue      *queue.Client
 	intake     *intake.Intake
 	dispatcher *dispatch.Dispatcher
@@ -143,10 +144,10 @@ func (a *App) openDatabase(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) openRecord(context.Context) error { return a.openRecordWith(a.policy.Current) }
+func (a *App) openRecord(ctx context.Context) error { return a.openRecordWith(ctx, a.policy.Current) }
 
 // openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
-func (a *App) openRecordWith(current func() *policy.Policy) error {
+func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy) error {
 	senders, closeSenders, err := newSenders(a.cfg, a.log)
 	if err != nil {
 		return err
@@ -161,8 +162,7 @@ func (a *App) openRecordWith(current func() *policy.Policy) error {
 	}
 	a.queue = queue.NewClient(a.store.pipe)
 	if a.pool != nil {
-		a.openPostgresRecord()
-		return nil
+		return a.openPostgresRecord(ctx)
 	}
 	a.record = recordredis.New(a.store.pipe, a.boxes)
 	return nil
@@ -263,6 +263,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.background = cancel
 	a.running.Go(func() { a.announcer.Run(ctx) })
 	a.running.Go(func() { a.policy.Run(ctx) })
+	if a.rules.own != nil {
+		a.running.Go(func() { a.rules.own.Run(ctx) })
+	}
 	for _, l := range []*listener{a.api, a.ops} {
 		if l != nil {
 			a.running.Go(func() { l.serve(a.log) })

@@ -118,13 +118,14 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 }
 
 // openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.
-func (a *App) openPostgresRecord() {
+func (a *App) openPostgresRecord(ctx context.Context) error {
 	record := recordpostgres.New(a.pool, a.boxes, recordpostgres.Config{Log: a.log})
 	a.defers("record", record.Close)
-	a.record = record
+	a.record, a.postgres = record, record
 	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{
 		Queue: a.queue, Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain,
 	})
+	return a.openOwnLimits(ctx, record)
 }
 
 // writeFactsAgain writes what the deployment keeps in Redis besides its lanes.
@@ -148,6 +149,9 @@ func (r *rules) longestWindow() time.Duration {
 	longest := time.Duration(0)
 	for name := range r.current().Categories {
 		longest = max(longest, longestOf(r.Terms("", name)))
+	}
+	if r.own != nil {
+		longest = max(longest, r.own.Longest())
 	}
 	return longest
 }

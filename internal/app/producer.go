@@ -71,7 +71,7 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 		}
 		current = a.policy.Current()
 	}
-	return a, a.openRecordWith(func() *policy.Policy { return current })
+	return a, a.openRecordWith(ctx, func() *policy.Policy { return current })
 }
 
 // Close ends the connections.

@@ -10,12 +10,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push"
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 )
 
 // rules answers, from the policy in force and the configured channels, what mailboxes, intake and dispatch ask.
 type rules struct {
 	current func() *policy.Policy
 	senders push.Registry
+	own     *recordpostgres.OwnLimits // nil without Postgres
 	cached  atomic.Pointer[terms]
 }
 
@@ -25,9 +27,20 @@ type terms struct {
 	categories map[string]mailbox.Terms
 }
 
-// Terms gives the terms of a user's category. One that the policy no longer names, because it was reloaded while something of the
-// category waited, is throttled as the default category.
-func (r *rules) Terms(_, category string) mailbox.Terms {
+// Terms gives the terms of a user's category, with the user's own limits where there are any. A category that the policy no
+// longer names, because it was reloaded while something of it waited, is throttled as the default category.
+func (r *rules) Terms(userID, category string) mailbox.Terms {
+	terms := r.categoryTerms(category)
+	if r.own == nil || userID == "" {
+		return terms
+	}
+	if own, ok := r.own.Rules(userID, category); ok {
+		terms.Plan.Rules = own
+	}
+	return terms
+}
+
+func (r *rules) categoryTerms(category string) mailbox.Terms {
 	current := r.current()
 	cached := r.cached.Load()
 	if cached == nil || cached.policy != current {

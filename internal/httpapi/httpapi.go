@@ -42,6 +42,10 @@ type Config struct {
 	Throttle Throttle
 	// Stats counts what the whole deployment holds and did.
 	Stats func(context.Context) (Stats, error)
+	// List gives a page of notifications, newest first. Defaults to nothing: the record can't list.
+	List func(context.Context, notification.Filter) (*notification.Page, error)
+	// Users keeps their preferences. Defaults to nobody: the record has none.
+	Users Users
 	// HasCategory tells whether the policy names a category.
 	HasCategory func(string) bool
 	// Tokens are the bearer tokens. Defaults to none: no token is asked for.
@@ -102,8 +106,10 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.Security = []map[string][]string{{"token": {}}}
 	h := humago.New(mux, config)
 	a.registerNotifications(h)
+	a.registerList(h)
 	a.registerBulk(h)
 	a.registerUsers(h)
+	a.registerPreferences(h)
 	a.registerStats(h)
 	return h.OpenAPI()
 }

@@ -50,10 +50,24 @@ func (s *store) Clear(context.Context, string, string) error { return s.away }
 
 func (s *store) Stats(context.Context) (httpapi.Stats, error) { return httpapi.Stats{}, s.away }
 
+func (s *store) List(context.Context, notification.Filter) (*notification.Page, error) {
+	return &notification.Page{}, s.away
+}
+
+func (s *store) Preferences(context.Context, string) (*notification.Preferences, error) {
+	return &notification.Preferences{}, s.away
+}
+
+func (s *store) SetPreferences(context.Context, string, *notification.Preferences) error {
+	return s.away
+}
+
+func (s *store) ClearPreferences(context.Context, string) error { return s.away }
+
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Record: s, Throttle: s, Stats: s.Stats, HasCategory: func(string) bool { return true }, Version: "test",
+		Intake: s, Record: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, HasCategory: func(string) bool { return true }, Version: "test",
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -79,6 +93,10 @@ var operations = []struct{ method, path, template, contentType, body string }{
 	{"GET", "/v1/users/ada/throttle", "/v1/users/{user}/throttle", "", ""},
 	{"DELETE", "/v1/users/ada/throttle", "/v1/users/{user}/throttle", "", ""},
 	{"GET", "/v1/stats", "/v1/stats", "", ""},
+	{"GET", "/v1/notifications?user_id=ada&status=deferred&limit=5", "/v1/notifications", "", ""},
+	{"GET", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "", ""},
+	{"PUT", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "application/json", `{"opt_out":{"categories":["chat"]}}`},
+	{"DELETE", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "", ""},
 }
 
 func TestOpenAPIDocument(t *testing.T) {

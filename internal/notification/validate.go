@@ -71,6 +71,9 @@ func checkID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return &FieldError{"id", fmt.Sprintf("must have 1 to %d characters", MaxIDBytes)}
 	}
+	if id == "." || id == ".." {
+		return &FieldError{"id", "must not be . or .., which no URL can hold"}
+	}
 	for _, r := range id {
 		if !isIDRune(r) {
 			return &FieldError{"id", "may hold only A-Z a-z 0-9 . _ : -"}
@@ -122,11 +125,13 @@ func checkPriority(p Priority) error {
 
 func (n *Notification) checkContent() error {
 	var faults []error
-	if !utf8.ValidString(n.Title) {
-		faults = append(faults, &FieldError{"title", "must be valid UTF-8"})
-	}
-	if !utf8.ValidString(n.Body) {
-		faults = append(faults, &FieldError{"body", "must be valid UTF-8"})
+	for field, text := range map[string]string{"title": n.Title, "body": n.Body} {
+		if !utf8.ValidString(text) {
+			faults = append(faults, &FieldError{field, "must be valid UTF-8"})
+		}
+		if strings.ContainsRune(text, 0) {
+			faults = append(faults, &FieldError{field, "must not hold the character U+0000"})
+		}
 	}
 	switch {
 	case len(n.Data) == 0:

@@ -160,13 +160,14 @@ func (r *Record) putIntoLine(ctx context.Context, lane int, notifications []*not
 	for len(notifications) > 0 {
 		part := notifications[:min(putBatch, len(notifications))]
 		notifications = notifications[len(part):]
-		if mutation("lose-enqueue") && len(part[0].ID)%3 == 0 {
-			continue
-		}
-		entries := make([]mailbox.Entry, len(part))
+		entries := make([]mailbox.Entry, 0, len(part))
 		ids := make([]string, len(part))
 		for i, n := range part {
-			entries[i], ids[i] = entryOf(n), n.ID
+			ids[i] = n.ID
+			if i%3 == 0 && mutation("lose-enqueue") {
+				continue
+			}
+			entries = append(entries, entryOf(n))
 		}
 		_, err := r.boxes.Put(ctx, lane, entries)
 		if err == nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mutation tells whether the environment PACER_MUTATIONS names the protection that is to be switched off.
+// mutation tells whether the environment FAULTS_MUTATIONS names the protection that is to be switched off.
 func mutation(name string) bool {
-	return slices.Contains(strings.Split(os.Getenv("PACER_MUTATIONS"), ","), name)
+	return slices.Contains(strings.Split(os.Getenv("FAULTS_MUTATIONS"), ","), name)
 }

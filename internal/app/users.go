@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/policy"
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// users keeps what users want, checked against the policy and the channels.
+type users struct {
+	*recordpostgres.Record
+	rules *rules
+}
+
+// SetPreferences implements httpapi's Users.
+func (u users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
+	var faults []error
+	for i, category := range p.OptOutCategories {
+		if !u.rules.HasCategory(category) {
+			faults = append(faults, fault("opt_out.categories[%d]", "is not named in the policy", i))
+		}
+	}
+	for i, channel := range p.OptOutChannels {
+		if _, ok := u.rules.senders[notification.Channel(channel)]; !ok {
+			faults = append(faults, fault("opt_out.channels[%d]", "is not a configured channel", i))
+		}
+	}
+	for category, limits := range p.Limits {
+		if !u.rules.HasCategory(category) {
+			faults = append(faults, fault("limits.%s", "is not named in the policy", category))
+		}
+		if _, err := parseOwnLimits(limits); err != nil {
+			faults = append(faults, fault("limits.%s", err.Error(), category))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	return u.Record.SetPreferences(ctx, userID, p)
+}
+
+func fault(field, message string, args ...any) error {
+	return &notification.FieldError{Field: fmt.Sprintf(field, args...), Message: message}
+}
+
+func parseOwnLimits(text json.RawMessage) ([]throttle.Rule, error) { return policy.ParseLimits(text) }
+
+// openOwnLimits has users' own limits replace those of the policy.
+func (a *App) openOwnLimits(ctx context.Context, record *recordpostgres.Record) error {
+	own := recordpostgres.NewOwnLimits(record, parseOwnLimits, a.limitsChanged)
+	if err := own.Refresh(ctx); err != nil {
+		return err
+	}
+	a.rules.own = own
+	return nil
+}
+
+// limitsChanged has what waits for a user ask again under his new limits.
+func (a *App) limitsChanged(ctx context.Context, userID string) {
+	if a.workers == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for category := range a.rules.current().Categories {
+		if err := a.wake(ctx, dispatch.MailboxOf(userID, category, a.cfg.Lanes)); err != nil {
+			a.log.WarnContext(ctx, "ask again for what waits under changed limits; it asks at its old time", "user_id", userID, "error", err)
+			return
+		}
+	}
+}
+
+// wake has what waits in a mailbox ask again.
+func (a *App) wake(ctx context.Context, box dispatch.Mailbox) error {
+	tick, err := a.boxes.Wake(ctx, box)
+	if err != nil || tick == nil {
+		return err
+	}
+	return a.queue.Enqueue(ctx, *tick, 0)
+}

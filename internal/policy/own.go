@@ -1,0 +1,45 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// ParseLimits reads limits that replace a category's own, in the form of the policy file as a JSON object with limits and
+// min_gap. The same is refused as in a policy file. None at all is not: then nothing but the user cap holds.
+func ParseLimits(text []byte) ([]throttle.Rule, error) {
+	var own struct {
+		Limits []struct {
+			Max int    `json:"max"`
+			Per string `json:"per"`
+		} `json:"limits"`
+		MinGap string `json:"min_gap,omitempty"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&own); err != nil {
+		return nil, errors.New(`must be of the form {"limits": [{"max": 1, "per": "1h"}], "min_gap": "5m"}`)
+	}
+	category, err := json.Marshal(own)
+	if err != nil {
+		return nil, fmt.Errorf("read the limits: %w", err)
+	}
+	if own.Limits == nil {
+		category = bytes.Replace(category, []byte(`"limits":null`), []byte(`"limits":[]`), 1)
+	}
+	// JSON is YAML, and the policy's parser knows every fault.
+	whole, err := Parse("", fmt.Appendf(nil, "version: 1\ncategories:\n  default: %s\n", category))
+	if err != nil {
+		var first *Fault
+		if errors.As(err, &first) {
+			return nil, errors.New(strings.ReplaceAll(first.Message, "categories."+DefaultCategory+".", ""))
+		}
+		return nil, err
+	}
+	return whole.Categories[DefaultCategory].Plan.Rules, nil
+}
