@@ -136,6 +136,7 @@ func pausedWorker(t *testing.T, o options, pause time.Duration) (verdict, int) {
 	d.workers = append(d.workers, d.start())
 	<-time.After(pause)
 	paused.signal(syscall.SIGCONT)
+	<-time.After(8 * time.Second) // it tries to write what it holds; all else has ended long since
 	v := d.drain(patience)
 	stale, err := d.query("SELECT count(*) FROM stale_writes")
 	if err != nil {

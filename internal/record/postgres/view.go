@@ -18,7 +18,8 @@ import (
 
 // viewColumns are what row reads.
 const viewColumns = `id, user_id, category, channel, target, title, body, data::text, priority, send_at, expires_at, collapse_key,
-	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at`
+	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at,
+	coalesce(claimed_until < clock_timestamp(), false)`
 
 // row is a notification as it stands in the database.
 type row struct {
@@ -27,6 +28,8 @@ type row struct {
 	notBefore  time.Time
 	admittedAt int64
 	endedAt    time.Time
+	// abandoned is true when the lease of the worker that is sending it has ended.
+	abandoned bool
 }
 
 func scanRow(r pgx.CollectableRow) (row, error) {
@@ -35,7 +38,8 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var data *string
 	var sendAt, expiresAt, notBefore, endedAt *time.Time
 	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &v.Priority, &sendAt, &expiresAt,
-		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore, &v.admittedAt, &endedAt)
+		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore, &v.admittedAt, &endedAt,
+		&v.abandoned)
 	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
 	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore), moment(endedAt)
 	if data != nil {
@@ -76,7 +80,7 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 // place fills in what the mailboxes know of a notification that has not ended: its place in line, its slot, and an end that
 // the database has not been told of. Without Redis the view tells what the database knows.
 func (r *Record) place(ctx context.Context, v *row) {
-	if v.Status.Ended() || v.Status == notification.StatusSending {
+	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
 		return
 	}
 	state, err := r.boxes.LookupIn(ctx, r.boxes.LaneOf(v.UserID), v.ID)

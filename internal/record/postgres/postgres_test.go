@@ -1,0 +1,96 @@
+package postgres_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/internal/record/postgres"
+	"github.com/pacer-notify/pacer/internal/record/recordtest"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]func(testing.TB) *goredis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			recordtest.Run(t, func(tb testing.TB) recordtest.Subject {
+				tb.Helper()
+				w := newWorld(tb, client(tb))
+				return recordtest.Subject{Record: w.record, Repair: w.repair}
+			})
+		})
+	}
+}
+
+// queue keeps the ticks that it is given.
+type queue struct {
+	mu    sync.Mutex
+	ticks map[string]dispatch.Tick
+}
+
+// Enqueue implements [dispatch.Queue].
+func (q *queue) Enqueue(_ context.Context, t dispatch.Tick, _ time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ticks[t.ID] = t
+	return nil
+}
+
+// world is a record over a database and a Redis of its own.
+type world struct {
+	pool   *pgxpool.Pool
+	redis  *goredis.Client
+	boxes  *mailbox.Store
+	record *postgres.Record
+	relay  *postgres.Relay
+	queue  *queue
+}
+
+func newWorld(tb testing.TB, client *goredis.Client) *world {
+	tb.Helper()
+	pool, err := pgxpool.New(tb.Context(), postgrestest.URL(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	w := &world{pool: pool, redis: client, queue: &queue{ticks: map[string]dispatch.Tick{}}}
+	w.boxes, err = mailbox.New(client, mailbox.Config{
+		Lanes: recordtest.Lanes, Terms: recordtest.Terms, Lease: recordtest.Lease, MaxCrashes: 1000, Guarded: true,
+		Grace: 100 * time.Millisecond, Retention: time.Minute,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.record = postgres.New(pool, w.boxes, postgres.Config{
+		Lease: recordtest.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
+	})
+	tb.Cleanup(func() { _ = w.record.Close() })
+	w.relay = postgres.NewRelay(w.record, postgres.RelayConfig{
+		Queue: w.queue, Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+	})
+	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// repair does what a deployment does in the background.
+func (w *world) repair(ctx context.Context) error {
+	for lane := range recordtest.Lanes {
+		if _, err := w.boxes.Sweep(ctx, lane); err != nil {
+			return err
+		}
+	}
+	return w.relay.Round(ctx)
+}

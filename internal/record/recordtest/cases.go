@@ -1,0 +1,305 @@
+package recordtest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+var (
+	wasDelivered = dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}
+	wasLost      = dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond}
+)
+
+func acceptedOnce(p *probe) {
+	n, _ := p.accept(nil)
+	first := p.want(n.ID, notification.StatusQueued, 0, "")
+	again, err := p.Accept(p.Context(), []*notification.Notification{n})
+	if err != nil || !again[0].Known || again[0].At.Sub(first.CreatedAt).Abs() > time.Second {
+		p.Errorf("accepted again: %+v, %v", again, err)
+	}
+	other := *n
+	other.UserID = "somebody whose lane is another, or not"
+	foreign, err := p.Accept(p.Context(), []*notification.Notification{&other})
+	if err != nil || !foreign[0].Known {
+		p.Errorf("the id for another user: %+v, %v", foreign, err)
+	}
+	if v := p.want(n.ID, notification.StatusQueued, 0, ""); v.UserID != "ada" {
+		p.Errorf("it belongs to %s now", v.UserID)
+	}
+}
+
+func acceptedTwiceInOneBatch(p *probe) {
+	n := p.notification(nil)
+	accepted, err := p.Accept(p.Context(), []*notification.Notification{n, n})
+	if err != nil || accepted[0].Known || !accepted[1].Known {
+		p.Fatalf("%+v, %v", accepted, err)
+	}
+	p.settle(p.grant(accepted[0].Tick), wasDelivered)
+	if answer := p.take(accepted[0].Tick); answer.Grant != nil || answer.Wait != nil {
+		p.Errorf("given out twice: %+v", answer)
+	}
+}
+
+func contentComesBack(p *probe) {
+	at := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	n, tick := p.accept(func(n *notification.Notification) {
+		n.Channel, n.To, n.Title, n.Body = notification.ChannelWebhook, "https://example.com/ü?a=1", "ti\"tle", "bo\ndy\u2028 'x' $1"
+		n.Data, n.Priority, n.ExpiresAt, n.CollapseKey = []byte(`{"b":[1,2.50],"a":"\u0000 \" ü"}`), notification.PriorityHigh, at, "key: 'x'"
+		n.UserID = "user:with {strange} 'letters' ü"
+	})
+	g := p.grant(tick)
+	n.CreatedAt = g.Notification.CreatedAt
+	if diff := cmp.Diff(n, g.Notification); diff != "" {
+		p.Errorf("what is delivered differs (accepted -, granted +):\n%s", diff)
+	}
+	v := p.want(n.ID, notification.StatusSending, 1, "")
+	if diff := cmp.Diff(*n, v.Notification); diff != "" {
+		p.Errorf("what is shown differs (accepted -, shown +):\n%s", diff)
+	}
+}
+
+func delivered(p *probe) {
+	n, tick := p.accept(nil)
+	g := p.grant(tick)
+	if g.Notification.ID != n.ID || g.Attempt != 1 || g.Failures != 0 || g.AdmittedAt.IsZero() || g.Mailbox != tick.Mailbox {
+		p.Fatalf("granted %+v", g)
+	}
+	p.want(n.ID, notification.StatusSending, 1, "")
+	if answer := p.take(tick); answer.Grant != nil {
+		p.Fatalf("given out twice: %+v", answer.Grant)
+	}
+	if s := p.settle(g, wasDelivered); s != (dispatch.Settlement{}) {
+		p.Errorf("settled: %+v", s)
+	}
+	v := p.want(n.ID, notification.StatusDelivered, 1, "delivered")
+	if len(v.Timeline) < 3 || v.Timeline[0].Kind != "accepted" || v.Timeline[len(v.Timeline)-1].Kind != "delivered" {
+		p.Errorf("timeline %+v", v.Timeline)
+	}
+}
+
+func sameQuestion(p *probe) {
+	n, tick := p.accept(nil)
+	q := dispatch.Question{Tick: tick, Nonce: "the answer was lost", Pulled: true}
+	first, err := p.Take(p.Context(), q)
+	if err != nil || first.Grant == nil {
+		p.Fatalf("%+v, %v", first, err)
+	}
+	second, err := p.Take(p.Context(), q)
+	if err != nil || second.Grant == nil {
+		p.Fatalf("asked again: %+v, %v", second, err)
+	}
+	second.Grant.StartIn = first.Grant.StartIn
+	if diff := cmp.Diff(first.Grant, second.Grant); diff != "" {
+		p.Errorf("asked again the grant differs (first -, second +):\n%s", diff)
+	}
+	p.settle(second.Grant, wasDelivered)
+	p.want(n.ID, notification.StatusDelivered, 1, "")
+}
+
+func settledTwice(p *probe) {
+	n, tick := p.accept(nil)
+	g := p.grant(tick)
+	for range 2 {
+		if s := p.settle(g, wasDelivered); s.Stale {
+			p.Error("a repeated settlement is stale")
+		}
+	}
+	v := p.want(n.ID, notification.StatusDelivered, 1, "")
+	ends := 0
+	for _, event := range v.Timeline {
+		if event.Kind == "delivered" {
+			ends++
+		}
+	}
+	if ends != 1 {
+		p.Errorf("it ended %d times: %+v", ends, v.Timeline)
+	}
+}
+
+func throttled(p *probe) {
+	slow := func(n *notification.Notification) { n.Category = "slow" }
+	first, tick := p.accept(slow)
+	second, other := p.accept(slow)
+	g := p.grant(tick)
+	if g.Notification.ID != first.ID {
+		p.Fatalf("%s goes first", g.Notification.ID)
+	}
+	p.settle(g, wasDelivered)
+	answer := p.take(other)
+	if answer.Wait == nil || answer.Wait.Rule != "limit 1/1h" || answer.Wait.For < 59*time.Minute {
+		p.Fatalf("the second: %+v", answer)
+	}
+	v := p.want(second.ID, notification.StatusDeferred, 0, "limit 1/1h")
+	if v.Deferrals != 1 || time.Until(v.DeliverAt) < 59*time.Minute {
+		p.Errorf("deferred %d times, expected at %s", v.Deferrals, v.DeliverAt)
+	}
+}
+
+func retried(p *probe) {
+	n, tick := p.accept(nil)
+	s := p.settle(p.grant(tick), wasLost)
+	if s.RetryIn <= 0 || s.RetryIn > time.Second {
+		p.Fatalf("settled: %+v", s)
+	}
+	p.want(n.ID, notification.StatusRetrying, 1, "transient: 503")
+	<-time.After(s.RetryIn)
+	g := p.grant(tick)
+	if g.Attempt != 2 || g.Failures != 1 {
+		p.Errorf("the second attempt is %d, after %d failures", g.Attempt, g.Failures)
+	}
+	p.settle(g, wasDelivered)
+	p.want(n.ID, notification.StatusDelivered, 2, "")
+}
+
+func returned(p *probe) {
+	n, tick := p.accept(func(n *notification.Notification) { n.Category = "slow" })
+	p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true})
+	p.want(n.ID, notification.StatusQueued, 0, "")
+	g := p.grant(tick) // its slot was given back
+	if g.Attempt != 1 || g.Failures != 0 {
+		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
+	}
+}
+
+func failed(p *probe) {
+	n, tick := p.accept(nil)
+	p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Failed, Reason: "target_gone: 410", Failure: true})
+	p.want(n.ID, notification.StatusFailed, 1, "target_gone: 410")
+	if answer := p.take(tick); answer.Grant != nil || answer.Wait != nil {
+		p.Errorf("it comes again: %+v", answer)
+	}
+}
+
+func cancelled(p *probe) {
+	n, tick := p.accept(nil)
+	if err := p.Cancel(p.Context(), n.ID); err != nil {
+		p.Fatal(err)
+	}
+	p.want(n.ID, notification.StatusCancelled, 0, "cancelled")
+	if answer := p.take(tick); answer.Grant != nil {
+		p.Errorf("a cancelled one is given out: %+v", answer.Grant)
+	}
+	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
+		p.Errorf("cancelled again: %v", err)
+	}
+}
+
+func notCancelled(p *probe) {
+	n, tick := p.accept(nil)
+	g := p.grant(tick)
+	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
+		p.Errorf("cancelled while it is being sent: %v", err)
+	}
+	p.settle(g, wasDelivered)
+	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
+		p.Errorf("cancelled after its end: %v", err)
+	}
+	p.want(n.ID, notification.StatusDelivered, 1, "")
+}
+
+func replaced(p *probe) {
+	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
+	first, _ := p.accept(keyed)
+	second, tick := p.accept(keyed)
+	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
+	p.want(first.ID, notification.StatusReplaced, 0, "collapse_key")
+	if g := p.grant(tick); g.Notification.ID != second.ID {
+		p.Errorf("%s is given out", g.Notification.ID)
+	}
+}
+
+func expires(p *probe) {
+	n, _ := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
+	p.repairUntil("it expires", p.becomes(n.ID, notification.StatusExpired))
+	p.want(n.ID, notification.StatusExpired, 0, "expires_at")
+}
+
+func retryTooLate(p *probe) {
+	n, tick := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Minute) })
+	late := wasLost
+	late.RetryAfter = time.Hour
+	if s := p.settle(p.grant(tick), late); s.RetryIn != 0 || s.Stale {
+		p.Errorf("settled: %+v", s)
+	}
+	p.want(n.ID, notification.StatusExpired, 1, "expires_at")
+}
+
+func leaseEnds(p *probe) {
+	n, tick := p.accept(nil)
+	stale := p.grant(tick)
+	p.repairUntil("the lease ends", p.becomes(n.ID, notification.StatusQueued))
+	g := p.grant(tick)
+	if g.Notification.ID != n.ID || g.Attempt != 2 || g.Failures != 0 {
+		p.Fatalf("granted anew: %+v", g)
+	}
+	if s := p.settle(stale, wasDelivered); !s.Stale {
+		p.Error("the first worker's late result was written")
+	}
+	p.want(n.ID, notification.StatusSending, 2, "")
+	p.settle(g, wasDelivered)
+	p.want(n.ID, notification.StatusDelivered, 2, "")
+}
+
+func crashLoop(p *probe) {
+	n, tick := p.accept(nil)
+	for range MaxCrashes {
+		p.grant(tick)
+		p.repairUntil("the lease ends", func() bool {
+			return p.becomes(n.ID, notification.StatusQueued)() || p.becomes(n.ID, notification.StatusFailed)()
+		})
+	}
+	if answer := p.take(tick); answer.Grant != nil {
+		p.Fatalf("granted after %d crashes: %+v", MaxCrashes, answer.Grant)
+	}
+	p.want(n.ID, notification.StatusFailed, MaxCrashes, "crash_loop")
+}
+
+func keys(p *probe) {
+	reserve := func(key, fingerprint, id string) intake.Reservation {
+		p.Helper()
+		r, err := p.Reserve(p.Context(), key, fingerprint, id, time.Hour)
+		if err != nil {
+			p.Fatalf("reserve: %v", err)
+		}
+		return r
+	}
+	for _, step := range []struct {
+		fingerprint, id string
+		want            intake.Reservation
+	}{
+		{"body", "first", intake.Reservation{Claim: intake.ClaimNew, ID: "first"}},
+		{"body", "second", intake.Reservation{Claim: intake.ClaimBusy, ID: "first"}},
+		{"other", "third", intake.Reservation{Claim: intake.ClaimOther, ID: "first"}},
+	} {
+		if got := reserve("key", step.fingerprint, step.id); got != step.want {
+			p.Errorf("%s: %+v, want %+v", step.id, got, step.want)
+		}
+	}
+	if err := p.Commit(p.Context(), "key"); err != nil {
+		p.Fatal(err)
+	}
+	if got := reserve("key", "body", "fourth"); got != (intake.Reservation{Claim: intake.ClaimDone, ID: "first"}) {
+		p.Errorf("after the commit: %+v", got)
+	}
+	if got := reserve("key", "other", "fifth"); got.Claim != intake.ClaimOther {
+		p.Errorf("another body after the commit: %+v", got)
+	}
+	if got := reserve("another key", "other", "sixth"); got != (intake.Reservation{Claim: intake.ClaimNew, ID: "sixth"}) {
+		p.Errorf("another key: %+v", got)
+	}
+}
+
+func unknown(p *probe) {
+	if _, err := p.View(p.Context(), "nobody"); !errors.Is(err, notification.ErrNotFound) {
+		p.Errorf("view: %v", err)
+	}
+	if err := p.Cancel(p.Context(), "nobody"); !errors.Is(err, notification.ErrNotFound) {
+		p.Errorf("cancel: %v", err)
+	}
+}
