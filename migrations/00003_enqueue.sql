@@ -45,13 +45,18 @@ BEGIN
     IF size > (CASE WHEN coalesce(n ->> 'channel', 'webhook') IN ('webhook', 'email', 'log') THEN 262144 ELSE 4096 END) THEN
         RETURN 'title, body and data together are too large, ' || size || ' bytes';
     END IF;
+    FOREACH field IN ARRAY ARRAY['send_at', 'expires_at'] LOOP
+        IF n ->> field !~ '^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$' THEN
+            RETURN field || ' must be a time such as 2027-01-31T12:00:00Z';
+        END IF;
+    END LOOP;
     BEGIN
         IF (n ->> 'send_at')::timestamptz > clock_timestamp() + interval '90 days' THEN RETURN 'send_at may be at most 90 days ahead'; END IF;
         IF (n ->> 'expires_at')::timestamptz <= greatest((n ->> 'send_at')::timestamptz, clock_timestamp()) THEN
             RETURN 'expires_at must be later than now and than send_at';
         END IF;
     EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
-        RETURN 'send_at and expires_at must be times such as 2027-01-31T12:00:00Z';
+        RETURN 'send_at and expires_at must be times that the calendar has';
     END;
     RETURN NULL;
 END

@@ -16,8 +16,9 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// table keeps which migrations were applied.
-const table = "pacer_migrations"
+// table keeps which migrations were applied. It names its schema: for a role called pacer the schema of that name would
+// come first once it is there.
+const table = "public.pacer_migrations"
 
 // lockID is the advisory lock under which migrations run: "pacer" in ASCII.
 const lockID = 0x7061636572

@@ -110,7 +110,7 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 		conn.Release()
 		return nil, refuse("another process without REDIS_URL works on this database: give all of them the same REDIS_URL")
 	}
-	return func() error {
+	return func() error { //nolint:contextcheck // at the end, when the start's context has ended
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		return conn.Hijack().Close(ctx)

@@ -9,11 +9,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// Rebuilt is what a rebuild did; Difference is one way in which Redis is not what Postgres says.
-type (
-	Rebuilt    = recordpostgres.Rebuilt
-	Difference = recordpostgres.Difference
-)
+// Rebuilt is what a rebuild did.
+type Rebuilt = recordpostgres.Rebuilt
+
+// Difference is one way in which Redis is not what Postgres says.
+type Difference = recordpostgres.Difference
 
 // Rebuild makes the state in Redis anew from Postgres, while the deployment works: its lanes hold meanwhile.
 func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (done Rebuilt, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -36,6 +37,16 @@ const (
 	policyKey = "pacer:policy"
 )
 
+// driverLog takes what the Redis driver prints by itself, of every connection that it can't make: what matters of that is
+// told by whoever wanted the connection.
+type driverLog struct{}
+
+// Printf implements the driver's logger.
+func (driverLog) Printf(context.Context, string, ...any) {}
+
+// quietDriver is done once: the driver has one logger for the whole process.
+var quietDriver = sync.OnceFunc(func() { redis.SetLogger(driverLog{}) })
+
 // store is the Redis of a deployment, however it is run.
 type store struct {
 	// client has a connection for each caller; pipe puts what many callers send at once into one pipeline.
@@ -45,6 +56,7 @@ type store struct {
 
 // openStore connects to Redis, or runs one in this process when none is given.
 func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
+	quietDriver()
 	if where == nil {
 		in := embedded.Start(ctx)
 		return &store{client: in.Client(), pipe: in.Client(), close: in.Close}, nil

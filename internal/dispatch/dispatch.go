@@ -87,6 +87,8 @@ type Dispatcher struct {
 	stopOnce sync.Once
 	nonce    string
 	asked    atomic.Uint64
+
+	complaints complaints
 }
 
 // New makes a Dispatcher.
@@ -109,6 +111,12 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // Handle works one tick that came off the queue. It returns nil when the tick is used up, a [*DeferralError] when it has
 // to come again, and any other error when the record could not be reached.
 func (d *Dispatcher) Handle(ctx context.Context, tick Tick) error {
+	err := d.handle(ctx, tick)
+	d.tell(ctx, err)
+	return err
+}
+
+func (d *Dispatcher) handle(ctx context.Context, tick Tick) error {
 	d.cfg.Observer.Pulled()
 	slot := time.Time{}
 	for pulled := true; ; pulled = false {

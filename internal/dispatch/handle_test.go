@@ -189,8 +189,31 @@ func TestRecordThatCannotBeAsked(t *testing.T) {
 		if _, deferred := errors.AsType[*dispatch.DeferralError](err); deferred {
 			t.Error("a record that is away counts as a deferral")
 		}
-		if b.RoomTaken() != 0 || len(b.journal.Took) != 0 || len(b.ledger.Lines()) != 0 {
-			t.Errorf("room taken: %d, decisions: %v, log: %v; want none", b.RoomTaken(), b.journal.Took, b.ledger.Lines())
+		if b.RoomTaken() != 0 || len(b.journal.Took) != 0 {
+			t.Errorf("room taken: %d, decisions: %v; want none", b.RoomTaken(), b.journal.Took)
+		}
+	})
+}
+
+// A record that is away fails every tick. That is told at once, and then now and then with how many there were.
+func TestFailuresAreSummedUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{take: func(context.Context, dispatch.Question) (dispatch.Answer, error) { return dispatch.Answer{}, errAway }}
+		b := newBench(dispatch.Config{}, r, sends)
+		fail := func(n int) {
+			for range n {
+				if err := b.Handle(t.Context(), tick); !errors.Is(err, errAway) {
+					t.Fatal(err)
+				}
+			}
+		}
+		fail(100)
+		<-time.After(time.Minute)
+		fail(100)
+		lines := b.ledger.Lines()
+		if len(lines) != 2 || !strings.Contains(lines[0], "and_before=0") || !strings.Contains(lines[1], "and_before=99") {
+			t.Errorf("200 failures told: %q, want one line at once and one a minute later that counts 99", lines)
 		}
 	})
 }

@@ -121,14 +121,14 @@ func TestRedeliveryComesWithTheLease(t *testing.T) {
 }
 
 // pausedWorker stops a process in the middle of its deliveries for longer than its claims hold, and lets it go on.
-func pausedWorker(t *testing.T, o options, pause time.Duration) (verdict, int) {
+func pausedWorker(t *testing.T, o options, pause, drain time.Duration) (verdict, int) {
 	d := deploy(t, 1, o)
 	// A result that is written under a claim which had gone to another ends a notification that the other ends too.
-	d.postgres.Exec(`CREATE TABLE stale_writes (id text)`)
-	d.postgres.Exec(`CREATE FUNCTION note_stale_write() RETURNS trigger LANGUAGE plpgsql AS
+	d.postgres.Exec(`CREATE TABLE public.stale_writes (id text)`)
+	d.postgres.Exec(`CREATE FUNCTION public.note_stale_write() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN INSERT INTO public.stale_writes VALUES (OLD.id); RETURN NEW; END'`)
 	d.postgres.Exec(`CREATE TRIGGER stale_write BEFORE UPDATE ON pacer.notifications FOR EACH ROW
-		WHEN (OLD.ended_at IS NOT NULL) EXECUTE FUNCTION note_stale_write()`)
+		WHEN (OLD.ended_at IS NOT NULL) EXECUTE FUNCTION public.note_stale_write()`)
 	d.load(d.workers[0], "n", 40, 5)
 	d.await("deliveries are in flight", 20*time.Second, func() bool { return d.receiver.count() > 20 })
 	paused := d.workers[0]
@@ -137,8 +137,8 @@ func pausedWorker(t *testing.T, o options, pause time.Duration) (verdict, int) {
 	<-time.After(pause)
 	paused.signal(syscall.SIGCONT)
 	<-time.After(8 * time.Second) // it tries to write what it holds; all else has ended long since
-	v := d.drain(patience)
-	stale, err := d.query("SELECT count(*) FROM stale_writes")
+	v := d.drain(drain)
+	stale, err := d.query("SELECT count(*) FROM public.stale_writes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func pausedWorker(t *testing.T, o options, pause time.Duration) (verdict, int) {
 }
 
 func TestPausedWorkerWritesNothing(t *testing.T) {
-	v, stale := pausedWorker(t, options{delay: 300 * time.Millisecond}, time.Minute)
+	v, stale := pausedWorker(t, options{delay: 300 * time.Millisecond}, time.Minute, patience)
 	t.Logf("%s; stale writes %d", v, stale)
 	if v.lost+v.violations+stale > 0 {
 		t.Error("want 0 lost, 0 violations, 0 stale writes")
@@ -154,7 +154,7 @@ func TestPausedWorkerWritesNothing(t *testing.T) {
 }
 
 func TestWithoutTheFenceAPausedWorkerWrites(t *testing.T) {
-	if v, stale := pausedWorker(t, options{delay: 300 * time.Millisecond, mutations: "no-fence"}, 25*time.Second); stale == 0 {
+	if v, stale := pausedWorker(t, options{delay: 300 * time.Millisecond, mutations: "no-fence"}, 25*time.Second, 5*time.Second); stale == 0 {
 		t.Errorf("%s: with the fence switched off a stale result must be written", v)
 	}
 }

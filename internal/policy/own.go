@@ -35,8 +35,7 @@ func ParseLimits(text []byte) ([]throttle.Rule, error) {
 	// JSON is YAML, and the policy's parser knows every fault.
 	whole, err := Parse("", fmt.Appendf(nil, "version: 1\ncategories:\n  default: %s\n", category))
 	if err != nil {
-		var first *Fault
-		if errors.As(err, &first) {
+		if first, ok := errors.AsType[*Fault](err); ok {
 			return nil, errors.New(strings.ReplaceAll(first.Message, "categories."+DefaultCategory+".", ""))
 		}
 		return nil, err

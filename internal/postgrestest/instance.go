@@ -34,8 +34,8 @@ var errNotInstalled = errors.New(
 // programs finds the directory with postgres and initdb: that of PATH, or the newest of those where Debian keeps them.
 func programs() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			return filepath.Dir(real), nil
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(target), nil
 		}
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")

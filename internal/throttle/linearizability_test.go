@@ -38,7 +38,7 @@ func specification() porcupine.Model {
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 			byUser := map[string][]porcupine.Operation{}
 			for _, op := range history {
-				user := op.Input.(string)
+				user, _ := op.Input.(string)
 				byUser[user] = append(byUser[user], op)
 			}
 			var parts [][]porcupine.Operation
@@ -49,7 +49,8 @@ func specification() porcupine.Model {
 		},
 		Init: func() any { return admissions{} },
 		Step: func(before, _, output any) (bool, any) {
-			s, d := before.(admissions), output.(throttle.Decision)
+			s, _ := before.(admissions)
+			d, _ := output.(throttle.Decision)
 			if d.Now < s.clock {
 				return false, before
 			}
@@ -62,7 +63,8 @@ func specification() porcupine.Model {
 			return d == throttle.Decision{Allowed: at == d.Now, At: at, Now: d.Now, Rule: rule}, after
 		},
 		Equal: func(a, b any) bool {
-			x, y := a.(admissions), b.(admissions)
+			x, _ := a.(admissions)
+			y, _ := b.(admissions)
 			return x.clock == y.clock && slices.Equal(x.times, y.times)
 		},
 	}

@@ -22,7 +22,7 @@ func MostWithin(per time.Duration, moments []throttle.Micros) int {
 // hammer asks at random moments for a while and returns when it was admitted.
 func hammer(p *probe, plan throttle.Plan, attempts int, step time.Duration) []throttle.Micros {
 	p.Helper()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // The same moments each time.
+	random := rand.New(rand.NewPCG(1, 2))
 	var admitted []throttle.Micros
 	for range attempts {
 		p.setNow(p.now + throttle.Micros(random.Int64N(step.Microseconds())))

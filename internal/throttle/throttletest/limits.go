@@ -142,8 +142,13 @@ func usersIndependent(p *probe) {
 	plan := p.plan(limit(1, 10*ms))
 	plan.Cap = userCap(1, 20*ms)
 	keys := []throttle.Key{
-		anna, {User: "bert", Category: "chat"}, {User: "", Category: ""}, {User: "b:c", Category: "a"},
-		{User: "c", Category: "a:b"}, {User: "b", Category: "a%3Ab"}, {User: "ü\u2028{}", Category: "{x}"},
+		anna,
+		{User: "bert", Category: "chat"},
+		{User: "", Category: ""},
+		{User: "b:c", Category: "a"},
+		{User: "c", Category: "a:b"},
+		{User: "b", Category: "a%3Ab"},
+		{User: "ü\u2028{}", Category: "{x}"},
 	}
 	for i, key := range keys {
 		p.at(time.Duration(i) * ms)

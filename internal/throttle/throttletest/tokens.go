@@ -8,8 +8,8 @@ import (
 )
 
 // tokenCases are about questions asked again and admissions taken back.
-func tokenCases(f Features) []scenario {
-	cases := []scenario{
+func tokenCases() []scenario {
+	return []scenario{
 		{"AskedTwiceCountsOnce", askedTwice},
 		{"ARefusedTokenMayPassLater", refusedToken},
 		{"AskedAgainWhileTheCapRemembers", askedAgainWithCap},
@@ -21,7 +21,6 @@ func tokenCases(f Features) []scenario {
 		{"RefundGivesTheCapBack", refundCap},
 		{"Clear", clearForgets},
 	}
-	return cases
 }
 
 func askedTwice(p *probe) {

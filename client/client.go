@@ -1,0 +1,270 @@
+// Package client is how Go programs give notifications to pacer: over its HTTP API, or, where pacer keeps its record in a
+// Postgres that the program also writes to, within a transaction of the program's own ([EnqueueTx]).
+//
+// Calls over HTTP are tried again when that can help. It is always safe: a notification that has neither an id nor an
+// idempotency key is given an id before the first try, and the same id twice is one notification.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Config of a Client.
+type Config struct {
+	// Server is the address of the API. Defaults to http://127.0.0.1:8080.
+	Server string
+	// Token is sent as the bearer token. Defaults to none.
+	Token string
+	// HTTPClient makes the requests. Defaults to one without redirects.
+	HTTPClient *http.Client
+	// Attempts is how often a call is tried in all. Defaults to 5.
+	Attempts int
+	// MinBackoff and MaxBackoff bound the wait between two tries: full jitter below MinBackoff doubled at each. Default to
+	// 100 ms and 10 s. A Retry-After of the server is obeyed up to MaxBackoff.
+	MinBackoff, MaxBackoff time.Duration
+	// Timeout bounds one try. Defaults to 10 s.
+	Timeout time.Duration
+}
+
+// Validate reports every setting that can't work.
+func (c Config) Validate() error {
+	var faults []error
+	if server, err := url.Parse(c.Server); err != nil || c.Server != "" && (server.Host == "" || server.Scheme != "http" && server.Scheme != "https") {
+		faults = append(faults, errors.New("server must be of the form http://host:port"))
+	}
+	if c.Attempts < 0 || c.MinBackoff < 0 || c.MaxBackoff < 0 || c.Timeout < 0 {
+		faults = append(faults, errors.New("attempts and times must not be negative"))
+	}
+	return errors.Join(faults...)
+}
+
+// Client calls the API. It is safe for concurrent use.
+type Client struct {
+	cfg Config
+}
+
+// New makes a Client. It fails on what [Config.Validate] refuses.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("set up the client of pacer: %w", err)
+	}
+	cfg.Server = strings.TrimSuffix(cmp.Or(cfg.Server, "http://127.0.0.1:8080"), "/")
+	cfg.Attempts = cmp.Or(cfg.Attempts, 5)
+	cfg.MinBackoff = cmp.Or(cfg.MinBackoff, 100*time.Millisecond)
+	cfg.MaxBackoff = max(cfg.MinBackoff, cmp.Or(cfg.MaxBackoff, 10*time.Second))
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return &Client{cfg}, nil
+}
+
+// Enqueue has a notification accepted and gives it back as it was. An [*Error] says why it was refused.
+func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
+	if err := n.identify(); err != nil {
+		return nil, err
+	}
+	var accepted View
+	if err := c.call(ctx, http.MethodPost, "/v1/notifications", n, &accepted); err != nil {
+		return nil, fmt.Errorf("enqueue a notification: %w", err)
+	}
+	return &accepted, nil
+}
+
+// The bounds of one request of [Client.EnqueueMany], as the API has them.
+const (
+	maxItems = 10_000
+	maxBytes = 16 << 20
+)
+
+// EnqueueMany has many accepted, in as few requests as the API allows, and gives one result each, in order. What is refused
+// does not hinder the rest. With an error the results are those of the requests before it; the rest may be repeated.
+func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) ([]Result, error) {
+	results := make([]Result, 0, len(notifications))
+	for len(notifications) > 0 {
+		body, n, err := batch(notifications)
+		if err != nil {
+			return results, err
+		}
+		var answer struct {
+			Results []Result `json:"results"`
+		}
+		if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", body, &answer); err != nil {
+			return results, fmt.Errorf("enqueue %d notifications: %w", n, err)
+		}
+		if len(answer.Results) != n {
+			return results, fmt.Errorf("enqueue %d notifications: the server answered for %d", n, len(answer.Results))
+		}
+		results = append(results, answer.Results...)
+		notifications = notifications[n:]
+	}
+	return results, nil
+}
+
+// batch encodes as many of the notifications as one request may hold.
+func batch(notifications []Notification) (json.RawMessage, int, error) {
+	body := []byte{'['}
+	for i := range notifications {
+		n := notifications[i]
+		if err := n.identify(); err != nil {
+			return nil, 0, err
+		}
+		item, err := json.Marshal(n)
+		if err != nil {
+			return nil, 0, fmt.Errorf("encode notification %d: %w", i, err)
+		}
+		if i == maxItems || i > 0 && len(body)+len(item)+2 > maxBytes {
+			return append(body, ']'), i, nil
+		}
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, item...)
+	}
+	return append(body, ']'), len(notifications), nil
+}
+
+// Get looks a notification up. An [*Error] with status 404 says that none is known.
+func (c *Client) Get(ctx context.Context, id string) (*View, error) {
+	var view View
+	if err := c.call(ctx, http.MethodGet, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
+		return nil, fmt.Errorf("look notification %s up: %w", id, err)
+	}
+	return &view, nil
+}
+
+// Cancel ends a notification that still waits. An [*Error] with status 409 says that it is being delivered or has ended.
+func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
+	var view View
+	if err := c.call(ctx, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
+		return nil, fmt.Errorf("cancel notification %s: %w", id, err)
+	}
+	return &view, nil
+}
+
+// Throttle tells where a user stands in a category. Asking changes nothing.
+func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window, error) {
+	var window Window
+	path := "/v1/users/" + url.PathEscape(userID) + "/throttle?category=" + url.QueryEscape(category)
+	if err := c.call(ctx, http.MethodGet, path, nil, &window); err != nil {
+		return nil, fmt.Errorf("ask the throttle of category %s: %w", category, err)
+	}
+	return &window, nil
+}
+
+// call makes a request until it is answered, refused, or tried often enough.
+func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
+	var encoded []byte
+	if body != nil {
+		var err error
+		if encoded, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("encode the request: %w", err)
+		}
+	}
+	for attempt := 1; ; attempt++ {
+		wait, err := c.try(ctx, method, path, encoded, answer)
+		if err == nil || wait < 0 || attempt == c.cfg.Attempts {
+			return err
+		}
+		timer := time.NewTimer(max(wait, c.backoff(attempt)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// backoff is a random wait below the bound of the attempt.
+func (c *Client) backoff(attempt int) time.Duration {
+	bound := c.cfg.MinBackoff << min(attempt-1, 20)
+	if bound <= 0 || bound > c.cfg.MaxBackoff {
+		bound = c.cfg.MaxBackoff
+	}
+	return rand.N(bound + 1)
+}
+
+// never says that trying again can't help.
+const never = -1
+
+// try makes a request once. With an error it tells how long to wait at least before the next, or [never].
+func (c *Client) try(ctx context.Context, method, path string, body []byte, answer any) (wait time.Duration, err error) {
+	within, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(within, method, c.cfg.Server+path, bytes.NewReader(body))
+	if err != nil {
+		return never, fmt.Errorf("make the request: %w", err)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.cfg.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.cfg.Token)
+	}
+	response, err := c.cfg.HTTPClient.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return never, ctx.Err()
+		}
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }() // read already
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return 0, fmt.Errorf("read the answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		refused := parseError(response.StatusCode, text)
+		if refused.temporary() {
+			return c.retryAfter(response), refused
+		}
+		return never, refused
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return never, fmt.Errorf("read the answer: %w", err)
+	}
+	return 0, nil
+}
+
+// maxAnswer bounds what is read of an answer, in bytes: 10,000 results of a batch, and more.
+const maxAnswer = 8 << 20
+
+// retryAfter is how long the server asks to wait, up to the longest back-off.
+func (c *Client) retryAfter(r *http.Response) time.Duration {
+	text := r.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return min(max(0, time.Duration(seconds)*time.Second), c.cfg.MaxBackoff)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(0, time.Until(at)), c.cfg.MaxBackoff)
+	}
+	return 0
+}
+
+// identify gives a notification that has no name of its own one.
+func (n *Notification) identify() error {
+	if n.ID != "" || n.IdempotencyKey != "" {
+		return nil
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make an id: %w", err)
+	}
+	n.ID = id.String()
+	return nil
+}

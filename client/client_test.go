@@ -1,0 +1,259 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pacer-notify/pacer/client"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+)
+
+// server answers as told and remembers what it was sent.
+type server struct {
+	mu     sync.Mutex
+	bodies []string
+	answer func(n int, w http.ResponseWriter)
+}
+
+// RoundTrip implements [http.RoundTripper], so that clients in a bubble reach it without a network.
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.bodies = append(s.bodies, string(body))
+	n := len(s.bodies)
+	s.mu.Unlock()
+	w := httptest.NewRecorder()
+	s.answer(n, w)
+	if w.Code == http.StatusTeapot {
+		return nil, errors.New("connection refused")
+	}
+	return w.Result(), nil
+}
+
+func newClient(t *testing.T, s *server, cfg client.Config) *client.Client {
+	t.Helper()
+	cfg.HTTPClient = &http.Client{Transport: s}
+	c, err := client.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func accept(_ int, w http.ResponseWriter) {
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = io.WriteString(w, `{"id":"n1","status":"queued"}`)
+}
+
+func TestTriesAgainWithTheSameIDAndObeysRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(n int, w http.ResponseWriter) {
+			switch n {
+			case 1:
+				w.WriteHeader(http.StatusTeapot)
+			case 2:
+				w.Header().Set("Retry-After", "3")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			case 3:
+				w.WriteHeader(http.StatusConflict)
+				_, _ = io.WriteString(w, `{"title":"Conflict","detail":"a notification with this idempotency key is just being accepted; ask again shortly"}`)
+			default:
+				accept(n, w)
+			}
+		}}
+		start := time.Now()
+		view, err := newClient(t, s, client.Config{}).Enqueue(t.Context(), client.Notification{UserID: "ada"})
+		if err != nil || view.ID != "n1" || view.Status != "queued" {
+			t.Fatalf("%+v, %v", view, err)
+		}
+		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("took %s, want the 3 s of Retry-After and short back-offs", took)
+		}
+		if len(s.bodies) != 4 || len(slices.Compact(s.bodies)) != 1 || !strings.Contains(s.bodies[0], `"id":"`) {
+			t.Errorf("sent %q, want the same four times, with an id", s.bodies)
+		}
+	})
+}
+
+func TestGivesUp(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status, tries int
+	}{
+		"Refused": {http.StatusUnprocessableEntity, 1}, "Unauthorized": {http.StatusUnauthorized, 1}, "NotFound": {http.StatusNotFound, 1},
+		"NotImplemented": {http.StatusNotImplemented, 1}, "Conflict": {http.StatusConflict, 1}, "Redirect": {http.StatusFound, 1},
+		"Away": {http.StatusServiceUnavailable, 5}, "TooMany": {http.StatusTooManyRequests, 5}, "Broken": {http.StatusInternalServerError, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{answer: func(_ int, w http.ResponseWriter) {
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, `{"title":"No","detail":"it is not","errors":[{"location":"body.category","message":"is unknown"}]}`)
+				}}
+				_, err := newClient(t, s, client.Config{}).Enqueue(t.Context(), client.Notification{UserID: "ada"})
+				refused, ok := errors.AsType[*client.Error](err)
+				if !ok || refused.Status != c.status || refused.Detail != "it is not" || len(refused.Fields) != 1 || refused.Fields[0].Field != "category" {
+					t.Errorf("%v", err)
+				}
+				if len(s.bodies) != c.tries {
+					t.Errorf("tried %d times, want %d", len(s.bodies), c.tries)
+				}
+			})
+		})
+	}
+}
+
+func TestTheCallersEndIsTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(_ int, w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := newClient(t, s, client.Config{}).Enqueue(ctx, client.Notification{UserID: "ada"})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want the context's end", err)
+		}
+		if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusServiceUnavailable {
+			t.Errorf("%v, want the server's last word too", err)
+		}
+	})
+}
+
+func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		n, size, requests int
+	}{"Items": {25_000, 0, 3}, "Bytes": {100, 250_000, 2}, "None": {0, 0, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &server{}
+			s.answer = func(n int, w http.ResponseWriter) {
+				var items []json.RawMessage
+				if err := json.Unmarshal([]byte(s.bodies[n-1]), &items); err != nil {
+					t.Error(err)
+				}
+				results := make([]client.Result, len(items))
+				for i := range results {
+					results[i] = client.Result{Index: i, ID: fmt.Sprint(n, "-", i)}
+				}
+				_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
+			}
+			many := make([]client.Notification, c.n)
+			for i := range many {
+				many[i] = client.Notification{UserID: "ada", Body: strings.Repeat("b", c.size)}
+			}
+			results, err := newClient(t, s, client.Config{}).EnqueueMany(t.Context(), many)
+			if err != nil || len(results) != c.n || len(s.bodies) != c.requests {
+				t.Errorf("%d results in %d requests, %v; want %d in %d", len(results), len(s.bodies), err, c.n, c.requests)
+			}
+			for _, body := range s.bodies {
+				if len(body) > 16<<20 {
+					t.Errorf("a request of %d bytes", len(body))
+				}
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []client.Config{{Server: "pacer:8080"}, {Server: "ftp://pacer"}, {Server: "http://"}, {Attempts: -1}, {Timeout: -1}} {
+		if _, err := client.New(bad); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+func TestEnqueueTxCommitsAndRollsBackWithTheCaller(t *testing.T) {
+	t.Parallel()
+	conn := postgrestest.Connect(t, postgrestest.URL(t))
+	for _, commit := range []bool{false, true} {
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := client.EnqueueTx(t.Context(), tx, client.Notification{UserID: "ada", SendAt: time.Now().Add(time.Hour)})
+		if err != nil || id == "" {
+			t.Fatalf("%q, %v", id, err)
+		}
+		end := tx.Rollback
+		if commit {
+			end = tx.Commit
+		}
+		if err := end(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var there bool
+		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pacer.outbox JOIN pacer.notifications USING (id) WHERE id = $1)", id).Scan(&there); err != nil || there != commit {
+			t.Errorf("committed: %t, there: %t, %v", commit, there, err)
+		}
+	}
+	_, err := client.EnqueueTx(t.Context(), conn, client.Notification{UserID: "ada", Priority: "urgent"})
+	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(refused.Detail, "priority") {
+		t.Errorf("%v, want a 422 about the priority", err)
+	}
+	_, err = client.EnqueueTx(t.Context(), conn, client.Notification{UserID: "ada", IdempotencyKey: "key"})
+	if refused, ok := errors.AsType[*client.Error](err); !ok || !strings.Contains(refused.Detail, "idempotency_key") {
+		t.Errorf("%v, want a 422 about the key", err)
+	}
+}
+
+// The client knows every field of the API's document, and no other.
+func TestFieldsAreTheDocuments(t *testing.T) {
+	t.Parallel()
+	for schema, kind := range map[string]reflect.Type{
+		"Input": reflect.TypeFor[client.Notification](), "View": reflect.TypeFor[client.View](), "Window": reflect.TypeFor[client.Window](),
+		"Rule": reflect.TypeFor[client.Rule](), "Event": reflect.TypeFor[client.Event](),
+	} {
+		documented, known := documentedFields(t, schema), jsonFields(kind)
+		if schema == "View" {
+			known = slices.DeleteFunc(known, func(name string) bool { return name == "idempotency_key" }) // never shown
+		}
+		if !slices.Equal(documented, known) {
+			t.Errorf("%s: the document has %v, the client %v", schema, documented, known)
+		}
+	}
+}
+
+func FuzzErrors(f *testing.F) {
+	for _, seed := range []string{`{"title":"x"}`, `[]`, "", "\xff", `{"errors":[{"location":5}]}`, `{"errors":null,"detail":{}}`} {
+		f.Add(422, seed)
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 400 || status > 599 {
+			t.Skip()
+		}
+		s := &server{answer: func(_ int, w http.ResponseWriter) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}}
+		c, err := client.New(client.Config{HTTPClient: &http.Client{Transport: s}, Attempts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Get(t.Context(), "n1")
+		if refused, ok := errors.AsType[*client.Error](err); status != http.StatusTeapot && (!ok || refused.Status != status) {
+			t.Errorf("%d %q: %v", status, body, err)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Notification is one to be sent. Only UserID is required.
+type Notification struct {
+	// ID names it, with 1 to 64 of A-Z a-z 0-9 . _ : - and the same id twice is one notification.
+	ID string `json:"id,omitempty"`
+	// UserID is whom it is for: who must not be flooded.
+	UserID string `json:"user_id"`
+	// Category of the policy. Defaults to "default".
+	Category string `json:"category,omitempty"`
+	// Channel is how it is sent. Defaults to "webhook".
+	Channel string `json:"channel,omitempty"`
+	// To is the target: for a webhook its URL.
+	To    string `json:"to,omitempty"`
+	Title string `json:"title,omitempty"`
+	Body  string `json:"body,omitempty"`
+	// Data is a JSON object.
+	Data json.RawMessage `json:"data,omitempty"`
+	// Priority is critical, high, normal or low. Defaults to normal.
+	Priority string `json:"priority,omitempty"`
+	// SendAt is the moment before which it is not sent, ExpiresAt the one after which it is not.
+	SendAt    time.Time `json:"send_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// CollapseKey replaces one that still waits with the same user, category and key.
+	CollapseKey string `json:"collapse_key,omitempty"`
+	// IdempotencyKey makes a repeat the same notification; for programs that have a key but no id of their own.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+}
+
+// View is a notification and what has become of it.
+type View struct {
+	Notification
+	CreatedAt time.Time `json:"created_at"`
+	// Status is scheduled, queued, deferred, retrying or sending; or at the end delivered, failed, expired, cancelled or
+	// replaced.
+	Status string `json:"status"`
+	// Attempts counts the deliveries tried, Deferrals how often it was sent back to wait for a slot.
+	Attempts  int `json:"attempts"`
+	Deferrals int `json:"deferrals"`
+	// Reason says why it waits or ended, DeliverAt when it is expected out while it waits.
+	Reason    string    `json:"reason,omitempty"`
+	DeliverAt time.Time `json:"deliver_at,omitzero"`
+	// Timeline holds what happened, oldest first.
+	Timeline []Event `json:"timeline,omitempty"`
+}
+
+// Event is one entry of a timeline.
+type Event struct {
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"`
+	Detail string    `json:"detail,omitempty"`
+}
+
+// Result is what became of one notification of many: its ID, or why it was refused.
+type Result struct {
+	Index int    `json:"index"`
+	ID    string `json:"id,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Window tells where a user stands in a category.
+type Window struct {
+	UserID        string    `json:"user_id"`
+	Category      string    `json:"category"`
+	Allowed       bool      `json:"allowed"`
+	TimeLeftMS    int64     `json:"time_left_ms"`
+	NextAllowedAt time.Time `json:"next_allowed_at"`
+	Reason        string    `json:"reason"`
+	Deferred      int       `json:"deferred"`
+	Rules         []Rule    `json:"rules"`
+}
+
+// Rule is how far one rule is used.
+type Rule struct {
+	Max       int       `json:"max"`
+	Per       string    `json:"per"`
+	Used      int       `json:"used"`
+	Remaining int       `json:"remaining"`
+	FreesAt   time.Time `json:"frees_at"`
+}
