@@ -68,7 +68,7 @@ func pacerCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, 
 		return 0, 0, err
 	}
 	defer store.stop()
-	p, err := startPacer(ctx, store.url, crowdPolicy)
+	p, err := startPacer(ctx, store.url, "", crowdPolicy)
 	if err != nil {
 		return 0, 0, err
 	}

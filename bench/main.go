@@ -32,6 +32,9 @@ var contests = []contest{
 	{"dispatch, all admitted, log channel", "hand-written: asynq and a limiter call", pacerDispatch, handDispatch},
 	{"limiter decisions, two rules, 50 callers", "redis_rate, one rule, 50 callers", pacerLimiter, redisRate},
 	{"bulk accept, batches of 1,000", "asynq Enqueue one by one, 50 callers", pacerAccept, asynqEnqueue},
+	{"bulk accept, batches of 1,000", "River InsertManyFast, batches of 1,000", pacerAccept, riverAccept},
+	{"durable bulk accept, batches of 1,000", "River InsertManyFast, batches of 1,000", durableAccept, riverAccept},
+	{"durable dispatch, all admitted, log channel", "River, no-op worker", durableDispatch, riverDispatch},
 }
 
 func main() {
@@ -40,7 +43,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, crowd")
+	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, crowd")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.Parse()
 	if o.smoke {

@@ -29,7 +29,8 @@ type pacer struct {
 	stop func() error
 }
 
-func startPacer(ctx context.Context, redisURL, policyText string) (*pacer, error) {
+// startPacer keeps the record in the database, or in Redis when that is empty.
+func startPacer(ctx context.Context, redisURL, databaseURL, policyText string) (*pacer, error) {
 	where, err := settings.ParseRedisURL(redisURL)
 	if err != nil {
 		return nil, err
@@ -42,8 +43,12 @@ func startPacer(ctx context.Context, redisURL, policyText string) (*pacer, error
 	if err := os.WriteFile(file, []byte(policyText), 0o600); err != nil {
 		return nil, err
 	}
+	setup := settings.SetupRedis
+	if databaseURL != "" {
+		setup = settings.SetupDurable
+	}
 	process, err := app.New(ctx, &settings.Resolved{
-		Setup: settings.SetupRedis, Redis: where, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
+		Setup: setup, Redis: where, DatabaseURL: databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
 		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file, Concurrency: 256, Lanes: 16, DrainTimeout: 20 * time.Second,
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -51,6 +56,9 @@ func startPacer(ctx context.Context, redisURL, policyText string) (*pacer, error
 	}
 	return &pacer{process, func() error { defer os.RemoveAll(dir); return process.Stop(ctx) }}, nil
 }
+
+// ready waits until the lanes are built, which the workers of the first process of a durable deployment do.
+func (p *pacer) ready(ctx context.Context) error { return p.BuildLanes(ctx) }
 
 // accept accepts n notifications of users given by their number, in batches of 1,000.
 func (p *pacer) accept(ctx context.Context, n int, user func(i int) string) error {
@@ -100,7 +108,7 @@ func pacerDispatch(ctx context.Context, o options) (float64, error) {
 		return 0, err
 	}
 	defer redis.stop()
-	p, err := startPacer(ctx, redis.url, policy)
+	p, err := startPacer(ctx, redis.url, "", policy)
 	if err != nil {
 		return 0, err
 	}
@@ -123,7 +131,7 @@ func pacerAccept(ctx context.Context, o options) (float64, error) {
 		return 0, err
 	}
 	defer redis.stop()
-	p, err := startPacer(ctx, redis.url, policy)
+	p, err := startPacer(ctx, redis.url, "", policy)
 	if err != nil {
 		return 0, err
 	}

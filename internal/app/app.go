@@ -357,6 +357,15 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
+// BuildLanes builds the lanes that have no state yet, as the workers of a durable deployment do by themselves.
+func (a *App) BuildLanes(ctx context.Context) error {
+	if a.relay == nil {
+		return nil
+	}
+	_, err := a.relay.RebuildLost(ctx)
+	return err
+}
+
 // ReloadPolicy reads the policy file again.
 func (a *App) ReloadPolicy() error { return a.policy.Reload() }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // defaultConnections is how many connections a process has to Postgres unless the URL says so (pool_max_conns): the
-// batches of accepting, claiming and settling, two each, the relay, and some for questions.
+// batches of accepting, claiming and settling, the relay, many at once, and some for questions.
 const defaultConnections = 12
 
 // nodeLock is the advisory lock of the process that has a database to itself: "node" in ASCII.
@@ -38,6 +38,9 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
+	// The statements are few and always the same: planning them anew at each run, or compiling them, costs more than they do.
+	config.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	config.ConnConfig.RuntimeParams["jit"] = "off"
 	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs; idle
 	// connections by this.
 	config.HealthCheckPeriod = 5 * time.Second

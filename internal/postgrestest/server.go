@@ -3,6 +3,7 @@ package postgrestest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,4 +142,19 @@ func (s *Server) Migrate() {
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
 	s.check(migrations.Up(ctx, s.URL()))
+}
+
+// StartUnowned runs a server with an empty database "postgres" of the current schema for a program that is no test. It
+// runs until stop is called, and no longer than the program.
+func StartUnowned(settings ...string) (url string, stop func() error, err error) {
+	in, err := newInstance(settings)
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	if err := migrations.Up(ctx, in.url("postgres")); err != nil {
+		return "", nil, errors.Join(err, in.remove())
+	}
+	return in.url("postgres"), in.remove, nil
 }

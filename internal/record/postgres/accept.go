@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,9 +69,11 @@ func (r *Record) Accept(ctx context.Context, batch []*notification.Notification)
 		}
 		lanes[box.Lane] = append(lanes[box.Lane], n)
 	}
+	var putting sync.WaitGroup
 	for lane, notifications := range lanes {
-		r.putIntoLine(ctx, lane, notifications)
+		putting.Go(func() { r.putIntoLine(ctx, lane, notifications) })
 	}
+	putting.Wait()
 	for i, n := range batch {
 		if found[i].fresh && found[i].optedOut {
 			if err := r.end(ctx, n.ID, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {

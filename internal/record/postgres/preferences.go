@@ -66,13 +66,15 @@ func (r *Record) ClearPreferences(ctx context.Context, userID string) error {
 	return nil
 }
 
+const optedOutSQL = `
+SELECT id FROM pacer.notifications WHERE user_id = $1 AND ended_at IS NULL AND (category = ANY ($2) OR channel = ANY ($3))`
+
 // cancelOptedOut ends what waits of categories and channels that the user does not want.
 func (r *Record) cancelOptedOut(ctx context.Context, userID string, categories, channels []string) error {
 	if len(categories)+len(channels) == 0 {
 		return nil
 	}
-	rows, err := r.pool.Query(ctx, `SELECT id FROM pacer.notifications
-		WHERE user_id = $1 AND ended_at IS NULL AND (category = ANY ($2) OR channel = ANY ($3))`, userID, categories, channels)
+	rows, err := r.pool.Query(ctx, optedOutSQL, userID, categories, channels)
 	if err != nil {
 		return describe("look for what a user opted out of", err)
 	}

@@ -126,6 +126,11 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.restoreEntries(ctx); err != nil {
 		return err
 	}
+	// What ends from here on is counted as it ends.
+	var goneOn time.Time
+	if err := r.record.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&goneOn); err != nil {
+		return describe("ask Postgres for the time", err)
+	}
 	for _, lane := range r.lanes {
 		if err := boxes.EndRebuild(ctx, r.token, lane, r.identity); err != nil {
 			return err
@@ -137,7 +142,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.enqueueTicks(ctx); err != nil {
 		return err
 	}
-	return r.restoreTotals(ctx)
+	return r.restoreTotals(ctx, goneOn)
 }
 
 // voidClaims waits for the claims under way, and lets none follow on an admission that was made before this moment: what
@@ -307,31 +312,40 @@ func (r *rebuild) enqueueTicks(ctx context.Context) error {
 	return group.Wait()
 }
 
-// restoreTotals counts again what has ended, when no lane has kept its totals. The lanes work already: on a long history
-// this takes a while.
-func (r *rebuild) restoreTotals(ctx context.Context) error {
+// totalsSQL counts what had ended by a moment, and attemptsMadeSQL the attempts that the limiter admitted until the
+// rebuild: those that were noted, and those under way.
+const (
+	totalsSQL = `
+SELECT status, count(*), coalesce(sum(deferrals), 0) FROM pacer.notifications WHERE ended_at <= $1 GROUP BY status`
+	attemptsMadeSQL = `
+SELECT (SELECT count(*) FROM pacer.attempts WHERE admitted_at <= voids_before) + (SELECT count(*) FROM pacer.notifications
+	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at <= voids_before) FROM pacer.rebuilt`
+)
+
+// restoreTotals counts again what had ended by a moment, and every attempt until the rebuild, when no lane has kept its
+// totals. The lanes work already: on a long history this takes a while.
+func (r *rebuild) restoreTotals(ctx context.Context, until time.Time) error {
 	if len(r.lanes) < r.record.boxes.Lanes() {
 		return nil
 	}
-	rows, err := r.record.pool.Query(ctx, `SELECT status, count(*), sum(attempts), sum(deferrals) FROM pacer.notifications
-		WHERE ended_at IS NOT NULL GROUP BY status`)
+	totals := mailbox.LaneStats{}
+	if err := r.record.pool.QueryRow(ctx, attemptsMadeSQL).Scan(&totals.Attempts); err != nil {
+		return describe("count the attempts", err)
+	}
+	rows, err := r.record.pool.Query(ctx, totalsSQL, until)
 	if err != nil {
 		return describe("count what has ended", err)
 	}
 	var status string
-	var n, attempts, deferrals int64
-	totals := mailbox.LaneStats{}
+	var n, deferrals int64
 	fields := map[string]*int64{
 		string(notification.StatusDelivered): &totals.Delivered, string(notification.StatusFailed): &totals.Failed,
 		string(notification.StatusExpired): &totals.Expired, string(notification.StatusCancelled): &totals.Cancelled,
 		string(notification.StatusReplaced): &totals.Replaced,
 	}
-	if _, err := pgx.ForEachRow(rows, []any{&status, &n, &attempts, &deferrals}, func() error {
-		if total := fields[status]; total != nil {
-			*total = n
-		}
-		totals.Accepted += n
-		totals.Attempts += attempts
+	if _, err := pgx.ForEachRow(rows, []any{&status, &n, &deferrals}, func() error {
+		*fields[status] = n
+		totals.Accepted += n // what has not ended was counted when it was put back into line
 		totals.Deferrals += deferrals
 		return nil
 	}); err != nil {

@@ -208,6 +208,12 @@ const (
 // searchLock is the advisory lock of the process that searches: "search" in ASCII.
 const searchLock = 0x736561726368
 
+// recentSQL gives what was accepted between two moments and waits.
+const recentSQL = `
+SELECT id, user_id, accepted_at FROM pacer.notifications
+WHERE ended_at IS NULL AND status <> 'sending' AND accepted_at > $1 AND accepted_at < $2
+ORDER BY accepted_at, id LIMIT $3`
+
 // searchRecent finds what was accepted and did not reach Redis, because its process died in between, and leaves it in the
 // outbox.
 func (l *Relay) searchRecent(ctx context.Context) error {
@@ -221,9 +227,7 @@ func (l *Relay) searchRecent(ctx context.Context) error {
 		if back := now.Add(-searchBack); from.Before(back) {
 			from = back
 		}
-		rows, err := tx.Query(ctx, `SELECT id, user_id, accepted_at FROM pacer.notifications
-			WHERE ended_at IS NULL AND status <> 'sending' AND accepted_at > $1 AND accepted_at < $2
-			ORDER BY accepted_at, id LIMIT $3`, from, now.Add(-searchAfter), searchBatch)
+		rows, err := tx.Query(ctx, recentSQL, from, now.Add(-searchAfter), searchBatch)
 		if err != nil {
 			return err
 		}
@@ -299,16 +303,18 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 	return nil
 }
 
+const endsSQL = `
+UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(), not_before = NULL
+FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
+WHERE n.id = e.id AND n.ended_at IS NULL AND n.status <> 'sending'`
+
 // writeEnds ends notifications as their mailboxes did, unless a claim was quicker.
 func (r *Record) writeEnds(ctx context.Context, ends []mailbox.End) error {
 	ids, statuses, reasons := make([]string, len(ends)), make([]string, len(ends)), make([]string, len(ends))
 	for i, end := range ends {
 		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
 	}
-	_, err := r.pool.Exec(ctx, `
-		UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(), not_before = NULL
-		FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
-		WHERE n.id = e.id AND n.ended_at IS NULL AND n.status <> 'sending'`, ids, statuses, reasons)
+	_, err := r.pool.Exec(ctx, endsSQL, ids, statuses, reasons)
 	if err != nil {
 		return describe("write what ended", err)
 	}
@@ -332,19 +338,21 @@ func (l *Relay) purge(ctx context.Context) error {
 	return err
 }
 
+const purgeSQL = `
+WITH old AS (
+	SELECT id FROM pacer.notifications
+	WHERE ended_at < now() - $1::interval AND accepted_at < now() - $1::interval
+	ORDER BY accepted_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
+), attempts AS (
+	DELETE FROM pacer.attempts WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
+)
+DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
+
 // Purge removes what is older than the retention, and tells how many notifications that were.
 func (r *Record) Purge(ctx context.Context) (int64, error) {
 	total := int64(0)
 	for {
-		tag, err := r.pool.Exec(ctx, `
-			WITH old AS (
-				SELECT id FROM pacer.notifications
-				WHERE ended_at < clock_timestamp() - $1::interval AND accepted_at < clock_timestamp() - $1::interval
-				ORDER BY accepted_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
-			), attempts AS (
-				DELETE FROM pacer.attempts a USING old WHERE a.notification_id = old.id
-			)
-			DELETE FROM pacer.notifications n USING old WHERE n.id = old.id`, r.cfg.Retention, purgeBatch)
+		tag, err := r.pool.Exec(ctx, purgeSQL, r.cfg.Retention, purgeBatch)
 		if err != nil {
 			return total, describe("purge what is old", err)
 		}

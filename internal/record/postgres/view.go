@@ -21,6 +21,17 @@ const viewColumns = `id, user_id, category, channel, target, title, body, data::
 	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at,
 	coalesce(claimed_until < clock_timestamp(), false)`
 
+const (
+	viewSQL     = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
+	attemptsSQL = `
+SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts WHERE notification_id = $1 ORDER BY generation`
+	// fillersSQL names the latest deliveries of a user between two moments, in one category or, with "", in all.
+	fillersSQL = `
+SELECT notification_id FROM pacer.attempts
+WHERE user_id = $1 AND admitted_at > $2 AND admitted_at <= $3 AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
+ORDER BY admitted_at DESC LIMIT $6`
+)
+
 // row is a notification as it stands in the database.
 type row struct {
 	notification.View
@@ -59,7 +70,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 
 // View tells what has become of a notification, or gives [notification.ErrNotFound].
 func (r *Record) View(ctx context.Context, id string) (*notification.View, error) {
-	rows, err := r.pool.Query(ctx, "SELECT "+viewColumns+" FROM pacer.notifications WHERE id = $1", id)
+	rows, err := r.pool.Query(ctx, viewSQL, id)
 	if err != nil {
 		return nil, describe("look up notification "+id, err)
 	}
@@ -112,8 +123,7 @@ func (r *Record) timeline(ctx context.Context, v *row) ([]notification.Event, er
 		return nil, err
 	}
 	events = append(events, deferred...)
-	rows, err := r.pool.Query(ctx, `SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts
-		WHERE notification_id = $1 ORDER BY generation`, v.ID)
+	rows, err := r.pool.Query(ctx, attemptsSQL, v.ID)
 	if err != nil {
 		return nil, describe("look up the attempts at notification "+v.ID, err)
 	}
@@ -169,10 +179,7 @@ func (r *Record) fillers(ctx context.Context, v *row, d mailbox.Deferral, rule t
 	if rule.Kind == throttle.KindCap {
 		category = ""
 	}
-	rows, err := r.pool.Query(ctx, `SELECT notification_id FROM pacer.attempts
-		WHERE user_id = $1 AND admitted_at > $2 AND admitted_at <= $3 AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
-		ORDER BY admitted_at DESC LIMIT $6`,
-		v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category, v.ID, fillersShown)
+	rows, err := r.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category, v.ID, fillersShown)
 	if err != nil {
 		return nil, describe("look up what filled the windows of notification "+v.ID, err)
 	}

@@ -1,0 +1,268 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/record/postgres"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// accept has n notifications of a user accepted, and gives their ticks.
+func (w *world) accept(t *testing.T, user, category string, n int) []dispatch.Tick {
+	t.Helper()
+	var batch []*notification.Notification
+	for i := range n {
+		batch = append(batch, &notification.Notification{
+			ID: fmt.Sprintf("%s-%s-%d", user, category, i), UserID: user, Category: category, Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+		})
+	}
+	accepted, err := w.record.Accept(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks := make([]dispatch.Tick, n)
+	for i, a := range accepted {
+		ticks[i] = a.Tick
+	}
+	return ticks
+}
+
+func (w *world) take(t *testing.T, tick dispatch.Tick, nonce string) dispatch.Answer {
+	t.Helper()
+	answer, err := w.record.Take(t.Context(), dispatch.Question{Tick: tick, Nonce: nonce, Pulled: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func (w *world) deliver(t *testing.T, tick dispatch.Tick, nonce string) string {
+	t.Helper()
+	answer := w.take(t, tick, nonce)
+	if answer.Grant == nil {
+		t.Fatalf("%s is not granted: %+v", tick.ID, answer.Wait)
+	}
+	if _, err := w.record.Settle(t.Context(), answer.Grant, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Grant.Notification.ID
+}
+
+func (w *world) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := w.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) flush(t *testing.T) {
+	t.Helper()
+	if err := w.redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// All of Redis is lost. Nothing goes out until the lanes are rebuilt; then the windows hold what they held, the line
+// stands in its order, what ended does not come back, and the totals are what they were.
+func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	ticks := w.accept(t, "ada", "chat", 4) // two a minute
+	w.deliver(t, ticks[0], "a")
+	sending := w.take(t, ticks[1], "b").Grant
+	if sending == nil {
+		t.Fatal("the second is not granted")
+	}
+	before := w.stats(t)
+	w.flush(t)
+	if answer := w.take(t, ticks[2], "c"); answer.Grant != nil || answer.Wait == nil || answer.Wait.For <= 0 {
+		t.Errorf("a lane that has lost its state answers %+v, want a wait", answer)
+	}
+	rebuilt, err := w.relay.RebuildLost(t.Context())
+	if err != nil || rebuilt.Waiting != 3 || len(rebuilt.Lanes) != 2 || rebuilt.Windows != 1 {
+		t.Fatalf("rebuilt %+v, %v", rebuilt, err)
+	}
+	if again, err := w.relay.RebuildLost(t.Context()); err != nil || again.Lanes != nil {
+		t.Errorf("rebuilt again: %+v, %v", again, err)
+	}
+	if answer := w.take(t, ticks[2], "d"); answer.Wait == nil || answer.Wait.Rule != "limit 2/1m" || answer.Wait.For < 50*time.Second {
+		t.Errorf("the window is not full: %+v", answer)
+	}
+	if s, err := w.record.Settle(t.Context(), sending, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}); err != nil || s.Stale {
+		t.Errorf("a result from before the loss: %+v, %v", s, err)
+	}
+	after := w.stats(t)
+	if after.Accepted != before.Accepted || after.Delivered != before.Delivered+1 || after.Attempts != before.Attempts {
+		t.Errorf("totals were %+v, are %+v", before, after)
+	}
+	if differences, err := w.relay.Verify(t.Context()); err != nil || len(differences) != 1 || differences[0].ID != "ada-chat-1" {
+		// The one that was being sent stands in line until its lease would end; its end shows as a difference until then.
+		t.Errorf("differences %+v, %v", differences, err)
+	}
+}
+
+func (w *world) stats(t *testing.T) mailbox.LaneStats {
+	t.Helper()
+	lanes, err := w.boxes.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := mailbox.LaneStats{}
+	for _, l := range lanes {
+		sum.Accepted += l.Accepted
+		sum.Delivered += l.Delivered
+		sum.Attempts += l.Attempts
+	}
+	return sum
+}
+
+// A claim on an admission from before the rebuild would be counted by no window: it is void.
+func TestGrantsFromBeforeARebuildAreVoid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	ticks := w.accept(t, "ada", "slow", 1)
+	w.exec(t, "UPDATE pacer.rebuilt SET voids_before = $1", time.Now().Add(time.Minute).UnixMicro())
+	if answer := w.take(t, ticks[0], "a"); answer.Grant != nil || answer.Wait == nil {
+		t.Fatalf("granted %+v", answer)
+	}
+	w.exec(t, "UPDATE pacer.rebuilt SET voids_before = 0")
+	w.deliver(t, ticks[0], "b") // its slot was given back
+}
+
+func TestVerifyFindsEveryKindOfDifference(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	ticks := w.accept(t, "ada", "chat", 3)
+	w.deliver(t, ticks[0], "a")
+	if differences, err := w.relay.Verify(t.Context()); err != nil || len(differences) != 0 {
+		t.Fatalf("before anything was spoiled: %+v, %v", differences, err)
+	}
+	prefix := mailbox.LanePrefix(w.boxes.LaneOf("ada"))
+	for _, key := range []string{"n:ada-chat-1", "l:chat:ada"} {
+		if n := w.redis.Del(t.Context(), prefix+key).Val(); n != 1 {
+			t.Fatalf("no key %s", key)
+		}
+	}
+	w.exec(t, "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id = 'ada-chat-2'")
+	differences, err := w.relay.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, d := range differences {
+		got[d.What] = d.ID
+	}
+	if got["missing"] != "ada-chat-1" || got["surplus"] != "ada-chat-2" || got["window"] != "chat:ada" || len(differences) != 3 {
+		t.Errorf("differences %+v", differences)
+	}
+}
+
+func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	ticks := w.accept(t, "ada", "free", 4)
+	for i, tick := range ticks[:3] {
+		w.deliver(t, tick, fmt.Sprint(i))
+	}
+	w.exec(t, "UPDATE pacer.notifications SET accepted_at = now() - interval '40 days' WHERE id <> 'ada-free-2'")
+	w.exec(t, "UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
+	w.exec(t, `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) VALUES
+		('old', 'f', 'x', now() - interval '1 minute'), ('young', 'f', 'x', now() + interval '1 minute')`)
+	if n, err := w.record.Purge(t.Context()); err != nil || n != 2 {
+		t.Fatalf("purged %d, %v; want 2", n, err)
+	}
+	for query, want := range map[string]string{
+		"SELECT string_agg(id, ',' ORDER BY id) FROM pacer.notifications":        "ada-free-2,ada-free-3",
+		"SELECT string_agg(notification_id, ',' ORDER BY 1) FROM pacer.attempts": "ada-free-2",
+		"SELECT string_agg(key, ',' ORDER BY key) FROM pacer.idempotency_keys":   "young",
+	} {
+		var got string
+		if err := w.pool.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", query, got, err, want)
+		}
+	}
+}
+
+func TestOutboxIsChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.relay = postgres.NewRelay(w.record, postgres.RelayConfig{
+		Queue: w.queue, Windows: func() time.Duration { return time.Hour },
+		Check: func(n *notification.Notification) error {
+			if n.Category != "free" {
+				return errors.New("category: is not named in the policy")
+			}
+			return nil
+		},
+	})
+	w.exec(t, `SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'), pacer.enqueue('{"id":"bad","user_id":"ada","category":"unheard of"}')`)
+	if err := w.relay.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tick, queued := w.queue.ticks["good"]; !queued || w.deliver(t, tick, "a") != "good" {
+		t.Error("the good one is not in line")
+	}
+	if v, err := w.record.View(t.Context(), "bad"); err != nil || v.Status != notification.StatusFailed || v.Reason != "refused: category: is not named in the policy" {
+		t.Errorf("the bad one: %+v, %v", v, err)
+	}
+	var left int
+	if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.outbox").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d are left in the outbox, %v", left, err)
+	}
+}
+
+// Every statement that runs under load finds its rows by an index, however many have ended.
+func TestStatementsUseTheirIndexes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at, status, ended_at)
+		SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, now() - i * interval '1 minute', 'delivered', now() FROM generate_series(1, 20000) i`)
+	w.exec(t, `INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
+		SELECT 'n' || i, 1, 1, 'user' || i % 1000, 'chat', i * 1000000::bigint, 'delivered' FROM generate_series(1, 20000) i`)
+	w.exec(t, "ANALYZE pacer.notifications, pacer.attempts, pacer.outbox, pacer.preferences")
+	conn, err := w.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	// As the program has it: one plan for all parameters.
+	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
+		t.Fatal(err)
+	}
+	for name, sql := range postgres.Statements() {
+		plan := explain(t, conn.Conn(), name, sql)
+		for _, table := range []string{"notifications", "attempts"} {
+			if strings.Contains(plan, "Seq Scan on "+table) {
+				t.Errorf("%s reads all of %s:\n%s", name, table, plan)
+			}
+		}
+	}
+}
+
+// explain gives the generic plan of a statement: that of a prepared one, executed with NULL for everything.
+func explain(t *testing.T, conn *pgx.Conn, name, sql string) string {
+	t.Helper()
+	prepared, err := conn.Prepare(t.Context(), "statement_"+name, sql)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")
+	rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE statement_"+name+"("+nulls+")", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return strings.Join(lines, "\n")
+}
