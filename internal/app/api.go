@@ -14,9 +14,13 @@ import (
 
 // apiHandler makes the API over this process's store.
 func (a *App) apiHandler(tokens []string) (http.Handler, error) {
+	guard, err := a.apiGuard()
+	if err != nil {
+		return nil, err
+	}
 	cfg := httpapi.Config{
 		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
-		Tokens: tokens, Version: version.Current().Version, Log: a.log,
+		Tokens: tokens, Guard: guard, Version: version.Current().Version, Log: a.log,
 	}
 	if a.postgres != nil {
 		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}

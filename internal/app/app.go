@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +41,7 @@ type App struct {
 
 	store      *store
 	policy     *policy.Watcher
+	inForce    atomic.Pointer[policy.Policy] // the one that was last told of
 	rules      *rules
 	boxes      *mailbox.Store
 	pool       *pgxpool.Pool // nil without Postgres
@@ -107,6 +107,7 @@ func (a *App) openPolicy(context.Context) error {
 		return &RefusalError{Reason: err.Error()}
 	}
 	a.policy = watcher
+	a.inForce.Store(watcher.Current())
 	return nil
 }
 
@@ -285,43 +286,6 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) roles() []string {
-	names := make([]string, len(a.cfg.Roles))
-	for i, role := range a.cfg.Roles {
-		names[i] = string(role)
-	}
-	return names
-}
-
-// logFacts writes one line per fact of this process.
-func (a *App) logFacts(ctx context.Context) {
-	log := a.log
-	switch a.cfg.Setup {
-	case settings.SetupEmbedded:
-		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "means", "Redis runs in this process and nothing survives a restart")
-	case settings.SetupRedis:
-		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "means", "all is as durable as Redis is configured")
-	case settings.SetupDurable:
-		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "postgres", a.database(),
-			"means", "Postgres keeps the record, and Redis can be lost whole")
-	case settings.SetupDurableOneNode:
-		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "postgres", a.database(),
-			"means", "Postgres keeps the record, and Redis runs in this process, the only one of the deployment")
-	}
-	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
-	if a.api != nil {
-		log.InfoContext(ctx, "API", "url", "http://"+a.api.addr())
-	}
-	if a.ops != nil {
-		log.InfoContext(ctx, "ops pages", "url", "http://"+a.ops.addr())
-	}
-	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
-	log.InfoContext(ctx, "lanes", "count", a.cfg.Lanes)
-	if a.workers != nil {
-		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)
-	}
-}
-
 // Stop drains: no delivery starts any more, those in flight are waited for up to the drain time-out, and everything is
 // closed. Stopping twice gives the first result.
 func (a *App) Stop(ctx context.Context) error {
@@ -383,12 +347,6 @@ func (a *App) Ready(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// database names the database without user and password.
-func (a *App) database() string {
-	c := a.pool.Config().ConnConfig
-	return fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database)
 }
 
 // Addr and OpsAddr are where the API and the ops pages listen; empty without the role.

@@ -46,6 +46,7 @@ func TestDeliveries(t *testing.T) {
 		"FailedDeliveriesAreTriedAgainEachWithItsOwnAdmission": failedDeliveriesAreTriedAgainEachWithItsOwnAdmission,
 		"OneKeyIsOneNotification":                              oneKeyIsOneNotification,
 		"StopWaitsForWhatIsInFlight":                           stopWaitsForWhatIsInFlight,
+		"PolicyReloadReachesWhatWaits":                         policyReloadReachesWhatWaits,
 		"PolicyReloadTakesEffect":                              policyReloadTakesEffect,
 	}
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -242,6 +243,24 @@ func policyReloadTakesEffect(t *testing.T, on setup) {
 	}
 	d.bulk(r.crowd("ada", "default", 1))
 	r.await(t, 2)
+}
+
+// What waited for an hour goes out when the limit is raised, not an hour later.
+func policyReloadReachesWhatWaits(t *testing.T, on setup) {
+	t.Helper()
+	d, r := newDeployment(t, on, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n", 2), newReceiver(t)
+	d.bulk(r.crowd("ada", "default", 4))
+	d.awaitStats("three deferred", func(s stats) bool { return s.Deferred == 3 && s.Totals.Delivered == 1 })
+	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 3, per: 1h}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range d.apps {
+		if err := process.ReloadPolicy(); err != nil {
+			t.Fatalf("reload: %v", err)
+		}
+	}
+	r.await(t, 3)
+	d.awaitStats("one still deferred", func(s stats) bool { return s.Deferred == 1 && s.Totals.Delivered == 3 })
 }
 
 func TestRefusals(t *testing.T) {

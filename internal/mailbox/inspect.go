@@ -3,6 +3,7 @@ package mailbox
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -138,4 +139,28 @@ func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
 // PlanOf gives the plan in force for a user's category.
 func (s *Store) PlanOf(userID, category string) throttle.Plan {
 	return s.cfg.Terms(userID, category).Plan
+}
+
+// mailboxBatch is how many mailboxes of a lane are read at a time.
+const mailboxBatch = 500
+
+// EachMailbox goes through the mailboxes of a lane in which something waits. One that changes meanwhile may come twice, or
+// not.
+func (s *Store) EachMailbox(ctx context.Context, lane int, do func(dispatch.Mailbox) error) error {
+	cursor := uint64(0)
+	for {
+		entries, next, err := s.client.ZScan(ctx, s.lanes[lane]+"m", cursor, "", mailboxBatch).Result()
+		if err != nil {
+			return fmt.Errorf("list the mailboxes of lane %d: %w", lane, err)
+		}
+		for i := 0; i+1 < len(entries); i += 2 { // each with its score
+			category, user, _ := strings.Cut(entries[i], ":")
+			if err := do(dispatch.Mailbox{Lane: lane, UserID: user, Category: category}); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
 }

@@ -52,6 +52,8 @@ type Resolved struct {
 	Policy string
 	// APITokens are the accepted bearer tokens.
 	APITokens []string
+	// APILimits bound the requests of a token, APIRouteLimits those of a token on each route.
+	APILimits, APIRouteLimits []RequestLimit
 	// Concurrency is how many deliveries are in flight, Lanes how many partitions the queue has.
 	Concurrency, Lanes int
 	// DrainTimeout is how long to wait for deliveries in flight when stopping.
@@ -69,8 +71,8 @@ type Resolved struct {
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s policy:%s api-tokens:%d "+
-		"concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s log-format:%s log-level:%s}",
-		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.Concurrency,
+		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s log-format:%s log-level:%s}",
+		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
 		r.Lanes, r.DrainTimeout, r.WebhookAllow, hidden(r.WebhookSecret), r.LogFormat, r.LogLevel)
 }
 
@@ -95,16 +97,19 @@ func (s *Server) Resolve() (*Resolved, error) {
 	redis, redisErr := s.resolveRedis()
 	roles, rolesErr := s.resolveRoles()
 	tokens, tokensErr := s.resolveTokens()
+	limits, limitsErr := resolveLimits("api-limits", s.APILimits)
+	routeLimits, routeLimitsErr := resolveLimits("api-route-limits", s.APIRouteLimits)
 	allow, allowErr := s.resolveAllow()
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
-		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, Concurrency: s.Concurrency, Lanes: s.Lanes,
+		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
+		Concurrency: s.Concurrency, Lanes: s.Lanes,
 		DrainTimeout: s.DrainTimeout, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
-		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr,
+		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
 		s.checkDrainTimeout(), allowErr, checkWebhookSecret(s.WebhookSecret),
 	)

@@ -55,6 +55,10 @@ type Server struct {
 	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
 	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address only.
 	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, it only starts on a loopback address."`
+	// APILimits bound the requests of a token over the whole API, APIRouteLimits those on each route, of the form 100/1s.
+	// Without tokens an address counts as one. Default to none.
+	APILimits      []string `name:"api-limits" placeholder:"N/DURATION" help:"Requests of a token, as 100/1s; several hold at once, over all processes. Default: none."`
+	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Requests of a token on each route. Default: none."`
 	// Concurrency is how many deliveries are in flight per process. Defaults to 256.
 	Concurrency int `name:"concurrency" default:"256" placeholder:"N" help:"Deliveries in flight per process. Default: ${default}."`
 	// Lanes is how many partitions the queue has; one value per deployment. Defaults to 16.
@@ -120,9 +124,10 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
 	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s policy:%s "+
-		"api-tokens:%s concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s}",
+		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
-		s.OpsListen, s.Policy, hidden(strings.Join(s.APITokens, ",")), s.Concurrency, s.Lanes, s.DrainTimeout,
+		s.OpsListen, s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
+		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout,
 		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret))
 }
 
