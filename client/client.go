@@ -196,7 +196,7 @@ func (c *Client) backoff(attempt int) time.Duration {
 	if bound <= 0 || bound > c.cfg.MaxBackoff {
 		bound = c.cfg.MaxBackoff
 	}
-	return rand.N(bound + 1)
+	return rand.N(bound + 1) //nolint:gosec // nobody gains by guessing a wait
 }
 
 // never says that trying again can't help.

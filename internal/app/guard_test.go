@@ -28,9 +28,15 @@ func TestAPIIsLimited(t *testing.T) {
 		token, path string
 		status      int
 	}{
-		{"one", "/v1/stats", 200}, {"one", "/v1/stats", 200}, {"one", "/v1/stats", 200}, {"one", "/v1/stats", 429},
-		{"one", "/v1/notifications/a", 404}, {"one", "/v1/notifications/b", 404}, {"one", "/v1/users/ada/throttle", 429},
-		{"two", "/v1/stats", 200}, {"three", "/v1/stats", 401},
+		{"one", "/v1/stats", 200},
+		{"one", "/v1/stats", 200},
+		{"one", "/v1/stats", 200},
+		{"one", "/v1/stats", 429},
+		{"one", "/v1/notifications/a", 404},
+		{"one", "/v1/notifications/b", 404},
+		{"one", "/v1/users/ada/throttle", 429},
+		{"two", "/v1/stats", 200},
+		{"three", "/v1/stats", 401},
 	} {
 		if got := ask(want.token, want.path); got != want.status {
 			t.Errorf("request %d, token %s, %s: status %d, want %d", i, want.token, want.path, got, want.status)
