@@ -50,6 +50,14 @@ test: need-servers ## run all tests under the race detector (PKGS=./internal/x T
 accept: need-servers ## run the long end-to-end scenarios against built programs
 	go test -count=1 -timeout 30m -v -tags accept ./internal/accept
 
+.PHONY: accept-full
+accept-full: need-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
+	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./internal/accept
+
+.PHONY: faults
+faults: need-servers ## kill, freeze, empty and cut off real Redis and Postgres under load; FAULTS=short for a tenth of the load
+	go test -count=1 -timeout 30m -v -tags faults ./internal/faults
+
 .PHONY: fuzz
 fuzz: need-servers ## run every fuzz target for FUZZTIME=10s
 	scripts/fuzz.sh $(FUZZTIME)

@@ -80,13 +80,13 @@ CREATE TABLE pacer.idempotency_keys (
 );
 CREATE INDEX idempotency_keys_expiry ON pacer.idempotency_keys (expires_at);
 
--- One row: admissions of the limiter up to this moment (µs on its clock) that no claim has used are void, because its
--- state was rebuilt without them.
-CREATE TABLE pacer.rebuilt (
-    only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    voids_before bigint NOT NULL
+-- How often the state of each lane was built in Redis. What was granted under an earlier state is void: the windows of the
+-- present one do not hold it. rebuilt_at is when that was, in µs on the limiter's clock.
+CREATE TABLE pacer.lanes (
+    lane       integer PRIMARY KEY,
+    epoch      bigint NOT NULL,
+    rebuilt_at bigint NOT NULL
 );
-INSERT INTO pacer.rebuilt (voids_before) VALUES (0);
 
 -- +goose Down
 DROP SCHEMA pacer CASCADE;

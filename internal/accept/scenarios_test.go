@@ -3,12 +3,8 @@
 package accept_test
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"syscall"
@@ -210,23 +206,8 @@ func TestStoppedUnderLoad(t *testing.T) {
 func TestRealTraffic(t *testing.T) {
 	d, r := deploy(t, crowdPolicy, 2), newReceiver(t)
 	var items []item
-	file, err := os.Open("../../testdata/irc-mentions.ndjson.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(unpacked); lines.Scan(); {
-		var mention struct {
-			UserID string `json:"user_id"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &mention); err != nil {
-			t.Fatal(err)
-		}
-		items = append(items, item{UserID: mention.UserID, To: r.server.URL})
+	for _, m := range mentions(t) {
+		items = append(items, item{UserID: m.UserID, To: r.server.URL})
 	}
 	begin := time.Now()
 	ids := d.accept(d.workers[0], items)

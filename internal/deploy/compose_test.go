@@ -73,7 +73,7 @@ func TestComposeServices(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{
 		"":        {"dispatcher-1", "dispatcher-2", "redis"},
-		"durable": {"dispatcher-1", "dispatcher-2", "postgres", "redis"},
+		"durable": {"dispatcher-1", "dispatcher-2", "migrate", "postgres", "redis"},
 	}
 	for profile, want := range tests {
 		t.Run("Profile"+profile, func(t *testing.T) {
@@ -154,7 +154,11 @@ func TestComposeFaultsAreFound(t *testing.T) {
 		{"GraceTooShort", "stop_grace_period: 40s", "stop_grace_period: 20s", dispatcher + "stop_grace_period"},
 		{"DrainTooLong", "PACER_DRAIN_TIMEOUT: 20s", "PACER_DRAIN_TIMEOUT: 60s", dispatcher + "stop_grace_period"},
 		{"NoGrace", "  stop_grace_period: 40s\n", "", dispatcher + "stop_grace_period"},
-		{"DatabaseTooEarly", "PACER_LOG_FORMAT: json", "DATABASE_URL: postgres://postgres/pacer", dispatcher + "DATABASE_URL"},
+		{"NoDatabase", "    DATABASE_URL:\n", "", dispatcher + "DATABASE_URL"},
+		{"SchemaLater", "condition: service_completed_successfully", "condition: service_started", dispatcher + "does not wait for the schema"},
+		{"SchemaAlways", "      required: false # only in the profile durable\n", "", dispatcher + "does not wait for the schema"},
+		{"OtherMigration", "command: [migrate, up]", "command: [migrate, down]", "migrate: command is"},
+		{"OtherSchema", "image: pacer:${VERSION:-local}\n    profiles", "image: pacer:other\n    profiles", "migrate: image is"},
 		{"NoRedisURL", "REDIS_URL: redis://redis:6379/0", "REDIS_URL: redis://elsewhere:6379/0", dispatcher + "REDIS_URL"},
 		{"DoesNotWait", "condition: service_healthy", "condition: service_started", dispatcher + "does not wait"},
 		{"Root", `user: "65532:65532"`, `user: "0:0"`, dispatcher + "runs as root"},

@@ -26,6 +26,7 @@ func faultsOf(p *types.Project) []string {
 		faults = append(faults, dispatcherFaults(s)...)
 	}
 	faults = append(faults, redisFaults(p.Services["redis"])...)
+	faults = append(faults, migrateFaults(p.Services["migrate"], ds)...)
 	faults = append(faults, postgresFaults(p.Services["postgres"])...)
 	published := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
@@ -73,8 +74,11 @@ func dispatcherFaults(s types.ServiceConfig) []string {
 	r.unless(s.Build != nil && filepath.Base(s.Build.Dockerfile) == "Dockerfile", "is not built from Dockerfile")
 	r.unless(healthcheck(s) == "CMD /dispatcher healthcheck", "healthcheck is not dispatcher healthcheck")
 	r.unless(setting(s, "REDIS_URL") == "redis://redis:6379/0", "REDIS_URL is %q, not the redis service", setting(s, "REDIS_URL"))
-	_, durable := s.Environment["DATABASE_URL"]
-	r.unless(!durable, "DATABASE_URL is set, but the record in Postgres is not released")
+	_, handed := s.Environment["DATABASE_URL"]
+	r.unless(handed, "DATABASE_URL is not handed through")
+	migrated := s.DependsOn["migrate"]
+	r.unless(migrated.Condition == types.ServiceConditionCompletedSuccessfully && !migrated.Required,
+		"does not wait for the schema where there is one")
 	r.unless(s.DependsOn["redis"].Condition == types.ServiceConditionHealthy, "does not wait for a healthy redis")
 
 	drain, err := time.ParseDuration(setting(s, "PACER_DRAIN_TIMEOUT"))
@@ -104,6 +108,17 @@ func redisFaults(s types.ServiceConfig) []string {
 	return r.faults
 }
 
+// migrateFaults checks that the schema is brought to the version of the dispatchers.
+func migrateFaults(s types.ServiceConfig, dispatchers []types.ServiceConfig) []string {
+	r := report{service: "migrate"}
+	r.unless(slices.Equal(s.Command, []string{"migrate", "up"}), "command is %q, want migrate up", s.Command)
+	for _, d := range dispatchers {
+		r.unless(s.Image == d.Image, "image is %q, that of %s is %q", s.Image, d.Name, d.Image)
+	}
+	r.unless(s.DependsOn["postgres"].Condition == types.ServiceConditionHealthy, "does not wait for a healthy postgres")
+	return r.faults
+}
+
 func postgresFaults(s types.ServiceConfig) []string {
 	r := report{service: "postgres"}
 	r.unless(strings.HasPrefix(s.Image, "postgres:17"), "image is %q, want Postgres 17", s.Image)
@@ -121,7 +136,11 @@ func hardeningFaults(s types.ServiceConfig) []string {
 	r.unless(slices.Contains(s.CapDrop, "ALL") && len(s.CapAdd) == 0, "keeps capabilities")
 	r.unless(slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "may gain privileges")
 	r.unless(!s.Privileged, "is privileged")
-	r.unless(s.Restart == types.RestartPolicyUnlessStopped, "is not restarted after a crash")
+	wanted := types.RestartPolicyUnlessStopped
+	if s.Name == "migrate" {
+		wanted = types.RestartPolicyOnFailure // it ends when it has done its work
+	}
+	r.unless(s.Restart == wanted, "is not restarted after a crash")
 	return r.faults
 }
 

@@ -140,9 +140,11 @@ if redis.call('EXISTS', KEYS[1] .. 'epoch') == 0 then return redis.error_reply('
 func guardOf(name string, guarded bool) string {
 	switch {
 	case !guarded:
-		return "local GUARDED = false\n"
+		return "local GUARDED, EPOCH = false, ''\n"
 	case name == "put" || name == "restore":
 		return "local GUARDED = true\n"
+	case name == "take":
+		return "local EPOCH = redis.call('GET', KEYS[1] .. 'epoch')\n" + strings.Replace(guard, "redis.call('EXISTS', KEYS[1] .. 'epoch') == 0", "not EPOCH", 1)
 	}
 	return guard
 }

@@ -51,8 +51,23 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// Lost lists the lanes that were not built on the server of that identity.
-func (s *Store) Lost(ctx context.Context, identity string) ([]int, error) {
+// Epoch names a state of a lane: how often the lane was built, and on which server.
+type Epoch string
+
+// NewEpoch makes one.
+func NewEpoch(number int64, identity string) Epoch {
+	return Epoch(strconv.FormatInt(number, 10) + " " + identity)
+}
+
+// number is 0 when there is none.
+func (e Epoch) number() int64 {
+	text, _, _ := strings.Cut(string(e), " ")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// Lost lists the lanes that have another epoch than they should.
+func (s *Store) Lost(ctx context.Context, should func(lane int) Epoch) ([]int, error) {
 	pipe := s.client.Pipeline()
 	epochs := make([]*redis.StringCmd, len(s.lanes))
 	for lane, prefix := range s.lanes {
@@ -63,7 +78,7 @@ func (s *Store) Lost(ctx context.Context, identity string) ([]int, error) {
 	}
 	var lanes []int
 	for lane, epoch := range epochs {
-		if epoch.Val() != identity {
+		if Epoch(epoch.Val()) != should(lane) {
 			lanes = append(lanes, lane)
 		}
 	}
@@ -150,9 +165,9 @@ redis.call('SET', KEYS[2], ARGV[2])
 return 1`)
 
 // EndRebuild lets the lane go on. [ErrLost] says that it has been lost again meanwhile.
-func (s *Store) EndRebuild(ctx context.Context, token string, lane int, identity string) error {
+func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Epoch) error {
 	prefix := s.lanes[lane]
-	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch"}, token, identity).Int()
+	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch"}, token, string(epoch)).Int()
 	if err != nil {
 		return fmt.Errorf("end the rebuild of lane %d: %w", lane, err)
 	}

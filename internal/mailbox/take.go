@@ -23,6 +23,8 @@ type Granted struct {
 	// Deferrals is how often it was sent back to wait; History tells of that, in lines as [ParseHistory] reads them.
 	Deferrals int
 	History   string
+	// Epoch is the number under which the lane's state was built, in a guarded store.
+	Epoch int64
 }
 
 // Answer to a tick: granted, wait, or neither when nothing is left to do.
@@ -114,6 +116,7 @@ func (r *reader) granted(box dispatch.Mailbox) (*Granted, *dispatch.Extra) {
 		Payload:    r.text(9),
 		Deferrals:  int(r.number(12)),
 		History:    r.text(13),
+		Epoch:      Epoch(r.text(14)).number(),
 	}
 	if id := r.text(10); id != "" {
 		return g, &dispatch.Extra{

@@ -71,6 +71,7 @@ func TestDefaults(t *testing.T) {
 		Concurrency:  256,
 		Lanes:        16,
 		DrainTimeout: 20 * time.Second,
+		Retention:    720 * time.Hour,
 	}
 	if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
 		t.Errorf("settings differ (-want +got):\n%s", diff)
@@ -188,6 +189,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		Concurrency:   3,
 		Lanes:         4,
 		DrainTimeout:  5 * time.Second,
+		Retention:     720 * time.Hour,
 		WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
 		WebhookSecret: secret,
 	}
@@ -227,6 +229,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 			Concurrency:   3,
 			Lanes:         4,
 			DrainTimeout:  5 * time.Second,
+			Retention:     720 * time.Hour,
 			WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
 			WebhookSecret: secret,
 		}
@@ -311,7 +314,7 @@ func TestEnvironmentNames(t *testing.T) {
 		"DATABASE_URL", "PACER_API_LIMITS", "PACER_API_ROUTE_LIMITS", "PACER_API_TOKENS", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN",
-		"PACER_POLICY", "PACER_ROLES", "PACER_SERVER", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_SECRET",
+		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_SECRET",
 		"REDIS_URL",
 	}
 	if diff := cmp.Diff(want, settings.EnvironmentNames(parser)); diff != "" {

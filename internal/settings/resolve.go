@@ -58,6 +58,8 @@ type Resolved struct {
 	Concurrency, Lanes int
 	// DrainTimeout is how long to wait for deliveries in flight when stopping.
 	DrainTimeout time.Duration
+	// Retention is how long Postgres keeps notifications that have ended.
+	Retention time.Duration
 	// WebhookAllow are networks that webhook targets may be in although not public.
 	WebhookAllow []netip.Prefix
 	// WebhookSecret signs webhook deliveries, whsec_...; empty for unsigned ones.
@@ -71,9 +73,9 @@ type Resolved struct {
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s policy:%s api-tokens:%d "+
-		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s webhook-allow:%s webhook-secret:%s log-format:%s log-level:%s}",
+		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s log-format:%s log-level:%s}",
 		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Lanes, r.DrainTimeout, r.WebhookAllow, hidden(r.WebhookSecret), r.LogFormat, r.LogLevel)
+		r.Lanes, r.DrainTimeout, r.Retention, r.WebhookAllow, hidden(r.WebhookSecret), r.LogFormat, r.LogLevel)
 }
 
 // GoString is String, for %#v.
@@ -105,13 +107,13 @@ func (s *Server) Resolve() (*Resolved, error) {
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
 		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
-		DrainTimeout: s.DrainTimeout, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, LogFormat: s.LogFormat,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
-		s.checkDrainTimeout(), allowErr, checkWebhookSecret(s.WebhookSecret),
+		s.checkDrainTimeout(), s.checkRetention(), allowErr, checkWebhookSecret(s.WebhookSecret),
 	)
 	if err != nil {
 		return nil, err
@@ -239,6 +241,16 @@ func isLoopback(address string) (bool, error) {
 		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + strconv.Quote(address))
 	}
 	return strings.EqualFold(host, "localhost"), nil
+}
+
+// minRetention leaves time for a question about a notification that has just ended, and for its idempotency key's day.
+const minRetention = time.Hour
+
+func (s *Server) checkRetention() error {
+	if s.Retention < minRetention {
+		return refuse("retention", "must be at least %s, is %s", minRetention, s.Retention)
+	}
+	return nil
 }
 
 func (s *Server) resolveTokens() ([]string, error) {

@@ -44,6 +44,7 @@ func TestResolve(t *testing.T) {
 		Concurrency:   3,
 		Lanes:         4,
 		DrainTimeout:  5 * time.Second,
+		Retention:     720 * time.Hour,
 		WebhookAllow:  []string{"10.1.2.3/8", " fd00::/8"},
 		WebhookSecret: secret,
 	}
@@ -62,6 +63,7 @@ func TestResolve(t *testing.T) {
 		Concurrency:   3,
 		Lanes:         4,
 		DrainTimeout:  5 * time.Second,
+		Retention:     720 * time.Hour,
 		WebhookAllow:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 		WebhookSecret: secret,
 		LogFormat:     "text",

@@ -51,7 +51,7 @@ do
         redis.call('ZREM', lane .. 'm', name)
         redis.call('HINCRBY', lane .. 'c', 'x', 1)
         return { 'run', now, at, why, tick, generation, generation - tonumber(f[4] or 0), tonumber(f[5] or 0),
-          tonumber(f[1]) + 1577836800000000, f[6], '', 0, tonumber(f[10] or 0), f[11] or '' }
+          tonumber(f[1]) + 1577836800000000, f[6], '', 0, tonumber(f[10] or 0), f[11] or '', EPOCH }
       end
     end
   end

@@ -15,7 +15,8 @@
 --   v  hash   user → how many mailboxes with deferred ones
 -- and in a guarded store, where the record is elsewhere and Redis may lose everything:
 --   z        hash    notification → its end (letter, µs, reason), until the record knows of it
---   epoch    string  the server's identity when the lane was built; without it the lane has lost its state, and holds
+--   epoch    string  how often the lane was built, and the server's identity when it was; without it the lane has lost its
+--                    state, and holds
 --   rebuild  string  token of the rebuild in progress
 -- Per mailbox, named category:user (a category holds no colon):
 --   w:  zset  the line: notification → place, by priority and arrival

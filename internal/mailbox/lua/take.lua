@@ -16,7 +16,7 @@
 -- ARGV[12…] the plan, see read_plan
 --
 -- Result    {"run", now, at, rule, id, generation, attempt, failures, arrival, payload, extra tick or "", its slot,
---            deferrals, history}
+--            deferrals, history, epoch of the lane}
 --           {"wait", now, until, rule}  rule: its number in the plan; 0: the line is empty, something is due then
 --           {"done", now}
 local tick, nonce, pulled = ARGV[3], ARGV[4], ARGV[5] == '1'
@@ -36,7 +36,7 @@ local function granted_before()
   if f[1] ~= 's' then return nil, asked[3] end
   local generation = tonumber(f[3])
   return { 'run', now, tonumber(f[2]), 0, id, generation, generation - tonumber(f[4] or 0), tonumber(f[5] or 0),
-    tonumber(f[6]) + YEAR_2020, f[7], '', 0, tonumber(f[8] or 0), f[9] or '' }
+    tonumber(f[6]) + YEAR_2020, f[7], '', 0, tonumber(f[8] or 0), f[9] or '', EPOCH }
 end
 
 -- head gives the first in line that has not expired.
@@ -88,7 +88,7 @@ local function run(h, at, why, tick_known)
   add_count('attempts', 1)
   local extra, slot = cover_next()
   return { 'run', now, at, why, h.id, h.generation, h.generation - h.returned, h.failures, h.arrival + YEAR_2020, h.payload,
-    extra, slot, h.deferrals, h.history }
+    extra, slot, h.deferrals, h.history, EPOCH }
 end
 
 -- first_uncovered walks the coming slots beside the ticks that stand ready, for a tick that lost its slot.

@@ -41,11 +41,26 @@ func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	lanes, err := l.record.boxes.Lost(ctx, identity)
+	lanes, err := l.lost(ctx, identity)
 	if err != nil || len(lanes) == 0 || mutation("no-rebuild") {
 		return Rebuilt{}, err
 	}
-	return l.rebuildAlone(ctx, identity, func() ([]int, error) { return l.record.boxes.Lost(ctx, identity) })
+	return l.rebuildAlone(ctx, identity, func() ([]int, error) { return l.lost(ctx, identity) })
+}
+
+// lost lists the lanes that are not in the epoch that the database knows, on the server that answers now.
+func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
+	rows, err := l.record.pool.Query(ctx, "SELECT lane, epoch FROM pacer.lanes")
+	if err != nil {
+		return nil, describe("read the epochs", err)
+	}
+	epochs := map[int]int64{}
+	var lane int
+	var epoch int64
+	if _, err := pgx.ForEachRow(rows, []any{&lane, &epoch}, func() error { epochs[lane] = epoch; return nil }); err != nil {
+		return nil, describe("read the epochs", err)
+	}
+	return l.record.boxes.Lost(ctx, func(lane int) mailbox.Epoch { return mailbox.NewEpoch(epochs[lane], identity) })
 }
 
 // Rebuild rebuilds every lane.
@@ -87,7 +102,9 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	}
 	start := time.Now()
 	l.log.InfoContext(ctx, "rebuilding lanes that have lost their state", "lanes", len(lanes))
-	r := &rebuild{Relay: l, identity: identity, token: rand.Text(), lanes: lanes, last: map[int]time.Time{}}
+	r := &rebuild{
+		Relay: l, identity: identity, token: rand.Text(), lanes: lanes, last: map[int]time.Time{}, epochs: map[int]int64{},
+	}
 	if err := r.run(ctx); err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild %d lanes: %w", len(lanes), err)
 	}
@@ -104,6 +121,7 @@ type rebuild struct {
 	lanes            []int
 	waiting, windows int
 	last             map[int]time.Time // arrival given last, by lane
+	epochs           map[int]int64     // that they are given, by lane
 	ticks            []dueTick
 }
 
@@ -132,7 +150,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		return describe("ask Postgres for the time", err)
 	}
 	for _, lane := range r.lanes {
-		if err := boxes.EndRebuild(ctx, r.token, lane, r.identity); err != nil {
+		if err := boxes.EndRebuild(ctx, r.token, lane, mailbox.NewEpoch(r.epochs[lane], r.identity)); err != nil {
 			return err
 		}
 	}
@@ -145,8 +163,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return r.restoreTotals(ctx, goneOn)
 }
 
-// voidClaims waits for the claims under way, and lets none follow on an admission that was made before this moment: what
-// is read from now on is all that was sent or may be.
+// voidClaims waits for the claims under way, and lets none follow on a grant of an earlier epoch: what is read from now on
+// is all that was sent or may be.
 func (r *rebuild) voidClaims(ctx context.Context) error {
 	now, err := r.record.boxes.Now(ctx)
 	if err != nil {
@@ -156,7 +174,15 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "UPDATE pacer.rebuilt SET voids_before = greatest(voids_before, $1)", now.UnixMicro())
+		rows, err := tx.Query(ctx, `INSERT INTO pacer.lanes AS l (lane, epoch, rebuilt_at) SELECT unnest($1::int[]), 1, $2
+			ON CONFLICT (lane) DO UPDATE SET epoch = l.epoch + 1, rebuilt_at = excluded.rebuilt_at RETURNING lane, epoch`,
+			r.lanes, now.UnixMicro())
+		if err != nil {
+			return err
+		}
+		var lane int
+		var epoch int64
+		_, err = pgx.ForEachRow(rows, []any{&lane, &epoch}, func() error { r.epochs[lane] = epoch; return nil })
 		return err
 	})
 }
@@ -318,8 +344,8 @@ const (
 	totalsSQL = `
 SELECT status, count(*), coalesce(sum(deferrals), 0) FROM pacer.notifications WHERE ended_at <= $1 GROUP BY status`
 	attemptsMadeSQL = `
-SELECT (SELECT count(*) FROM pacer.attempts WHERE admitted_at <= voids_before) + (SELECT count(*) FROM pacer.notifications
-	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at <= voids_before) FROM pacer.rebuilt`
+SELECT (SELECT count(*) FROM pacer.attempts WHERE admitted_at <= rebuilt_at) + (SELECT count(*) FROM pacer.notifications
+	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at <= rebuilt_at) FROM pacer.lanes WHERE lane = 0`
 )
 
 // restoreTotals counts again what had ended by a moment, and every attempt until the rebuild, when no lane has kept its

@@ -130,12 +130,16 @@ func TestGrantsFromBeforeARebuildAreVoid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	ticks := w.accept(t, "ada", "slow", 1)
-	w.exec(t, "UPDATE pacer.rebuilt SET voids_before = $1", time.Now().Add(time.Minute).UnixMicro())
-	if answer := w.take(t, ticks[0], "a"); answer.Grant != nil || answer.Wait == nil {
+	w.exec(t, "UPDATE pacer.lanes SET epoch = epoch + 1")
+	if answer := w.take(t, ticks[0], "a"); answer.Grant != nil || answer.Wait == nil || answer.Wait.For <= 0 {
 		t.Fatalf("granted %+v", answer)
 	}
-	w.exec(t, "UPDATE pacer.rebuilt SET voids_before = 0")
+	w.exec(t, "UPDATE pacer.lanes SET epoch = epoch - 1")
 	w.deliver(t, ticks[0], "b") // its slot was given back
+	w.exec(t, "UPDATE pacer.lanes SET epoch = epoch + 1")
+	if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || len(rebuilt.Lanes) != 2 {
+		t.Errorf("lanes of another epoch than the database's are rebuilt: %+v, %v", rebuilt, err)
+	}
 }
 
 func TestVerifyFindsEveryKindOfDifference(t *testing.T) {

@@ -20,8 +20,10 @@ const claimLock = 0x636c61696d
 // worker is noted as an attempt. Of what is not claimed it tells the state that forbade it.
 const claimSQL = `
 WITH asked AS (
-	SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[])
-	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, place)
+	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
+	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[], $9::int[], $10::bigint[])
+	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, lane, epoch, place)
+	LEFT JOIN pacer.lanes l USING (lane)
 ), claimed AS (
 	UPDATE pacer.notifications n SET
 		status = 'sending', generation = n.generation + 1, attempts = n.attempts + 1, token = a.token, admitted_at = a.admitted_at,
@@ -34,7 +36,7 @@ WITH asked AS (
 		AND n.crashes + (n.status = 'sending')::int < $7
 		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND (n.not_before IS NULL OR n.not_before < clock_timestamp() + interval '250 ms')
-		AND a.admitted_at > (SELECT voids_before FROM pacer.rebuilt)
+		AND NOT a.void
 		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
 			AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))
 	RETURNING n.id, n.generation, n.attempts, n.crashes
@@ -48,7 +50,7 @@ SELECT a.place, c.id IS NOT NULL, coalesce(c.generation, n.generation), coalesce
 	n.crashes + (n.status = 'sending')::int, n.status, n.token, n.ended_at IS NOT NULL,
 	coalesce(n.expires_at <= clock_timestamp(), false),
 	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
-	a.admitted_at <= (SELECT voids_before FROM pacer.rebuilt),
+	a.void,
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at, n.collapse_key,
 	n.accepted_at
 FROM asked a JOIN pacer.notifications n USING (id) LEFT JOIN claimed c USING (id)`
@@ -60,6 +62,9 @@ type claim struct {
 	admittedAt int64
 	deferrals  int
 	history    string
+	// lane, and the epoch of its state that granted it.
+	lane  int
+	epoch int64
 }
 
 // claimed is the answer: a claim that holds, or the state that forbids it.
@@ -88,6 +93,7 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 	}
 	c, err := r.claims.ask(ctx, claim{
 		id: granted.ID, token: q.Nonce, admittedAt: granted.At.UnixMicro(), deferrals: granted.Deferrals, history: granted.History,
+		lane: q.Lane, epoch: granted.Epoch,
 	})
 	if err != nil {
 		_, back := r.boxes.Settle(context.WithoutCancel(ctx), grant, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
@@ -114,7 +120,8 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dis
 	case !c.known || c.ended:
 		outcome.Fate = dispatch.Forgotten
 	case c.void:
-		outcome.Fate = dispatch.Returned
+		// Its lane has been rebuilt since, or is about to be.
+		outcome.Fate, again.Wait.For = dispatch.Returned, lostPause
 	case c.busyFor > 0:
 		// Somebody is at it, or was: the lease will tell. Or it is a retry that the mailbox believes to be due.
 		outcome.Fate, outcome.RetryAfter, outcome.Reason = dispatch.Retry, c.busyFor+50*time.Millisecond, "not due yet"
@@ -146,16 +153,17 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dis
 func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error) {
 	n := len(asked)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
-	moments, deferrals := make([]int64, n), make([]int32, n)
+	moments, deferrals, lanes, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	for i, c := range asked {
 		ids[i], tokens[i], histories[i], moments[i], deferrals[i] = c.id, c.token, c.history, c.admittedAt, int32(c.deferrals)
+		lanes[i], epochs[i] = int32(c.lane), c.epoch
 	}
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	answers := make([]claimed, n)
 	batch := &pgx.Batch{} // one round trip, one transaction
 	batch.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
-	batch.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence")).
+	batch.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence"), lanes, epochs).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				place, c, err := scanClaimed(rows)
