@@ -170,6 +170,7 @@ func TestSentinelFailOver(t *testing.T) {
 	d.await("the run is under way", time.Minute, func() bool { return d.receiver.count() > users()/4*6 })
 	master.Kill()
 	start := time.Now()
+	<-time.After(500 * time.Millisecond) // what was on its way has arrived
 	arrived := len(d.receiver.deliveries())
 	d.await("deliveries go on", time.Minute, func() bool { return len(d.receiver.deliveries()) > arrived+50 })
 	resumed := time.Since(start)

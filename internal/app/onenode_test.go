@@ -1,0 +1,81 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// oneNode is a deployment of one process, whose Redis is gone when it ends.
+func oneNode(t *testing.T) *deployment {
+	t.Helper()
+	d := &deployment{t: t, redisURL: "redis://unused", databaseURL: postgrestest.URL(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *deployment) oneNodeSettings() *settings.Resolved {
+	d.t.Helper()
+	s := d.settings()
+	s.Setup, s.Redis = settings.SetupDurableOneNode, nil
+	return s
+}
+
+// All of its Redis is gone with each process. The next one goes on where it stood: what waited goes out, once, and the
+// window that was full is full.
+func TestOneNodeOutlivesItsRedis(t *testing.T) {
+	t.Parallel()
+	d, r := oneNode(t), newReceiver(t)
+	first := d.startWith(d.oneNodeSettings())
+	slow := d.bulk(r.crowd("ada", "slow", 2))
+	r.await(t, 1)
+	d.awaitStats("one deferred", func(s stats) bool { return s.Deferred == 1 && s.Totals.Delivered == 1 })
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.apps = nil
+	d.startWith(d.oneNodeSettings())
+	quick := d.bulk(r.crowd("ben", "default", 3))
+	r.await(t, 4)
+	s := d.awaitStats("all but one delivered", func(s stats) bool { return s.Deferred == 1 && s.Totals.Delivered == 4 })
+	if s.Totals.Accepted != 5 {
+		t.Errorf("totals %+v, want 5 accepted", s.Totals)
+	}
+	if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
+		t.Errorf("what waited is %+v", v)
+	}
+	if status := d.call(http.MethodDelete, "/v1/users/ada/throttle?category=slow", nil, nil, nil); status != http.StatusNoContent {
+		t.Fatalf("clear: status %d", status)
+	}
+	seen := map[string]int{}
+	for _, a := range r.await(t, 5) {
+		seen[a.ID]++
+	}
+	for _, id := range append(slow, quick...) {
+		if seen[id] != 1 {
+			t.Errorf("%s was delivered %d times", id, seen[id])
+		}
+	}
+}
+
+func TestOneNodeIsAlone(t *testing.T) {
+	t.Parallel()
+	d := oneNode(t)
+	d.startWith(d.oneNodeSettings())
+	process, err := app.New(context.Background(), d.oneNodeSettings(), slog.New(slog.DiscardHandler))
+	if refusal, ok := errors.AsType[*app.RefusalError](err); !ok || process != nil {
+		t.Fatalf("a second process: %v, want a refusal", err)
+	} else if want := "another process without REDIS_URL works on this database: give all of them the same REDIS_URL"; refusal.Reason != want {
+		t.Errorf("%q, want %q", refusal.Reason, want)
+	}
+}
