@@ -162,7 +162,8 @@ func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() e
 	}
 	server := settings.Server{
 		Stores: c.Stores, Logging: settings.Logging{LogLevel: "warn"}, Roles: []string{string(settings.RoleWorker)},
-		Policy: c.Policy, Lanes: c.Lanes, Concurrency: 1, DrainTimeout: time.Second,
+		Policy: c.Policy, Lanes: c.Lanes, Concurrency: 1,
+		DrainTimeout: time.Second, Retention: 30 * 24 * time.Hour, // of the workers: a producer does neither drain nor purge
 	}
 	resolved, err := server.Resolve()
 	if err != nil {
