@@ -3,8 +3,6 @@ package pushtest
 import (
 	"bytes"
 	"context"
-	"io"
-	"log/slog"
 	"runtime/pprof"
 	"strconv"
 	"sync"
@@ -143,7 +141,7 @@ func noGoroutineStays(p *probe) {
 
 // useAndClose makes calls of each kind with a sender of its own.
 func useAndClose(p *probe, ctx context.Context) {
-	sender := p.New(slog.New(slog.NewTextHandler(p.log, nil)))
+	sender := p.New(p.logger())
 	for _, kind := range append([]Kind{Delivered}, p.Answers...) {
 		if kind == Unreachable {
 			continue
@@ -161,9 +159,5 @@ func useAndClose(p *probe, ctx context.Context) {
 		<-outcome
 		cancel()
 	}
-	if closer, ok := sender.(io.Closer); ok {
-		if err := closer.Close(); err != nil {
-			p.Errorf("close the sender: %v", err)
-		}
-	}
+	p.closeOne(sender)
 }

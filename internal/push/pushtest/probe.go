@@ -50,14 +50,21 @@ func newProbe(tb testing.TB, f Features, subject func(testing.TB, *Provider) Sub
 	if p.Identity == nil {
 		p.Identity = func(id string) string { return id }
 	}
-	p.sender = p.New(slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4, AddSource: true})))
-	p.close = sync.OnceFunc(p.closeSender)
+	p.sender = p.New(p.logger())
+	p.close = sync.OnceFunc(func() { p.closeOne(p.sender) })
 	tb.Cleanup(p.close)
 	return p
 }
 
-func (p *probe) closeSender() {
-	if closer, ok := p.sender.(io.Closer); ok {
+// logger writes all that it is given into the journal.
+func (p *probe) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4, AddSource: true}))
+}
+
+// closeOne closes a sender, where it has a Close.
+func (p *probe) closeOne(sender push.Sender) {
+	p.Helper()
+	if closer, ok := sender.(io.Closer); ok {
 		if err := closer.Close(); err != nil {
 			p.Errorf("close the sender: %v", err)
 		}
