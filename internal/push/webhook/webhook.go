@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -109,7 +110,10 @@ type body struct {
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	trace := &tracer{}
 	request, err := s.request(trace.attach(ctx), m)
-	if err != nil {
+	switch {
+	case isForbidden(err):
+		return &push.Error{Class: push.Permanent, Code: "forbidden_address", Unsent: true, Err: err}
+	case err != nil:
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
 	response, err := s.client.Do(request)
@@ -123,15 +127,23 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 }
 
 func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {
+	// A target that was accepted under another configuration, or by nobody, must not be tried again and again.
+	if err := s.dialer.CheckURL(m.To); err != nil {
+		return nil, fmt.Errorf("the target %w", err)
+	}
+	data := m.Data
+	if len(data) == 0 {
+		data = nil // an empty RawMessage is no JSON; none is null
+	}
 	payload, err := json.Marshal(body{
-		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: m.Data, CreatedAt: m.CreatedAt.UTC(),
+		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: data, CreatedAt: m.CreatedAt.UTC(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode the webhook's body: %w", err)
+		return nil, errors.New("encode the webhook's body: the data is no JSON, or the time of creation no date") // the cause quotes the data
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.To, bytes.NewReader(payload))
 	if err != nil {
-		return nil, fmt.Errorf("the target is no URL") // the cause repeats the URL
+		return nil, errors.New("the target is no URL") // the cause repeats the URL
 	}
 	now := time.Now()
 	header := request.Header
