@@ -139,25 +139,29 @@ func noGoroutineStays(p *probe) {
 	}
 }
 
-// useAndClose makes calls of each kind with a sender of its own.
+// useAndClose makes calls of each kind with a sender of its own. The last ones are cancelled and may still be on their way
+// out when it is closed.
 func useAndClose(p *probe, ctx context.Context) {
 	sender := p.New(p.logger())
+	defer p.closeOne(sender)
 	for _, kind := range append([]Kind{Delivered}, p.Answers...) {
-		if kind == Unreachable {
-			continue
+		if kind != Unreachable && kind != Hangs {
+			p.provider.answers(Answer{Kind: kind})
+			p.sendOn(ctx, sender, p.message())
 		}
-		p.provider.answers(Answer{Kind: kind})
-		ctx, cancel := context.WithCancel(ctx)
-		before := len(p.provider.received())
-		outcome := p.startOn(ctx, sender, p.message())
-		if kind == Hangs {
-			if !p.provider.await(before+1, p.Patience) {
-				p.Errorf("no call")
-			}
-			cancel()
-		}
-		<-outcome
-		cancel()
 	}
-	p.closeOne(sender)
+	if !p.can(Hangs) {
+		return
+	}
+	p.provider.answers(Answer{Kind: Hangs})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	before := len(p.provider.received())
+	one, other := p.startOn(ctx, sender, p.message()), p.startOn(ctx, sender, p.message())
+	if !p.provider.await(before+2, p.Patience) {
+		p.Errorf("%d calls, want 2 at once", len(p.provider.received())-before)
+	}
+	cancel()
+	<-one
+	<-other
 }
