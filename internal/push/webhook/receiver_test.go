@@ -127,33 +127,69 @@ func (r *receiver) answer(conn net.Conn, in *bufio.Reader) bool {
 	if err != nil {
 		return false
 	}
-	payload, err := io.ReadAll(request.Body)
-	_ = request.Body.Close()
+	call, payload, err := read(request)
 	if err != nil {
 		return false
+	}
+	a := r.provider.Receive(call)
+	status, ok := statuses[a.Kind]
+	switch {
+	case a.Kind == pushtest.Hangs:
+		r.hang(conn)
+		return false
+	case !ok:
+		return false
+	}
+	return r.reply(conn, status, a.RetryAfter, fmt.Sprintf("%s: %s", request.URL, payload))
+}
+
+// statuses are the answers that HTTP has.
+var statuses = map[pushtest.Kind]int{
+	pushtest.Delivered: http.StatusNoContent, pushtest.Refused: http.StatusUnprocessableEntity,
+	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests, pushtest.Gone: http.StatusGone,
+}
+
+// read reads a webhook to its end.
+func read(request *http.Request) (call pushtest.Call, payload []byte, err error) {
+	payload, err = io.ReadAll(request.Body)
+	_ = request.Body.Close()
+	if err != nil {
+		return call, nil, err
 	}
 	var fields struct {
 		Title, Body string
 		Data        json.RawMessage
 	}
-	if json.Unmarshal(payload, &fields) != nil {
-		return false
+	err = json.Unmarshal(payload, &fields)
+	call = pushtest.Call{Identity: request.Header.Get("Webhook-Id"), Title: fields.Title, Body: fields.Body, Data: fields.Data}
+	return call, payload, err
+}
+
+// serve answers as a handler does what a receiver does by hand.
+func serve(p *pushtest.Provider, w http.ResponseWriter, request *http.Request) {
+	call, payload, err := read(request)
+	if err != nil {
+		panic(http.ErrAbortHandler)
 	}
-	a := r.provider.Receive(pushtest.Call{
-		Identity: request.Header.Get("Webhook-Id"), Title: fields.Title, Body: fields.Body, Data: fields.Data,
-	})
-	status := map[pushtest.Kind]int{
-		pushtest.Delivered: http.StatusNoContent, pushtest.Refused: http.StatusUnprocessableEntity,
-		pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests, pushtest.Gone: http.StatusGone,
-	}[a.Kind]
+	a := p.Receive(call)
+	status, ok := statuses[a.Kind]
 	switch {
 	case a.Kind == pushtest.Hangs:
-		r.hang(conn)
-		return false
-	case status == 0:
-		return false
+		select {
+		case <-request.Context().Done():
+		case <-p.Over():
+		}
+		panic(http.ErrAbortHandler)
+	case !ok:
+		panic(http.ErrAbortHandler)
 	}
-	return r.reply(conn, status, a.RetryAfter, fmt.Sprintf("%s: %s", request.URL, payload))
+	if a.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(a.RetryAfter/time.Second)))
+	}
+	w.WriteHeader(status)
+	if status != http.StatusNoContent {
+		_, _ = fmt.Fprintf(w, "%s: %s", request.URL, payload)
+	}
 }
 
 // hang waits until the caller hangs up or the case is over.

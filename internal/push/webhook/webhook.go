@@ -46,9 +46,11 @@ type Config struct {
 
 // Sender delivers webhooks.
 type Sender struct {
-	client *http.Client
-	dialer *egress.Dialer
-	signer *standardwebhooks.Webhook
+	client      *http.Client
+	transport   *http.Transport
+	dialer      *egress.Dialer
+	connections *connections
+	signer      *standardwebhooks.Webhook
 }
 
 // New makes a Sender. It fails on a secret that is none.
@@ -58,23 +60,26 @@ func New(cfg Config) (*Sender, error) {
 		return nil, err
 	}
 	idle := cmp.Or(cfg.Idle, 256)
+	connections := newConnections(dialer)
 	s := &Sender{
-		dialer: dialer,
-		client: &http.Client{
-			Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
-			Transport: &http.Transport{
-				Proxy:                  nil, // a proxy would dial for us, unguarded
-				DialContext:            dialer.DialContext,
-				DisableCompression:     true, // what is read is what was sent: no bomb
-				MaxIdleConns:           4 * idle,
-				MaxIdleConnsPerHost:    idle,
-				IdleConnTimeout:        90 * time.Second,
-				TLSHandshakeTimeout:    5 * time.Second,
-				MaxResponseHeaderBytes: maxReplyHeader,
-				ForceAttemptHTTP2:      true,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		dialer:      dialer,
+		connections: connections,
+		transport: &http.Transport{
+			Proxy:                  nil, // a proxy would dial for us, unguarded
+			DialContext:            connections.dial,
+			DisableCompression:     true, // what is read is what was sent: no bomb
+			MaxIdleConns:           4 * idle,
+			MaxIdleConnsPerHost:    idle,
+			IdleConnTimeout:        90 * time.Second,
+			TLSHandshakeTimeout:    5 * time.Second,
+			MaxResponseHeaderBytes: maxReplyHeader,
+			ForceAttemptHTTP2:      true,
 		},
+	}
+	s.client = &http.Client{
+		Timeout:       cmp.Or(cfg.Timeout, 10*time.Second),
+		Transport:     s.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if !cfg.Secret.IsZero() {
 		signer, err := standardwebhooks.NewWebhook(cfg.Secret.Reveal())
@@ -86,9 +91,10 @@ func New(cfg Config) (*Sender, error) {
 	return s, nil
 }
 
-// Close ends the idle connections.
+// Close ends all connections, and with them the calls in flight. Later calls fail.
 func (s *Sender) Close() error {
 	s.client.CloseIdleConnections()
+	s.connections.close()
 	return nil
 }
 
@@ -109,6 +115,9 @@ type body struct {
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	trace := &tracer{}
+	if err := ctx.Err(); err != nil {
+		return trace.classify(err) // HTTP/2 may send on an open connection before it looks
+	}
 	request, err := s.request(trace.attach(ctx), m)
 	switch {
 	case isForbidden(err):
