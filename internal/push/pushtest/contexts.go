@@ -14,12 +14,12 @@ func contextCases(f Features) []scenario {
 		{"CancelledBefore", func(p *probe) {
 			ctx, cancel := context.WithCancel(p.Context())
 			cancel()
-			endedBefore(p, ctx)
+			p.endedBefore(ctx)
 		}},
 		{"DeadlineBefore", func(p *probe) {
 			ctx, cancel := context.WithDeadline(p.Context(), time.Unix(0, 0))
 			defer cancel()
-			endedBefore(p, ctx)
+			p.endedBefore(ctx)
 		}},
 		{"CutAnywhere", cutAnywhere},
 	}
@@ -34,7 +34,7 @@ func contextCases(f Features) []scenario {
 }
 
 // endedBefore: on a sender that has no connection yet, and on one that has.
-func endedBefore(p *probe, ctx context.Context) {
+func (p *probe) endedBefore(ctx context.Context) {
 	p.wantUnsent(p.send(ctx, p.message()), push.Transient)
 	p.wantCalls(0)
 	p.deliver(p.message())

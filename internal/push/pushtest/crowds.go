@@ -116,7 +116,7 @@ func noGoroutineStays(p *probe) {
 	mark := "pushtest-" + strconv.FormatInt(marks.Add(1), 10)
 	var used sync.WaitGroup
 	used.Go(func() {
-		pprof.Do(p.Context(), pprof.Labels("pushtest", mark), func(ctx context.Context) { useAndClose(p, ctx) })
+		pprof.Do(p.Context(), pprof.Labels("pushtest", mark), p.useAndClose)
 	})
 	used.Wait()
 	tick := time.NewTicker(time.Millisecond)
@@ -141,7 +141,7 @@ func noGoroutineStays(p *probe) {
 
 // useAndClose makes calls of each kind with a sender of its own. The last ones are cancelled and may still be on their way
 // out when it is closed.
-func useAndClose(p *probe, ctx context.Context) {
+func (p *probe) useAndClose(ctx context.Context) {
 	sender := p.New(p.logger())
 	defer p.closeOne(sender)
 	for _, kind := range append([]Kind{Delivered}, p.Answers...) {
