@@ -93,6 +93,10 @@ func Classify(err error) *Error {
 		return nil
 	}
 	if classified, ok := errors.AsType[*Error](err); ok {
+		if classified == nil {
+			// As nil it would count as delivered, which nobody said.
+			return &Error{Class: Ambiguous, Code: "unknown", Err: errNilError}
+		}
 		return classified
 	}
 	code := "unknown"
@@ -101,6 +105,9 @@ func Classify(err error) *Error {
 	}
 	return &Error{Class: Ambiguous, Code: code, Err: err}
 }
+
+// errNilError is a fault in a sender's code: a nil *Error is not nil any more once it is an error.
+var errNilError = errors.New("the sender returned a nil *push.Error; it must return nil itself")
 
 // Registry holds the senders of the configured channels.
 type Registry map[notification.Channel]Sender

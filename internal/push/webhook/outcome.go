@@ -57,11 +57,12 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(0, date.Sub(now)), maxRetryAfter)
 }
 
-// tracer notices whether anything of a request went out.
-type tracer struct{ written atomic.Bool }
+// tracer notices whether a request was given a connection. What becomes of it there is written by another goroutine, and a
+// call that is cancelled doesn't always wait for that: only without a connection is it sure that nothing went out.
+type tracer struct{ connected atomic.Bool }
 
 func (t *tracer) attach(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { t.written.Store(true) }})
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
 }
 
 // classify says what a request without an answer means. The error's own text may hold the target, with all that producers
@@ -70,7 +71,7 @@ func (t *tracer) classify(err error) *push.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	failure := &push.Error{Class: push.Transient, Code: "connection", Unsent: !t.written.Load()}
+	failure := &push.Error{Class: push.Transient, Code: "connection", Unsent: !t.connected.Load()}
 	var dns *net.DNSError
 	switch {
 	case isForbidden(err):
@@ -84,7 +85,7 @@ func (t *tracer) classify(err error) *push.Error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		failure.Code = "connection_refused"
 	}
-	if t.written.Load() {
+	if t.connected.Load() {
 		failure.Class = push.Ambiguous
 	}
 	return failure

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,9 +46,11 @@ type Config struct {
 
 // Sender delivers webhooks.
 type Sender struct {
-	client *http.Client
-	dialer *egress.Dialer
-	signer *standardwebhooks.Webhook
+	client      *http.Client
+	transport   *http.Transport
+	dialer      *egress.Dialer
+	connections *connections
+	signer      *standardwebhooks.Webhook
 }
 
 // New makes a Sender. It fails on a secret that is none.
@@ -57,23 +60,26 @@ func New(cfg Config) (*Sender, error) {
 		return nil, err
 	}
 	idle := cmp.Or(cfg.Idle, 256)
+	connections := newConnections(dialer)
 	s := &Sender{
-		dialer: dialer,
-		client: &http.Client{
-			Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
-			Transport: &http.Transport{
-				Proxy:                  nil, // a proxy would dial for us, unguarded
-				DialContext:            dialer.DialContext,
-				DisableCompression:     true, // what is read is what was sent: no bomb
-				MaxIdleConns:           4 * idle,
-				MaxIdleConnsPerHost:    idle,
-				IdleConnTimeout:        90 * time.Second,
-				TLSHandshakeTimeout:    5 * time.Second,
-				MaxResponseHeaderBytes: maxReplyHeader,
-				ForceAttemptHTTP2:      true,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		dialer:      dialer,
+		connections: connections,
+		transport: &http.Transport{
+			Proxy:                  nil, // a proxy would dial for us, unguarded
+			DialContext:            connections.dial,
+			DisableCompression:     true, // what is read is what was sent: no bomb
+			MaxIdleConns:           4 * idle,
+			MaxIdleConnsPerHost:    idle,
+			IdleConnTimeout:        90 * time.Second,
+			TLSHandshakeTimeout:    5 * time.Second,
+			MaxResponseHeaderBytes: maxReplyHeader,
+			ForceAttemptHTTP2:      true,
 		},
+	}
+	s.client = &http.Client{
+		Timeout:       cmp.Or(cfg.Timeout, 10*time.Second),
+		Transport:     s.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if !cfg.Secret.IsZero() {
 		signer, err := standardwebhooks.NewWebhook(cfg.Secret.Reveal())
@@ -85,9 +91,10 @@ func New(cfg Config) (*Sender, error) {
 	return s, nil
 }
 
-// Close ends the idle connections.
+// Close ends all connections, and with them the calls in flight. Later calls fail.
 func (s *Sender) Close() error {
 	s.client.CloseIdleConnections()
+	s.connections.close()
 	return nil
 }
 
@@ -108,8 +115,14 @@ type body struct {
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	trace := &tracer{}
+	if err := ctx.Err(); err != nil {
+		return trace.classify(err) // HTTP/2 may send on an open connection before it looks
+	}
 	request, err := s.request(trace.attach(ctx), m)
-	if err != nil {
+	switch {
+	case isForbidden(err):
+		return &push.Error{Class: push.Permanent, Code: "forbidden_address", Unsent: true, Err: err}
+	case err != nil:
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
 	response, err := s.client.Do(request)
@@ -123,15 +136,23 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 }
 
 func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {
+	// A target that was accepted under another configuration, or by nobody, must not be tried again and again.
+	if err := s.dialer.CheckURL(m.To); err != nil {
+		return nil, fmt.Errorf("the target %w", err)
+	}
+	data := m.Data
+	if len(data) == 0 {
+		data = nil // an empty RawMessage is no JSON; none is null
+	}
 	payload, err := json.Marshal(body{
-		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: m.Data, CreatedAt: m.CreatedAt.UTC(),
+		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: data, CreatedAt: m.CreatedAt.UTC(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode the webhook's body: %w", err)
+		return nil, errors.New("encode the webhook's body: the data is no JSON, or the time of creation no date") // the cause quotes the data
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.To, bytes.NewReader(payload))
 	if err != nil {
-		return nil, fmt.Errorf("the target is no URL") // the cause repeats the URL
+		return nil, errors.New("the target is no URL") // the cause repeats the URL
 	}
 	now := time.Now()
 	header := request.Header

@@ -25,14 +25,14 @@ const signingSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newSender(t *testing.T, cfg webhook.Config) *webhook.Sender {
-	t.Helper()
+func newSender(tb testing.TB, cfg webhook.Config) *webhook.Sender {
+	tb.Helper()
 	cfg.Allow = append(cfg.Allow, netip.MustParsePrefix("127.0.0.0/8"))
 	sender, err := webhook.New(cfg)
 	if err != nil {
-		t.Fatalf("new sender: %v", err)
+		tb.Fatalf("new sender: %v", err)
 	}
-	t.Cleanup(func() { _ = sender.Close() })
+	tb.Cleanup(func() { _ = sender.Close() })
 	return sender
 }
 

@@ -1,0 +1,51 @@
+package pushtest_test
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// recorder is a test that only takes notes of its failure.
+type recorder struct {
+	testing.TB
+	failed atomic.Bool
+
+	mu      sync.Mutex
+	cleanup []func()
+}
+
+func (r *recorder) Helper()               {}
+func (r *recorder) Error(...any)          { r.failed.Store(true) }
+func (r *recorder) Errorf(string, ...any) { r.failed.Store(true) }
+func (r *recorder) Fatal(...any)          { r.FailNow() }
+func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
+func (r *recorder) Fail()                 { r.failed.Store(true) }
+func (r *recorder) Failed() bool          { return r.failed.Load() }
+func (r *recorder) FailNow()              { r.failed.Store(true); runtime.Goexit() }
+
+// Cleanup keeps what is to be done at the end of the case rather than of the real test.
+func (r *recorder) Cleanup(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanup = append(r.cleanup, do)
+}
+
+// end does what Cleanup was given, last first.
+func (r *recorder) end() {
+	for i := len(r.cleanup) - 1; i >= 0; i-- {
+		r.cleanup[i]()
+	}
+}
+
+// fails runs a case and tells whether it fails.
+func fails(tb testing.TB, run func(tb testing.TB)) bool {
+	tb.Helper()
+	r := &recorder{TB: tb}
+	var done sync.WaitGroup
+	done.Go(func() { run(r) })
+	done.Wait()
+	r.end()
+	return r.Failed()
+}

@@ -1,0 +1,169 @@
+package pushtest_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+)
+
+const (
+	// targetSecret and credential must not show.
+	targetSecret = "canarytarget77b0"
+	credential   = "canarycredential41d8"
+	// room is how much content the imagined channel carries: less than the contract's.
+	room = 4000
+)
+
+// features are all that there are.
+var features = pushtest.Features{
+	Channel: notification.ChannelFCM,
+	Answers: []pushtest.Kind{
+		pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
+	},
+	Delays:     []pushtest.Kind{pushtest.Failing, pushtest.Throttled},
+	Content:    true,
+	Data:       true,
+	MaxContent: room,
+}
+
+// sound is a sender without a fault, whose provider is a function call away.
+type sound struct {
+	provider   *pushtest.Provider
+	unplugged  *atomic.Bool
+	background *sync.WaitGroup // what a mutant does behind the back of its caller
+	log        *slog.Logger
+
+	mutant
+	state state
+}
+
+// state is what some mutants remember from call to call.
+type state struct {
+	calls atomic.Int64
+	last  atomic.Pointer[push.Message]
+}
+
+// Send implements [push.Sender].
+func (s *sound) Send(ctx context.Context, m push.Message) error {
+	if s.send != nil {
+		return s.send(ctx, s, m)
+	}
+	return s.deliver(ctx, m)
+}
+
+// CheckTarget implements [push.Sender].
+func (s *sound) CheckTarget(to string) error {
+	if s.check != nil {
+		return s.check(s, to)
+	}
+	return checkTarget(to)
+}
+
+// Close has nothing to do but what a mutant does wrong.
+func (s *sound) Close() error {
+	if s.closing != nil {
+		return s.closing(s)
+	}
+	return nil
+}
+
+func checkTarget(to string) error {
+	if !strings.HasPrefix(to, "device:") {
+		return errors.New("must begin with device:")
+	}
+	return nil
+}
+
+func (s *sound) deliver(ctx context.Context, m push.Message) error {
+	switch {
+	case ctx.Err() != nil:
+		return &push.Error{Class: push.Transient, Code: "cancelled", Unsent: true, Err: ctx.Err()}
+	case checkTarget(m.To) != nil:
+		return &push.Error{Class: push.Permanent, Code: "bad_target", Unsent: true}
+	case len(m.Title)+len(m.Body)+len(m.Data) > room:
+		return &push.Error{Class: push.Permanent, Code: "too_large", Unsent: true}
+	case s.unplugged.Load():
+		return &push.Error{Class: push.Transient, Code: "unreachable", Unsent: true}
+	}
+	return s.call(ctx, call(m))
+}
+
+// call is what the provider reads of a message.
+func call(m push.Message) pushtest.Call {
+	return pushtest.Call{Identity: "fake/" + m.ID, Title: m.Title, Body: m.Body, Data: m.Data}
+}
+
+func (s *sound) call(ctx context.Context, c pushtest.Call) error {
+	answered := make(chan pushtest.Answer, 1)
+	s.background.Go(func() { answered <- s.provider.Receive(c) })
+	select {
+	case a := <-answered:
+		return s.judge(ctx, a)
+	case <-ctx.Done():
+		return &push.Error{Class: push.Ambiguous, Code: "cancelled"}
+	}
+}
+
+func (s *sound) judge(ctx context.Context, a pushtest.Answer) error {
+	failure := &push.Error{Code: strings.ToLower(a.Kind.String()), RetryAfter: a.RetryAfter}
+	switch a.Kind {
+	case pushtest.Delivered:
+		return nil
+	case pushtest.Refused:
+		failure.Class = push.Permanent
+	case pushtest.Failing, pushtest.Unreachable:
+		failure.Class = push.Transient
+	case pushtest.Throttled:
+		failure.Class = push.Throttled
+	case pushtest.Gone:
+		failure.Class = push.TargetGone
+	case pushtest.HangsUp:
+		failure.Class = push.Ambiguous
+	case pushtest.Hangs:
+		select {
+		case <-ctx.Done():
+		case <-s.provider.Over():
+		}
+		failure.Class, failure.Code = push.Ambiguous, "cancelled"
+	}
+	return failure
+}
+
+// subject puts a mutant before the fake.
+func subject(m mutant) func(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
+	return func(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
+		tb.Helper()
+		var unplugged atomic.Bool
+		var background sync.WaitGroup
+		return pushtest.Subject{
+			New: func(log *slog.Logger) push.Sender {
+				return &sound{provider: p, unplugged: &unplugged, background: &background, log: log, mutant: m}
+			},
+			Target:   "device:" + targetSecret,
+			Good:     []string{"device:1"},
+			Bad:      []string{"", "http://example.com/" + targetSecret, "\x00"},
+			Secrets:  []string{targetSecret, credential},
+			Identity: func(id string) string { return "fake/" + id },
+			Unplug:   func() { unplugged.Store(true) },
+			Drain:    background.Wait,
+		}
+	}
+}
+
+// TestSoundSenderPasses also with the fewest features.
+func TestSoundSenderPasses(t *testing.T) {
+	t.Parallel()
+	pushtest.Run(t, features, subject(mutant{}))
+	t.Run("Plain", func(t *testing.T) {
+		t.Parallel()
+		pushtest.Run(t, pushtest.Features{Channel: notification.ChannelAPNs, MaxContent: room, AnyTarget: true}, subject(mutant{}))
+	})
+}
