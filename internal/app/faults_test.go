@@ -66,6 +66,11 @@ func (d *durable) load(users, n int) []string {
 // verify waits until all have ended and checks that none was lost, doubled or too early.
 func (d *durable) verify(ids []string) {
 	d.t.Helper()
+	d.t.Cleanup(func() {
+		if d.t.Failed() {
+			d.t.Logf("counts: %+v", d.stats())
+		}
+	})
 	d.receiver.await(d.t, len(ids))
 	for _, id := range ids {
 		d.awaitView(id, "delivered")

@@ -158,7 +158,13 @@ func (d *deployment) start() *app.App {
 
 func (d *deployment) startWith(s *settings.Resolved) *app.App {
 	d.t.Helper()
-	process, err := app.New(d.t.Context(), s, slog.New(slog.DiscardHandler))
+	log := &processLog{}
+	d.t.Cleanup(func() {
+		if d.t.Failed() {
+			d.t.Logf("the log of a process ends in:\n%s", log.tail())
+		}
+	})
+	process, err := app.New(d.t.Context(), s, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)
 	}
@@ -172,6 +178,27 @@ func (d *deployment) startWith(s *settings.Resolved) *app.App {
 	})
 	d.apps = append(d.apps, process)
 	return process
+}
+
+// processLog is what a process has logged, for tests that fail.
+type processLog struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements [io.Writer].
+func (l *processLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+// tail is the end of it.
+func (l *processLog) tail() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.text[max(0, len(l.text)-4000):])
 }
 
 // call makes a request to the first process's API and decodes its answer into v, if any.

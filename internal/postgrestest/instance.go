@@ -1,6 +1,7 @@
 package postgrestest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ const (
 // errNotInstalled says what a machine lacks, for whoever runs the tests.
 var errNotInstalled = errors.New(
 	"postgres and initdb are not to be found: install them (apt-get install postgresql) or run the tests with make test")
+
+// errStillInUse says that processes of a killed server are still there.
+var errStillInUse = errors.New("processes of the killed server hold its memory")
 
 // programs finds the directory with postgres and initdb: that of PATH, or the newest of those where Debian keeps them.
 func programs() (string, error) {
@@ -149,8 +153,12 @@ func (in *instance) awaitReady(proc *testproc.Process) error {
 		}
 		select {
 		case <-proc.Done():
-			if out, err := os.ReadFile(in.logPath()); err == nil && portTaken(out) {
+			out, err := os.ReadFile(in.logPath())
+			switch {
+			case err == nil && portTaken(out):
 				return testproc.ErrPortTaken
+			case err == nil && bytes.Contains(out, []byte("is still in use")):
+				return errStillInUse
 			}
 			return in.failed("postgres", "ended at once")
 		case <-deadline.C:
@@ -183,10 +191,25 @@ func (in *instance) failed(program, what string) error {
 	return fmt.Errorf("%s %s; its output ends in:\n%s", program, what, out)
 }
 
-// restart starts the server again on its old port, after killing it when it still runs.
+// restart starts the server again on its old port, after killing it when it still runs. What served the connections of a
+// killed server ends by itself a moment later; until then a new one refuses to start.
 func (in *instance) restart() error {
 	in.end(syscall.SIGKILL)
-	return in.start()
+	deadline := time.NewTimer(startTimeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * pollInterval)
+	defer tick.Stop()
+	for {
+		err := in.start()
+		if !errors.Is(err, errStillInUse) {
+			return err
+		}
+		select {
+		case <-deadline.C:
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // end ends the server with sig and returns when the process is gone. A server that is down stays so. Postgres's own

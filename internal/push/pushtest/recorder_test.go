@@ -2,6 +2,7 @@ package pushtest_test
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,8 +35,8 @@ func (r *recorder) Cleanup(do func()) {
 
 // end does what Cleanup was given, last first.
 func (r *recorder) end() {
-	for i := len(r.cleanup) - 1; i >= 0; i-- {
-		r.cleanup[i]()
+	for _, clean := range slices.Backward(r.cleanup) {
+		clean()
 	}
 }
 

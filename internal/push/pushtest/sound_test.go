@@ -77,7 +77,7 @@ func (s *sound) Close() error {
 
 func checkTarget(to string) error {
 	if !strings.HasPrefix(to, "device:") {
-		return errors.New("must begin with device:")
+		return errors.New("must begin with the scheme device")
 	}
 	return nil
 }
