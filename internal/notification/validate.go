@@ -125,12 +125,12 @@ func checkPriority(p Priority) error {
 
 func (n *Notification) checkContent() error {
 	var faults []error
-	for field, text := range map[string]string{"title": n.Title, "body": n.Body} {
-		if !utf8.ValidString(text) {
-			faults = append(faults, &FieldError{field, "must be valid UTF-8"})
+	for _, text := range []struct{ field, value string }{{"title", n.Title}, {"body", n.Body}} {
+		if !utf8.ValidString(text.value) {
+			faults = append(faults, &FieldError{text.field, "must be valid UTF-8"})
 		}
-		if strings.ContainsRune(text, 0) {
-			faults = append(faults, &FieldError{field, "must not hold the character U+0000"})
+		if strings.ContainsRune(text.value, 0) {
+			faults = append(faults, &FieldError{text.field, "must not hold the character U+0000"})
 		}
 	}
 	switch {
