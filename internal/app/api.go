@@ -64,7 +64,7 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 		return err
 	}
 	if tick != nil {
-		if err := a.queue.Enqueue(ctx, *tick, 0); err != nil {
+		if err := a.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick}); err != nil {
 			return err
 		}
 	}

@@ -84,5 +84,5 @@ func (a *App) wake(ctx context.Context, box dispatch.Mailbox) error {
 	if err != nil || tick == nil {
 		return err
 	}
-	return a.queue.Enqueue(ctx, *tick, 0)
+	return a.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick})
 }

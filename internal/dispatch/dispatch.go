@@ -184,7 +184,7 @@ func (d *Dispatcher) ask(ctx context.Context, tick Tick, pulled bool) (Answer, t
 	}
 	if answer.Extra != nil {
 		// A tick that gets lost here is replaced by the sweeper.
-		if err := d.queue.Enqueue(ctx, answer.Extra.Tick, answer.Extra.After); err != nil {
+		if err := d.queue.Enqueue(ctx, *answer.Extra); err != nil {
 			d.cfg.Log.WarnContext(ctx, "enqueue an extra tick; the sweeper will replace it", "lane", tick.Lane, "error", err)
 		}
 	}

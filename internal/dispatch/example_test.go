@@ -45,7 +45,7 @@ func (m *memory) Settle(context.Context, *dispatch.Grant, dispatch.Outcome) (dis
 }
 
 // Enqueue is never called: this record asks for no extra ticks.
-func (m *memory) Enqueue(context.Context, dispatch.Tick, time.Duration) error { return nil }
+func (m *memory) Enqueue(context.Context, ...dispatch.Alarm) error { return nil }
 
 // printer is a sender for people.
 type printer struct{}

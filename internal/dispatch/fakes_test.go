@@ -114,12 +114,12 @@ type lines struct {
 	enqueue func() error
 
 	mu  sync.Mutex
-	put []dispatch.Extra
+	put []dispatch.Alarm
 }
 
-func (l *lines) Enqueue(_ context.Context, t dispatch.Tick, after time.Duration) error {
+func (l *lines) Enqueue(_ context.Context, alarms ...dispatch.Alarm) error {
 	l.mu.Lock()
-	l.put = append(l.put, dispatch.Extra{Tick: t, After: after})
+	l.put = append(l.put, alarms...)
 	l.mu.Unlock()
 	if l.enqueue == nil {
 		return nil

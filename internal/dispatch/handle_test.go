@@ -150,7 +150,7 @@ func TestWaitCountsFromTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := wait(time.Minute)
-		answer.Extra = &dispatch.Extra{Tick: tick}
+		answer.Extra = &dispatch.Alarm{Tick: tick}
 		b := newBench(dispatch.Config{}, &record{take: answers(answer)}, sends)
 		b.queue.enqueue = func() error {
 			pass(3 * time.Second)
@@ -240,7 +240,7 @@ func TestLateGrantIsReturned(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// The queue takes its time over an extra tick between the answer and the start.
 				first := granted()
-				first.Extra = &dispatch.Extra{Tick: tick}
+				first.Extra = &dispatch.Alarm{Tick: tick}
 				first.Grant.StartIn = test.startIn
 				r := &record{take: answers(first, granted())}
 				b := newBench(test.cfg, r, sends)
@@ -273,7 +273,7 @@ func TestLateGrantThatCannotBeReturnedIsNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := granted()
-		first.Extra = &dispatch.Extra{Tick: tick}
+		first.Extra = &dispatch.Alarm{Tick: tick}
 		r := &record{
 			take: answers(first),
 			settle: func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error) {
@@ -300,7 +300,7 @@ func TestExtraTickIsEnqueued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				extra := dispatch.Extra{Tick: dispatch.Tick{ID: "t-7", Mailbox: tick.Mailbox}, After: 3 * time.Second}
+				extra := dispatch.Alarm{Tick: dispatch.Tick{ID: "t-7", Mailbox: tick.Mailbox}, After: 3 * time.Second}
 				answer := granted()
 				answer.Extra = &extra
 				b := newBench(dispatch.Config{}, &record{take: answers(answer)}, sends)
@@ -308,7 +308,7 @@ func TestExtraTickIsEnqueued(t *testing.T) {
 				if err := b.Handle(t.Context(), tick); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff([]dispatch.Extra{extra}, b.queue.put); diff != "" {
+				if diff := cmp.Diff([]dispatch.Alarm{extra}, b.queue.put); diff != "" {
 					t.Errorf("enqueued ticks differ (-want +got):\n%s", diff)
 				}
 				if len(b.journal.Sends) != 1 {

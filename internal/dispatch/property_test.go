@@ -74,7 +74,7 @@ func (p *play) Take(_ context.Context, q dispatch.Question) (dispatch.Answer, er
 	pass(next.latency)
 	answer := dispatch.Answer{}
 	if next.extra {
-		answer.Extra = &dispatch.Extra{Tick: q.Tick}
+		answer.Extra = &dispatch.Alarm{Tick: q.Tick}
 	}
 	switch next.answer {
 	case "panic":
@@ -95,7 +95,7 @@ func (p *play) Take(_ context.Context, q dispatch.Question) (dispatch.Answer, er
 	return answer, nil
 }
 
-func (p *play) Enqueue(context.Context, dispatch.Tick, time.Duration) error {
+func (p *play) Enqueue(context.Context, ...dispatch.Alarm) error {
 	pass(200 * time.Millisecond) // some grants are late after this
 	return errAway
 }

@@ -137,7 +137,7 @@ func TestStopBetweenLateGrantAndNextQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		late := granted()
-		late.Extra = &dispatch.Extra{Tick: tick}
+		late.Extra = &dispatch.Alarm{Tick: tick}
 		b := newBench(dispatch.Config{}, &record{take: answers(late)}, sends)
 		b.queue.enqueue = func() error {
 			pass(time.Second)

@@ -87,10 +87,9 @@ func (s *Sweeper) sweep(ctx context.Context, lane int) error {
 	if repairs.LeasesEnded+repairs.Expired+repairs.Woken > 0 {
 		s.repaired(repairs)
 	}
-	for _, tick := range repairs.Ticks {
-		if err := s.queue.Enqueue(ctx, tick, 0); err != nil {
-			return err // the tick counts as lost, and is replaced once more
-		}
+	alarms := make([]Alarm, len(repairs.Ticks))
+	for i, tick := range repairs.Ticks {
+		alarms[i] = Alarm{Tick: tick}
 	}
-	return nil
+	return s.queue.Enqueue(ctx, alarms...) // a tick that does not get in counts as lost, and is replaced once more
 }

@@ -34,10 +34,10 @@ func lost(lane int, ids ...string) []dispatch.Tick {
 	return ticks
 }
 
-func due(ticks ...dispatch.Tick) []dispatch.Extra {
-	var all []dispatch.Extra
+func due(ticks ...dispatch.Tick) []dispatch.Alarm {
+	var all []dispatch.Alarm
 	for _, t := range ticks {
-		all = append(all, dispatch.Extra{Tick: t})
+		all = append(all, dispatch.Alarm{Tick: t})
 	}
 	return all
 }
@@ -50,7 +50,7 @@ func TestSweep(t *testing.T) {
 		lanes    lanes
 		queue    error // of every tick of lane 0
 		fault    error
-		enqueued []dispatch.Extra
+		enqueued []dispatch.Alarm
 		reported []dispatch.Repairs
 	}{
 		"nothing to mend": {lanes: lanes{lane(dispatch.Repairs{}, nil), lane(dispatch.Repairs{}, nil)}},
@@ -75,7 +75,7 @@ func TestSweep(t *testing.T) {
 			lanes:    lanes{lane(mended, nil), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
 			queue:    errAway,
 			fault:    errAway,
-			enqueued: due(append(lost(0, "a"), lost(2, "c")...)...),
+			enqueued: due(append(lost(0, "a", "b"), lost(2, "c")...)...), // tried, that is
 			reported: []dispatch.Repairs{mended, woken},
 		},
 	} {
@@ -110,8 +110,8 @@ type laneQueue struct {
 	fault error
 }
 
-func (q *laneQueue) Enqueue(ctx context.Context, t dispatch.Tick, after time.Duration) error {
-	if err := q.lines.Enqueue(ctx, t, after); err != nil || t.Lane != 0 {
+func (q *laneQueue) Enqueue(ctx context.Context, alarms ...dispatch.Alarm) error {
+	if err := q.lines.Enqueue(ctx, alarms...); err != nil || len(alarms) == 0 || alarms[0].Tick.Lane != 0 {
 		return err
 	}
 	return q.fault

@@ -66,7 +66,7 @@ type Answer struct {
 	Grant *Grant
 	Wait  *Wait
 	// Extra is a tick that must be put into the queue, since no other would come at the next slot.
-	Extra *Extra
+	Extra *Alarm
 }
 
 // Wait says when to ask again.
@@ -77,9 +77,10 @@ type Wait struct {
 	Rule string
 }
 
-// Extra is a tick to be enqueued.
-type Extra struct {
-	Tick  Tick
+// Alarm is a tick to be enqueued.
+type Alarm struct {
+	Tick Tick
+	// After is how long until it has to come; at once when it is 0.
 	After time.Duration
 }
 
@@ -151,9 +152,9 @@ type Record interface {
 
 // Queue brings ticks to the workers.
 type Queue interface {
-	// Enqueue makes the tick come after the given time, at once when it is 0. A tick that the queue holds already is
-	// left as it is.
-	Enqueue(ctx context.Context, t Tick, after time.Duration) error
+	// Enqueue makes ticks come at their times. A tick that the queue holds already is left as it is. After an error some
+	// may have got in: asking again is harmless.
+	Enqueue(ctx context.Context, alarms ...Alarm) error
 }
 
 // Observer is told what happens, for metrics. Its methods must be fast and safe for concurrent use.

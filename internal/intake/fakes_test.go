@@ -117,27 +117,24 @@ func (r *record) View(_ context.Context, id string) (*notification.View, error) 
 type queue struct {
 	refuse func(dispatch.Tick) error
 
-	mu     sync.Mutex
-	inside int
-	most   int
-	put    []dispatch.Extra
+	mu    sync.Mutex
+	calls int
+	put   []dispatch.Alarm
 }
 
-func (q *queue) Enqueue(_ context.Context, t dispatch.Tick, after time.Duration) error {
+func (q *queue) Enqueue(_ context.Context, alarms ...dispatch.Alarm) error {
 	q.mu.Lock()
-	q.inside++
-	q.most = max(q.most, q.inside)
-	q.put = append(q.put, dispatch.Extra{Tick: t, After: after})
-	q.mu.Unlock()
-	defer func() {
-		q.mu.Lock()
-		q.inside--
-		q.mu.Unlock()
-	}()
-	if q.refuse != nil {
-		return q.refuse(t)
+	defer q.mu.Unlock()
+	q.calls++
+	q.put = append(q.put, alarms...)
+	if q.refuse == nil {
+		return nil
 	}
-	return nil
+	var refused []error
+	for _, a := range alarms {
+		refused = append(refused, q.refuse(a.Tick))
+	}
+	return errors.Join(refused...)
 }
 
 // ids of the ticks in the queue, sorted.

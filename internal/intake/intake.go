@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -125,9 +124,6 @@ func New(cfg Config) *Intake {
 
 // keyLife is how long an idempotency key is kept at least, and beyond the time that its notification may wait.
 const keyLife = 24 * time.Hour
-
-// enqueuers is how many ticks of a batch are enqueued at once.
-const enqueuers = 32
 
 // MadeHere tells whether the id has the form of those that intake makes.
 func MadeHere(id string) bool {
@@ -314,22 +310,13 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 
 // enqueue puts the ticks of what was accepted anew into the queue.
 func (in *Intake) enqueue(ctx context.Context, accepted []Accepted) {
-	work := make(chan Accepted)
-	var all sync.WaitGroup
-	for range min(enqueuers, len(accepted)) {
-		all.Go(func() {
-			for a := range work {
-				if err := in.cfg.Queue.Enqueue(ctx, a.Tick, a.DueIn); err != nil {
-					in.cfg.Log.WarnContext(ctx, "enqueue a tick; the sweeper will replace it", "notification_id", a.Tick.ID, "error", err)
-				}
-			}
-		})
-	}
+	alarms := make([]dispatch.Alarm, 0, len(accepted))
 	for _, a := range accepted {
 		if !a.Known {
-			work <- a
+			alarms = append(alarms, dispatch.Alarm{Tick: a.Tick, After: a.DueIn})
 		}
 	}
-	close(work)
-	all.Wait()
+	if err := in.cfg.Queue.Enqueue(ctx, alarms...); err != nil {
+		in.cfg.Log.WarnContext(ctx, "enqueue ticks; the sweeper will replace those missing", "count", len(alarms), "error", err)
+	}
 }

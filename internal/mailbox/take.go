@@ -31,7 +31,7 @@ type Granted struct {
 type Answer struct {
 	Granted *Granted
 	Wait    *dispatch.Wait
-	Extra   *dispatch.Extra
+	Extra   *dispatch.Alarm
 }
 
 // Take asks whether somebody of the tick's mailbox may run, and takes the head of the line if so.
@@ -103,7 +103,7 @@ func (r *reader) miss(i int, want string) {
 	}
 }
 
-func (r *reader) granted(box dispatch.Mailbox) (*Granted, *dispatch.Extra) {
+func (r *reader) granted(box dispatch.Mailbox) (*Granted, *dispatch.Alarm) {
 	now := r.number(1)
 	g := &Granted{
 		At:         throttle.Micros(r.number(2)).Time(),
@@ -119,7 +119,7 @@ func (r *reader) granted(box dispatch.Mailbox) (*Granted, *dispatch.Extra) {
 		Epoch:      Epoch(r.text(14)).number(),
 	}
 	if id := r.text(10); id != "" {
-		return g, &dispatch.Extra{
+		return g, &dispatch.Alarm{
 			Tick:  dispatch.Tick{ID: id, Mailbox: box},
 			After: time.Duration(max(0, r.number(11)-now)) * time.Microsecond,
 		}

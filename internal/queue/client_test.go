@@ -3,7 +3,9 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,6 +78,69 @@ func TestTaskOfATick(t *testing.T) {
 	}
 }
 
+// What a batch puts into the queue is what asynq's own client would, byte by byte.
+func TestEnqueueDoesAsAsynqDoes(t *testing.T) {
+	t.Parallel()
+	ours, theirs := redistest.Client(t), redistest.Client(t)
+	var alarms []dispatch.Alarm
+	client := asynq.NewClientFromRedisClient(theirs)
+	for i := range 300 {
+		tick := dispatch.Tick{ID: fmt.Sprintf("n-%d", i), Mailbox: dispatch.Mailbox{Lane: i % 2, UserID: strings.Repeat("ü", i%120+1), Category: "chat"}}
+		a := dispatch.Alarm{Tick: tick, After: time.Duration(i%3) * time.Hour}
+		alarms = append(alarms, a, a) // twice is once
+		body := fmt.Sprintf(`{"v":1,"u":%q,"c":"chat"}`, tick.UserID)
+		options := []asynq.Option{
+			asynq.Queue(dispatch.LaneName(tick.Lane)), asynq.TaskID(tick.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(5 * time.Minute),
+		}
+		if a.After > 0 {
+			options = append(options, asynq.ProcessIn(a.After))
+		}
+		if _, err := client.Enqueue(asynq.NewTask("pacer:tick", []byte(body)), options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := queue.NewClient(ours).Enqueue(t.Context(), alarms...); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(contents(t, theirs), contents(t, ours)); diff != "" {
+		t.Errorf("the queues differ (-asynq +pacer):\n%s", diff)
+	}
+}
+
+// contents of all keys of asynq, but for the moments at which they were written.
+func contents(t *testing.T, conn redis.UniversalClient) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for _, key := range conn.Keys(t.Context(), "asynq:*").Val() {
+		switch kind := conn.Type(t.Context(), key).Val(); kind {
+		case "hash":
+			fields := conn.HGetAll(t.Context(), key).Val()
+			if since := fields["pending_since"]; (len(since) == 19) != (fields["state"] == "pending") {
+				t.Errorf("%s, %s, is pending since %q", key, fields["state"], since)
+			}
+			delete(fields, "pending_since")
+			all[key] = fields
+		case "list":
+			members := conn.LRange(t.Context(), key, 0, -1).Val()
+			slices.Sort(members) // several batches of a lane come in any order
+			all[key] = members
+		case "set":
+			members := conn.SMembers(t.Context(), key).Val()
+			slices.Sort(members)
+			all[key] = members
+		case "zset":
+			hours := map[string]float64{}
+			for _, z := range conn.ZRangeWithScores(t.Context(), key, 0, -1).Val() {
+				hours[fmt.Sprint(z.Member)] = math.Round(time.Until(time.Unix(int64(z.Score), 0)).Hours())
+			}
+			all[key] = hours
+		default:
+			t.Errorf("%s is a %s", key, kind)
+		}
+	}
+	return all
+}
+
 // A tick is there once, wherever it is: asking for it again changes nothing and is no fault.
 func TestTickThatIsThereAlready(t *testing.T) {
 	t.Parallel()
@@ -86,7 +151,7 @@ func TestTickThatIsThereAlready(t *testing.T) {
 		t.Helper()
 		before := look(t, conn, 0)
 		for _, after := range []time.Duration{0, time.Hour} {
-			if err := client.Enqueue(t.Context(), tick, after); err != nil {
+			if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tick, After: after}); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -106,7 +171,7 @@ func TestTickThatIsThereAlready(t *testing.T) {
 	release <- &dispatch.DeferralError{Until: time.Now().Add(time.Hour)}
 	await(t, "it is deferred", func() bool { return look(t, conn, 0).Retry != nil })
 	again("deferred")
-	if err := client.Enqueue(t.Context(), tickIn(0, "n-2"), time.Hour); err != nil {
+	if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tickIn(0, "n-2"), After: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	tick = tickIn(0, "n-2")
@@ -117,7 +182,7 @@ func TestEnqueueTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := queue.NewClient(redistest.Client(t)).Enqueue(ctx, tickIn(7, "n-1"), 0)
+	err := queue.NewClient(redistest.Client(t)).Enqueue(ctx, dispatch.Alarm{Tick: tickIn(7, "n-1")})
 	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "enqueue tick n-1 into push-7: ") {
 		t.Errorf("Enqueue gives %v, want the cause with tick and lane", err)
 	}

@@ -139,7 +139,7 @@ func wakes(t *testing.T, servers int, waits []time.Duration) {
 	slots := map[string]time.Time{}
 	for id, w := range wait {
 		slots[id] = time.Now().Add(w)
-		if err := client.Enqueue(t.Context(), tickIn(0, id), w); err != nil {
+		if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tickIn(0, id), After: w}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -41,7 +41,7 @@ func enqueue(t *testing.T, conn redis.UniversalClient, ticks ...dispatch.Tick) {
 	t.Helper()
 	client := queue.NewClient(conn)
 	for _, tick := range ticks {
-		if err := client.Enqueue(t.Context(), tick, 0); err != nil {
+		if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tick}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,13 +9,10 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -38,33 +35,6 @@ type payload struct {
 }
 
 const payloadVersion = 1
-
-// Client puts ticks into the queue.
-type Client struct{ client *asynq.Client }
-
-// NewClient makes a Client on a connection that stays the caller's.
-func NewClient(conn redis.UniversalClient) *Client {
-	return &Client{client: asynq.NewClientFromRedisClient(conn)}
-}
-
-// Enqueue implements [dispatch.Queue].
-func (c *Client) Enqueue(ctx context.Context, t dispatch.Tick, after time.Duration) error {
-	body, err := json.Marshal(payload{Version: payloadVersion, UserID: t.UserID, Category: t.Category})
-	if err != nil {
-		return fmt.Errorf("encode tick %s: %w", t.ID, err)
-	}
-	options := []asynq.Option{
-		asynq.Queue(dispatch.LaneName(t.Lane)), asynq.TaskID(t.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(taskTimeout),
-	}
-	if after -= lead; after > 0 {
-		options = append(options, asynq.ProcessIn(after))
-	}
-	_, err = c.client.EnqueueContext(ctx, asynq.NewTask(taskType, body), options...)
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // a conflict: it is there already
-		return fmt.Errorf("enqueue tick %s into %s: %w", t.ID, dispatch.LaneName(t.Lane), err)
-	}
-	return nil
-}
 
 // tickOf reads a task back.
 func tickOf(ctx context.Context, task *asynq.Task) (dispatch.Tick, error) {

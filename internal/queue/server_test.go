@@ -33,7 +33,7 @@ func TestEveryLaneIsServed(t *testing.T) {
 			for lane := range test.lanes {
 				now, later := "now-"+strconv.Itoa(lane), "later-"+strconv.Itoa(lane)
 				enqueue(t, conn, tickIn(lane, now))
-				if err := client.Enqueue(t.Context(), tickIn(lane, later), 400*time.Millisecond); err != nil {
+				if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tickIn(lane, later), After: 400 * time.Millisecond}); err != nil {
 					t.Fatal(err)
 				}
 				if w := look(t, conn, lane); !cmp.Equal(w, where{Pending: []string{now}, Scheduled: []string{later}}) {

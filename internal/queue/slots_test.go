@@ -110,7 +110,7 @@ func TestQueueOnCluster(t *testing.T) {
 	for lane := range lanes {
 		id := strconv.Itoa(lane)
 		enqueue(t, conn, tickIn(lane, "done-"+id), tickIn(lane, "deferred-"+id), tickIn(lane, "failed-"+id))
-		if err := client.Enqueue(t.Context(), tickIn(lane, "later-"+id), time.Hour); err != nil {
+		if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tickIn(lane, "later-"+id), After: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		want[lane] = where{Scheduled: []string{"later-" + id}, Retry: []string{"deferred-" + id, "failed-" + id}}

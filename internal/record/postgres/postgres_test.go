@@ -40,10 +40,12 @@ type queue struct {
 }
 
 // Enqueue implements [dispatch.Queue].
-func (q *queue) Enqueue(_ context.Context, t dispatch.Tick, _ time.Duration) error {
+func (q *queue) Enqueue(_ context.Context, alarms ...dispatch.Alarm) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ticks[t.ID] = t
+	for _, a := range alarms {
+		q.ticks[a.Tick.ID] = a.Tick
+	}
 	return nil
 }
 

@@ -122,12 +122,7 @@ type rebuild struct {
 	waiting, windows int
 	last             map[int]time.Time // arrival given last, by lane
 	epochs           map[int]int64     // that they are given, by lane
-	ticks            []dueTick
-}
-
-type dueTick struct {
-	dispatch.Tick
-	after time.Duration
+	ticks            []dispatch.Alarm
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -318,7 +313,7 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 				return err
 			}
 			for i, e := range part {
-				r.ticks = append(r.ticks, dueTick{after: placed[i].DueIn, Tick: dispatch.Tick{
+				r.ticks = append(r.ticks, dispatch.Alarm{After: placed[i].DueIn, Tick: dispatch.Tick{
 					ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category},
 				}})
 			}
@@ -329,13 +324,8 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 
 // enqueueTicks has the queue bring a tick for each; those that the queue still has are left as they are.
 func (r *rebuild) enqueueTicks(ctx context.Context) error {
-	slices.SortStableFunc(r.ticks, func(a, b dueTick) int { return cmp.Compare(a.after, b.after) })
-	var group errgroup.Group
-	group.SetLimit(2 * restorers)
-	for _, tick := range r.ticks {
-		group.Go(func() error { return r.cfg.Queue.Enqueue(ctx, tick.Tick, tick.after) })
-	}
-	return group.Wait()
+	slices.SortStableFunc(r.ticks, func(a, b dispatch.Alarm) int { return cmp.Compare(a.After, b.After) })
+	return r.cfg.Queue.Enqueue(ctx, r.ticks...)
 }
 
 // totalsSQL counts what had ended by a moment, and attemptsMadeSQL the attempts that the limiter admitted until the

@@ -188,13 +188,13 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed) ([]strin
 
 // enqueue puts the ticks of notifications into the queue.
 func (l *Relay) enqueue(ctx context.Context, lane int, entries []mailbox.Entry, placed []mailbox.Placed) error {
+	alarms := make([]dispatch.Alarm, len(entries))
 	for i, e := range entries {
-		tick := dispatch.Tick{ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category}}
-		if err := l.cfg.Queue.Enqueue(ctx, tick, placed[i].DueIn); err != nil {
-			return err
-		}
+		alarms[i] = dispatch.Alarm{After: placed[i].DueIn, Tick: dispatch.Tick{
+			ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category},
+		}}
 	}
-	return nil
+	return l.cfg.Queue.Enqueue(ctx, alarms...)
 }
 
 const (
