@@ -282,6 +282,9 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
 	return sender.Send(ctx, push.Message{Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt})
 }
 
+// credentialsPause is how long a notification waits that its provider refused for the deployment's credentials.
+const credentialsPause = time.Minute
+
 // judge turns a sender's answer into the notification's fate.
 func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
 	if e == nil {
@@ -294,6 +297,8 @@ func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
 		return Outcome{Fate: Failed, Reason: reason, Refund: e.Unsent, Failure: true}
 	case push.Throttled:
 		return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, RetryAfter: max(e.RetryAfter, retry.Backoff(1))}
+	case push.CredentialsRefused:
+		return Outcome{Fate: Retry, Reason: reason, Refund: true, RetryAfter: max(e.RetryAfter, credentialsPause)}
 	case push.Transient, push.Ambiguous:
 	}
 	failures := g.Failures + 1

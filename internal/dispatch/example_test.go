@@ -52,6 +52,9 @@ type printer struct{}
 
 func (printer) CheckTarget(string) error { return nil }
 
+// CheckContent implements push.Sender.
+func (printer) CheckContent(*notification.Notification) error { return nil }
+
 func (printer) Send(_ context.Context, m push.Message) error {
 	fmt.Printf("to %s: %s\n", m.UserID, m.Title)
 	return nil

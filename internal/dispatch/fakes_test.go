@@ -106,6 +106,7 @@ type sender func(ctx context.Context, m push.Message) error
 
 func (s sender) Send(ctx context.Context, m push.Message) error { return s(ctx, m) }
 func (sender) CheckTarget(string) error                         { return nil }
+func (sender) CheckContent(*notification.Notification) error    { return nil }
 
 func sends(context.Context, push.Message) error { return nil }
 

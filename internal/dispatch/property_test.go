@@ -102,6 +102,8 @@ func (p *play) Enqueue(context.Context, ...dispatch.Alarm) error {
 
 func (p *play) CheckTarget(string) error { return nil }
 
+func (p *play) CheckContent(*notification.Notification) error { return nil }
+
 func (p *play) Send(ctx context.Context, m push.Message) error {
 	p.inside.enter()
 	defer p.inside.leave()

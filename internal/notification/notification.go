@@ -23,6 +23,8 @@ type Notification struct {
 	// Title and Body are the text, Data an optional JSON object.
 	Title, Body string
 	Data        json.RawMessage
+	// Override is a JSON object in the channel's own format, laid over what is made of title, body and data.
+	Override json.RawMessage
 	// Priority orders what waits for the same user and category.
 	Priority Priority
 	// SendAt is the earliest moment of delivery; zero means at once.

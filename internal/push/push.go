@@ -28,6 +28,9 @@ type Sender interface {
 	Send(ctx context.Context, m Message) error
 	// CheckTarget tells, before a notification is accepted, whether its target can be right. It asks nobody.
 	CheckTarget(to string) error
+	// CheckContent tells, before a notification is accepted, whether the provider can take what it says: its override,
+	// and the size of what is made of it. It asks nobody.
+	CheckContent(n *notification.Notification) error
 }
 
 // Class says what a failed delivery means for the notification.
@@ -44,6 +47,9 @@ const (
 	TargetGone
 	// Ambiguous: it may have been delivered; nobody knows.
 	Ambiguous
+	// CredentialsRefused: the provider takes nothing from this deployment as it is configured, whatever the notification.
+	// It costs no attempt.
+	CredentialsRefused
 )
 
 // String is the class's name in logs and metrics.
@@ -59,6 +65,8 @@ func (c Class) String() string {
 		return "target_gone"
 	case Ambiguous:
 		return "ambiguous"
+	case CredentialsRefused:
+		return "credentials_refused"
 	}
 	return "invalid"
 }
@@ -70,6 +78,10 @@ type Error struct {
 	Code string
 	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
 	RetryAfter time.Duration
+	// ChannelWide is true when the provider meant the whole channel, not the target alone: a quota of the project, say.
+	ChannelWide bool
+	// GoneSince is when the provider found that the target does not exist any more; zero when it did not say.
+	GoneSince time.Time
 	// Unsent is true when surely nothing reached the provider, so that the throttle slot can be given back.
 	Unsent bool
 	// Err is the cause. It must hold no secret and no content.

@@ -211,7 +211,8 @@ func (g *granting) Settle(context.Context, *dispatch.Grant, dispatch.Outcome) (d
 // slow is a sender that takes as long as the test wants.
 type slow struct{ sending, release chan struct{} }
 
-func (slow) CheckTarget(string) error { return nil }
+func (slow) CheckTarget(string) error                      { return nil }
+func (slow) CheckContent(*notification.Notification) error { return nil }
 
 func (s slow) Send(context.Context, push.Message) error {
 	s.sending <- struct{}{}

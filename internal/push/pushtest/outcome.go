@@ -25,7 +25,7 @@ func (p *probe) outcome(err error) *push.Error {
 		p.Errorf("the error is a %T, want a *push.Error that is not nil", err)
 		return &push.Error{Class: push.Ambiguous, Code: "unclassified"}
 	}
-	if classified.Class < push.Permanent || classified.Class > push.Ambiguous {
+	if classified.Class < push.Permanent || classified.Class > push.CredentialsRefused {
 		p.Errorf("there is no class %d", classified.Class)
 	}
 	if !code.MatchString(classified.Code) {

@@ -59,6 +59,9 @@ func (s *sound) Send(ctx context.Context, m push.Message) error {
 	return s.deliver(ctx, m)
 }
 
+// CheckContent implements [push.Sender].
+func (*sound) CheckContent(*notification.Notification) error { return nil }
+
 // CheckTarget implements [push.Sender].
 func (s *sound) CheckTarget(to string) error {
 	if s.check != nil {

@@ -1,11 +1,9 @@
 package webhook_test
 
 import (
-	"crypto/x509"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
@@ -13,9 +11,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/egress/egresstest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
-	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // targetSecret is in the targets' paths and queries, as in those of chat programs.
@@ -53,7 +51,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	}
 	return pushtest.Subject{
 		New: func(*slog.Logger) push.Sender {
-			return newSender(tb, webhook.Config{Secret: secret.New(signingSecret), Resolver: resolver(p), Timeout: time.Hour})
+			return newSender(tb, config(p))
 		},
 		Target:  "http://receiver.example:" + port + "/" + targetSecret + "?token=" + targetSecret,
 		Good:    goodTargets(port),
@@ -67,44 +65,36 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 // subjectHTTP2 is the same with the standard library's server.
 func subjectHTTP2(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	tb.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := pushtest.StartServer(tb, p, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			tb.Errorf("called by %s, want HTTP/2", r.Proto)
 		}
 		serve(p, w, r)
-	}))
-	server.EnableHTTP2 = true
-	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			p.Contact()
-		}
-	}
-	server.StartTLS()
-	tb.Cleanup(server.Close)
+	})
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return pushtest.Subject{
 		New: func(*slog.Logger) push.Sender {
-			sender := newSender(tb, webhook.Config{Secret: secret.New(signingSecret), Resolver: resolver(p), Timeout: time.Hour})
-			pool := x509.NewCertPool()
-			pool.AddCert(server.Certificate())
-			sender.Trust(pool)
-			return sender
+			cfg := config(p)
+			cfg.Roots = server.Roots()
+			return newSender(tb, cfg)
 		},
 		// A name of the certificate of httptest.
 		Target:  "https://example.com:" + port + "/" + targetSecret + "?token=" + targetSecret,
 		Good:    goodTargets(port),
 		Bad:     badTargets(port),
 		Secrets: []string{targetSecret, signingSecret[len("whsec_"):]},
-		Unplug: func() {
-			_ = server.Listener.Close()
-			server.CloseClientConnections()
-		},
+		Unplug:  server.Unplug,
 		// What a handler has not begun to read by then is not found to be sent, which the other subject is there for.
 		Drain: server.Close,
+	}
+}
+
+func config(p *pushtest.Provider) webhook.Config {
+	return webhook.Config{
+		Secrets: secrets(signingSecret), GuardedConfig: httpsend.GuardedConfig{Resolver: resolver(p), Timeout: time.Hour},
 	}
 }
 

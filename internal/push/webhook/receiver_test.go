@@ -171,25 +171,7 @@ func serve(p *pushtest.Provider, w http.ResponseWriter, request *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	a := p.Receive(call)
-	status, ok := statuses[a.Kind]
-	switch {
-	case a.Kind == pushtest.Hangs:
-		select {
-		case <-request.Context().Done():
-		case <-p.Over():
-		}
-		panic(http.ErrAbortHandler)
-	case !ok:
-		panic(http.ErrAbortHandler)
-	}
-	if a.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(a.RetryAfter/time.Second)))
-	}
-	w.WriteHeader(status)
-	if status != http.StatusNoContent {
-		_, _ = fmt.Fprintf(w, "%s: %s", request.URL, payload)
-	}
+	pushtest.Reply(p, w, request, p.Receive(call), statuses, fmt.Sprintf("%s: %s", request.URL, payload))
 }
 
 // hang waits until the caller hangs up or the case is over.

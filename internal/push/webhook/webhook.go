@@ -4,102 +4,99 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/pacer-notify/pacer/internal/egress"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-const (
-	// maxReply is how much of an answer is read.
-	maxReply = 64 << 10
-	// maxReplyHeader bounds the answer's header.
-	maxReplyHeader = 16 << 10
-)
+// maxReply is how much of an answer is read.
+const maxReply = 64 << 10
 
 // Config of a Sender.
 type Config struct {
-	// Secret signs deliveries, in the form whsec_…. Defaults to none: they are not signed.
-	Secret secret.Secret
-	// Allow are networks that targets may be in although not public. Defaults to none.
-	Allow []netip.Prefix
-	// Timeout bounds a delivery. Defaults to 10 s.
-	Timeout time.Duration
-	// Idle is how many idle connections are kept per host. Defaults to 256.
-	Idle int
-	// Resolver of the targets' names. Defaults to the system's.
-	Resolver *net.Resolver
+	// Secrets sign deliveries, each in the form whsec_… A receiver that knows one of them takes a delivery, so that a new
+	// one can be brought in before the old one is taken away. Defaults to none: deliveries are not signed.
+	Secrets []secret.Secret
+	// Targets have secrets of their own, by host as it stands in the URL, port included. None means not signed.
+	Targets map[string][]secret.Secret
+	// GuardedConfig says which targets may be called.
+	httpsend.GuardedConfig
 }
 
 // Sender delivers webhooks.
 type Sender struct {
-	client      *http.Client
-	transport   *http.Transport
-	dialer      *egress.Dialer
-	connections *connections
-	signer      *standardwebhooks.Webhook
+	client  *httpsend.Guarded
+	signers signers
+	targets map[string]signers
 }
 
 // New makes a Sender. It fails on a secret that is none.
 func New(cfg Config) (*Sender, error) {
-	dialer, err := egress.New(egress.Config{Allow: cfg.Allow, Resolver: cfg.Resolver})
-	if err != nil {
+	s := &Sender{targets: make(map[string]signers, len(cfg.Targets))}
+	var err error
+	if s.signers, err = newSigners(cfg.Secrets); err != nil {
 		return nil, err
 	}
-	idle := cmp.Or(cfg.Idle, 256)
-	connections := newConnections(dialer)
-	s := &Sender{
-		dialer:      dialer,
-		connections: connections,
-		transport: &http.Transport{
-			Proxy:                  nil, // a proxy would dial for us, unguarded
-			DialContext:            connections.dial,
-			DisableCompression:     true, // what is read is what was sent: no bomb
-			MaxIdleConns:           4 * idle,
-			MaxIdleConnsPerHost:    idle,
-			IdleConnTimeout:        90 * time.Second,
-			TLSHandshakeTimeout:    5 * time.Second,
-			MaxResponseHeaderBytes: maxReplyHeader,
-			ForceAttemptHTTP2:      true,
-		},
-	}
-	s.client = &http.Client{
-		Timeout:       cmp.Or(cfg.Timeout, 10*time.Second),
-		Transport:     s.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	if !cfg.Secret.IsZero() {
-		signer, err := standardwebhooks.NewWebhook(cfg.Secret.Reveal())
-		if err != nil {
-			return nil, fmt.Errorf("read the webhook secret: it must be whsec_ and base64")
+	for host, secrets := range cfg.Targets {
+		if s.targets[strings.ToLower(host)], err = newSigners(secrets); err != nil {
+			return nil, fmt.Errorf("target %s: %w", host, err)
 		}
-		s.signer = signer
+	}
+	if s.client, err = httpsend.NewGuarded(cfg.GuardedConfig); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
+// signers make a delivery's signatures.
+type signers []*standardwebhooks.Webhook
+
+func newSigners(secrets []secret.Secret) (signers, error) {
+	all := make(signers, 0, len(secrets))
+	for _, s := range secrets {
+		signer, err := standardwebhooks.NewWebhook(s.Reveal())
+		if err != nil || s.IsZero() {
+			return nil, errors.New("read the webhook secret: it must be whsec_ and base64") // the cause may quote it
+		}
+		all = append(all, signer)
+	}
+	return all, nil
+}
+
+// sign gives the signatures as the header holds them: one per secret, separated by blanks.
+func (s signers) sign(id string, at time.Time, payload []byte) (string, error) {
+	signatures := make([]string, len(s))
+	for i, signer := range s {
+		var err error
+		if signatures[i], err = signer.Sign(id, at, payload); err != nil {
+			return "", fmt.Errorf("sign the webhook: %w", err)
+		}
+	}
+	return strings.Join(signatures, " "), nil
+}
+
 // Close ends all connections, and with them the calls in flight. Later calls fail.
 func (s *Sender) Close() error {
-	s.client.CloseIdleConnections()
-	s.connections.close()
+	s.client.Close()
 	return nil
 }
 
 // CheckTarget implements [push.Sender].
-func (s *Sender) CheckTarget(to string) error { return s.dialer.CheckURL(to) }
+func (s *Sender) CheckTarget(to string) error { return s.client.CheckURL(to) }
 
 // body is what a target receives.
 type body struct {
@@ -114,20 +111,21 @@ type body struct {
 
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
-	trace := &tracer{}
+	trace := &httpsend.Trace{}
 	if err := ctx.Err(); err != nil {
-		return trace.classify(err) // HTTP/2 may send on an open connection before it looks
+		return trace.Classify(err) // HTTP/2 may send on an open connection before it looks
 	}
-	request, err := s.request(trace.attach(ctx), m)
+	request, err := s.request(trace.Attach(ctx), m)
+	_, forbidden := errors.AsType[*egress.ForbiddenError](err)
 	switch {
-	case isForbidden(err):
+	case forbidden:
 		return &push.Error{Class: push.Permanent, Code: "forbidden_address", Unsent: true, Err: err}
 	case err != nil:
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
 	response, err := s.client.Do(request)
 	if err != nil {
-		return trace.classify(err)
+		return trace.Classify(err)
 	}
 	defer response.Body.Close()
 	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
@@ -137,7 +135,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 
 func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {
 	// A target that was accepted under another configuration, or by nobody, must not be tried again and again.
-	if err := s.dialer.CheckURL(m.To); err != nil {
+	if err := s.client.CheckURL(m.To); err != nil {
 		return nil, fmt.Errorf("the target %w", err)
 	}
 	data := m.Data
@@ -162,12 +160,24 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 	header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	header.Set("Pacer-Attempt", strconv.Itoa(m.Attempt))
 	header.Set("Pacer-Admitted-At", strconv.FormatInt(m.AdmittedAt.UnixMicro(), 10))
-	if s.signer != nil {
-		signature, err := s.signer.Sign(m.ID, now, payload)
+	signers, own := s.targets[strings.ToLower(request.URL.Host)]
+	if !own {
+		signers = s.signers
+	}
+	if len(signers) > 0 {
+		signature, err := signers.sign(m.ID, now, payload)
 		if err != nil {
-			return nil, fmt.Errorf("sign the webhook: %w", err)
+			return nil, err
 		}
 		header.Set("Webhook-Signature", signature)
 	}
 	return request, nil
+}
+
+// CheckContent implements [push.Sender]: a webhook has no format of its own that an override could be laid over.
+func (*Sender) CheckContent(n *notification.Notification) error {
+	if len(n.Override) > 0 {
+		return errors.New("has no override: title, body and data are all that is sent")
+	}
+	return nil
 }

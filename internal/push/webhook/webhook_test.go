@@ -17,6 +17,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
@@ -34,6 +35,13 @@ func newSender(tb testing.TB, cfg webhook.Config) *webhook.Sender {
 	}
 	tb.Cleanup(func() { _ = sender.Close() })
 	return sender
+}
+
+func secrets(texts ...string) (all []secret.Secret) {
+	for _, text := range texts {
+		all = append(all, secret.New(text))
+	}
+	return all
 }
 
 func message(to string) push.Message {
@@ -58,7 +66,7 @@ func TestRequestIsWhatTheContractSays(t *testing.T) {
 		got <- request{r.Header, body}
 	}))
 	t.Cleanup(server.Close)
-	if err := newSender(t, webhook.Config{Secret: secret.New(signingSecret)}).Send(t.Context(), message(server.URL+"/x?y=z")); err != nil {
+	if err := newSender(t, webhook.Config{Secrets: secrets(signingSecret)}).Send(t.Context(), message(server.URL+"/x?y=z")); err != nil {
 		t.Fatalf("send: %v", err)
 	}
 	r := <-got
@@ -175,7 +183,7 @@ func TestNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failure := push.Classify(newSender(t, webhook.Config{Timeout: 300 * time.Millisecond}).Send(t.Context(), message(c.to)))
+			failure := push.Classify(newSender(t, webhook.Config{GuardedConfig: httpsend.GuardedConfig{Timeout: 300 * time.Millisecond}}).Send(t.Context(), message(c.to)))
 			if failure == nil || failure.Class != c.class || failure.Code != c.code || failure.Unsent != c.unsent {
 				t.Fatalf("got %+v, want %s (%s), unsent %t", failure, c.class, c.code, c.unsent)
 			}
@@ -231,7 +239,48 @@ func TestLittleOfTheReplyIsRead(t *testing.T) {
 
 func TestBadSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := webhook.New(webhook.Config{Secret: secret.New("whsec_!!!canary")}); err == nil || strings.Contains(err.Error(), "canary") {
+	if _, err := webhook.New(webhook.Config{Secrets: secrets("whsec_!!!canary")}); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v, want a refusal without the secret", err)
+	}
+}
+
+// While a secret is being replaced both sign, and a target with secrets of its own is signed for with those alone.
+func TestSecretsRotateAndBelongToTargets(t *testing.T) {
+	t.Parallel()
+	const old, other = "whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xk", "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcg=="
+	type signed struct {
+		header http.Header
+		body   []byte
+	}
+	got := make(chan signed, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- signed{r.Header, body}
+	}))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	for name, c := range map[string]struct {
+		targets map[string][]secret.Secret
+		verify  map[string]bool
+	}{
+		"rotating":           {nil, map[string]bool{signingSecret: true, old: true, other: false}},
+		"another target's":   {map[string][]secret.Secret{"example.com": secrets(other)}, map[string]bool{signingSecret: true, old: true, other: false}},
+		"this target's":      {map[string][]secret.Secret{host: secrets(other)}, map[string]bool{signingSecret: false, old: false, other: true}},
+		"this target's none": {map[string][]secret.Secret{host: nil}, map[string]bool{signingSecret: false, old: false, other: false}},
+	} {
+		sender := newSender(t, webhook.Config{Secrets: secrets(signingSecret, old), Targets: c.targets})
+		if err := sender.Send(t.Context(), message(server.URL)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r := <-got
+		for key, want := range c.verify {
+			verifier, err := standardwebhooks.NewWebhook(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := verifier.Verify(r.body, r.header); (err == nil) != want {
+				t.Errorf("%s: verified with %.12s…: %v, want %t", name, key, err, want)
+			}
+		}
 	}
 }

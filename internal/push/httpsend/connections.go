@@ -1,33 +1,37 @@
-package webhook
+package httpsend
 
 import (
 	"context"
 	"errors"
 	"net"
 	"sync"
-
-	"github.com/pacer-notify/pacer/internal/egress"
 )
 
 // errClosed is the answer of a sender that was closed.
-var errClosed = errors.New("the webhook sender is closed")
+var errClosed = errors.New("the sender is closed")
 
-// connections are the open ones of a sender. The transport can close idle ones, but keeps one over HTTP/2 open where the
+// Connections are the open ones of a sender. The transport can close idle ones, but keeps one over HTTP/2 open where the
 // end of a cancelled call was not worked off yet.
-type connections struct {
-	dialer *egress.Dialer
+type Connections struct {
+	dialer Dialer
 
 	mu     sync.Mutex
 	open   map[*connection]struct{}
 	closed bool
 }
 
-func newConnections(dialer *egress.Dialer) *connections {
-	return &connections{dialer: dialer, open: map[*connection]struct{}{}}
+// Dialer makes connections, as [net.Dialer] and the guarded one of package egress do.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// dial makes a connection, for [http.Transport].
-func (c *connections) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// NewConnections keeps what a dialer makes.
+func NewConnections(dialer Dialer) *Connections {
+	return &Connections{dialer: dialer, open: map[*connection]struct{}{}}
+}
+
+// Dial makes a connection, for [http.Transport].
+func (c *Connections) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -43,8 +47,8 @@ func (c *connections) dial(ctx context.Context, network, address string) (net.Co
 	return kept, nil
 }
 
-// close ends all connections, and those that are still being made.
-func (c *connections) close() {
+// Close ends all connections, and those that are still being made.
+func (c *Connections) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -57,7 +61,7 @@ func (c *connections) close() {
 // connection is one of them until it is closed.
 type connection struct {
 	net.Conn
-	among *connections
+	among *Connections
 }
 
 // Close implements [net.Conn].

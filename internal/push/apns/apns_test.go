@@ -1,0 +1,216 @@
+package apns_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/apns"
+	"github.com/pacer-notify/pacer/internal/push/content"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// bench is a sender before a fake that a test answers for by itself.
+func bench(t *testing.T, handler http.HandlerFunc) (*apns.Sender, key) {
+	t.Helper()
+	k := newKey(t)
+	sender, err := apns.New(k.config(pushtest.StartServer(t, &pushtest.Provider{}, handler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sender.Close() })
+	return sender, k
+}
+
+func message() push.Message {
+	return push.Message{Attempt: 1, Notification: &notification.Notification{
+		ID: "n1", UserID: "ada", Category: "chat", Channel: notification.ChannelAPNs, To: deviceToken, Title: "hello", Body: "world",
+		Priority: notification.PriorityNormal,
+	}}
+}
+
+// What each answer means.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	const since = 1_790_000_000_000
+	for _, c := range []struct {
+		status     int
+		body       string
+		retryAfter string
+		want       *push.Error // nil: delivered
+	}{
+		{200, "", "", nil},
+		{400, "BadDeviceToken", "", &push.Error{Class: push.TargetGone, Code: "400.BadDeviceToken"}},
+		{400, "DeviceTokenNotForTopic", "", &push.Error{Class: push.Permanent, Code: "400"}},
+		{400, "PayloadEmpty", "", &push.Error{Class: push.Permanent, Code: "400"}},
+		{400, "TopicDisallowed", "", &push.Error{Class: push.CredentialsRefused, Code: "400.TopicDisallowed"}},
+		{400, "IdleTimeout", "", &push.Error{Class: push.Transient, Code: "400.IdleTimeout"}},
+		{403, "InvalidProviderToken", "", &push.Error{Class: push.CredentialsRefused, Code: "403.InvalidProviderToken"}},
+		{403, "ExpiredProviderToken", "", &push.Error{Class: push.CredentialsRefused, Code: "403.ExpiredProviderToken"}},
+		{403, "MissingProviderToken", "", &push.Error{Class: push.CredentialsRefused, Code: "403.MissingProviderToken"}},
+		{404, "BadPath", "", &push.Error{Class: push.Permanent, Code: "404"}},
+		{410, "Unregistered", "", &push.Error{Class: push.TargetGone, Code: "410.Unregistered", GoneSince: time.UnixMilli(since)}},
+		{410, "ExpiredToken", "", &push.Error{Class: push.TargetGone, Code: "410.ExpiredToken", GoneSince: time.UnixMilli(since)}},
+		{413, "PayloadTooLarge", "", &push.Error{Class: push.Permanent, Code: "413"}},
+		{429, "TooManyRequests", "", &push.Error{Class: push.Throttled, Code: "429"}},
+		{429, "TooManyRequests", "7", &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second}},
+		{429, "TooManyProviderTokenUpdates", "", &push.Error{Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates"}},
+		{500, "InternalServerError", "", &push.Error{Class: push.Transient, Code: "500"}},
+		{503, "Shutdown", "90000", &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Hour}},
+		{502, "<html>a proxy's words</html>", "3", &push.Error{Class: push.Transient, Code: "502", RetryAfter: 3 * time.Second}},
+		{418, "canary", "", &push.Error{Class: push.Permanent, Code: "418"}},
+	} {
+		t.Run(fmt.Sprint(c.status, c.body, c.retryAfter), func(t *testing.T) {
+			t.Parallel()
+			sender, _ := bench(t, func(w http.ResponseWriter, _ *http.Request) {
+				if c.retryAfter != "" {
+					w.Header().Set("Retry-After", c.retryAfter)
+				}
+				w.WriteHeader(c.status)
+				switch {
+				case c.status == 410:
+					_, _ = fmt.Fprintf(w, `{"reason":%q,"timestamp":%d}`, c.body, since)
+				case strings.HasPrefix(c.body, "<"):
+					_, _ = io.WriteString(w, c.body)
+				case c.body != "":
+					_, _ = fmt.Fprintf(w, `{"reason":%q}`, c.body)
+				}
+			})
+			err := sender.Send(t.Context(), message())
+			got, _ := errors.AsType[*push.Error](err)
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("gives %v, want %v", err, c.want)
+			}
+			if diff := cmp.Diff(c.want, got, cmpopts.EquateApproxTime(0)); diff != "" {
+				t.Errorf("outcome differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A token that the service takes for expired is replaced once, and the call made again under the new one.
+func TestExpiredTokenIsRenewedOnce(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	var first atomic.Value
+	sender, k := bench(t, nil)
+	_ = sender
+	server := pushtest.StartServer(t, &pushtest.Provider{}, func(w http.ResponseWriter, r *http.Request) {
+		if err := k.verify(r); err != nil {
+			t.Errorf("credential: %v", err)
+		}
+		bearer := r.Header.Get("Authorization")
+		if calls.Add(1) == 1 {
+			first.Store(bearer)
+		}
+		if bearer == first.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"reason":"ExpiredProviderToken"}`)
+		}
+	})
+	sender, err := apns.New(k.config(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sender.Close() })
+	for range 3 {
+		if err := sender.Send(t.Context(), message()); err != nil {
+			t.Errorf("send: %v", err)
+		}
+	}
+	if calls.Load() != 4 {
+		t.Errorf("%d calls for 3 deliveries and one expired token, want 4", calls.Load())
+	}
+}
+
+// What is posted: identity, life, priority, and an override laid over the payload.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		header  http.Header
+		payload string
+	}
+	got := make(chan request, 1)
+	sender, _ := bench(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- request{r.Header, string(body)}
+	})
+	m := message()
+	m.ID = "0197a9b2-7c1e-7000-8000-0123456789AB"
+	m.Priority = notification.PriorityLow
+	m.ExpiresAt = time.Unix(1_800_000_000, 0)
+	m.CollapseKey = "Ünïcode"
+	m.Data = json.RawMessage(`{"n": 12345678901234567890}`)
+	m.Override = json.RawMessage(`{"aps":{"badge":3,"alert":{"title":"override"}},"x":"<&>","headers":{"apns-push-type":"background","apns-topic":"com.example.other"}}`)
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r := <-got
+	for name, want := range map[string]string{
+		"Apns-Id": "0197a9b2-7c1e-7000-8000-0123456789ab", "Apns-Priority": "5", "Apns-Expiration": "1800000000",
+		"Apns-Collapse-Id": content.CollapseID(m.Notification), "Apns-Push-Type": "background", "Apns-Topic": "com.example.other",
+	} {
+		if value := r.header.Get(name); value != want {
+			t.Errorf("%s is %q, want %q", name, value, want)
+		}
+	}
+	const want = `{"aps":{"alert":{"body":"world","title":"override"},"badge":3},"data":{"n":12345678901234567890},"x":"\u003c\u0026\u003e"}`
+	if r.payload != want {
+		t.Errorf("payload\n%s, want\n%s", r.payload, want)
+	}
+}
+
+func TestContentThatCannotBe(t *testing.T) {
+	t.Parallel()
+	sender, _ := bench(t, nil)
+	for name, c := range map[string]struct {
+		override string
+		body     int
+		want     string
+	}{
+		"no object":       {`[]`, 0, "must be a JSON object"},
+		"headers":         {`{"headers":1}`, 0, "headers: must be a JSON object"},
+		"smuggled":        {`{"headers":{"apns-topic":"a\r\nb: c"}}`, 0, "headers: must hold texts of printable ASCII"},
+		"unknown header":  {`{"headers":{"authorization":"x"}}`, 0, "headers: may hold apns-push-type, apns-priority and apns-topic"},
+		"priority":        {`{"headers":{"apns-priority":"7"}}`, 0, "headers: apns-priority must be 1, 5 or 10"},
+		"too long":        {`{"x":"` + strings.Repeat("x", 4096) + `"}`, 0, "APNs takes at most 4096"},
+		"longest of VoIP": {`{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5000) + `"}`, 0, ""},
+		"too long VoIP":   {`{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5120) + `"}`, 0, "APNs takes at most 5120"},
+	} {
+		n := message().Notification
+		n.Override = json.RawMessage(c.override)
+		err := sender.CheckContent(n)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestCredentialsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	good := apns.Config{Key: secret.New(newKey(t).text), KeyID: keyID, TeamID: teamID, Topic: topic}
+	for want, change := range map[string]func(*apns.Config){
+		"the key must be the text of a .p8 file": func(c *apns.Config) { c.Key = secret.New("canarykey") },
+		"the key id must be ten":                 func(c *apns.Config) { c.KeyID = "canarykey" },
+		"the team id must be ten":                func(c *apns.Config) { c.TeamID = "" },
+		"the topic":                              func(c *apns.Config) { c.Topic = "" },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := apns.New(cfg); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("gives %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package apns
+
+// Identity is what a notification's id becomes.
+var Identity = identity

@@ -1,0 +1,93 @@
+package apns
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/sideshow/apns2"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push/content"
+)
+
+// The longest payloads that the service takes, in bytes: of a call over the internet, and of all else.
+const (
+	maxPayload     = 4096
+	maxVoIPPayload = 5120
+)
+
+// message makes what is posted: aps.alert of title and body, the data under "data", and the override laid over it. Of the
+// override, the member "headers" may set apns-push-type, apns-priority and apns-topic.
+func (s *Sender) message(n *notification.Notification) (*apns2.Notification, error) {
+	payload := map[string]any{"aps": map[string]any{"alert": map[string]any{"title": n.Title, "body": n.Body}}}
+	if len(n.Data) > 0 {
+		payload["data"] = n.Data
+	}
+	if err := content.Merge(payload, n.Override); err != nil {
+		return nil, err
+	}
+	message := &apns2.Notification{
+		DeviceToken: n.To, Topic: s.cfg.Topic, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
+		Expiration: n.ExpiresAt, PushType: apns2.PushTypeAlert, Priority: apns2.PriorityHigh,
+	}
+	if n.Priority == notification.PriorityLow {
+		message.Priority = apns2.PriorityLow
+	}
+	if err := setHeaders(message, payload); err != nil {
+		return nil, err
+	}
+	most := maxPayload
+	if message.PushType == apns2.PushTypeVOIP {
+		most = maxVoIPPayload
+	}
+	encoded, err := json.Marshal(payload) // the library escapes < > &, so they count as what they become
+	if err != nil {
+		return nil, errors.New("can't be written as JSON") // the cause quotes the data
+	}
+	message.Payload = encoded
+	return message, content.Limit("APNs", len(encoded), most)
+}
+
+// setHeaders takes the headers out of the payload.
+func setHeaders(message *apns2.Notification, payload map[string]any) error {
+	headers, given := payload["headers"]
+	if !given {
+		return nil
+	}
+	delete(payload, "headers")
+	named, ok := headers.(map[string]any)
+	if !ok {
+		return errors.New("headers: must be a JSON object")
+	}
+	for name, value := range named {
+		text, ok := value.(string)
+		if !ok || !printable(text) {
+			return errors.New("headers: must hold texts of printable ASCII")
+		}
+		switch name {
+		case "apns-push-type":
+			message.PushType = apns2.EPushType(text)
+		case "apns-topic":
+			message.Topic = text
+		case "apns-priority":
+			priority, err := strconv.Atoi(text)
+			if err != nil || priority != 1 && priority != 5 && priority != 10 {
+				return errors.New("headers: apns-priority must be 1, 5 or 10")
+			}
+			message.Priority = priority
+		default:
+			return errors.New("headers: may hold apns-push-type, apns-priority and apns-topic")
+		}
+	}
+	return nil
+}
+
+func printable(text string) bool {
+	for _, c := range []byte(text) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return text != ""
+}

@@ -1,0 +1,104 @@
+// Package content makes providers' messages out of notifications: what all channels do alike with overrides and sizes.
+package content
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Merge lays an override over a message as RFC 7396 (JSON Merge Patch) says: objects are merged member by member, null
+// removes a member, anything else replaces it. An empty override changes nothing.
+func Merge(message map[string]any, override json.RawMessage) error {
+	if len(override) == 0 {
+		return nil
+	}
+	patch, err := Object(override)
+	if err != nil {
+		return err
+	}
+	merge(message, patch)
+	return nil
+}
+
+// Object reads a JSON object, its numbers as they are written.
+func Object(text json.RawMessage) (map[string]any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil || object == nil {
+		return nil, errors.New("must be a JSON object") // the cause quotes what it read
+	}
+	return object, nil
+}
+
+func merge(target, patch map[string]any) {
+	for name, value := range patch {
+		inner, isObject := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(target, name)
+		case isObject:
+			existing, ok := target[name].(map[string]any)
+			if !ok {
+				existing = map[string]any{}
+			}
+			merge(existing, inner)
+			target[name] = existing
+		default:
+			target[name] = value
+		}
+	}
+}
+
+// SizeError is a message that its provider would refuse for its length.
+type SizeError struct {
+	Provider    string
+	Bytes, Most int
+}
+
+// Error says how long it is and may be.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("is a message of %d bytes, and %s takes at most %d", e.Bytes, e.Provider, e.Most)
+}
+
+// Encode writes a message as JSON and refuses one that is longer than the provider takes.
+func Encode(provider string, message map[string]any, most int) ([]byte, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false) // 5 bytes for each of < > & are not to be had
+	if err := encoder.Encode(message); err != nil {
+		return nil, errors.New("can't be written as JSON") // the cause quotes the data
+	}
+	encoded := bytes.TrimRight(buffer.Bytes(), "\n")
+	return encoded, Limit(provider, len(encoded), most)
+}
+
+// Limit refuses a message of that many bytes when it is longer than the provider takes.
+func Limit(provider string, size, most int) error {
+	if size > most {
+		return &SizeError{provider, size, most}
+	}
+	return nil
+}
+
+// CollapseID is what a provider must hold to be the same message: one that comes later replaces it. It follows from the
+// collapse key, which counts within a category, or is the notification's id, so that a repeat replaces itself. At most 64
+// characters, of A-Z a-z 0-9 and ._:- alone.
+func CollapseID(n *notification.Notification) string {
+	if n.CollapseKey == "" {
+		return n.ID
+	}
+	return Digest(n.Category + "\x00" + n.CollapseKey)
+}
+
+// Digest is 32 characters of A-Z a-z 0-9 - _ that stand for a text.
+func Digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:24])
+}

@@ -1,0 +1,86 @@
+package fcm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/jwt"
+
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+)
+
+// accountKey is a service account's key.
+type accountKey = jwt.Config
+
+// tokens exchanges the service account's key for access tokens, one at a time, and keeps the latest.
+type tokens struct {
+	account *accountKey
+	client  *http.Client
+	// turn holds the token; who takes it out may exchange it.
+	turn chan *oauth2.Token
+}
+
+func newTokens(account *accountKey, client *http.Client) *tokens {
+	t := &tokens{account: account, client: client, turn: make(chan *oauth2.Token, 1)}
+	t.turn <- nil
+	return t
+}
+
+// early is how long before its end a token is used no more.
+const early = time.Minute
+
+// get gives a token that is good.
+func (t *tokens) get(ctx context.Context) (string, *push.Error) {
+	var token *oauth2.Token
+	select {
+	case token = <-t.turn:
+	case <-ctx.Done():
+		return "", (&httpsend.Trace{}).Classify(ctx.Err())
+	}
+	defer func() { t.turn <- token }()
+	if token != nil && time.Until(token.Expiry) > early {
+		return token.AccessToken, nil
+	}
+	trace := &httpsend.Trace{}
+	fresh, err := t.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, t.client)).Token()
+	if err != nil {
+		return "", exchangeFailure(trace, err)
+	}
+	token = fresh
+	return token.AccessToken, nil
+}
+
+// drop forgets a token that was refused.
+func (t *tokens) drop(refused string) {
+	token := <-t.turn
+	if token != nil && token.AccessToken == refused {
+		token = nil
+	}
+	t.turn <- token
+}
+
+// exchangeFailure says what an exchange that failed means: nothing was sent. The answer's own words, which may repeat the
+// assertion, are not kept.
+func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
+	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok || refused.Response == nil {
+		return trace.Classify(err)
+	}
+	status := refused.Response.StatusCode
+	failure := &push.Error{
+		Class: push.CredentialsRefused, Code: "token." + strconv.Itoa(status), Unsent: true, ChannelWide: true,
+		RetryAfter: httpsend.RetryAfter(refused.Response.Header.Get("Retry-After"), time.Now()),
+	}
+	switch {
+	case status == http.StatusTooManyRequests:
+		failure.Class = push.Throttled
+	case status >= 500 || status == http.StatusRequestTimeout:
+		failure.Class = push.Transient
+	}
+	return failure
+}

@@ -1,0 +1,73 @@
+package httpsend
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/egress"
+)
+
+// maxReplyHeader bounds an answer's header.
+const maxReplyHeader = 16 << 10
+
+// GuardedConfig says what a [Guarded] client may do.
+type GuardedConfig struct {
+	// Allow are networks that targets may be in although not public. Defaults to none.
+	Allow []netip.Prefix
+	// Timeout bounds a call. Defaults to 10 s.
+	Timeout time.Duration
+	// Idle is how many idle connections are kept per host. Defaults to 256.
+	Idle int
+	// Resolver of the targets' names. Defaults to the system's.
+	Resolver *net.Resolver
+	// Roots are the authorities that may vouch for targets. Defaults to the system's.
+	Roots *x509.CertPool
+}
+
+// Guarded calls targets that come from input: they are dialled through package egress, without a proxy, which would dial
+// for us, and redirects are not followed.
+type Guarded struct {
+	*http.Client
+	dialer      *egress.Dialer
+	connections *Connections
+}
+
+// NewGuarded makes a client.
+func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
+	dialer, err := egress.New(egress.Config{Allow: cfg.Allow, Resolver: cfg.Resolver})
+	if err != nil {
+		return nil, err
+	}
+	idle := cmp.Or(cfg.Idle, 256)
+	connections := NewConnections(dialer)
+	return &Guarded{dialer: dialer, connections: connections, Client: &http.Client{
+		Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
+		Transport: &http.Transport{
+			Proxy:                  nil,
+			DialContext:            connections.Dial,
+			DisableCompression:     true, // what is read is what was sent: no bomb
+			MaxIdleConns:           4 * idle,
+			MaxIdleConnsPerHost:    idle,
+			IdleConnTimeout:        90 * time.Second,
+			TLSHandshakeTimeout:    5 * time.Second,
+			TLSClientConfig:        &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12},
+			MaxResponseHeaderBytes: maxReplyHeader,
+			ForceAttemptHTTP2:      true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// CheckURL tells whether a target may be called, as far as that can be told without asking for its address.
+func (g *Guarded) CheckURL(to string) error { return g.dialer.CheckURL(to) }
+
+// Close ends all connections, and with them the calls in flight. Later calls fail.
+func (g *Guarded) Close() {
+	g.CloseIdleConnections()
+	g.connections.Close()
+}

@@ -1,0 +1,87 @@
+// Package httpsend is what the channels over HTTP have in common: connections that can all be closed, whether a call that
+// failed may have gone out, and when a provider wants to be asked again.
+package httpsend
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/egress"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// MaxRetryAfter is how long a provider may ask to be left alone.
+const MaxRetryAfter = time.Hour
+
+// RetryAfter reads the header in both its forms: seconds, or a date. What is neither, or lies in the past, counts as not
+// said.
+func RetryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if value != "" && strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || seconds > int64(MaxRetryAfter/time.Second) {
+			return MaxRetryAfter
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(0, date.Sub(now)), MaxRetryAfter)
+}
+
+// Trace notices whether a request was given a connection. What becomes of it there is written by another goroutine, and a
+// call that is cancelled doesn't always wait for that: only without a connection is it sure that nothing went out.
+type Trace struct{ connected atomic.Bool }
+
+// Attach gives the context to make the call with.
+func (t *Trace) Attach(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
+}
+
+// Classify says what a request without an answer means. The error's own text may hold the target, with all that producers
+// put into a URL, so only a word of it is kept.
+func (t *Trace) Classify(err error) *push.Error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	failure := &push.Error{Class: push.Transient, Code: "connection", Unsent: !t.connected.Load()}
+	var dns *net.DNSError
+	switch {
+	case isForbidden(err):
+		return &push.Error{Class: push.Permanent, Code: "forbidden_address", Unsent: true, Err: err}
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		failure.Code = "timeout"
+	case errors.Is(err, context.Canceled):
+		failure.Code = "cancelled"
+	case errors.As(err, &dns):
+		failure.Code = "dns"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		failure.Code = "connection_refused"
+	}
+	if t.connected.Load() {
+		failure.Class = push.Ambiguous
+	}
+	return failure
+}
+
+// isForbidden tells whether the guarded dialer refused the address.
+func isForbidden(err error) bool {
+	_, forbidden := errors.AsType[*egress.ForbiddenError](err)
+	return forbidden
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,68 @@
+package pushtest
+
+import (
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Server is a fake over HTTP with TLS, of HTTP/2 and of HTTP/1.1 where the caller has no other.
+type Server struct{ *httptest.Server }
+
+// StartServer starts a fake whose connections the provider gets to know.
+func StartServer(tb testing.TB, p *Provider, handler http.HandlerFunc) *Server {
+	tb.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			p.Contact()
+		}
+	}
+	server.StartTLS()
+	tb.Cleanup(server.Close)
+	return &Server{server}
+}
+
+// Roots vouch for the server's certificate, which is of 127.0.0.1 and example.com.
+func (s *Server) Roots() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return pool
+}
+
+// Unplug ends the listener and all connections.
+func (s *Server) Unplug() {
+	_ = s.Listener.Close()
+	s.CloseClientConnections()
+}
+
+// Reply answers a call as the provider says. statuses has those that the channel gives to kinds, and body what stands in
+// the answer; a kind without a status hangs up.
+func Reply(p *Provider, w http.ResponseWriter, r *http.Request, a Answer, statuses map[Kind]int, body string) {
+	status, ok := statuses[a.Kind]
+	switch {
+	case a.Kind == Hangs:
+		select {
+		case <-r.Context().Done():
+		case <-p.Over():
+		}
+		panic(http.ErrAbortHandler)
+	case !ok:
+		panic(http.ErrAbortHandler)
+	}
+	if a.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(a.RetryAfter/time.Second)))
+	}
+	w.WriteHeader(status)
+	if status != http.StatusNoContent {
+		_, _ = fmt.Fprint(w, body)
+	}
+}

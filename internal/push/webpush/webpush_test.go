@@ -1,0 +1,145 @@
+package webpush_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/content"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+	"github.com/pacer-notify/pacer/internal/push/webpush"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+func message(to string) push.Message {
+	return push.Message{Attempt: 1, Notification: &notification.Notification{
+		ID: "n1", UserID: "ada", Category: "chat", Channel: notification.ChannelWebPush, To: to, Title: "hello", Body: "world",
+		Priority: notification.PriorityNormal,
+	}}
+}
+
+// What each answer means. Each Retry-After is of a form that the header has.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status     int
+		retryAfter string
+		want       *push.Error // nil: delivered
+	}{
+		{200, "", nil},
+		{201, "", nil},
+		{202, "", nil},
+		{400, "", &push.Error{Class: push.Permanent, Code: "400"}},
+		{401, "", &push.Error{Class: push.CredentialsRefused, Code: "401"}},
+		{403, "", &push.Error{Class: push.CredentialsRefused, Code: "403"}},
+		{404, "", &push.Error{Class: push.TargetGone, Code: "404"}},
+		{408, "", &push.Error{Class: push.Transient, Code: "408"}},
+		{410, "", &push.Error{Class: push.TargetGone, Code: "410"}},
+		{413, "", &push.Error{Class: push.Permanent, Code: "413"}},
+		{429, "", &push.Error{Class: push.Throttled, Code: "429"}},
+		{429, "5", &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second}},
+		{429, "Fri, 31 Dec 2100 23:59:59 GMT", &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}},
+		{302, "", &push.Error{Class: push.Permanent, Code: "302"}},
+		{500, "", &push.Error{Class: push.Transient, Code: "500"}},
+		{503, "17", &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second}},
+	} {
+		t.Run(fmt.Sprint(c.status, c.retryAfter), func(t *testing.T) {
+			t.Parallel()
+			p := &pushtest.Provider{}
+			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", c.retryAfter)
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(c.status)
+			})
+			err := newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(newBrowser(t).subscription(endpoint(t, server))))
+			got, _ := errors.AsType[*push.Error](err)
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("gives %v, want %v", err, c.want)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("outcome differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is posted: identity, life, urgency, and an override laid over the message.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		header http.Header
+		body   []byte
+	}
+	got := make(chan request, 1)
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- request{r.Header, body}
+		w.WriteHeader(http.StatusCreated)
+	})
+	cfg := config(p, server, newKey(t))
+	cfg.Subject = "https://example.com/contact"
+	sender, b := newSender(t, cfg), newBrowser(t)
+	m := message(b.subscription(endpoint(t, server)))
+	m.Priority, m.CollapseKey, m.ExpiresAt = notification.PriorityLow, "k", time.Now().Add(time.Hour+time.Second/2)
+	m.Override = json.RawMessage(`{"icon":"/i.png","title":"ü 👩‍👩‍👧"}`)
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r := <-got
+	id := content.CollapseID(m.Notification)
+	for name, want := range map[string]string{"Ttl": "3600", "Topic": content.Digest(id), "Urgency": "low", "Content-Encoding": "aes128gcm"} {
+		if value := r.header.Get(name); value != want {
+			t.Errorf("%s is %q, want %q", name, value, want)
+		}
+	}
+	plain, err := b.decrypt(r.body)
+	if want := `{"body":"world","icon":"/i.png","id":"n1","tag":"` + id + `","title":"ü 👩‍👩‍👧"}`; err != nil || string(plain) != want {
+		t.Errorf("the message is %s (%v), want %s", plain, err, want)
+	}
+}
+
+func TestContentThatCannotBe(t *testing.T) {
+	t.Parallel()
+	sender := newSender(t, webpush.Config{PrivateKey: secret.New(newKey(t)), Subject: "mailto:ops@example.com"})
+	for name, c := range map[string]struct{ override, want string }{
+		"no object": {`"x"`, "must be a JSON object"},
+		"too long":  {`{"x":"` + strings.Repeat("x", 3992) + `"}`, "Web Push takes at most 3992"},
+		"fine":      {`{"x":"` + strings.Repeat("x", 3900) + `"}`, ""},
+	} {
+		n := message("").Notification
+		n.Override = json.RawMessage(c.override)
+		err := sender.CheckContent(n)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestCredentialsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ key, subject, want string }{
+		"no key":       {"", "mailto:ops@example.com", "the private key must be"},
+		"no base64":    {"canary!", "mailto:ops@example.com", "the private key must be"},
+		"too short":    {"Y2FuYXJ5", "mailto:ops@example.com", "the private key must be"},
+		"zero":         {strings.Repeat("A", 43), "mailto:ops@example.com", "the private key must be"},
+		"no subject":   {newKey(t), "", "the subject must be"},
+		"bare address": {newKey(t), "ops@example.com", "the subject must be"},
+		"http":         {newKey(t), "http://example.com", "the subject must be"},
+		"two mailtos":  {newKey(t), "mailto:mailto:ops@example.com", "the subject must be"},
+	} {
+		_, err := webpush.New(webpush.Config{PrivateKey: secret.New(c.key), Subject: c.subject})
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
