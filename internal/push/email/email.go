@@ -1,0 +1,172 @@
+// Package email delivers by SMTP to one server, the deployment's own or a provider's, over connections that are used again.
+// A repeat has the same Message-ID, by which mail servers and readers drop it.
+package email
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// Config of a Sender. Server and From are required.
+type Config struct {
+	// Server is where mail goes: smtp://[user@]host[:port], where STARTTLS is a must, smtps://… for TLS from the start, or
+	// smtp+plain://… without any, for a server on the same machine.
+	Server string
+	// Password goes with the user in Server.
+	Password secret.Secret
+	// From is the sender's address, with a name or without.
+	From string
+	// Timeout bounds a delivery. Defaults to 10 s.
+	Timeout time.Duration
+	// Idle is how many connections are kept. Defaults to 16.
+	Idle int
+	// Roots are the authorities that may vouch for the server. Defaults to the system's.
+	Roots *x509.CertPool
+	// Dialer makes the connections. Defaults to the standard library's.
+	Dialer httpsend.Dialer
+}
+
+// Sender delivers e-mail.
+type Sender struct {
+	from *mail.Address
+	pool *pool
+}
+
+// New makes a Sender. It fails on settings that can't be right; no error shows the password.
+func New(cfg Config) (*Sender, error) {
+	from, err := parseAddress(cfg.From)
+	if err != nil {
+		return nil, fmt.Errorf("the sender's address %w", err)
+	}
+	server, err := url.Parse(cfg.Server)
+	if err != nil || server.Hostname() == "" || strings.Trim(server.Path, "/") != "" || server.RawQuery != "" {
+		return nil, errors.New("the server must be smtp://[user@]host[:port], smtps://… or smtp+plain://…")
+	}
+	if _, given := server.User.Password(); given {
+		return nil, errors.New("the server's URL must not hold the password: it has a setting of its own")
+	}
+	if cfg.Dialer == nil {
+		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
+	}
+	pool := newPool(cmp.Or(cfg.Idle, 16), httpsend.NewConnections(cfg.Dialer))
+	options, err := options(cfg, server, pool)
+	if err != nil {
+		return nil, err
+	}
+	client, err := gomail.NewClient(server.Hostname(), options...)
+	if err != nil {
+		return nil, fmt.Errorf("the server's settings: %w", err)
+	}
+	pool.client = func() *gomail.Client { return client }
+	return &Sender{from: from, pool: pool}, nil
+}
+
+// options says how to reach the server.
+func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
+	secured := &tls.Config{ServerName: server.Hostname(), RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12}
+	options := []gomail.Option{gomail.WithTimeout(cmp.Or(cfg.Timeout, 10*time.Second)), gomail.WithTLSConfig(secured)}
+	port := 587
+	switch server.Scheme {
+	case "smtp":
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory), gomail.WithDialContextFunc(pool.dial))
+	case "smtps":
+		port = 465
+		options = append(options, gomail.WithSSL(), gomail.WithDialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return pool.dialTLS(ctx, network, address, secured)
+		}))
+	case "smtp+plain":
+		port = 25
+		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS), gomail.WithDialContextFunc(pool.dial))
+	default:
+		return nil, errors.New("the server's scheme must be smtp (STARTTLS), smtps or smtp+plain")
+	}
+	if server.Port() != "" {
+		var err error
+		if port, err = strconv.Atoi(server.Port()); err != nil || port < 1 || port > 65535 {
+			return nil, errors.New("the server's port must be between 1 and 65535")
+		}
+	}
+	options = append(options, gomail.WithPort(port))
+	if user := server.User.Username(); user != "" {
+		if cfg.Password.IsZero() {
+			return nil, errors.New("the server's URL names a user, whose password is not set")
+		}
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(user), gomail.WithPassword(cfg.Password.Reveal()))
+	}
+	return options, nil
+}
+
+// Close ends all connections, and with them the deliveries in flight. Later ones fail.
+func (s *Sender) Close() error {
+	s.pool.close()
+	return nil
+}
+
+// CheckTarget implements [push.Sender]: a target is one address, with a name or without.
+func (s *Sender) CheckTarget(to string) error {
+	_, err := parseAddress(to)
+	return err
+}
+
+// CheckContent implements [push.Sender].
+func (s *Sender) CheckContent(n *notification.Notification) error {
+	if strings.ContainsAny(n.Title, "\r\n") {
+		return errors.New("title: is the subject here, and must not hold line breaks")
+	}
+	_, err := s.message(n, &mail.Address{Address: "x@example.com"})
+	return err
+}
+
+// parseAddress reads one address. Its errors do not repeat it.
+func parseAddress(text string) (*mail.Address, error) {
+	const want = "must be an e-mail address such as ada@example.com or Ada <ada@example.com>"
+	if len(text) > 512 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 }) {
+		return nil, errors.New(want)
+	}
+	address, err := mail.ParseAddress(text)
+	if err != nil {
+		return nil, errors.New(want)
+	}
+	local, domain, _ := strings.Cut(address.Address, "@")
+	if len(local) > 64 || len(domain) > 253 || domain == "" {
+		return nil, errors.New(want)
+	}
+	return address, nil
+}
+
+// Send implements [push.Sender].
+func (s *Sender) Send(ctx context.Context, m push.Message) error {
+	if err := ctx.Err(); err != nil {
+		return (&httpsend.Trace{}).Classify(err)
+	}
+	to, err := parseAddress(m.To)
+	if err != nil {
+		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
+	}
+	message, err := s.message(m.Notification, to)
+	if err != nil {
+		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
+	}
+	failure := s.pool.send(ctx, message)
+	if failure == nil {
+		return nil
+	}
+	return failure
+}

@@ -1,0 +1,112 @@
+package email
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/mail"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push/content"
+)
+
+// maxMessage is how long text and HTML together may be, in bytes.
+const maxMessage = 1 << 20
+
+// override is what a producer may set besides title and body.
+type override struct {
+	Subject *string `json:"subject"`
+	Text    *string `json:"text"`
+	HTML    string  `json:"html"`
+	ReplyTo string  `json:"reply_to"`
+}
+
+// message makes the e-mail: the title is its subject, the body its text; the override brings an HTML part, or others.
+func (s *Sender) message(n *notification.Notification, to *mail.Address) (*gomail.Msg, error) {
+	var o override
+	if err := readOverride(n.Override, &o); err != nil {
+		return nil, err
+	}
+	subject, text := line(n.Title), n.Body
+	if o.Subject != nil {
+		subject = *o.Subject
+		if subject != line(subject) {
+			return nil, errors.New("subject: must not hold control characters or line breaks")
+		}
+	}
+	if o.Text != nil {
+		text = *o.Text
+	}
+	if err := content.Limit("e-mail", len(text)+len(o.HTML), maxMessage); err != nil {
+		return nil, err
+	}
+	message := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	message.FromMailAddress(s.from)
+	message.ToMailAddress(to)
+	if o.ReplyTo != "" {
+		address, err := parseAddress(o.ReplyTo)
+		if err != nil {
+			return nil, fmt.Errorf("reply_to: %w", err)
+		}
+		message.ReplyToMailAddress(address)
+	}
+	message.Subject(subject)
+	message.SetMessageIDWithValue(messageID(n.ID, s.from.Address))
+	message.SetDateWithValue(dateOf(n.CreatedAt))
+	// Machines that answer by themselves must not answer this.
+	message.SetGenHeader("Auto-Submitted", "auto-generated")
+	if !n.ExpiresAt.IsZero() {
+		message.SetGenHeader("Expires", n.ExpiresAt.UTC().Format(time.RFC1123Z))
+	}
+	message.SetBodyString(gomail.TypeTextPlain, text)
+	if o.HTML != "" {
+		message.AddAlternativeString(gomail.TypeTextHTML, o.HTML)
+	}
+	return message, nil
+}
+
+// dateOf is the date of the message: the same at each attempt.
+func dateOf(created time.Time) time.Time {
+	if created.Year() < 1970 { // none, or none that a date header can hold
+		return time.Now()
+	}
+	return created
+}
+
+// readOverride reads the override and refuses members that have no meaning.
+func readOverride(text json.RawMessage, o *override) error {
+	if len(text) == 0 {
+		return nil
+	}
+	members, err := content.Object(text)
+	if err != nil {
+		return err
+	}
+	for name := range members {
+		if !slices.Contains([]string{"subject", "text", "html", "reply_to"}, name) {
+			return errors.New("may hold subject, text, html and reply_to")
+		}
+	}
+	if err := json.Unmarshal(text, o); err != nil {
+		return errors.New("subject, text, html and reply_to must be texts")
+	}
+	return nil
+}
+
+// line makes one line of a text that becomes a header.
+func line(text string) string { return strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ") }
+
+// messageID is the same at every attempt, and no other notification's.
+func messageID(id, from string) string {
+	if strings.Contains(id, ":") || strings.HasPrefix(id, ".") || strings.HasSuffix(id, ".") || strings.Contains(id, "..") {
+		id = content.Digest(id) // the id may stand in no Message-ID
+	}
+	_, domain, _ := strings.Cut(from, "@")
+	return id + "@" + domain
+}

@@ -1,0 +1,74 @@
+package email
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+)
+
+// judge says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The server's own
+// words, which may repeat the address, are not kept.
+func judge(failed *gomail.SendError) *push.Error {
+	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
+	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
+	if enhanced != "" && strings.Trim(enhanced, "0123456789.") == "" {
+		failure.Code += "." + enhanced
+	}
+	switch {
+	case status == 530 || status == 535 || status == 538 || enhanced == "5.7.8":
+		failure.Class = push.CredentialsRefused
+	case status < 500:
+		failure.Class = push.Transient
+	case isGone(enhanced):
+		failure.Class = push.TargetGone
+	}
+	return failure
+}
+
+// isGone tells whether an enhanced code says that there is no such mailbox, or no such domain.
+func isGone(enhanced string) bool {
+	switch enhanced {
+	case "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1":
+		return true
+	}
+	return false
+}
+
+// judgeConnection says what a connection that broke means; over is true when the whole message may have been read.
+func judgeConnection(ctx context.Context, err error, over bool) *push.Error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	failure := (&httpsend.Trace{}).Classify(err)
+	if over {
+		failure.Class, failure.Unsent = push.Ambiguous, false
+	}
+	return failure
+}
+
+// judgeOpening says what it means that no connection could be made ready: nothing was sent.
+func judgeOpening(ctx context.Context, err error) *push.Error {
+	if ctx.Err() != nil {
+		return judgeConnection(ctx, err, false)
+	}
+	if answer, ok := errors.AsType[*textproto.Error](err); ok {
+		failure := &push.Error{Class: push.Transient, Code: strconv.Itoa(answer.Code), Unsent: true}
+		if answer.Code >= 500 { // the greeting, or the credentials
+			failure.Class, failure.ChannelWide = push.CredentialsRefused, true
+		}
+		return failure
+	}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") || strings.Contains(err.Error(), "SMTP AUTH") {
+		return &push.Error{Class: push.CredentialsRefused, Code: "tls_or_auth", Unsent: true, ChannelWide: true}
+	}
+	return judgeConnection(ctx, err, false)
+}

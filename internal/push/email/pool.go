@@ -1,0 +1,193 @@
+package email
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+)
+
+const (
+	// maxMessages is how many messages go over one connection: servers end those that have too many.
+	maxMessages = 100
+	// maxIdle is how long a connection is kept unused.
+	maxIdle = 30 * time.Second
+)
+
+// pool keeps connections to the server, each used by one delivery at a time.
+type pool struct {
+	// client knows the password, and would show it if it were printed.
+	client      func() *gomail.Client
+	connections *httpsend.Connections
+
+	mu     sync.Mutex
+	idle   []*session // the one used last comes last
+	most   int
+	closed bool
+}
+
+// session is one connection to the server.
+type session struct {
+	client *smtp.Client
+	conn   net.Conn
+	sent   int
+	used   time.Time
+}
+
+func newPool(most int, connections *httpsend.Connections) *pool {
+	return &pool{most: most, connections: connections}
+}
+
+// opening is a connection that is being made ready, which the library does without a context once it has been dialled.
+type opening struct {
+	mu      sync.Mutex
+	conn    net.Conn
+	aborted bool
+}
+
+// openingKey is where a context holds the opening that is under way in it.
+type openingKey struct{}
+
+func (o *opening) dialled(conn net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conn = conn
+	if o.aborted {
+		_ = conn.Close()
+	}
+}
+
+func (o *opening) abort() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.aborted = true
+	if o.conn != nil {
+		_ = o.conn.Close()
+	}
+}
+
+// dial makes a connection, and notes it where the context says.
+func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := p.connections.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if o, ok := ctx.Value(openingKey{}).(*opening); ok {
+		o.dialled(conn)
+	}
+	return conn, nil
+}
+
+// dialTLS is dial, TLS included.
+func (p *pool) dialTLS(ctx context.Context, network, address string, cfg *tls.Config) (net.Conn, error) {
+	conn, err := p.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secured, nil
+}
+
+// send delivers a message over a kept connection, or a new one.
+func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
+	for {
+		s := p.take()
+		kept := s != nil
+		if !kept {
+			var failure *push.Error
+			if s, failure = p.open(ctx); failure != nil {
+				return failure
+			}
+		}
+		stop := context.AfterFunc(ctx, func() { _ = s.conn.Close() })
+		err := p.client().SendWithSMTPClient(s.client, message)
+		if !stop() {
+			p.discard(s)
+		}
+		failed, ok := errors.AsType[*gomail.SendError](err)
+		switch {
+		case err == nil:
+			p.put(s)
+			return nil
+		case message.IsDelivered(): // it went out; what failed was making the connection ready for the next
+			p.discard(s)
+			return nil
+		case !ok:
+			p.discard(s)
+			return judgeConnection(ctx, err, false)
+		case failed.Reason == gomail.ErrConnCheck && kept && ctx.Err() == nil:
+			p.discard(s) // the server has ended it meanwhile: nothing was sent
+			continue
+		case failed.ErrorCode() == 0 || ctx.Err() != nil:
+			p.discard(s)
+			// The server may have taken what it had got whole: all but the answer was waited for.
+			return judgeConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose || failed.Reason == gomail.ErrWriteContent)
+		}
+		p.put(s)
+		return judge(failed)
+	}
+}
+
+// open makes a connection that is ready for a message.
+func (p *pool) open(ctx context.Context) (*session, *push.Error) {
+	o := &opening{}
+	stop := context.AfterFunc(ctx, o.abort)
+	client, err := p.client().DialToSMTPClientWithContext(context.WithValue(ctx, openingKey{}, o))
+	stop()
+	if err != nil {
+		o.abort()
+		return nil, judgeOpening(ctx, err)
+	}
+	return &session{client: client, conn: o.conn}, nil
+}
+
+// take gives the connection used last, if it may be used again.
+func (p *pool) take() *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 {
+		s := p.idle[len(p.idle)-1]
+		p.idle = p.idle[:len(p.idle)-1]
+		if time.Since(s.used) < maxIdle {
+			return s
+		}
+		_ = s.conn.Close()
+	}
+	return nil
+}
+
+// put keeps a connection for the next message, unless it has had its share.
+func (p *pool) put(s *session) {
+	s.sent++
+	s.used = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || s.sent >= maxMessages || len(p.idle) >= p.most {
+		_ = s.conn.Close()
+		return
+	}
+	p.idle = append(p.idle, s)
+}
+
+func (p *pool) discard(s *session) { _ = s.conn.Close() }
+
+// close ends all connections.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.idle = nil
+	p.mu.Unlock()
+	p.connections.Close()
+}
