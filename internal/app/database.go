@@ -144,7 +144,7 @@ func (r *rules) check(n *notification.Notification) error {
 	if !r.HasCategory(n.Category) {
 		return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
 	}
-	return r.CheckTarget(n.Channel, n.To)
+	return r.CheckDelivery(n)
 }
 
 // longestWindow is the longest of any rule in force.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -69,16 +70,24 @@ func (r *rules) HasCategory(name string) bool {
 // MaxDefer implements intake's Rules.
 func (r *rules) MaxDefer(category string) time.Duration { return r.Terms("", category).MaxDefer }
 
-// CheckTarget implements intake's Rules.
-func (r *rules) CheckTarget(channel notification.Channel, to string) error {
-	sender, ok := r.senders[channel]
+// CheckDelivery implements intake's Rules.
+func (r *rules) CheckDelivery(n *notification.Notification) error {
+	sender, ok := r.senders[n.Channel]
 	if !ok {
 		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
 	}
-	if err := sender.CheckTarget(to); err != nil {
-		return &notification.FieldError{Field: "to", Message: err.Error()}
+	var faults []error
+	if err := sender.CheckTarget(n.To); err != nil {
+		faults = append(faults, &notification.FieldError{Field: "to", Message: err.Error()})
 	}
-	return nil
+	if err := sender.CheckContent(n); err != nil {
+		field := "body"
+		if len(n.Override) > 0 {
+			field = string(n.Channel)
+		}
+		faults = append(faults, &notification.FieldError{Field: field, Message: err.Error()})
+	}
+	return errors.Join(faults...)
 }
 
 // Retry gives the dispatcher its retry policy.

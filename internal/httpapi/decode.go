@@ -20,8 +20,8 @@ type input struct {
 	ID             string          `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$" doc:"Made by the server when absent; the same id twice is one notification."`
 	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"Whom it is for."`
 	Category       string          `json:"category,omitempty" default:"default" doc:"Category of the policy."`
-	Channel        string          `json:"channel,omitempty" enum:"webhook,log" default:"webhook" doc:"How it is sent."`
-	To             string          `json:"to,omitempty" doc:"The target: the URL of a webhook."`
+	Channel        string          `json:"channel,omitempty" enum:"webhook,log,fcm,apns,webpush,email" default:"webhook" doc:"How it is sent."`
+	To             string          `json:"to,omitempty" doc:"The target: a URL, device token, subscription or address. Without it, the user's devices on the channel."`
 	Title          string          `json:"title,omitempty"`
 	Body           string          `json:"body,omitempty"`
 	Data           json.RawMessage `json:"data,omitempty" doc:"A JSON object."`
@@ -29,13 +29,17 @@ type input struct {
 	SendAt         string          `json:"send_at,omitempty" format:"date-time" doc:"Not before; at most 90 days ahead."`
 	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"Not after."`
 	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces one that still waits with the same user, category and key."`
+	FCM            json.RawMessage `json:"fcm,omitempty" doc:"On this channel: a JSON object that is laid over FCM's message."`
+	APNs           json.RawMessage `json:"apns,omitempty" doc:"On this channel: a JSON object that is laid over the payload; its member headers may set apns-push-type, apns-priority and apns-topic."`
+	WebPush        json.RawMessage `json:"webpush,omitempty" doc:"On this channel: a JSON object that is laid over what the service worker gets."`
+	Email          json.RawMessage `json:"email,omitempty" doc:"On this channel: a JSON object with subject, text, html, reply_to."`
 	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"As the header Idempotency-Key, for each item of a batch."`
 }
 
 // inputFields are the names that an input may have, exactly as written.
 var inputFields = []string{
 	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at", "collapse_key",
-	"idempotency_key",
+	"idempotency_key", "fcm", "apns", "webpush", "email",
 }
 
 // maxDepth is how deep JSON may be nested.
@@ -151,6 +155,19 @@ func shorten(name string) string {
 	return name
 }
 
+// override is content in a channel's own format.
+type override struct {
+	channel notification.Channel
+	text    json.RawMessage
+}
+
+func (in *input) overrides() []override {
+	return []override{
+		{notification.ChannelFCM, in.FCM}, {notification.ChannelAPNs, in.APNs},
+		{notification.ChannelWebPush, in.WebPush}, {notification.ChannelEmail, in.Email},
+	}
+}
+
 // candidate turns what was written into what intake takes.
 func (in *input) candidate() (intake.Candidate, error) {
 	c := intake.Candidate{
@@ -164,6 +181,15 @@ func (in *input) candidate() (intake.Candidate, error) {
 		c.Data = in.Data
 	}
 	var faults []error
+	for _, o := range in.overrides() {
+		switch {
+		case len(o.text) == 0 || string(o.text) == "null":
+		case o.channel != c.Channel:
+			faults = append(faults, &notification.FieldError{Field: string(o.channel), Message: "is for notifications of the channel " + string(o.channel)})
+		default:
+			c.Override = o.text
+		}
+	}
 	if in.Priority != "" {
 		priority, ok := notification.ParsePriority(in.Priority)
 		if !ok {

@@ -29,6 +29,10 @@ type View struct {
 	SendAt      *time.Time          `json:"send_at,omitempty"`
 	ExpiresAt   *time.Time          `json:"expires_at,omitempty"`
 	CollapseKey string              `json:"collapse_key,omitempty"`
+	FCM         json.RawMessage     `json:"fcm,omitempty"`
+	APNs        json.RawMessage     `json:"apns,omitempty"`
+	WebPush     json.RawMessage     `json:"webpush,omitempty"`
+	Email       json.RawMessage     `json:"email,omitempty"`
 	CreatedAt   time.Time           `json:"created_at"`
 	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
 	Attempts    int                 `json:"attempts" doc:"Deliveries tried."`
@@ -52,6 +56,17 @@ func show(v *notification.View) View {
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
 		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
 		Deferrals: v.Deferrals, Reason: v.Reason, DeliverAt: optional(v.DeliverAt),
+	}
+	switch v.Channel {
+	case notification.ChannelFCM:
+		shown.FCM = v.Override
+	case notification.ChannelAPNs:
+		shown.APNs = v.Override
+	case notification.ChannelWebPush:
+		shown.WebPush = v.Override
+	case notification.ChannelEmail:
+		shown.Email = v.Override
+	case notification.ChannelWebhook, notification.ChannelLog: // have none
 	}
 	for _, e := range v.Timeline {
 		shown.Timeline = append(shown.Timeline, Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail})

@@ -159,11 +159,11 @@ func (rules) MaxDefer(category string) time.Duration {
 	return time.Hour
 }
 
-func (rules) CheckTarget(channel notification.Channel, to string) error {
-	if channel == notification.ChannelFCM {
+func (rules) CheckDelivery(n *notification.Notification) error {
+	if n.Channel == notification.ChannelFCM {
 		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
 	}
-	if to == "nowhere" {
+	if n.To == "nowhere" {
 		return &notification.FieldError{Field: "to", Message: "is no address"}
 	}
 	return nil

@@ -88,9 +88,9 @@ type Rules interface {
 	// HasCategory tells whether the policy names the category; MaxDefer how long its notifications may wait.
 	HasCategory(name string) bool
 	MaxDefer(category string) time.Duration
-	// CheckTarget refuses a channel that isn't configured, with a [notification.FieldError] on "channel", and a target
-	// that can't be right, with one on "to".
-	CheckTarget(channel notification.Channel, to string) error
+	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that isn't
+	// configured, on "channel"; a target that can't be right, on "to"; content that its provider would refuse.
+	CheckDelivery(n *notification.Notification) error
 }
 
 // Config of an Intake.
@@ -199,7 +199,7 @@ func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 	if !in.cfg.Rules.HasCategory(n.Category) {
 		faults = append(faults, &notification.FieldError{Field: "category", Message: "is not named in the policy"})
 	}
-	faults = append(faults, in.cfg.Rules.CheckTarget(n.Channel, n.To), checkKey(c.IdempotencyKey))
+	faults = append(faults, in.cfg.Rules.CheckDelivery(&n), checkKey(c.IdempotencyKey))
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}

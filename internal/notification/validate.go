@@ -16,9 +16,11 @@ const (
 	MaxIDBytes          = 64
 	MaxUserIDBytes      = 256
 	MaxCollapseKeyBytes = 64
-	MaxTargetBytes      = 4096
-	MaxSendAhead        = 90 * 24 * time.Hour
-	MaxIdempotencyKey   = 255
+	// MaxOverrideBytes bounds content in a channel's own format; the provider's limit is the channel's to know.
+	MaxOverrideBytes  = 256 << 10
+	MaxTargetBytes    = 4096
+	MaxSendAhead      = 90 * 24 * time.Hour
+	MaxIdempotencyKey = 255
 )
 
 // FieldError says which field of a notification is wrong, and what would be right.
@@ -139,6 +141,12 @@ func (n *Notification) checkContent() error {
 		faults = append(faults, &FieldError{"data", "must be valid UTF-8"})
 	case !json.Valid(n.Data) || bytes.TrimSpace(n.Data)[0] != '{':
 		faults = append(faults, &FieldError{"data", "must be a JSON object"})
+	}
+	if len(n.Override) > 0 && (!utf8.Valid(n.Override) || !json.Valid(n.Override) || bytes.TrimSpace(n.Override)[0] != '{') {
+		faults = append(faults, &FieldError{string(n.Channel), "must be a JSON object"})
+	}
+	if len(n.Override) > MaxOverrideBytes {
+		faults = append(faults, &FieldError{string(n.Channel), fmt.Sprintf("may have at most %d bytes, has %d", MaxOverrideBytes, len(n.Override))})
 	}
 	if size, limit := len(n.Title)+len(n.Body)+len(n.Data), n.Channel.MaxContentBytes(); size > limit {
 		faults = append(faults, &FieldError{"body", fmt.Sprintf(

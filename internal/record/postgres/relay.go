@@ -345,6 +345,8 @@ WITH old AS (
 	ORDER BY accepted_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
 ), attempts AS (
 	DELETE FROM pacer.attempts WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
+), deliveries AS (
+	DELETE FROM pacer.deliveries WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
 )
 DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
 

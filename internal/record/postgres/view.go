@@ -17,7 +17,7 @@ import (
 )
 
 // viewColumns are what row reads.
-const viewColumns = `id, user_id, category, channel, target, title, body, data::text, priority, send_at, expires_at, collapse_key,
+const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at, expires_at, collapse_key,
 	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at,
 	coalesce(claimed_until < clock_timestamp(), false)`
 
@@ -46,16 +46,14 @@ type row struct {
 func scanRow(r pgx.CollectableRow) (row, error) {
 	var v row
 	var channel, status string
-	var data *string
+	var data, override *string
 	var sendAt, expiresAt, notBefore, endedAt *time.Time
-	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &v.Priority, &sendAt, &expiresAt,
+	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &override, &v.Priority, &sendAt, &expiresAt,
 		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore, &v.admittedAt, &endedAt,
 		&v.abandoned)
 	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
 	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore), moment(endedAt)
-	if data != nil {
-		v.Data = []byte(*data)
-	}
+	v.Data, v.Override = text(data), text(override)
 	if status == "waiting" {
 		v.Status = notification.StatusQueued
 		if v.SendAt.After(time.Now()) {
@@ -66,6 +64,14 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 		v.DeliverAt = v.notBefore
 	}
 	return v, err
+}
+
+// text reads what may be NULL.
+func text(value *string) []byte {
+	if value == nil {
+		return nil
+	}
+	return []byte(*value)
 }
 
 // View tells what has become of a notification, or gives [notification.ErrNotFound].

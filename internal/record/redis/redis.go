@@ -37,12 +37,13 @@ type content struct {
 	SendAt      time.Time             `json:"s,omitzero"`
 	ExpiresAt   time.Time             `json:"e,omitzero"`
 	CollapseKey string                `json:"k,omitempty"`
+	Override    json.RawMessage       `json:"o,omitempty"`
 }
 
 func encode(n *notification.Notification) (string, error) {
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
-		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey,
+		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
@@ -58,7 +59,7 @@ func decode(id string, box dispatch.Mailbox, acceptedAt time.Time, payload strin
 	return &notification.Notification{
 		ID: id, UserID: box.UserID, Category: box.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
 		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
-		CreatedAt: acceptedAt,
+		Override: c.Override, CreatedAt: acceptedAt,
 	}, nil
 }
 
