@@ -25,6 +25,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/queue"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
@@ -43,6 +44,7 @@ type App struct {
 	policy     *policy.Watcher
 	inForce    atomic.Pointer[policy.Policy] // the one that was last told of
 	rules      *rules
+	senders    push.Registry
 	boxes      *mailbox.Store
 	pool       *pgxpool.Pool // nil without Postgres
 	record     record
@@ -145,16 +147,22 @@ func (a *App) openDatabase(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) openRecord(ctx context.Context) error { return a.openRecordWith(ctx, a.policy.Current) }
-
-// openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
-func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy) error {
+func (a *App) openRecord(ctx context.Context) error {
 	senders, closeSenders, err := newSenders(a.cfg, a.log)
 	if err != nil {
 		return err
 	}
+	a.senders = senders
 	a.defers("senders", closeSenders)
-	a.rules = &rules{current: current, senders: senders}
+	if err := a.openRecordWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
+		return err
+	}
+	return a.publishChannels(ctx)
+}
+
+// openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
+func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
+	a.rules = &rules{current: current, checkers: checkers}
 	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{
 		Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
 	})
@@ -203,7 +211,7 @@ func (a *App) openMetrics(context.Context) error {
 func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, Observer: a.metrics, Log: a.log,
-	}, a.record, a.queue, a.rules.senders)
+	}, a.record, a.queue, a.senders)
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
 			Lanes: a.cfg.Lanes, DrainTimeout: a.cfg.DrainTimeout, Log: a.log,

@@ -133,7 +133,7 @@ func (a *App) openPostgresRecord(ctx context.Context) error {
 
 // writeFactsAgain writes what the deployment keeps in Redis besides its lanes.
 func (a *App) writeFactsAgain(ctx context.Context) {
-	err := errors.Join(a.store.agreeOnLanes(ctx, a.cfg.Lanes), a.publishPolicy(ctx, a.rules.current()))
+	err := errors.Join(a.store.agreeOnLanes(ctx, a.cfg.Lanes), a.publishPolicy(ctx, a.rules.current()), a.publishChannels(ctx))
 	if err != nil {
 		a.log.WarnContext(ctx, "write lanes and policy to Redis again", "error", err)
 	}

@@ -71,7 +71,11 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 		}
 		current = a.policy.Current()
 	}
-	return a, a.openRecordWith(ctx, func() *policy.Policy { return current })
+	checkers, err := publishedCheckers(ctx, store.client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.openRecordWith(ctx, func() *policy.Policy { return current }, checkers)
 }
 
 // Close ends the connections.

@@ -10,16 +10,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
-	"github.com/pacer-notify/pacer/internal/push"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 )
 
 // rules answers, from the policy in force and the configured channels, what mailboxes, intake and dispatch ask.
 type rules struct {
 	current func() *policy.Policy
-	senders push.Registry
-	own     *recordpostgres.OwnLimits // nil without Postgres
-	cached  atomic.Pointer[terms]
+	// checkers are of the configured channels.
+	checkers checkers
+	own      *recordpostgres.OwnLimits // nil without Postgres
+	cached   atomic.Pointer[terms]
 }
 
 // terms are a policy's categories in the form that the mailboxes take, made once per policy.
@@ -72,15 +72,15 @@ func (r *rules) MaxDefer(category string) time.Duration { return r.Terms("", cat
 
 // CheckDelivery implements intake's Rules.
 func (r *rules) CheckDelivery(n *notification.Notification) error {
-	sender, ok := r.senders[n.Channel]
+	checker, ok := r.checkers[n.Channel]
 	if !ok {
 		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
 	}
 	var faults []error
-	if err := sender.CheckTarget(n.To); err != nil {
+	if err := checker.CheckTarget(n.To); err != nil {
 		faults = append(faults, &notification.FieldError{Field: "to", Message: err.Error()})
 	}
-	if err := sender.CheckContent(n); err != nil {
+	if err := checker.CheckContent(n); err != nil {
 		field := "body"
 		if len(n.Override) > 0 {
 			field = string(n.Channel)

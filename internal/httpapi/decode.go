@@ -163,8 +163,10 @@ type override struct {
 
 func (in *input) overrides() []override {
 	return []override{
-		{notification.ChannelFCM, in.FCM}, {notification.ChannelAPNs, in.APNs},
-		{notification.ChannelWebPush, in.WebPush}, {notification.ChannelEmail, in.Email},
+		{notification.ChannelFCM, in.FCM},
+		{notification.ChannelAPNs, in.APNs},
+		{notification.ChannelWebPush, in.WebPush},
+		{notification.ChannelEmail, in.Email},
 	}
 }
 

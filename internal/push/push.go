@@ -26,10 +26,15 @@ type Sender interface {
 	// Send delivers the message. A nil error means that the provider took it. Every other outcome is an [*Error];
 	// an error of another type counts as [Ambiguous].
 	Send(ctx context.Context, m Message) error
-	// CheckTarget tells, before a notification is accepted, whether its target can be right. It asks nobody.
+	Checker
+}
+
+// Checker looks at notifications before they are accepted. It needs no credentials and asks nobody.
+type Checker interface {
+	// CheckTarget tells whether a target can be right.
 	CheckTarget(to string) error
-	// CheckContent tells, before a notification is accepted, whether the provider can take what it says: its override,
-	// and the size of what is made of it. It asks nobody.
+	// CheckContent tells whether the provider can take what a notification says: its override, and the size of what is
+	// made of it.
 	CheckContent(n *notification.Notification) error
 }
 

@@ -69,6 +69,8 @@ func (f *settingsFile) readAll(entries []*ast.MappingValueNode, known map[string
 		name := strings.ReplaceAll(written, "_", "-")
 		before, repeated := f.settings[name]
 		switch {
+		case name == channelsSection:
+			f.readChannels(e, known)
 		case name == configFlag:
 			f.note(e.Key, "config can't be set in the settings file itself")
 		case known[name] == "":
@@ -77,6 +79,38 @@ func (f *settingsFile) readAll(entries []*ast.MappingValueNode, known map[string
 			f.note(e.Key, "%s is already set on line %d", name, before.line)
 		default:
 			f.read(name, e.Value)
+		}
+	}
+}
+
+// channelsSection holds the settings of each channel under its name: fcm: {credentials: …} is fcm-credentials.
+const channelsSection = "channels"
+
+func (f *settingsFile) readChannels(section *ast.MappingValueNode, known map[string]string) {
+	channels, ok := section.Value.(*ast.MappingNode)
+	if !ok {
+		f.note(section.Value, "channels must hold channels, such as fcm: {credentials: file:fcm.json}")
+		return
+	}
+	for _, channel := range channels.Values {
+		members, ok := channel.Value.(*ast.MappingNode)
+		if !ok {
+			f.note(channel.Value, "channels.%s must hold settings", channel.Key.GetToken().Value)
+			continue
+		}
+		prefix := channel.Key.GetToken().Value + "-"
+		for _, e := range members.Values {
+			written := e.Key.GetToken().Value
+			name := prefix + strings.ReplaceAll(written, "_", "-")
+			before, repeated := f.settings[name]
+			switch {
+			case known[name] == "":
+				f.note(e.Key, "unknown setting %q of channel %s%s", written, channel.Key.GetToken().Value, suggestion(name, known))
+			case repeated:
+				f.note(e.Key, "%s is already set on line %d", name, before.line)
+			default:
+				f.read(name, e.Value)
+			}
 		}
 	}
 }

@@ -62,8 +62,10 @@ type Resolved struct {
 	Retention time.Duration
 	// WebhookAllow are networks that webhook targets may be in although not public.
 	WebhookAllow []netip.Prefix
-	// WebhookSecret signs webhook deliveries, whsec_...; empty for unsigned ones.
+	// WebhookSecret signs webhook deliveries, whsec_..., or several; empty for unsigned ones.
 	WebhookSecret string
+	// Channels are the credentials of the other channels, read from their files.
+	Channels Channels
 	// LogFormat is text, json, or empty for the one that suits where the log goes.
 	LogFormat string
 	// LogLevel is the least severe level that is logged.
@@ -73,9 +75,9 @@ type Resolved struct {
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s policy:%s api-tokens:%d "+
-		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s log-format:%s log-level:%s}",
+		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
 		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Lanes, r.DrainTimeout, r.Retention, r.WebhookAllow, hidden(r.WebhookSecret), r.LogFormat, r.LogLevel)
+		r.Lanes, r.DrainTimeout, r.Retention, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels, r.LogFormat, r.LogLevel)
 }
 
 // GoString is String, for %#v.
@@ -102,18 +104,19 @@ func (s *Server) Resolve() (*Resolved, error) {
 	limits, limitsErr := resolveLimits("api-limits", s.APILimits)
 	routeLimits, routeLimitsErr := resolveLimits("api-route-limits", s.APIRouteLimits)
 	allow, allowErr := s.resolveAllow()
+	channels, channelsErr := s.Channels.resolve()
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
 		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
-		DrainTimeout: s.DrainTimeout, Retention: s.Retention, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, LogFormat: s.LogFormat,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
-		s.checkDrainTimeout(), s.checkRetention(), allowErr, checkWebhookSecret(s.WebhookSecret),
+		s.checkDrainTimeout(), s.checkRetention(), allowErr, checkWebhookSecrets("webhook-secret", s.WebhookSecret), channelsErr,
 	)
 	if err != nil {
 		return nil, err
@@ -310,17 +313,17 @@ func between(flag string, value, highest int) error {
 }
 
 // checkWebhookSecret wants the form of the Standard Webhooks specification. Its error never shows the secret.
-func checkWebhookSecret(secret string) error {
+func checkWebhookSecret(flag, secret string) error {
 	if secret == "" {
 		return nil
 	}
 	encoded, ok := strings.CutPrefix(secret, "whsec_")
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if !ok || err != nil {
-		return refuse("webhook-secret", "must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
+		return refuse(flag, "must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
 	}
 	if len(key) < minSecretBytes || len(key) > maxSecretBytes {
-		return refuse("webhook-secret", "must hold %d to %d bytes after whsec_, in base64; it holds %d",
+		return refuse(flag, "must hold %d to %d bytes after whsec_, in base64; it holds %d",
 			minSecretBytes, maxSecretBytes, len(key))
 	}
 	return nil

@@ -44,6 +44,7 @@ type Server struct {
 	File
 	Stores
 	Logging
+	Channels
 
 	// Roles are what the process does: api, worker, ops. Defaults to all.
 	Roles []string `name:"roles" default:"api,worker,ops" placeholder:"ROLE" help:"What this process does: api, worker, ops. Default: all."`
@@ -69,8 +70,9 @@ type Server struct {
 	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended. Default: 30 days."`
 	// WebhookAllow are CIDRs that webhook targets may be in although not public. Defaults to none.
 	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhook targets may be in although not public."`
-	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Defaults to none: not signed.
-	WebhookSecret string `name:"webhook-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries. Without it, they are not signed."`
+	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them, all
+	// sign, so that one can replace another. Defaults to none: not signed.
+	WebhookSecret string `name:"webhook-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
 }
 
 // Client says where a producer reaches pacer over HTTP, when it has no connection strings.
@@ -126,11 +128,11 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
 	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s policy:%s "+
-		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s}",
+		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
 		s.OpsListen, s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
 		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention,
-		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret))
+		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
 }
 
 // GoString is String, for %#v.

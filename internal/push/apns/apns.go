@@ -48,8 +48,12 @@ type Config struct {
 	Dialer httpsend.Dialer
 }
 
+// Checker looks at notifications for Apple devices. Topic is the app's bundle id.
+type Checker struct{ Topic string }
+
 // Sender delivers to Apple devices.
 type Sender struct {
+	Checker
 	cfg         Config
 	client      *http.Client
 	transport   httpsend.Transport
@@ -76,7 +80,7 @@ func New(cfg Config) (*Sender, error) {
 	if cfg.Dialer == nil {
 		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
 	}
-	s := &Sender{cfg: cfg, connections: httpsend.NewConnections(cfg.Dialer)}
+	s := &Sender{Checker: Checker{cfg.Topic}, cfg: cfg, connections: httpsend.NewConnections(cfg.Dialer)}
 	s.transport = httpsend.NewHTTP2Transport(cfg.Roots, s.connections)
 	s.client = &http.Client{Transport: &observer{s.transport}, Timeout: cmp.Or(cfg.Timeout, 10*time.Second)}
 	s.token.Store(&token.Token{AuthKey: key, KeyID: cfg.KeyID, TeamID: cfg.TeamID})
@@ -93,17 +97,17 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Sender]: a device token is hexadecimal.
-func (s *Sender) CheckTarget(to string) error {
+// CheckTarget implements [push.Checker]: a device token is hexadecimal.
+func (Checker) CheckTarget(to string) error {
 	if len(to) < 64 || len(to) > 200 || len(to)%2 != 0 || strings.Trim(to, "0123456789abcdefABCDEF") != "" {
 		return errors.New("must be a device token: 64 to 200 hexadecimal digits")
 	}
 	return nil
 }
 
-// CheckContent implements [push.Sender].
-func (s *Sender) CheckContent(n *notification.Notification) error {
-	_, err := s.message(n)
+// CheckContent implements [push.Checker].
+func (c Checker) CheckContent(n *notification.Notification) error {
+	_, err := c.message(n)
 	return err
 }
 

@@ -19,7 +19,7 @@ const (
 
 // message makes what is posted: aps.alert of title and body, the data under "data", and the override laid over it. Of the
 // override, the member "headers" may set apns-push-type, apns-priority and apns-topic.
-func (s *Sender) message(n *notification.Notification) (*apns2.Notification, error) {
+func (c Checker) message(n *notification.Notification) (*apns2.Notification, error) {
 	payload := map[string]any{"aps": map[string]any{"alert": map[string]any{"title": n.Title, "body": n.Body}}}
 	if len(n.Data) > 0 {
 		payload["data"] = n.Data
@@ -28,7 +28,7 @@ func (s *Sender) message(n *notification.Notification) (*apns2.Notification, err
 		return nil, err
 	}
 	message := &apns2.Notification{
-		DeviceToken: n.To, Topic: s.cfg.Topic, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
+		DeviceToken: n.To, Topic: c.Topic, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
 		Expiration: n.ExpiresAt, PushType: apns2.PushTypeAlert, Priority: apns2.PriorityHigh,
 	}
 	if n.Priority == notification.PriorityLow {

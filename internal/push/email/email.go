@@ -43,8 +43,12 @@ type Config struct {
 	Dialer httpsend.Dialer
 }
 
+// Checker looks at notifications for e-mail.
+type Checker struct{}
+
 // Sender delivers e-mail.
 type Sender struct {
+	Checker
 	from *mail.Address
 	pool *pool
 }
@@ -119,18 +123,19 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Sender]: a target is one address, with a name or without.
-func (s *Sender) CheckTarget(to string) error {
+// CheckTarget implements [push.Checker]: a target is one address, with a name or without.
+func (Checker) CheckTarget(to string) error {
 	_, err := parseAddress(to)
 	return err
 }
 
-// CheckContent implements [push.Sender].
-func (s *Sender) CheckContent(n *notification.Notification) error {
+// CheckContent implements [push.Checker].
+func (Checker) CheckContent(n *notification.Notification) error {
 	if strings.ContainsAny(n.Title, "\r\n") {
 		return errors.New("title: is the subject here, and must not hold line breaks")
 	}
-	_, err := s.message(n, &mail.Address{Address: "x@example.com"})
+	someone := &mail.Address{Address: "x@example.com"}
+	_, err := message(n, someone, someone)
 	return err
 }
 
@@ -160,7 +165,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
-	message, err := s.message(m.Notification, to)
+	message, err := message(m.Notification, s.from, to)
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}

@@ -28,7 +28,7 @@ type override struct {
 }
 
 // message makes the e-mail: the title is its subject, the body its text; the override brings an HTML part, or others.
-func (s *Sender) message(n *notification.Notification, to *mail.Address) (*gomail.Msg, error) {
+func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg, error) {
 	var o override
 	if err := readOverride(n.Override, &o); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (s *Sender) message(n *notification.Notification, to *mail.Address) (*gomai
 		return nil, err
 	}
 	message := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
-	message.FromMailAddress(s.from)
+	message.FromMailAddress(from)
 	message.ToMailAddress(to)
 	if o.ReplyTo != "" {
 		address, err := parseAddress(o.ReplyTo)
@@ -57,7 +57,7 @@ func (s *Sender) message(n *notification.Notification, to *mail.Address) (*gomai
 		message.ReplyToMailAddress(address)
 	}
 	message.Subject(subject)
-	message.SetMessageIDWithValue(messageID(n.ID, s.from.Address))
+	message.SetMessageIDWithValue(messageID(n.ID, from.Address))
 	message.SetDateWithValue(dateOf(n.CreatedAt))
 	// Machines that answer by themselves must not answer this.
 	message.SetGenHeader("Auto-Submitted", "auto-generated")

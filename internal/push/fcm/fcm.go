@@ -53,8 +53,12 @@ type Config struct {
 	Dialer httpsend.Dialer
 }
 
+// Checker looks at notifications for FCM.
+type Checker struct{}
+
 // Sender delivers over FCM.
 type Sender struct {
+	Checker
 	url         string
 	client      *http.Client
 	transport   httpsend.Transport
@@ -114,16 +118,16 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Sender]: a registration token is printable.
-func (s *Sender) CheckTarget(to string) error {
+// CheckTarget implements [push.Checker]: a registration token is printable.
+func (Checker) CheckTarget(to string) error {
 	if to == "" || len(to) > maxToken || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("must be a registration token: 1 to %d printable characters without blanks", maxToken)
 	}
 	return nil
 }
 
-// CheckContent implements [push.Sender].
-func (s *Sender) CheckContent(n *notification.Notification) error {
+// CheckContent implements [push.Checker].
+func (Checker) CheckContent(n *notification.Notification) error {
 	_, err := message(n, time.Now())
 	return err
 }

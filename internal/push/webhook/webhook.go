@@ -37,8 +37,12 @@ type Config struct {
 	httpsend.GuardedConfig
 }
 
+// Checker looks at notifications for webhooks. CheckURL tells whether a target may be called.
+type Checker struct{ CheckURL func(string) error }
+
 // Sender delivers webhooks.
 type Sender struct {
+	Checker
 	client  *httpsend.Guarded
 	signers signers
 	targets map[string]signers
@@ -59,6 +63,7 @@ func New(cfg Config) (*Sender, error) {
 	if s.client, err = httpsend.NewGuarded(cfg.GuardedConfig); err != nil {
 		return nil, err
 	}
+	s.Checker = Checker{s.client.CheckURL}
 	return s, nil
 }
 
@@ -95,8 +100,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Sender].
-func (s *Sender) CheckTarget(to string) error { return s.client.CheckURL(to) }
+// CheckTarget implements [push.Checker].
+func (c Checker) CheckTarget(to string) error { return c.CheckURL(to) }
 
 // body is what a target receives.
 type body struct {
@@ -174,8 +179,8 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 	return request, nil
 }
 
-// CheckContent implements [push.Sender]: a webhook has no format of its own that an override could be laid over.
-func (*Sender) CheckContent(n *notification.Notification) error {
+// CheckContent implements [push.Checker]: a webhook has no format of its own that an override could be laid over.
+func (Checker) CheckContent(n *notification.Notification) error {
 	if len(n.Override) > 0 {
 		return errors.New("has no override: title, body and data are all that is sent")
 	}

@@ -45,8 +45,12 @@ type Config struct {
 	httpsend.GuardedConfig
 }
 
+// Checker looks at notifications for browsers. CheckURL tells whether an endpoint may be called.
+type Checker struct{ CheckURL func(string) error }
+
 // Sender delivers over Web Push.
 type Sender struct {
+	Checker
 	client  *httpsend.Guarded
 	private secret.Secret
 	public  string
@@ -72,7 +76,7 @@ func New(cfg Config) (*Sender, error) {
 		return nil, err
 	}
 	return &Sender{
-		client: client, subject: subject,
+		Checker: Checker{client.CheckURL}, client: client, subject: subject,
 		private: secret.New(base64.RawURLEncoding.EncodeToString(raw)),
 		public:  base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()),
 	}, nil
@@ -105,14 +109,14 @@ func decode(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(text), "="))
 }
 
-// CheckTarget implements [push.Sender]: a target is a subscription, as PushSubscription.toJSON gives it.
-func (s *Sender) CheckTarget(to string) error {
-	_, err := s.subscription(to)
+// CheckTarget implements [push.Checker]: a target is a subscription, as PushSubscription.toJSON gives it.
+func (c Checker) CheckTarget(to string) error {
+	_, err := c.subscription(to)
 	return err
 }
 
 // subscription reads a target. Its errors do not repeat it: who knows an endpoint may send to it.
-func (s *Sender) subscription(to string) (*library.Subscription, error) {
+func (c Checker) subscription(to string) (*library.Subscription, error) {
 	var subscription library.Subscription
 	if err := json.Unmarshal([]byte(to), &subscription); err != nil {
 		return nil, errors.New(`must be a subscription: {"endpoint":"https://…","keys":{"p256dh":"…","auth":"…"}}`)
@@ -121,7 +125,7 @@ func (s *Sender) subscription(to string) (*library.Subscription, error) {
 	if err != nil || endpoint.Scheme != "https" {
 		return nil, errors.New("endpoint: must be an https URL")
 	}
-	if err := s.client.CheckURL(subscription.Endpoint); err != nil {
+	if err := c.CheckURL(subscription.Endpoint); err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
 	public, err := decode(subscription.Keys.P256dh)
@@ -137,8 +141,8 @@ func (s *Sender) subscription(to string) (*library.Subscription, error) {
 	return &subscription, nil
 }
 
-// CheckContent implements [push.Sender].
-func (s *Sender) CheckContent(n *notification.Notification) error {
+// CheckContent implements [push.Checker].
+func (Checker) CheckContent(n *notification.Notification) error {
 	_, err := message(n)
 	return err
 }

@@ -1,0 +1,129 @@
+package settings_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// every is each setting of the channels, by its flag's name.
+var every = map[string]string{
+	"webhook-targets": "hooks.example.com=" + secret, "fcm-credentials": "{canary}", "fcm-project": "demo", "fcm-endpoint": "https://fcm.example.com",
+	"apns-key": "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST", "apns-topic": "com.example.app", "apns-endpoint": "sandbox",
+	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com", "email-server": "smtp://pacer@mail.example.com",
+	"email-password": "canarypassword", "email-from": "Pacer <pacer@example.com>",
+}
+
+func everyChannel() settings.Channels {
+	return settings.Channels{
+		WebhookTargets: []string{every["webhook-targets"]}, FCMCredentials: "{canary}", FCMProject: "demo", FCMEndpoint: "https://fcm.example.com",
+		APNsKey: "canarykey", APNsKeyID: "ABCDEFGHIJ", APNsTeamID: "KLMNOPQRST", APNsTopic: "com.example.app", APNsEndpoint: "sandbox",
+		WebPushKey: "canaryvapid", WebPushSubject: "mailto:ops@example.com", EmailServer: "smtp://pacer@mail.example.com",
+		EmailPassword: "canarypassword", EmailFrom: "Pacer <pacer@example.com>",
+	}
+}
+
+// Flags, environment, a flat file and a file's section for channels all say the same.
+func TestChannelsFromEverySource(t *testing.T) {
+	t.Parallel()
+	var flags, environ, flat, section []string
+	section = append(section, "channels:")
+	for name, value := range every {
+		flags = append(flags, "--"+name+"="+value)
+		environ = append(environ, "PACER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
+		flat = append(flat, fmt.Sprintf("%s: '%s'", name, value))
+		channel, rest, _ := strings.Cut(name, "-")
+		if !strings.Contains(strings.Join(section, "\n"), "  "+channel+":") {
+			section = append(section, "  "+channel+":")
+			for other, value := range every {
+				if rest, ok := strings.CutPrefix(other, channel+"-"); ok {
+					section = append(section, fmt.Sprintf("    %s: '%s'", strings.ReplaceAll(rest, "-", "_"), value))
+				}
+			}
+		}
+		_ = rest
+	}
+	for source, c := range map[string]struct{ environ, args []string }{
+		"flags":       {nil, append([]string{"serve"}, flags...)},
+		"environment": {environ, []string{"serve"}},
+		"flat file":   {nil, []string{"serve", "--config", settingsFile(t, flat...)}},
+		"section":     {nil, []string{"serve", "--config", settingsFile(t, section...)}},
+	} {
+		p, err := parse(t, c.environ, c.args...)
+		if err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		if diff := cmp.Diff(everyChannel(), p.Serve.Channels); diff != "" {
+			t.Errorf("%s differ (-want +got):\n%s", source, diff)
+		}
+		if shown := fmt.Sprintf("%v %+v %#v", p.Serve.Server, p.Serve.Channels, p.Serve.Server); strings.Contains(shown, "canary") {
+			t.Errorf("%s show a secret: %s", source, shown)
+		}
+	}
+}
+
+func TestCredentialsFromFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "file:" + path
+	}
+	p, err := parse(t, nil, "serve", "--webpush-subject=https://example.com", "--webpush-key="+write("key", "canary\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := p.Serve.Resolve()
+	if err != nil || resolved.Channels.WebPushKey != "canary" {
+		t.Errorf("the key is %q, %v", resolved.Channels.WebPushKey, err)
+	}
+	for want, key := range map[string]string{
+		"--webpush-key (PACER_WEBPUSH_KEY) can't be read: open " + dir + "/none: no such file or directory": "file:" + dir + "/none",
+		"--webpush-key (PACER_WEBPUSH_KEY) is in a file that is empty":                                      write("empty", "\n"),
+		"--webpush-key (PACER_WEBPUSH_KEY) is in a file of more than 65536 bytes":                           write("long", strings.Repeat("x", 65537)),
+	} {
+		_, err := parse(t, nil, "serve", "--webpush-subject=https://example.com", "--webpush-key="+key)
+		wantRefusals(t, err, want)
+	}
+}
+
+func TestChannelsThatLackSomething(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"--fcm-project=x"}, []string{"--fcm-project (PACER_FCM_PROJECT) needs --fcm-credentials (PACER_FCM_CREDENTIALS) to be set too"}},
+		{[]string{"--apns-key=canary", "--apns-key-id=x"}, []string{
+			"--apns-key (PACER_APNS_KEY) needs --apns-team-id (PACER_APNS_TEAM_ID) to be set too",
+			"--apns-key (PACER_APNS_KEY) needs --apns-topic (PACER_APNS_TOPIC) to be set too",
+		}},
+		{[]string{"--webpush-key=canary"}, []string{"--webpush-key (PACER_WEBPUSH_KEY) needs --webpush-subject (PACER_WEBPUSH_SUBJECT) to be set too"}},
+		{[]string{"--email-server=smtp://x"}, []string{"--email-server (PACER_EMAIL_SERVER) needs --email-from (PACER_EMAIL_FROM) to be set too"}},
+		{[]string{"--webhook-targets=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must hold entries such as hooks.example.com=whsec_..."}},
+		{[]string{"--webhook-targets=x=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must be whsec_ and 24 to 64 random bytes in base64"}},
+	} {
+		_, err := parse(t, nil, append([]string{"serve"}, c.args...)...)
+		wantRefusals(t, err, c.want...)
+	}
+}
+
+func TestChannelsSectionRefuses(t *testing.T) {
+	t.Parallel()
+	for want, lines := range map[string][]string{
+		`FILE:1:11: channels must hold channels, such as fcm: {credentials: file:fcm.json}`: {"channels: x"},
+		`FILE:2:8: channels.fcm must hold settings`:                                         {"channels:", "  fcm: x"},
+		`FILE:2:9: unknown setting "colour" of channel fcm`:                                 {"channels:", "  fcm: {colour: red}"},
+		`FILE:3:9: fcm-project is already set on line 1`:                                    {"fcm-project: x", "channels:", "  fcm: {project: y}"},
+	} {
+		path := settingsFile(t, lines...)
+		_, err := parse(t, nil, "serve", "--config", path)
+		wantRefusals(t, err, strings.Replace(want, "FILE", path, 1))
+	}
+}
