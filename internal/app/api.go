@@ -20,7 +20,7 @@ func (a *App) apiHandler(tokens []string) (http.Handler, error) {
 	}
 	cfg := httpapi.Config{
 		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
-		Tokens: tokens, Guard: guard, Version: version.Current().Version, Log: a.log,
+		Devices: devices{a.record, a.rules}, Tokens: tokens, Guard: guard, Version: version.Current().Version, Log: a.log,
 	}
 	if a.postgres != nil {
 		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}

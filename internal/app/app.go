@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	pacerdevices "github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -73,6 +74,7 @@ type record interface {
 	dispatch.Record
 	intake.Record
 	httpapi.Record
+	pacerdevices.Store
 }
 
 // closer is one thing to be undone, last first.
@@ -188,7 +190,7 @@ func (a *App) retention() time.Duration {
 
 // openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
 func (a *App) openIntake(accepted func(category string)) {
-	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, Accepted: accepted, Log: a.log})
+	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, HasDevice: a.hasDevice, Accepted: accepted, Log: a.log})
 }
 
 func (a *App) openMetrics(context.Context) error {
@@ -211,7 +213,7 @@ func (a *App) openMetrics(context.Context) error {
 func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, Observer: a.metrics, Log: a.log,
-	}, a.record, a.queue, a.senders)
+	}, a.record, a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
 			Lanes: a.cfg.Lanes, DrainTimeout: a.cfg.DrainTimeout, Log: a.log,

@@ -302,6 +302,9 @@ func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
 	case push.Transient, push.Ambiguous:
 	}
 	failures := g.Failures + 1
+	if failures >= retry.MaxAttempts && e.Partial {
+		return Outcome{Fate: Delivered, Reason: "delivered to some devices, last " + reason}
+	}
 	if failures >= retry.MaxAttempts {
 		return Outcome{Fate: Failed, Reason: notification.ReasonMaxAttempts + ", last " + reason, Refund: e.Unsent, Failure: true}
 	}

@@ -46,6 +46,8 @@ type Config struct {
 	List func(context.Context, notification.Filter) (*notification.Page, error)
 	// Users keeps their preferences. Defaults to nobody: the record has none.
 	Users Users
+	// Devices keeps users' devices.
+	Devices Devices
 	// HasCategory tells whether the policy names a category.
 	HasCategory func(string) bool
 	// Tokens are the bearer tokens. Defaults to none: no token is asked for.
@@ -109,6 +111,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerList(h)
 	a.registerBulk(h)
 	a.registerUsers(h)
+	a.registerDevices(h)
 	a.registerPreferences(h)
 	a.registerStats(h)
 	return h.OpenAPI()

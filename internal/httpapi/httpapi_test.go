@@ -64,10 +64,24 @@ func (s *store) SetPreferences(context.Context, string, *notification.Preference
 
 func (s *store) ClearPreferences(context.Context, string) error { return s.away }
 
+func (s *store) PutDevice(context.Context, *notification.Device) error { return s.away }
+
+func (s *store) Device(_ context.Context, userID, id string) (*notification.Device, error) {
+	return &notification.Device{UserID: userID, ID: id}, s.away
+}
+
+func (s *store) DeleteDevice(context.Context, string, string) error { return s.away }
+
+func (s *store) Devices(context.Context, string) ([]notification.Device, error) { return nil, s.away }
+
+func (s *store) Deliveries(context.Context, *notification.Notification) ([]notification.Delivery, error) {
+	return nil, s.away
+}
+
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Record: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, HasCategory: func(string) bool { return true }, Version: "test",
+		Intake: s, Record: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -97,6 +111,10 @@ var operations = []struct{ method, path, template, contentType, body string }{
 	{"GET", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "", ""},
 	{"PUT", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "application/json", `{"opt_out":{"categories":["chat"]}}`},
 	{"DELETE", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "", ""},
+	{"GET", "/v1/users/ada/devices", "/v1/users/{user}/devices", "", ""},
+	{"GET", "/v1/users/ada/devices/phone", "/v1/users/{user}/devices/{device}", "", ""},
+	{"PUT", "/v1/users/ada/devices/phone", "/v1/users/{user}/devices/{device}", "application/json", `{"channel":"webhook","to":"https://example.com"}`},
+	{"DELETE", "/v1/users/ada/devices/phone", "/v1/users/{user}/devices/{device}", "", ""},
 }
 
 func TestOpenAPIDocument(t *testing.T) {

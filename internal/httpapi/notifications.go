@@ -40,6 +40,7 @@ type View struct {
 	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"When it is expected out, while it waits."`
 	Timeline    []Event             `json:"timeline,omitempty"`
+	Devices     []Delivery          `json:"devices,omitempty" doc:"Of one without a target: what became of it on each device."`
 }
 
 // Event is one entry of a timeline.
@@ -197,7 +198,11 @@ func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 	if err != nil {
 		return nil, a.lookupProblem(ctx, "look a notification up", err)
 	}
-	return &viewOutput{Body: show(view)}, nil
+	shown := show(view)
+	if shown.Devices, err = a.deliveries(ctx, &view.Notification); err != nil {
+		return nil, a.away(ctx, "look up deliveries", err)
+	}
+	return &viewOutput{Body: shown}, nil
 }
 
 func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {

@@ -98,6 +98,9 @@ type Config struct {
 	Record Record
 	Queue  dispatch.Queue
 	Rules  Rules
+	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults to
+	// not asking.
+	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
 	// Accepted is told the category of each notification accepted anew. Defaults to nobody.
 	Accepted func(category string)
 	Log      *slog.Logger
@@ -155,8 +158,11 @@ func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, erro
 		}
 		pending = append(pending, i)
 	}
-	pending, err := in.reserve(ctx, batch, results, pending)
+	pending, err := in.withDevices(ctx, results, pending)
 	if err != nil {
+		return nil, err
+	}
+	if pending, err = in.reserve(ctx, batch, results, pending); err != nil {
 		return nil, err
 	}
 	if err := in.record(ctx, batch, results, pending); err != nil {
@@ -174,6 +180,39 @@ func repeatOf(c, first *Candidate, r Result) Result {
 	}
 	r.Known = r.Err == nil
 	return r
+}
+
+// withDevices refuses those that name no target and whose user has no device to send them to.
+func (in *Intake) withDevices(ctx context.Context, results []Result, pending []int) ([]int, error) {
+	if in.cfg.HasDevice == nil {
+		return pending, nil
+	}
+	type where struct {
+		userID  string
+		channel notification.Channel
+	}
+	asked := map[where]bool{}
+	remaining := pending[:0]
+	for _, i := range pending {
+		n := results[i].Notification
+		at := where{n.UserID, n.Channel}
+		has, known := asked[at]
+		if n.To == "" && n.Channel != notification.ChannelLog && !known {
+			var err error
+			if has, err = in.cfg.HasDevice(ctx, n.UserID, n.Channel); err != nil {
+				return nil, err
+			}
+			asked[at] = has
+		}
+		if n.To == "" && n.Channel != notification.ChannelLog && !has {
+			results[i] = Result{Err: &notification.FieldError{
+				Field: "to", Message: "is required: the user has no active device on the channel " + string(n.Channel),
+			}}
+			continue
+		}
+		remaining = append(remaining, i)
+	}
+	return remaining, nil
 }
 
 // complete fills in the defaults and checks everything that needs no record.

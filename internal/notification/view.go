@@ -33,5 +33,8 @@ var (
 	// ErrNotFound: no notification with that id is known (never accepted, or ended longer ago than it is kept).
 	ErrNotFound = errors.New("no such notification")
 	// ErrNotWaiting: it is being delivered or has ended, and can't be cancelled.
-	ErrNotWaiting = errors.New("already being delivered or ended")
+	// ErrNoDevice: the user has no device with that id. ErrTooManyDevices: the user has [MaxDevices] of them.
+	ErrNoDevice       = errors.New("no such device")
+	ErrTooManyDevices = errors.New("the user has as many devices as there may be")
+	ErrNotWaiting     = errors.New("already being delivered or ended")
 )

@@ -85,6 +85,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// ChannelWide is true when the provider meant the whole channel, not the target alone: a quota of the project, say.
 	ChannelWide bool
+	// Partial is true when some of the notification's targets have taken it.
+	Partial bool
 	// GoneSince is when the provider found that the target does not exist any more; zero when it did not say.
 	GoneSince time.Time
 	// Unsent is true when surely nothing reached the provider, so that the throttle slot can be given back.

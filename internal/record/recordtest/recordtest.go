@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/mailbox"
@@ -19,6 +20,7 @@ import (
 type Record interface {
 	dispatch.Record
 	intake.Record
+	devices.Store
 	Cancel(ctx context.Context, id string) error
 }
 
@@ -81,6 +83,10 @@ func Cases() []Case {
 		{"CrashLoopEnds", crashLoop},
 		{"KeysAreClaimedOnce", keys},
 		{"UnknownIsNotFound", unknown},
+		{"DevicesAreKept", devicesAreKept},
+		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
+		{"DevicesAreLimited", devicesAreLimited},
+		{"DeliveriesAreKept", deliveriesAreKept},
 	} {
 		cases = append(cases, Case{Name: c.name, Run: func(tb testing.TB, s Subject) {
 			tb.Helper()

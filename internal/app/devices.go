@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+
+	pacerdevices "github.com/pacer-notify/pacer/internal/devices"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// devices answers the API's calls about users' devices.
+type devices struct {
+	pacerdevices.Store
+	rules *rules
+}
+
+// PutDevice implements httpapi's Devices.
+func (d devices) PutDevice(ctx context.Context, device *notification.Device) error {
+	if err := device.Validate(); err != nil {
+		return err
+	}
+	checker, ok := d.rules.checkers[device.Channel]
+	if !ok || device.Channel == notification.ChannelLog {
+		return &notification.FieldError{Field: "channel", Message: "is not a configured channel with targets"}
+	}
+	if err := checker.CheckTarget(device.Target); err != nil {
+		return &notification.FieldError{Field: "to", Message: err.Error()}
+	}
+	return d.Store.PutDevice(ctx, device)
+}
+
+// hasDevice tells whether a user has an active device on a channel.
+func (a *App) hasDevice(ctx context.Context, userID string, channel notification.Channel) (bool, error) {
+	all, err := a.record.Devices(ctx, userID)
+	for _, d := range all {
+		if d.Active && d.Channel == channel {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// toDevices puts users' devices before the senders of all channels that have targets.
+func (a *App) toDevices(senders push.Registry) push.Registry {
+	all := push.Registry{}
+	for channel, sender := range senders {
+		if channel != notification.ChannelLog {
+			sender = pacerdevices.NewFanout(channel, sender, a.record, a.log)
+		}
+		all[channel] = sender
+	}
+	return all
+}

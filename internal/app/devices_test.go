@@ -1,0 +1,119 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// deviceView is what the tests read of a device.
+type deviceView struct {
+	ID, Channel, To, Reason string
+	Active                  bool
+}
+
+// register registers a webhook as a user's device.
+func (d *deployment) register(user, device, to string) {
+	d.t.Helper()
+	body := []byte(`{"channel":"webhook","to":"` + to + `"}`)
+	if status := d.call(http.MethodPut, "/v1/users/"+user+"/devices/"+device, body, nil, nil); status != http.StatusOK {
+		d.t.Fatalf("register %s of %s: status %d", device, user, status)
+	}
+}
+
+func (d *deployment) devices(user string) []deviceView {
+	d.t.Helper()
+	var list struct{ Devices []deviceView }
+	if status := d.call(http.MethodGet, "/v1/users/"+user+"/devices", nil, nil, &list); status != http.StatusOK {
+		d.t.Fatalf("list devices: status %d", status)
+	}
+	return list.Devices
+}
+
+// A notification without a target goes to each device, counts once, and what became of it on each is shown; a device that
+// is gone is not tried again.
+func TestNotificationsGoToAllDevices(t *testing.T) {
+	t.Parallel()
+	for _, on := range []setup{onRedis, onPostgres} {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t, on, crowdPolicy, 2)
+			phone, desk, gone := newReceiver(t), newReceiver(t), newReceiver(t)
+			gone.answer = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }
+			desk.answer = func(a arrival, w http.ResponseWriter) {
+				if a.Attempt == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			}
+			d.register("ada", "phone", phone.server.URL)
+			d.register("ada", "desk", desk.server.URL)
+			d.register("ada", "gone", gone.server.URL)
+			ids := d.bulk([]item{{"user_id": "ada", "title": "first"}})
+			d.awaitStats("delivered", func(s stats) bool { return s.Totals.Delivered == 1 })
+			ids = append(ids, d.bulk([]item{{"user_id": "ada", "title": "second"}})...)
+			s := d.awaitStats("delivered too", func(s stats) bool { return s.Totals.Delivered == 2 })
+			if p, k, g := len(phone.got()), len(desk.got()), len(gone.got()); p != 2 || k != 4 || g != 1 {
+				t.Errorf("the phone got %d, the desk %d, the one that is gone %d; want 2, 4 and 1", p, k, g)
+			}
+			if s.Totals.Attempts != 4 {
+				t.Errorf("%d attempts counted, want two of each notification", s.Totals.Attempts)
+			}
+			var v struct {
+				Devices []struct {
+					Device, Outcome string
+					Attempts        int
+					Ended           bool
+				}
+			}
+			d.call(http.MethodGet, "/v1/notifications/"+ids[0], nil, nil, &v)
+			attempts := map[string]int{"phone": 1, "desk": 2, "gone": 1}
+			want := map[string]string{"phone": "delivered", "desk": "delivered", "gone": "target_gone: 410"}
+			for _, delivery := range v.Devices {
+				if delivery.Outcome != want[delivery.Device] || !delivery.Ended || delivery.Attempts != attempts[delivery.Device] {
+					t.Errorf("on a device: %+v", delivery)
+				}
+				delete(want, delivery.Device)
+			}
+			if len(want) > 0 {
+				t.Errorf("nothing is shown of %v", want)
+			}
+			for _, device := range d.devices("ada") {
+				if device.Active == (device.ID == "gone") || (device.Reason == "410") != (device.ID == "gone") {
+					t.Errorf("kept as %+v", device)
+				}
+			}
+			d.register("ada", "gone", phone.server.URL)
+			d.bulk([]item{{"user_id": "ada", "title": "third"}})
+			phone.await(t, 4)
+		})
+	}
+}
+
+func TestDevicesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
+	for body, want := range map[string]string{
+		`{"channel":"webhook","to":"http://169.254.169.254/"}`: "to: ",
+		`{"channel":"webhook","to":""}`:                        "to: is required",
+		`{"channel":"pigeon","to":"x"}`:                        "channel: is not a configured channel",
+		`{"channel":"fcm","to":"x"}`:                           "channel: is not a configured channel",
+		`{"channel":"log","to":"x"}`:                           "channel: is not a configured channel with targets",
+	} {
+		var problem struct{ Detail string }
+		status := d.call(http.MethodPut, "/v1/users/ada/devices/phone", []byte(body), nil, &problem)
+		if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Detail, want) {
+			t.Errorf("%s: %d %q, want 422 and %q", body, status, problem.Detail, want)
+		}
+	}
+	if status := d.call(http.MethodPut, "/v1/users/ada/devices/a%20b", []byte(`{"channel":"webhook","to":"https://example.com"}`), nil, nil); status != http.StatusUnprocessableEntity {
+		t.Errorf("an id with a blank: status %d", status)
+	}
+	if status := d.call(http.MethodGet, "/v1/users/ada/devices/phone", nil, nil, nil); status != http.StatusNotFound {
+		t.Errorf("an unknown device: status %d", status)
+	}
+	var problem struct{ Detail string }
+	status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","title":"x"}`), nil, &problem)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Detail, "to: is required: the user has no active device") {
+		t.Errorf("without a target and a device: %d %q", status, problem.Detail)
+	}
+}

@@ -1,0 +1,186 @@
+package devices_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/pacer-notify/pacer/internal/devices"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store keeps the devices of one user.
+type store struct {
+	devices.Store
+	fault error
+
+	mu          sync.Mutex
+	devices     []notification.Device
+	deliveries  map[string]notification.Delivery
+	deactivated map[string]time.Time
+}
+
+func newStore(active ...string) *store {
+	s := &store{deliveries: map[string]notification.Delivery{}, deactivated: map[string]time.Time{}}
+	for _, id := range active {
+		s.devices = append(s.devices, notification.Device{UserID: "ada", ID: id, Channel: "webhook", Target: "to " + id, Active: true})
+	}
+	return s
+}
+
+func (s *store) Devices(context.Context, string) ([]notification.Device, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.devices), s.fault
+}
+
+func (s *store) Deliveries(context.Context, *notification.Notification) (all []notification.Delivery, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.deliveries {
+		all = append(all, d)
+	}
+	return all, s.fault
+}
+
+func (s *store) NoteDelivery(_ context.Context, _ *notification.Notification, d notification.Delivery) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliveries[d.DeviceID] = d
+	return nil
+}
+
+func (s *store) Deactivate(_ context.Context, d *notification.Device, since time.Time, _ string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deactivated[d.ID] = since
+	for i := range s.devices {
+		s.devices[i].Active = s.devices[i].Active && s.devices[i].ID != d.ID
+	}
+	return nil
+}
+
+// provider answers by target.
+type provider struct {
+	push.Checker
+	answers map[string]error
+
+	mu   sync.Mutex
+	sent []string
+}
+
+func (p *provider) Send(_ context.Context, m push.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, m.To)
+	return p.answers[m.To]
+}
+
+// took gives what was sent since it was asked last.
+func (p *provider) took() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sent := p.sent
+	p.sent = nil
+	slices.Sort(sent)
+	return sent
+}
+
+func message(attempt int) push.Message {
+	return push.Message{Notification: &notification.Notification{ID: "n1", UserID: "ada", Channel: "webhook"}, Attempt: attempt}
+}
+
+func same(want, got *push.Error) bool {
+	return (want == nil) == (got == nil) && (got == nil || *got == *want)
+}
+
+// send sends an attempt, and compares whom it went to and what came of it.
+func send(t *testing.T, f *devices.Fanout, p *provider, attempt int, to []string, want *push.Error) {
+	t.Helper()
+	err := f.Send(t.Context(), message(attempt))
+	if diff := cmp.Diff(to, p.took()); diff != "" {
+		t.Errorf("attempt %d went to (-want +got):\n%s", attempt, diff)
+	}
+	got, _ := errors.AsType[*push.Error](err)
+	if !same(want, got) {
+		t.Errorf("attempt %d came to %+v, want %+v", attempt, got, want)
+	}
+}
+
+// A device that has had it, or never will, is not tried again; the others are.
+func TestEachDeviceEndsByItself(t *testing.T) {
+	t.Parallel()
+	since := time.Unix(1_800_000_000, 0)
+	s := newStore("a", "b", "c", "d")
+	s.devices = append(s.devices, notification.Device{ID: "off", Channel: "webhook", Target: "to off"}, notification.Device{ID: "fcm", Channel: "fcm", Target: "to fcm", Active: true})
+	p := &provider{answers: map[string]error{
+		"to b": &push.Error{Class: push.TargetGone, Code: "410", GoneSince: since},
+		"to c": &push.Error{Class: push.Transient, Code: "503", RetryAfter: 3 * time.Second},
+		"to d": &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 9 * time.Second},
+	}}
+	f := devices.NewFanout("webhook", p, s, slog.New(slog.DiscardHandler))
+	send(t, f, p, 1, []string{"to a", "to b", "to c", "to d"}, &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true})
+	send(t, f, p, 2, []string{"to c", "to d"}, &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true})
+	delete(p.answers, "to d")
+	p.answers["to c"] = &push.Error{Class: push.Permanent, Code: "400"}
+	send(t, f, p, 3, []string{"to c", "to d"}, nil)
+	send(t, f, p, 4, nil, nil)
+	want := map[string]notification.Delivery{
+		"a": {DeviceID: "a", Attempts: 1, Ended: true, Outcome: "delivered"}, "b": {DeviceID: "b", Attempts: 1, Ended: true, Outcome: "target_gone: 410"},
+		"c": {DeviceID: "c", Attempts: 3, Ended: true, Outcome: "permanent: 400"}, "d": {DeviceID: "d", Attempts: 3, Ended: true, Outcome: "delivered"},
+	}
+	if diff := cmp.Diff(want, s.deliveries); diff != "" {
+		t.Errorf("deliveries differ (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"b": since}, s.deactivated); diff != "" {
+		t.Errorf("deactivated differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatAllDevicesComeTo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		devices []string
+		answers map[string]error
+		want    *push.Error
+	}{
+		"none":           {nil, nil, &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}},
+		"all took it":    {[]string{"a", "b"}, nil, nil},
+		"one took it":    {[]string{"a", "b"}, map[string]error{"to b": &push.Error{Class: push.Permanent, Code: "400"}}, nil},
+		"all gone":       {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.TargetGone, Code: "410"}}, &push.Error{Class: push.TargetGone, Code: "410"}},
+		"unsent":         {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Unsent: true}},
+		"unsent to some": {[]string{"a", "b"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Partial: true}},
+	} {
+		p := &provider{answers: c.answers}
+		err := devices.NewFanout("webhook", p, newStore(c.devices...), slog.New(slog.DiscardHandler)).Send(t.Context(), message(1))
+		got, _ := errors.AsType[*push.Error](err)
+		if !same(c.want, got) {
+			t.Errorf("%s came to %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// One with a target of its own goes there alone, and nobody is asked for devices.
+func TestTargetOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	m := message(1)
+	m.To = "there"
+	s := newStore("a")
+	s.fault = errors.New("the store is away")
+	f := devices.NewFanout("webhook", p, s, slog.New(slog.DiscardHandler))
+	if err := f.Send(t.Context(), m); err != nil || !slices.Equal(p.took(), []string{"there"}) {
+		t.Errorf("gives %v", err)
+	}
+	send(t, f, p, 1, nil, &push.Error{Class: push.Transient, Code: "devices_unknown", Unsent: true, Err: s.fault})
+}

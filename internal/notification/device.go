@@ -1,0 +1,48 @@
+package notification
+
+import (
+	"errors"
+	"time"
+)
+
+// MaxDevices is how many devices a user may have.
+const MaxDevices = 100
+
+// Device is where a user gets notifications that name no target of their own.
+type Device struct {
+	// UserID and ID name it; the id is of the same form as a notification's, and the user's own.
+	UserID, ID string
+	Channel    Channel
+	// Target is what Notification.To would be.
+	Target string
+	// Active is false once its provider has said that it is gone. Registering it again makes it active.
+	Active bool
+	// Reason says why it is not active, DeactivatedAt since when.
+	Reason        string
+	DeactivatedAt time.Time
+	// CreatedAt is when it was registered first, UpdatedAt when last.
+	CreatedAt, UpdatedAt time.Time
+}
+
+// Validate checks every field and returns all faults joined, each a [*FieldError]. Whether the channel can deliver to the
+// target is the channel's to know.
+func (d *Device) Validate() error {
+	return errors.Join(
+		checkUserID(d.UserID), checkID(d.ID), required("channel", string(d.Channel)), required("to", d.Target),
+		checkText("to", d.Target, MaxTargetBytes),
+	)
+}
+
+// Delivery is what became of a notification on one of its user's devices.
+type Delivery struct {
+	DeviceID string
+	Attempts int
+	// Ended is true once the device is not tried again.
+	Ended bool
+	// Outcome is "delivered", or the class and code of the latest failure.
+	Outcome string
+	At      time.Time
+}
+
+// OutcomeDelivered is the outcome of a delivery that the provider took.
+const OutcomeDelivered = "delivered"
