@@ -23,10 +23,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/gate"
 	"github.com/pacer-notify/pacer/internal/queue"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
@@ -46,6 +48,7 @@ type App struct {
 	inForce    atomic.Pointer[policy.Policy] // the one that was last told of
 	rules      *rules
 	senders    push.Registry
+	gates      map[notification.Channel]*gate.Gate
 	boxes      *mailbox.Store
 	pool       *pgxpool.Pool // nil without Postgres
 	record     record
@@ -154,8 +157,10 @@ func (a *App) openRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.senders = senders
 	a.defers("senders", closeSenders)
+	if a.senders, err = a.gated(senders); err != nil {
+		return err
+	}
 	if err := a.openRecordWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
 		return err
 	}

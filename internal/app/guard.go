@@ -58,7 +58,7 @@ func caller(r *http.Request) string {
 func route(r *http.Request) string {
 	segments := strings.Split(strings.Trim(r.URL.EscapedPath(), "/"), "/")
 	for i, segment := range segments {
-		if i >= 2 && segment != "bulk" && segment != "throttle" && segment != "preferences" {
+		if i >= 2 && segment != "bulk" && segment != "throttle" && segment != "preferences" && segment != "devices" {
 			segments[i] = "*"
 		}
 	}

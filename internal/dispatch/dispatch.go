@@ -257,6 +257,11 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 	err := d.send(ctx, g)
 	end := time.Now()
 	classified := push.Classify(err)
+	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
+		// Nobody was asked: it waits for its provider's budget, or until the provider is back.
+		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code)
+		return d.judge(g, classified)
+	}
 	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt), classified)
 	outcome := d.judge(g, classified)
 	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {

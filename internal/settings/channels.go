@@ -39,14 +39,24 @@ type Channels struct {
 	EmailServer   string `name:"email-server" placeholder:"URL" help:"E-mail: smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://..."`
 	EmailPassword string `name:"email-password" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
 	EmailFrom     string `name:"email-from" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
+
+	// The limits are what a channel's provider may be asked, over all processes, of the form 600000/1m. They default to
+	// none, FCM's to what Google gives a project.
+	WebhookLimits []string `name:"webhook-limits" placeholder:"N/DURATION" help:"Calls to webhooks, over all processes. Default: none."`
+	FCMLimits     []string `name:"fcm-limits" default:"600000/1m" placeholder:"N/DURATION" help:"Calls to FCM, over all processes. Default: ${default}."`
+	APNsLimits    []string `name:"apns-limits" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
+	WebPushLimits []string `name:"webpush-limits" placeholder:"N/DURATION" help:"Calls to push services, over all processes. Default: none."`
+	EmailLimits   []string `name:"email-limits" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
 }
 
 // String shows the settings without what is secret in them.
 func (c Channels) String() string {
 	return fmt.Sprintf("{webhook-targets:%d fcm-credentials:%s fcm-project:%s fcm-endpoint:%s apns-key:%s apns-key-id:%s apns-team-id:%s "+
-		"apns-topic:%s apns-endpoint:%s webpush-key:%s webpush-subject:%s email-server:%s email-password:%s email-from:%s}",
+		"apns-topic:%s apns-endpoint:%s webpush-key:%s webpush-subject:%s email-server:%s email-password:%s email-from:%s "+
+		"webhook-limits:%s fcm-limits:%s apns-limits:%s webpush-limits:%s email-limits:%s}",
 		len(c.WebhookTargets), hidden(c.FCMCredentials), c.FCMProject, c.FCMEndpoint, hidden(c.APNsKey), c.APNsKeyID, c.APNsTeamID,
-		c.APNsTopic, c.APNsEndpoint, hidden(c.WebPushKey), c.WebPushSubject, withoutPassword(c.EmailServer), hidden(c.EmailPassword), c.EmailFrom)
+		c.APNsTopic, c.APNsEndpoint, hidden(c.WebPushKey), c.WebPushSubject, withoutPassword(c.EmailServer), hidden(c.EmailPassword), c.EmailFrom,
+		c.WebhookLimits, c.FCMLimits, c.APNsLimits, c.WebPushLimits, c.EmailLimits)
 }
 
 // GoString is String, for %#v.
@@ -88,7 +98,23 @@ func (c Channels) resolve() (Channels, error) {
 	} {
 		faults = append(faults, readCredential(credential.flag, credential.value))
 	}
+	for channel := range c.limits() {
+		_, err := c.Limits(channel)
+		faults = append(faults, err)
+	}
 	return c, errors.Join(faults...)
+}
+
+// limits are those of each channel.
+func (c Channels) limits() map[string][]string {
+	return map[string][]string{
+		"webhook": c.WebhookLimits, "fcm": c.FCMLimits, "apns": c.APNsLimits, "webpush": c.WebPushLimits, "email": c.EmailLimits,
+	}
+}
+
+// Limits are what a channel's provider may be asked, over all processes.
+func (c Channels) Limits(channel string) ([]RequestLimit, error) {
+	return resolveLimits(channel+"-limits", c.limits()[channel])
 }
 
 // maxCredential is how long a file with a credential may be.

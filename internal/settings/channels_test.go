@@ -18,6 +18,7 @@ var every = map[string]string{
 	"apns-key": "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST", "apns-topic": "com.example.app", "apns-endpoint": "sandbox",
 	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com", "email-server": "smtp://pacer@mail.example.com",
 	"email-password": "canarypassword", "email-from": "Pacer <pacer@example.com>",
+	"webhook-limits": "1/1s", "fcm-limits": "2/1s", "apns-limits": "3/1s", "webpush-limits": "4/1s", "email-limits": "5/1s",
 }
 
 func everyChannel() settings.Channels {
@@ -26,6 +27,8 @@ func everyChannel() settings.Channels {
 		APNsKey: "canarykey", APNsKeyID: "ABCDEFGHIJ", APNsTeamID: "KLMNOPQRST", APNsTopic: "com.example.app", APNsEndpoint: "sandbox",
 		WebPushKey: "canaryvapid", WebPushSubject: "mailto:ops@example.com", EmailServer: "smtp://pacer@mail.example.com",
 		EmailPassword: "canarypassword", EmailFrom: "Pacer <pacer@example.com>",
+		WebhookLimits: []string{"1/1s"}, FCMLimits: []string{"2/1s"}, APNsLimits: []string{"3/1s"}, WebPushLimits: []string{"4/1s"},
+		EmailLimits: []string{"5/1s"},
 	}
 }
 
@@ -104,6 +107,7 @@ func TestChannelsThatLackSomething(t *testing.T) {
 			"--apns-key (PACER_APNS_KEY) needs --apns-team-id (PACER_APNS_TEAM_ID) to be set too",
 			"--apns-key (PACER_APNS_KEY) needs --apns-topic (PACER_APNS_TOPIC) to be set too",
 		}},
+		{[]string{"--email-limits=5"}, []string{`--email-limits (PACER_EMAIL_LIMITS) must be of the form 100/1s, is "5"`}},
 		{[]string{"--webpush-key=canary"}, []string{"--webpush-key (PACER_WEBPUSH_KEY) needs --webpush-subject (PACER_WEBPUSH_SUBJECT) to be set too"}},
 		{[]string{"--email-server=smtp://x"}, []string{"--email-server (PACER_EMAIL_SERVER) needs --email-from (PACER_EMAIL_FROM) to be set too"}},
 		{[]string{"--webhook-targets=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must hold entries such as hooks.example.com=whsec_..."}},

@@ -65,6 +65,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := settings.Server{
 		Logging:      settings.Logging{LogLevel: "info"},
+		Channels:     settings.Channels{FCMLimits: []string{"600000/1m"}},
 		Roles:        []string{"api", "worker", "ops"},
 		Listen:       "127.0.0.1:8080",
 		OpsListen:    "127.0.0.1:8081",
@@ -180,6 +181,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 	}
 	want := settings.Server{
 		Stores:        settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+		Channels:      settings.Channels{FCMLimits: []string{"600000/1m"}},
 		Logging:       settings.Logging{LogFormat: "json", LogLevel: "debug"},
 		Roles:         []string{"api", "ops"},
 		Listen:        "0.0.0.0:1",
@@ -219,6 +221,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 		}
 		want := settings.Server{
 			Stores:        settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+			Channels:      settings.Channels{FCMLimits: []string{"600000/1m"}},
 			Logging:       settings.Logging{LogFormat: "json", LogLevel: "debug"},
 			File:          p.Serve.File,
 			Roles:         []string{"api", "ops"},
@@ -312,12 +315,12 @@ func TestEnvironmentNames(t *testing.T) {
 	}
 	want := []string{
 		"DATABASE_URL", "PACER_API_LIMITS", "PACER_API_ROUTE_LIMITS", "PACER_API_TOKENS",
-		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_TEAM_ID", "PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
+		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_LIMITS", "PACER_APNS_TEAM_ID", "PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN",
-		"PACER_EMAIL_FROM", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_PROJECT", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN",
-		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
-		"PACER_WEBPUSH_KEY", "PACER_WEBPUSH_SUBJECT",
+		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN",
+		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
+		"PACER_WEBPUSH_KEY", "PACER_WEBPUSH_LIMITS", "PACER_WEBPUSH_SUBJECT",
 		"REDIS_URL",
 	}
 	if diff := cmp.Diff(want, settings.EnvironmentNames(parser)); diff != "" {

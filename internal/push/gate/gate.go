@@ -1,0 +1,208 @@
+// Package gate stands between the dispatcher and a channel's sender: a budget that all processes share, so many calls in
+// flight per host, and a circuit breaker per host, so that one dead provider neither takes the room of the others nor is
+// hammered. What may not pass waits: that is a deferral, and costs no attempt.
+package gate
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// The codes with which the gate sends deliveries back. They are the reasons of deferrals.
+const (
+	CodeBudget      = "provider_budget"
+	CodeTarget      = "target_budget"
+	CodeBusy        = "provider_busy"
+	CodeOpen        = "breaker_open"
+	CodePaused      = "channel_paused"
+	CodeUnreachable = "budget_unknown"
+)
+
+// Config of a Gate.
+type Config struct {
+	Channel notification.Channel
+	// Host tells which of the channel's hosts a target is on. Defaults to one host for all.
+	Host func(to string) string
+	// InFlight is how many calls may be under way per host. Defaults to 128.
+	InFlight int
+	// Budget is what all calls of the channel together may use, over all processes; BudgetKey names the credential that it
+	// belongs to. Defaults to no limit.
+	Budget    []throttle.Rule
+	BudgetKey string
+	// PerTarget is what the calls to one target may use. Defaults to no limit.
+	PerTarget []throttle.Rule
+	// Limiter holds the budgets, and shares the right to try an open breaker's host.
+	Limiter throttle.Limiter
+	// Pause is how long the channel rests when its credentials are refused, and when it is throttled as a whole without
+	// being told for how long. Defaults to a minute.
+	Pause time.Duration
+	Log   *slog.Logger
+}
+
+// Gate is a channel's sender behind its limits.
+type Gate struct {
+	push.Sender
+	cfg   Config
+	hosts *hosts
+}
+
+// New puts a gate before a sender.
+func New(sender push.Sender, cfg Config) *Gate {
+	if cfg.Host == nil {
+		cfg.Host = func(string) string { return "" }
+	}
+	cfg.InFlight = cmp.Or(cfg.InFlight, 128)
+	cfg.Pause = cmp.Or(cfg.Pause, time.Minute)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	return &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg)}
+}
+
+// Send implements [push.Sender].
+func (g *Gate) Send(ctx context.Context, m push.Message) error {
+	h := g.hosts.of(g.cfg.Host(m.To))
+	if wait := h.pausedFor(time.Now()); wait > 0 {
+		return later(CodePaused, wait)
+	}
+	if !h.enter(ctx) {
+		return later(CodeBusy, busyWait)
+	}
+	defer h.leave()
+	if !g.mayTry(ctx, h) {
+		return later(CodeOpen, h.openWait())
+	}
+	if refusal := g.spend(ctx, m); refusal != nil {
+		return refusal
+	}
+	report, err := h.breaker.Allow()
+	if err != nil {
+		return later(CodeOpen, h.openWait())
+	}
+	err = g.Sender.Send(ctx, m)
+	failure := push.Classify(err)
+	if failure != nil {
+		report(failure)
+	} else {
+		report(nil)
+	}
+	g.heed(h, failure)
+	return err
+}
+
+// busyWait is how long a delivery waits when its host has as many calls under way as it may.
+const busyWait = 500 * time.Millisecond
+
+// mayTry tells whether the breaker lets a call to the host pass. While it tries whether the host is back, one process may
+// call, once a second.
+func (g *Gate) mayTry(ctx context.Context, h *host) bool {
+	switch h.breaker.State() {
+	case gobreaker.StateOpen:
+		return false
+	case gobreaker.StateHalfOpen:
+		once := throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: probeEvery}}}
+		may, err := g.cfg.Limiter.Allow(ctx, g.key("probe:"+h.name), once, token())
+		return err == nil && may.Allowed
+	case gobreaker.StateClosed:
+	}
+	return true
+}
+
+// spend takes a call out of the budgets.
+func (g *Gate) spend(ctx context.Context, m push.Message) *push.Error {
+	for _, b := range []struct {
+		code  string
+		key   string
+		rules []throttle.Rule
+	}{
+		{CodeTarget, "to:" + digest(m.To), g.cfg.PerTarget}, {CodeBudget, "all:" + g.cfg.BudgetKey, g.cfg.Budget},
+	} {
+		if len(b.rules) == 0 {
+			continue
+		}
+		// A bucket costs the same memory whatever its size.
+		decision, err := g.cfg.Limiter.Allow(ctx, g.key(b.key), throttle.Plan{Algorithm: throttle.TokenBucket, Rules: b.rules}, token())
+		switch {
+		case err != nil: // in doubt nothing is sent
+			return later(CodeUnreachable, time.Second)
+		case !decision.Allowed:
+			return later(b.code, decision.Wait())
+		}
+	}
+	return nil
+}
+
+func (g *Gate) key(name string) throttle.Key {
+	return throttle.Key{User: name, Category: string(g.cfg.Channel)}
+}
+
+// heed does what the provider's answer means for those that come after.
+func (g *Gate) heed(h *host, failure *push.Error) {
+	switch {
+	case failure == nil:
+		if h.resume() {
+			g.cfg.Log.Info("the provider takes notifications again", "channel", g.cfg.Channel, "host", h.name)
+		}
+	case failure.Class == push.CredentialsRefused:
+		h.pause(time.Now().Add(max(g.cfg.Pause, failure.RetryAfter)))
+		g.cfg.Log.Error("the provider refuses this deployment's credentials: the channel is paused, nothing is lost; mend its settings",
+			"channel", g.cfg.Channel, "host", h.name, "answer", failure.Code, "pause", max(g.cfg.Pause, failure.RetryAfter))
+	case failure.Class == push.Throttled && failure.ChannelWide:
+		h.pause(time.Now().Add(cmp.Or(failure.RetryAfter, g.cfg.Pause)))
+		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
+			"answer", failure.Code, "pause", cmp.Or(failure.RetryAfter, g.cfg.Pause))
+	}
+}
+
+// failed tells the breaker whether an answer speaks against the host: what a provider refuses, it has answered.
+func failed(err error) bool {
+	failure, ok := err.(*push.Error) //nolint:errorlint // Classify gives it bare
+	return ok && (failure.Class == push.Transient || failure.Class == push.Ambiguous)
+}
+
+// later sends a delivery back. The waits are spread, so that what waits for one thing does not come all at once.
+func later(code string, wait time.Duration) *push.Error {
+	wait += time.Duration(rand.Int64N(int64(wait)/2 + int64(10*time.Millisecond))) //nolint:gosec // spread, no secret
+	return &push.Error{Class: push.Throttled, Code: code, RetryAfter: wait, Unsent: true}
+}
+
+// token names one admission; none is asked for again.
+func token() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint:gosec // unlike the others, no secret
+
+// digest stands for a target, which may be long and is nobody's business.
+func digest(target string) string {
+	sum := sha256.Sum256([]byte(target))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// State is what ops see of a host.
+type State struct {
+	Host     string
+	Breaker  string
+	InFlight int
+	// PausedFor is how long the host still rests; 0 when it does not.
+	PausedFor time.Duration
+}
+
+// String is for people.
+func (s State) String() string {
+	text := fmt.Sprintf("breaker %s, %d in flight", s.Breaker, s.InFlight)
+	if s.PausedFor > 0 {
+		text += fmt.Sprintf(", paused for %s", s.PausedFor.Round(time.Second))
+	}
+	return text
+}
+
+// States lists the hosts that are called now or were lately, by name.
+func (g *Gate) States() []State { return g.hosts.states() }

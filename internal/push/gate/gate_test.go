@@ -1,0 +1,243 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/gate"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sleep passes time on the bubble's clock.
+func sleep(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// provider answers as it is told, and counts its calls by target.
+type provider struct {
+	push.Checker
+	takes  time.Duration
+	answer atomic.Pointer[push.Error]
+
+	mu    sync.Mutex
+	calls map[string]int
+	most  int
+	now   int
+}
+
+func (p *provider) Send(_ context.Context, m push.Message) error {
+	p.mu.Lock()
+	if p.calls == nil {
+		p.calls = map[string]int{}
+	}
+	p.calls[m.To]++
+	p.now++
+	p.most = max(p.most, p.now)
+	p.mu.Unlock()
+	sleep(p.takes)
+	p.mu.Lock()
+	p.now--
+	p.mu.Unlock()
+	if failure := p.answer.Load(); failure != nil && strings.HasPrefix(m.To, "bad") {
+		return failure
+	}
+	return nil
+}
+
+func (p *provider) called(to string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[to]
+}
+
+func newGate(p *provider, change func(*gate.Config)) *gate.Gate {
+	cfg := gate.Config{
+		Channel: notification.ChannelWebhook, Host: func(to string) string { return to }, Limiter: throttle.NewMemory(time.Now),
+		Log: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return gate.New(p, cfg)
+}
+
+func to(target string) push.Message {
+	return push.Message{Notification: &notification.Notification{ID: "n1", To: target}, Attempt: 1}
+}
+
+// code is that of what comes of a delivery, "" when it was delivered.
+func code(err error) string {
+	failure, _ := errors.AsType[*push.Error](err)
+	if failure == nil {
+		return ""
+	}
+	return failure.Code
+}
+
+// A host that fails is left alone, tried once a second by all processes together, and taken back when it answers. Others
+// go on.
+func TestBreakerOpensPerHostAndProbes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		p.answer.Store(&push.Error{Class: push.Transient, Code: "503"})
+		shared := throttle.NewMemory(time.Now)
+		share := func(c *gate.Config) { c.Limiter = shared }
+		processes := []*gate.Gate{newGate(p, share), newGate(p, share)}
+		for range 60 * 20 { // a minute
+			for _, g := range processes {
+				if err := g.Send(t.Context(), to("good")); err != nil {
+					t.Fatalf("a host that works: %v", err)
+				}
+				failure := push.Classify(g.Send(t.Context(), to("bad")))
+				if failure.Code == gate.CodeOpen && (failure.Class != push.Throttled || !failure.Unsent || failure.RetryAfter < time.Second) {
+					t.Fatalf("sent back as %+v", failure)
+				}
+			}
+			sleep(50 * time.Millisecond)
+		}
+		if n := p.called("bad"); n < 30 || n > 2*10+60+2 {
+			t.Errorf("the dead host was called %d times in a minute, want at most 10 of each process and one a second", n)
+		}
+		p.answer.Store(nil)
+		sleep(2 * time.Second)
+		delivered := 0
+		for range 100 {
+			for _, g := range processes {
+				if g.Send(t.Context(), to("bad")) == nil {
+					delivered++
+				}
+			}
+			sleep(50 * time.Millisecond)
+		}
+		if delivered < 100 {
+			t.Errorf("once it is back %d of 200 are delivered", delivered)
+		}
+	})
+}
+
+// What a provider refuses, it has answered: one bad target does not stop the others.
+func TestRefusalsDoNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
+	for _, class := range []push.Class{push.Permanent, push.TargetGone, push.Throttled} {
+		p := &provider{}
+		p.answer.Store(&push.Error{Class: class, Code: "4xx"})
+		g := newGate(p, nil)
+		for range 100 {
+			if got := code(g.Send(t.Context(), to("bad"))); got != "4xx" {
+				t.Fatalf("%s gives %q", class, got)
+			}
+		}
+	}
+}
+
+// One dead provider that hangs must not take all room.
+func TestInFlightPerHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{takes: 10 * time.Second}
+		g := newGate(p, func(c *gate.Config) { c.InFlight = 3 })
+		var busy atomic.Int64
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if code(g.Send(t.Context(), to("bad"))) == gate.CodeBusy {
+					busy.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if p.most != 3 || busy.Load() != 7 {
+			t.Errorf("%d were in flight and %d sent back, want 3 and 7", p.most, busy.Load())
+		}
+	})
+}
+
+// Budgets hold over all processes, and are waited for as long as they need.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		shared := throttle.NewMemory(time.Now)
+		budget := func(c *gate.Config) {
+			c.Limiter, c.Budget, c.PerTarget = shared, []throttle.Rule{{Max: 10, Per: time.Minute}}, []throttle.Rule{{Max: 2, Per: time.Minute}}
+		}
+		processes := []*gate.Gate{newGate(p, budget), newGate(p, budget)}
+		codes := map[string]int{}
+		for i := range 30 {
+			err := processes[i%2].Send(t.Context(), to("device "+string(rune('a'+i/3))))
+			codes[code(err)]++
+			if failure := push.Classify(err); failure != nil && (failure.RetryAfter <= 0 || failure.RetryAfter > 2*time.Minute || !failure.Unsent) {
+				t.Fatalf("sent back as %+v", failure)
+			}
+		}
+		if codes[""] != 10 || codes[gate.CodeTarget] == 0 || codes[gate.CodeBudget] == 0 {
+			t.Errorf("of 30 came %v, want 10 delivered", codes)
+		}
+	})
+}
+
+// Refused credentials pause the channel: nothing is burnt, one is tried when the pause is over, and all go on when it passes.
+func TestRefusedCredentialsPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		p := &provider{}
+		p.answer.Store(&push.Error{Class: push.CredentialsRefused, Code: "403"})
+		g := newGate(p, func(c *gate.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		first := push.Classify(g.Send(t.Context(), to("bad")))
+		if first.Class != push.CredentialsRefused || !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "refuses this deployment's credentials") {
+			t.Errorf("gives %v, and the log says %s", first, log.String())
+		}
+		for range 100 {
+			if got := code(g.Send(t.Context(), to("bad"))); got != gate.CodePaused {
+				t.Fatalf("while it is paused: %q", got)
+			}
+		}
+		sleep(time.Minute)
+		_ = g.Send(t.Context(), to("bad")) // the one that tries
+		if p.called("bad") != 2 {
+			t.Errorf("called %d times, want 2", p.called("bad"))
+		}
+		sleep(time.Minute)
+		p.answer.Store(nil)
+		for range 10 {
+			if err := g.Send(t.Context(), to("bad")); err != nil {
+				t.Errorf("once the credentials are mended: %v", err)
+			}
+		}
+	})
+}
+
+// A quota of the whole channel makes all wait as long as the provider asks.
+func TestChannelWideThrottling(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		p.answer.Store(&push.Error{Class: push.Throttled, Code: "429", RetryAfter: 20 * time.Second, ChannelWide: true})
+		g := newGate(p, nil)
+		_ = g.Send(t.Context(), to("bad"))
+		failure := push.Classify(g.Send(t.Context(), to("bad")))
+		if failure.Code != gate.CodePaused || failure.RetryAfter < 20*time.Second || failure.RetryAfter > 31*time.Second {
+			t.Errorf("sent back as %+v", failure)
+		}
+		if states := g.States(); len(states) != 1 || states[0].PausedFor != 20*time.Second || states[0].Breaker != "closed" {
+			t.Errorf("the states are %v", states)
+		}
+	})
+}
