@@ -24,6 +24,8 @@ type commandLine struct {
 	Policy      policyCommand      `cmd:"" help:"Work with policy files."`
 	Explain     explainCommand     `cmd:"" help:"Show the timeline of a notification, and why it waits."`
 	User        userCommand        `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
+	Channels    channelsCommand    `cmd:"" help:"List the channels, and whether their providers answer."`
+	SendTest    sendTestCommand    `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's answer."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Exit 0 when the local process can take work."`
 	Version     versionCommand     `cmd:"" help:"Show version, commit and Go version."`
 }

@@ -44,6 +44,12 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 		"Postgres":       {[]string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, "DATABASE_URL"},
 		"WebhookAllow":   {[]string{"--webhook-allow", "here"}, "--webhook-allow"},
 		"WebhookSecret":  {[]string{"--webhook-secret", "canary"}, "--webhook-secret"},
+		"FCMKey":         {[]string{"--fcm-credentials", "canary"}, "fcm"},
+		"APNsKey":        {[]string{"--apns-key", "canary", "--apns-key-id", "ABCDEFGHIJ", "--apns-team-id", "ABCDEFGHIJ", "--apns-topic", "x"}, "apns"},
+		"WebPushKey":     {[]string{"--webpush-key", "canary", "--webpush-subject", "mailto:ops@example.com"}, "webpush"},
+		"EmailServer":    {[]string{"--email-server", "https://u:canary@x", "--email-from", "a@example.com"}, "email"},
+		"TestOfNothing":  {[]string{"send-test", "--channel", "apns", "--to", "canary"}, "not configured"},
+		"TestOfBadURL":   {[]string{"send-test", "--channel", "webhook", "--to", "ftp://canary"}, "--to"},
 		"OpsListen":      {[]string{"healthcheck", "--ops-listen", "nowhere"}, "--ops-listen"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -245,7 +245,7 @@ func (a *App) openListeners(ctx context.Context) error {
 	}
 	if a.cfg.HasRole(settings.RoleOps) {
 		handler := ops.Handler(ops.Config{
-			Ready: a.Ready, Explain: a.record.View, User: a.user, Metrics: a.registry, Log: a.log,
+			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Metrics: a.registry, Log: a.log,
 		})
 		var err error
 		if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {

@@ -24,6 +24,8 @@ type Config struct {
 	// Explain tells what has become of a notification; User what is known of a user's categories.
 	Explain func(ctx context.Context, id string) (*notification.View, error)
 	User    func(ctx context.Context, userID string) ([]UserCategory, error)
+	// Channels lists the configured channels with their health in this process.
+	Channels func() []Channel
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 	Log     *slog.Logger
@@ -40,6 +42,23 @@ type UserCategory struct {
 	Rules         []Rule      `json:"rules"`
 	Admitted      []time.Time `json:"admitted,omitempty"`
 	Line          []InLine    `json:"line,omitempty"`
+}
+
+// Channel is one that is configured, and the hosts that it calls.
+type Channel struct {
+	Channel string `json:"channel"`
+	Hosts   []Host `json:"hosts"`
+}
+
+// Host is where a channel's calls go, by name; "" where the channel has one provider only.
+type Host struct {
+	Host      string `json:"host,omitempty"`
+	Breaker   string `json:"breaker"`
+	InFlight  int    `json:"in_flight"`
+	PausedFor string `json:"paused_for,omitempty"`
+	// Answer is what became of the latest call.
+	Answer     string    `json:"answer,omitempty"`
+	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
 // Rule is how far one rule is used.
@@ -88,6 +107,7 @@ func Handler(cfg Config) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /explain/{id}", h.explain)
 	mux.HandleFunc("GET /user/{user}", h.user)
+	mux.HandleFunc("GET /channels", h.channels)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -107,6 +127,7 @@ const index = `<!doctype html>
 <li><a href="/metrics">/metrics</a>: Prometheus metrics</li>
 <li>/explain/ID: the timeline of a notification, and why it waits</li>
 <li>/user/USER: a user's windows, and what waits</li>
+<li><a href="/channels">/channels</a>: the channels, and whether their providers answer</li>
 <li><a href="/debug/pprof/">/debug/pprof/</a>: profiles</li>
 </ul></main></body></html>
 `
@@ -171,6 +192,16 @@ func (h *handler) user(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.answer(w, r, categories)
+}
+
+func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
+	channels := h.cfg.Channels()
+	for i := range channels {
+		if channels[i].Hosts == nil {
+			channels[i].Hosts = []Host{}
+		}
+	}
+	h.answer(w, r, channels)
 }
 
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {

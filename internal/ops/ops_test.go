@@ -52,6 +52,9 @@ func config() ops.Config {
 		Ready:   func(context.Context) error { return nil },
 		Explain: func(context.Context, string) (*notification.View, error) { return view(), nil },
 		User:    func(context.Context, string) ([]ops.UserCategory, error) { return []ops.UserCategory{standing()}, nil },
+		Channels: func() []ops.Channel {
+			return []ops.Channel{{Channel: "fcm", Hosts: []ops.Host{{Breaker: "open", InFlight: 2, Answer: "transient: 503"}}}, {Channel: "log"}}
+		},
 		Metrics: prometheus.NewRegistry(),
 		Log:     slog.New(slog.DiscardHandler),
 	}
@@ -100,6 +103,24 @@ const explained = `{
     }
   ]
 }
+`
+
+const listed = `[
+  {
+    "channel": "fcm",
+    "hosts": [
+      {
+        "breaker": "open",
+        "in_flight": 2,
+        "answer": "transient: 503"
+      }
+    ]
+  },
+  {
+    "channel": "log",
+    "hosts": []
+  }
+]
 `
 
 const known = `[
@@ -163,6 +184,7 @@ func TestPages(t *testing.T) {
 		"explained, away":         {away, "GET", "/explain/n-1", cannotRead},
 		"user":                    {config(), "GET", "/user/u-1", answer{200, asJSON, "", known}},
 		"user, away":              {away, "GET", "/user/u-1", cannotRead},
+		"channels":                {config(), "GET", "/channels", answer{200, asJSON, "", listed}},
 		"nobody to explain":       {config(), "GET", "/explain/", answer{404, plain, "", "404 page not found\n"}},
 		"no such page":            {config(), "GET", "/admin", answer{404, plain, "", "404 page not found\n"}},
 		"only reading":            {config(), "POST", "/readyz", answer{405, plain, "", "Method Not Allowed\n"}},

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -149,6 +148,7 @@ func (g *Gate) key(name string) throttle.Key {
 
 // heed does what the provider's answer means for those that come after.
 func (g *Gate) heed(h *host, failure *push.Error) {
+	h.note(outcome(failure))
 	switch {
 	case failure == nil:
 		if h.resume() {
@@ -163,6 +163,14 @@ func (g *Gate) heed(h *host, failure *push.Error) {
 		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
 			"answer", failure.Code, "pause", cmp.Or(failure.RetryAfter, g.cfg.Pause))
 	}
+}
+
+// outcome is a delivery's in two words.
+func outcome(failure *push.Error) string {
+	if failure == nil {
+		return notification.OutcomeDelivered
+	}
+	return failure.Class.String() + ": " + failure.Code
 }
 
 // failed tells the breaker whether an answer speaks against the host: what a provider refuses, it has answered.
@@ -193,15 +201,9 @@ type State struct {
 	InFlight int
 	// PausedFor is how long the host still rests; 0 when it does not.
 	PausedFor time.Duration
-}
-
-// String is for people.
-func (s State) String() string {
-	text := fmt.Sprintf("breaker %s, %d in flight", s.Breaker, s.InFlight)
-	if s.PausedFor > 0 {
-		text += fmt.Sprintf(", paused for %s", s.PausedFor.Round(time.Second))
-	}
-	return text
+	// Answer is what became of the latest call, AnsweredAt when; empty before the first.
+	Answer     string
+	AnsweredAt time.Time
 }
 
 // States lists the hosts that are called now or were lately, by name.

@@ -36,6 +36,8 @@ type host struct {
 	openSince time.Time // zero while the breaker is closed
 	paused    time.Time // until then; zero when it is not
 	used      time.Time
+	answer    string // the latest, and when it came
+	answered  time.Time
 }
 
 // hosts are those of a channel.
@@ -161,6 +163,13 @@ func (h *host) pause(until time.Time) {
 	h.paused = until
 }
 
+// note remembers the latest answer.
+func (h *host) note(answer string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.answered = answer, time.Now()
+}
+
 // resume ends a pause, and tells whether there was one.
 func (h *host) resume() bool {
 	h.mu.Lock()
@@ -180,6 +189,7 @@ func (all *hosts) states() []State {
 		h.mu.Lock()
 		states = append(states, State{
 			Host: h.name, Breaker: breaker.String(), InFlight: len(h.room), PausedFor: max(0, time.Until(h.paused)),
+			Answer: h.answer, AnsweredAt: h.answered,
 		})
 		h.mu.Unlock()
 	}

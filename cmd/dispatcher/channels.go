@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+type channelsCommand struct{ opsClient }
+
+// Run lists the channels of a running process with their health.
+func (c *channelsCommand) Run(ctx context.Context, to streams) error {
+	status, body, err := c.get(ctx, "/channels")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("list the channels: %s", strings.TrimSpace(string(body)))
+	}
+	var channels []app.Channel
+	if err := json.Unmarshal(body, &channels); err != nil {
+		return fmt.Errorf("read the list of channels: %w", err)
+	}
+	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "CHANNEL\tHOST\tHEALTH\tIN FLIGHT\tLATEST ANSWER") // Flush tells
+	for _, channel := range channels {
+		showChannel(w, channel)
+	}
+	return w.Flush()
+}
+
+// showChannel writes one channel; Flush of the writer tells whether it could be written.
+func showChannel(w *tabwriter.Writer, c app.Channel) {
+	if len(c.Hosts) == 0 {
+		_, _ = fmt.Fprintf(w, "%s\t-\tconfigured, not used yet\t\t\n", c.Channel)
+	}
+	for _, host := range c.Hosts {
+		health := "answers"
+		switch {
+		case host.PausedFor != "":
+			health = "paused for " + host.PausedFor
+		case host.Breaker != "closed":
+			health = "away (breaker " + host.Breaker + ")"
+		}
+		name := host.Host
+		if name == "" {
+			name = "-"
+		}
+		latest := ""
+		if host.Answer != "" {
+			latest = clock(host.AnsweredAt) + "  " + host.Answer
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", c.Channel, name, health, host.InFlight, latest)
+	}
+}
+
+type sendTestCommand struct {
+	settings.Server
+	Channel string `name:"channel" env:"-" required:"" placeholder:"CHANNEL" help:"webhook, fcm, apns, webpush or email."`
+	To      string `name:"to" env:"-" required:"" placeholder:"TARGET" help:"A URL, device token, subscription or address."`
+	Title   string `name:"title" env:"-" default:"pacer works" help:"Title. Default: ${default}."`
+	Body    string `name:"body" env:"-" default:"A test notification." help:"Body. Default: ${default}"`
+}
+
+// errNotDelivered makes the exit code 1: the provider did not take the test.
+var errNotDelivered = errors.New("the test was not delivered")
+
+// Run sends one notification with the settings' credentials, past queue and throttle, and shows the provider's answer.
+func (c *sendTestCommand) Run(ctx context.Context, to streams) error {
+	resolved, err := c.Resolve()
+	if err != nil {
+		return err
+	}
+	test := app.Test{Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body}
+	answer, err := app.SendTest(ctx, resolved, test, newLogger(to.err, resolved))
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(to.out, app.AnswerText(answer)); err != nil {
+		return err
+	}
+	if answer != nil {
+		return errNotDelivered
+	}
+	return nil
+}

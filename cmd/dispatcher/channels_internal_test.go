@@ -1,0 +1,57 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// One is sent past queue and throttle, and what the provider answers is told.
+func TestSendTestTellsTheAnswer(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]struct {
+		code int
+		says string
+	}{
+		http.StatusNoContent:       {0, "delivered: the provider took it"},
+		http.StatusGone:            {1, "gone: the provider does not know the target any more (410)"},
+		http.StatusTooManyRequests: {1, "throttled: the provider asks to slow down (429), again after 7s"},
+		http.StatusBadRequest:      {1, "refused: the provider will never take this notification (400)"},
+	} {
+		got := make(chan string, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got <- r.Header.Get("Webhook-Id")
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(status)
+		}))
+		t.Cleanup(server.Close)
+		answer := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)
+		if answer.code != want.code || !strings.HasPrefix(answer.out, want.says) {
+			t.Errorf("%d: code %d, said %q and %q; want %d and %q", status, answer.code, answer.out, answer.err, want.code, want.says)
+		}
+		if id := <-got; id == "" {
+			t.Errorf("%d: it was sent without an id", status)
+		}
+	}
+}
+
+// Each channel is listed with what is known of its provider.
+func TestChannelsAreListed(t *testing.T) {
+	t.Parallel()
+	ops := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/channels" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		_, _ = w.Write([]byte(`[{"channel":"apns","hosts":[{"breaker":"closed","in_flight":3,"answer":"delivered","answered_at":"2026-03-14T15:09:26Z"}]},
+			{"channel":"email","hosts":[{"breaker":"closed","in_flight":0,"paused_for":"42s","answer":"credentials_refused: 535"}]},
+			{"channel":"log","hosts":[]},{"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
+	}))
+	t.Cleanup(ops.Close)
+	answer := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
+	for _, want := range []string{"apns", "answers", "delivered", "paused for 42s", "configured, not used yet", "a.example", "away (breaker open)"} {
+		if answer.code != 0 || !strings.Contains(answer.out, want) {
+			t.Errorf("code %d, and %q is missing in\n%s%s", answer.code, want, answer.out, answer.err)
+		}
+	}
+}
