@@ -34,8 +34,19 @@ type Notification struct {
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`
 	Email   json.RawMessage `json:"email,omitempty"`
+	// Template makes title and body, which must be empty then. Not in EnqueueTx, which has no templates at hand.
+	Template *Template `json:"template,omitempty"`
 	// IdempotencyKey makes a repeat the same notification; for programs that have a key but no id of their own.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+}
+
+// Template names one of the deployment's templates and what it is made of.
+type Template struct {
+	Name string `json:"name"`
+	// Locale is the wanted one, such as de-AT; the nearest that the template has is taken.
+	Locale string `json:"locale,omitempty"`
+	// Data is a JSON object with what the template uses.
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // View is a notification and what has become of it.
@@ -53,6 +64,18 @@ type View struct {
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
 	// Timeline holds what happened, oldest first.
 	Timeline []Event `json:"timeline,omitempty"`
+	// Devices holds, of one without a target of its own, what became of it on each of the user's devices.
+	Devices []Delivery `json:"devices,omitempty"`
+}
+
+// Delivery is what became of a notification on one device.
+type Delivery struct {
+	Device   string `json:"device"`
+	Attempts int    `json:"attempts"`
+	// Outcome is "delivered", or why the latest attempt failed; Ended is true once the device is not tried again.
+	Outcome string    `json:"outcome"`
+	Ended   bool      `json:"ended"`
+	At      time.Time `json:"at"`
 }
 
 // Event is one entry of a timeline.

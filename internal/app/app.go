@@ -33,6 +33,7 @@ import (
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/templates"
 )
 
 // sweepInterval is how often every lane is looked over for what has to be mended.
@@ -48,6 +49,7 @@ type App struct {
 	inForce    atomic.Pointer[policy.Policy] // the one that was last told of
 	rules      *rules
 	senders    push.Registry
+	templates  *templates.Set // nil without
 	gates      map[notification.Channel]*gate.Gate
 	boxes      *mailbox.Store
 	pool       *pgxpool.Pool // nil without Postgres
@@ -153,6 +155,9 @@ func (a *App) openDatabase(ctx context.Context) error {
 }
 
 func (a *App) openRecord(ctx context.Context) error {
+	if err := a.openTemplates(); err != nil {
+		return err
+	}
 	senders, closeSenders, err := newSenders(a.cfg, a.log)
 	if err != nil {
 		return err
@@ -195,7 +200,7 @@ func (a *App) retention() time.Duration {
 
 // openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
 func (a *App) openIntake(accepted func(category string)) {
-	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, HasDevice: a.hasDevice, Accepted: accepted, Log: a.log})
+	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Accepted: accepted, Log: a.log})
 }
 
 func (a *App) openMetrics(context.Context) error {

@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -115,5 +117,48 @@ func TestDevicesThatCannotBe(t *testing.T) {
 	status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","title":"x"}`), nil, &problem)
 	if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Detail, "to: is required: the user has no active device") {
 		t.Errorf("without a target and a device: %d %q", status, problem.Detail)
+	}
+}
+
+// A template's content is what is accepted; what it lacks is told.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, crowdPolicy, 0)
+	folder := t.TempDir()
+	for file, text := range map[string]string{"hi/default/title.txt": "Hello", "hi/default/body.txt": "{{.name}} is here", "hi/de/body.txt": "{{.name}} ist da"} {
+		path := filepath.Join(folder, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := d.settings()
+	s.Templates = folder
+	d.startWith(s)
+	for body, want := range map[string]string{
+		`{"name":"hi","locale":"de-AT","data":{"name":"Ada"}}`: "Ada ist da",
+		`{"name":"hi","data":{"name":"Ada"}}`:                  "Ada is here",
+	} {
+		var v struct{ Title, Body string }
+		status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","channel":"log","template":`+body+`}`), nil, &v)
+		if status != http.StatusAccepted || v.Body != want {
+			t.Errorf("%s: %d %+v, want %q", body, status, v, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"user_id":"ada","channel":"log","template":{"name":"hi"}}`:               `template.data: lacks "name"`,
+		`{"user_id":"ada","channel":"log","template":{"name":"ho"}}`:               "template.name: there is no template",
+		`{"user_id":"ada","channel":"log","template":{"nam":"hi"}}`:                "template: must be an object with name, locale and data",
+		`{"user_id":"ada","channel":"log","title":"x","template":{"name":"hi"}}`:   "template: makes title and body",
+		`{"user_id":"ada","channel":"log","fcm":{}}`:                               "fcm: is for notifications of the channel fcm",
+		`{"user_id":"ada","channel":"email","to":"a@example.com","email":{"a":1}}`: "channel: is not a configured channel",
+	} {
+		var problem struct{ Detail string }
+		status := d.call(http.MethodPost, "/v1/notifications", []byte(body), nil, &problem)
+		if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Detail, want) {
+			t.Errorf("%s: %d %q, want 422 and %q", body, status, problem.Detail, want)
+		}
 	}
 }

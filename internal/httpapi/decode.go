@@ -33,13 +33,14 @@ type input struct {
 	APNs           json.RawMessage `json:"apns,omitempty" doc:"On this channel: a JSON object that is laid over the payload; its member headers may set apns-push-type, apns-priority and apns-topic."`
 	WebPush        json.RawMessage `json:"webpush,omitempty" doc:"On this channel: a JSON object that is laid over what the service worker gets."`
 	Email          json.RawMessage `json:"email,omitempty" doc:"On this channel: a JSON object with subject, text, html, reply_to."`
+	Template       json.RawMessage `json:"template,omitempty" doc:"Makes title and body: a JSON object with the name of a template, a locale such as de-AT, and data."`
 	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"As the header Idempotency-Key, for each item of a batch."`
 }
 
 // inputFields are the names that an input may have, exactly as written.
 var inputFields = []string{
 	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at", "collapse_key",
-	"idempotency_key", "fcm", "apns", "webpush", "email",
+	"idempotency_key", "fcm", "apns", "webpush", "email", "template",
 }
 
 // maxDepth is how deep JSON may be nested.
@@ -155,6 +156,20 @@ func shorten(name string) string {
 	return name
 }
 
+// parseTemplate reads which template is wanted, strictly.
+func parseTemplate(text json.RawMessage) (*intake.Template, error) {
+	var t intake.Template
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&t); err != nil {
+		return nil, &notification.FieldError{Field: "template", Message: "must be an object with name, locale and data"}
+	}
+	if t.Name == "" {
+		return nil, &notification.FieldError{Field: "template.name", Message: "is required"}
+	}
+	return &t, nil
+}
+
 // override is content in a channel's own format.
 type override struct {
 	channel notification.Channel
@@ -183,6 +198,11 @@ func (in *input) candidate() (intake.Candidate, error) {
 		c.Data = in.Data
 	}
 	var faults []error
+	if len(in.Template) > 0 && string(in.Template) != "null" {
+		template, err := parseTemplate(in.Template)
+		c.Template = template
+		faults = append(faults, err)
+	}
 	for _, o := range in.overrides() {
 		switch {
 		case len(o.text) == 0 || string(o.text) == "null":

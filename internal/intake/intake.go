@@ -26,6 +26,17 @@ type Candidate struct {
 	notification.Notification
 	// IdempotencyKey makes a repeat of the same candidate the same notification; at most 255 characters.
 	IdempotencyKey string
+	// Template makes the content, in place of title and body; nil without one.
+	Template *Template
+}
+
+// Template names a template and what it is made of.
+type Template struct {
+	Name string `json:"name"`
+	// Locale is the wanted one, such as de-AT; the nearest that the template has is taken.
+	Locale string `json:"locale,omitempty"`
+	// Data is a JSON object with what the template uses.
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // Result is what became of a candidate.
@@ -98,6 +109,9 @@ type Config struct {
 	Record Record
 	Queue  dispatch.Queue
 	Rules  Rules
+	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. Defaults to
+	// knowing no template.
+	Render func(t *Template, n *notification.Notification) error
 	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults to
 	// not asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
@@ -234,7 +248,11 @@ func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 	if n.Priority == 0 {
 		n.Priority = notification.PriorityNormal
 	}
-	faults := []error{n.Validate(in.cfg.Clock())}
+	var faults []error
+	if c.Template != nil {
+		faults = append(faults, in.render(c.Template, &n))
+	}
+	faults = append(faults, n.Validate(in.cfg.Clock()))
 	if !in.cfg.Rules.HasCategory(n.Category) {
 		faults = append(faults, &notification.FieldError{Field: "category", Message: "is not named in the policy"})
 	}
@@ -243,6 +261,17 @@ func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 		return nil, err
 	}
 	return &n, nil
+}
+
+// render puts the content of a template into a notification.
+func (in *Intake) render(t *Template, n *notification.Notification) error {
+	if n.Title != "" || n.Body != "" {
+		return &notification.FieldError{Field: "template", Message: "makes title and body, which must not be given too"}
+	}
+	if in.cfg.Render == nil {
+		return &notification.FieldError{Field: "template.name", Message: "is unknown: no folder of templates is set"}
+	}
+	return in.cfg.Render(t, n)
 }
 
 func checkKey(key string) error {
@@ -259,7 +288,10 @@ func checkKey(key string) error {
 func fingerprint(c *Candidate) string {
 	n := c.Notification
 	n.CreatedAt = time.Time{}
-	body, err := json.Marshal(n)
+	body, err := json.Marshal(struct {
+		notification.Notification
+		Template *Template `json:",omitempty"`
+	}{n, c.Template})
 	if err != nil {
 		body = []byte(err.Error()) // data is no JSON: refused before this
 	}

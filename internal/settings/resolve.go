@@ -60,6 +60,8 @@ type Resolved struct {
 	DrainTimeout time.Duration
 	// Retention is how long Postgres keeps notifications that have ended.
 	Retention time.Duration
+	// Templates is a folder of templates; empty without.
+	Templates string
 	// WebhookAllow are networks that webhook targets may be in although not public.
 	WebhookAllow []netip.Prefix
 	// WebhookSecret signs webhook deliveries, whsec_..., or several; empty for unsigned ones.
@@ -75,9 +77,9 @@ type Resolved struct {
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s policy:%s api-tokens:%d "+
-		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
+		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
 		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Lanes, r.DrainTimeout, r.Retention, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels, r.LogFormat, r.LogLevel)
+		r.Lanes, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels, r.LogFormat, r.LogLevel)
 }
 
 // GoString is String, for %#v.
@@ -110,7 +112,7 @@ func (s *Server) Resolve() (*Resolved, error) {
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
 		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
-		DrainTimeout: s.DrainTimeout, Retention: s.Retention, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, Channels: channels, LogFormat: s.LogFormat,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(

@@ -68,6 +68,8 @@ type Server struct {
 	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long SIGTERM waits for deliveries in flight. Default: ${default}."`
 	// Retention is how long Postgres keeps notifications that have ended. Defaults to 30 days.
 	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended. Default: 30 days."`
+	// Templates is a folder of templates for contents. Defaults to none.
+	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of templates for contents. Default: none."`
 	// WebhookAllow are CIDRs that webhook targets may be in although not public. Defaults to none.
 	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhook targets may be in although not public."`
 	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them, all
@@ -128,10 +130,10 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
 	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s policy:%s "+
-		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s webhook-allow:%s webhook-secret:%s channels:%s}",
+		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
 		s.OpsListen, s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
-		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention,
+		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention, s.Templates,
 		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
 }
 

@@ -1,0 +1,93 @@
+package templates_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/templates"
+)
+
+func folder(files ...string) fstest.MapFS {
+	all := fstest.MapFS{}
+	for i := 0; i < len(files); i += 2 {
+		all[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	return all
+}
+
+func load(t *testing.T, files ...string) *templates.Set {
+	t.Helper()
+	set, err := templates.Load(folder(files...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestNearestLocale(t *testing.T) {
+	t.Parallel()
+	set := load(t, "hi/default/body.txt", "hello {{.name}}\n", "hi/de/body.txt", "hallo {{.name}}", "hi/de-AT/body.txt", "servus {{.name}}",
+		"hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x", "README.md", "not a template")
+	for locale, want := range map[string]string{
+		"": "hello ada", "en": "hello ada", "de": "hallo ada", "de-DE": "hallo ada", "de-AT": "servus ada", "DE_at": "servus ada",
+		"de-AT-x-y": "servus ada", "pt": "hello ada", "pt-br": "olá", "default": "hello ada",
+	} {
+		got, err := set.Render("hi", locale, json.RawMessage(`{"name":"ada"}`))
+		if err != nil || got.Body != want {
+			t.Errorf("%q gives %q, %v; want %q", locale, got.Body, err, want)
+		}
+	}
+	if _, err := set.Render("README.md", "", nil); !errors.Is(err, templates.ErrUnknown) {
+		t.Errorf("a file that is no template gives %v", err)
+	}
+}
+
+// Text is not escaped, HTML is, and numbers come out as they were written.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	set := load(t, "a/default/title.txt", "{{.n}} new", "a/default/body.txt", "<{{.who}}>", "a/default/body.html", `<p title="{{.who}}">{{.who}}</p>`)
+	got, err := set.Render("a", "", json.RawMessage(`{"n":12345678901234567890,"who":"<b>\"ü"}`))
+	want := templates.Content{Title: "12345678901234567890 new", Body: `<<b>"ü>`, HTML: `<p title="&lt;b&gt;&#34;ü">&lt;b&gt;&#34;ü</p>`}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("content differs (-want +got), %v:\n%s", err, diff)
+	}
+}
+
+func TestDataThatDoesNotDo(t *testing.T) {
+	t.Parallel()
+	set := load(t, "a/default/body.txt", "{{.name}} {{.address.city}}", "loop/default/body.txt", "{{range .x}}{{$.y}}{{end}}")
+	for data, want := range map[string]string{
+		``: `lacks "name"`, `{"name":"x"}`: `lacks "address"`, `{"name":"x","address":{}}`: `lacks "city"`,
+		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object", `null`: "must be a JSON object",
+	} {
+		_, err := set.Render("a", "", json.RawMessage(data))
+		if _, ok := errors.AsType[*templates.DataError](err); !ok || err.Error() != want {
+			t.Errorf("%s gives %v, want %q", data, err, want)
+		}
+	}
+	huge := `{"x":[` + strings.Repeat("1,", 2000) + `1],"y":"` + strings.Repeat("y", 1000) + `"}`
+	if _, err := set.Render("loop", "", json.RawMessage(huge)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+		t.Errorf("a content without end gives %v", err)
+	}
+}
+
+func TestFoldersThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for want, files := range map[string][]string{
+		"a/default/body.txt:1: unclosed action": {"a/default/body.txt", "{{.x"},
+		"a/de: has no body.txt":                 {"a/default/body.txt", "x", "a/de/title.txt", "x"},
+		"a: has no folder default":              {"a/de/body.txt", "x"},
+		"a/default/body.md: is no part":         {"a/default/body.md", "x"},
+		"a/body.txt: must be a folder":          {"a/body.txt", "x"},
+		"may have at most 262144 bytes":         {"a/default/body.txt", strings.Repeat("x", 262145)},
+	} {
+		if _, err := templates.Load(folder(files...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("gives %v, want %q", err, want)
+		}
+	}
+}
