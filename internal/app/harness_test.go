@@ -115,6 +115,7 @@ type deployment struct {
 	databaseURL string
 	policy      string
 	apps        []*app.App
+	processLogs []*processLog
 }
 
 func newDeployment(t *testing.T, on setup, policy string, processes int) *deployment {
@@ -159,6 +160,7 @@ func (d *deployment) start() *app.App {
 func (d *deployment) startWith(s *settings.Resolved) *app.App {
 	d.t.Helper()
 	log := &processLog{}
+	d.processLogs = append(d.processLogs, log)
 	d.t.Cleanup(func() {
 		if d.t.Failed() {
 			d.t.Logf("the log of a process ends in:\n%s", log.tail())

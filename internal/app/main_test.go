@@ -1,6 +1,10 @@
 package app_test
 
 import (
+	"encoding/pem"
+	"errors"
+	"net/http/httptest"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,7 +13,23 @@ import (
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
 
+// trustTestServers lets this program trust the certificate that all servers of httptest have, before anything asks for the
+// system's roots.
+func trustTestServers() {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	file, err := os.CreateTemp("", "pacer-roots-*.pem")
+	if err == nil {
+		err = errors.Join(pem.Encode(file, &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), file.Close(),
+			os.Setenv("SSL_CERT_FILE", file.Name()))
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
 func TestMain(m *testing.M) {
+	trustTestServers()
 	goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m)),
 		// go-redis ends these a moment after its client is closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9.(*fdEngine).run"),

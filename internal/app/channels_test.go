@@ -1,0 +1,319 @@
+package app_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/app"
+)
+
+// apnsFake takes pushes and answers by device: what a device's name begins with tells how.
+type apnsFake struct {
+	server *httptest.Server
+
+	mu sync.Mutex
+	// calls are the moments of each device's calls, notBefore when it may be called again.
+	calls     map[string][]time.Time
+	notBefore map[string]time.Time
+	early     int
+}
+
+func newAPNsFake(t *testing.T) *apnsFake {
+	t.Helper()
+	f := &apnsFake{calls: map[string][]time.Time{}, notBefore: map[string]time.Time{}}
+	f.server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
+	f.server.EnableHTTP2 = true
+	f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	f.server.StartTLS()
+	t.Cleanup(f.server.Close)
+	return f
+}
+
+// The first digit of a device token tells how its first call is answered; later ones are taken.
+const (
+	takes     = '0'
+	isDead    = 'd'
+	failsOnce = '5'
+	throttles = '4'
+	hangsUp   = 'e'
+)
+
+func (f *apnsFake) serve(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	device := path.Base(r.URL.Path)
+	f.mu.Lock()
+	first := len(f.calls[device]) == 0
+	f.calls[device] = append(f.calls[device], time.Now())
+	if time.Now().Before(f.notBefore[device]) {
+		f.early++
+	}
+	if first && device[0] == throttles {
+		f.notBefore[device] = time.Now().Add(2 * time.Second)
+	}
+	f.mu.Unlock()
+	switch {
+	case device[0] == isDead:
+		w.WriteHeader(http.StatusGone)
+		_, _ = io.WriteString(w, `{"reason":"Unregistered"}`)
+	case !first || device[0] == takes:
+	case device[0] == failsOnce:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case device[0] == throttles:
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusTooManyRequests)
+	case device[0] == hangsUp:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// p8 is a signing key as Apple gives it out.
+func p8(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// A provider as it is: some devices are gone, some calls fail, are throttled or cut off. Every notification ends right, no
+// dead device is tried twice, and nobody is called before the Retry-After.
+func TestProviderWithAllItsFaults(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	fake := newAPNsFake(t)
+	d := newDeployment(t, onRedis, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
+	s := d.settings()
+	s.Channels.APNsKey, s.Channels.APNsKeyID, s.Channels.APNsTeamID, s.Channels.APNsTopic = p8(t), "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
+	s.Channels.APNsEndpoint = fake.server.URL
+	d.startWith(s)
+	// Each is registered as a device, so that dead ones are deactivated.
+	kinds := map[byte]int64{}
+	var items []item
+	for i := range n {
+		kind := byte(takes)
+		switch i % 100 {
+		case 0, 33, 66:
+			kind = isDead
+		case 5, 20, 40, 60, 80:
+			kind = failsOnce
+		case 10:
+			kind = throttles
+		case 50:
+			kind = hangsUp
+		}
+		kinds[kind]++
+		items = append(items, item{"user_id": fmt.Sprintf("u%d", i), "channel": "apns", "to": fmt.Sprintf("%c%063x", kind, i), "title": "x"})
+	}
+	for len(items) > 0 {
+		part := items[:2500]
+		items = items[2500:]
+		d.bulk(part)
+	}
+	counts := d.awaitStats("all ended", func(s stats) bool { return s.Totals.Delivered+s.Totals.Failed == n })
+	if counts.Totals.Failed != kinds[isDead] || counts.Totals.Delivered != n-kinds[isDead] {
+		t.Errorf("%+v, want %d failed and the others delivered", counts.Totals, kinds[isDead])
+	}
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if fake.early != 0 || len(fake.calls) != n {
+		t.Errorf("%d devices were called, %d before their Retry-After; want %d and 0", len(fake.calls), fake.early, n)
+	}
+	for device, calls := range fake.calls {
+		want := 1
+		if device[0] != takes && device[0] != isDead {
+			want = 2
+		}
+		// What was cut off may take others on its connection with it: those are asked again, as nobody knows of them.
+		if len(calls) != want && (device[0] == isDead || len(calls) > want+2) {
+			t.Errorf("device %.8s… was called %d times, want %d", device, len(calls), want)
+		}
+	}
+}
+
+// client is a connection to the deployment's Redis.
+func (d *deployment) client() *redis.Client {
+	d.t.Helper()
+	options, err := redis.ParseURL(d.redisURL)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	d.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// logs is all that the processes have logged.
+func (d *deployment) logs() string {
+	var all strings.Builder
+	for _, l := range d.processLogs {
+		l.mu.Lock()
+		all.Write(l.text)
+		l.mu.Unlock()
+	}
+	return all.String()
+}
+
+// opsPage reads one of a process's ops pages.
+func (d *deployment) opsPage(process *app.App, page string) string {
+	d.t.Helper()
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page, http.NoBody)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// serviceAccount is a key as Google gives it out.
+func serviceAccount(t *testing.T, tokenURL string) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]string{
+		"type": "service_account", "project_id": "demo", "client_email": "pacer@example.com", "private_key_id": "k1", "token_uri": tokenURL,
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// privateKeyOf is a part of a service account's secret.
+func privateKeyOf(t *testing.T, credentials string) string {
+	t.Helper()
+	_, key, ok := strings.Cut(credentials, `BEGIN PRIVATE KEY-----\n`)
+	if !ok {
+		t.Fatal("no private key in the credentials")
+	}
+	return key[:40]
+}
+
+// dump is all that Redis holds, as text.
+func (d *deployment) dump() string {
+	d.t.Helper()
+	var all strings.Builder
+	client := d.client()
+	ctx := d.t.Context()
+	for _, key := range client.Keys(ctx, "*").Val() {
+		all.WriteString(key + "\n")
+		switch client.Type(ctx, key).Val() {
+		case "string":
+			all.WriteString(client.Get(ctx, key).Val())
+		case "hash":
+			fmt.Fprintln(&all, client.HGetAll(ctx, key).Val())
+		case "list":
+			fmt.Fprintln(&all, client.LRange(ctx, key, 0, -1).Val())
+		case "set":
+			fmt.Fprintln(&all, client.SMembers(ctx, key).Val())
+		case "zset":
+			fmt.Fprintln(&all, client.ZRangeWithScores(ctx, key, 0, -1).Val())
+		}
+	}
+	return all.String()
+}
+
+// Credentials show nowhere, whatever goes wrong: not in logs, answers, ops pages, metrics or Redis.
+func TestCredentialsNeverShow(t *testing.T) {
+	t.Parallel()
+	const emailPassword, vapid = "canarypassword11aa", "Y2FuYXJ5dmFwaWRrZXljYW5hcnl2YXBpZGtleTEyMzQ"
+	key := p8(t)
+	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
+	canaries := []string{emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"), "canaryaccess"}
+	d := newDeployment(t, onRedis, crowdPolicy, 0)
+	// A provider that repeats all that it was asked with, and refuses.
+	status := http.StatusForbidden
+	echo := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(r.URL.Path, "token") {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"access_token":"canaryaccess","expires_in":3600}`)
+			return
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"reason":%q,"error":{"message":%q}}`, fmt.Sprint(r.Header), body)
+	}))
+	echo.EnableHTTP2 = true
+	echo.StartTLS()
+	t.Cleanup(echo.Close)
+	s := d.settings()
+	s.WebhookSecret = webhookSecret
+	s.Channels.APNsKey, s.Channels.APNsKeyID, s.Channels.APNsTeamID, s.Channels.APNsTopic = key, "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
+	s.Channels.APNsEndpoint, s.Channels.FCMEndpoint = echo.URL, echo.URL
+	s.Channels.FCMCredentials = serviceAccount(t, echo.URL+"/token")
+	s.Channels.WebPushKey, s.Channels.WebPushSubject = vapid, "mailto:ops@example.com"
+	s.Channels.EmailServer, s.Channels.EmailPassword, s.Channels.EmailFrom = "smtp://pacer@127.0.0.1:1", emailPassword, "pacer@example.com"
+	canaries = append(canaries, privateKeyOf(t, s.Channels.FCMCredentials))
+	process := d.startWith(s)
+	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
+	var ids []string
+	for channel, to := range map[string]string{
+		"apns": strings.Repeat("ab", 32), "fcm": "token", "webpush": subscription, "email": "ada@example.com", "webhook": echo.URL + "/hook",
+	} {
+		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
+	}
+	d.awaitStats("each was tried", func(s stats) bool { return s.Totals.Attempts >= int64(len(ids)) })
+	shown := map[string]string{"Redis": d.dump(), "settings": fmt.Sprintf("%v %+v %#v", s, s, s), "log": d.logs()}
+	for _, page := range []string{"/metrics", "/channels", "/readyz", "/debug/pprof/cmdline"} {
+		shown[page] = d.opsPage(process, page)
+	}
+	for _, id := range ids {
+		var v any
+		d.call(http.MethodGet, "/v1/notifications/"+id, nil, nil, &v)
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown["notification"] += string(text)
+		shown["explain"] += d.opsPage(process, "/explain/"+id)
+	}
+	for where, text := range shown {
+		if len(text) == 0 {
+			t.Errorf("nothing was looked at: %s", where)
+		}
+		for _, canary := range canaries {
+			if strings.Contains(text, canary) {
+				t.Errorf("%s shows %q", where, canary)
+			}
+		}
+	}
+	if !strings.Contains(shown["log"], "refuses this deployment's credentials") {
+		t.Errorf("the log does not say that credentials are refused")
+	}
+}
