@@ -89,6 +89,13 @@ func TestCredentialsFromFiles(t *testing.T) {
 	if err != nil || resolved.Channels.WebPushKey != "canary" {
 		t.Errorf("the key is %q, %v", resolved.Channels.WebPushKey, err)
 	}
+	p, err = parse(t, nil, "serve", "--webhook-secret="+write("hook", secret+",\n"+secret+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resolved, err := p.Serve.Resolve(); err != nil || len(settings.SplitSecrets(resolved.WebhookSecret)) != 2 {
+		t.Errorf("the webhook's secrets: %v", err)
+	}
 	for want, key := range map[string]string{
 		"--webpush-key (PACER_WEBPUSH_KEY) can't be read: open " + dir + "/none: no such file or directory": "file:" + dir + "/none",
 		"--webpush-key (PACER_WEBPUSH_KEY) is in a file that is empty":                                      write("empty", "\n"),

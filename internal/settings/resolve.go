@@ -106,19 +106,21 @@ func (s *Server) Resolve() (*Resolved, error) {
 	limits, limitsErr := resolveLimits("api-limits", s.APILimits)
 	routeLimits, routeLimitsErr := resolveLimits("api-route-limits", s.APIRouteLimits)
 	allow, allowErr := s.resolveAllow()
+	webhookSecret := s.WebhookSecret
+	secretErr := readCredential("webhook-secret", &webhookSecret)
 	channels, channelsErr := s.Channels.resolve()
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
 		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
-		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow, WebhookSecret: s.WebhookSecret, Channels: channels, LogFormat: s.LogFormat,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow, WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
-		s.checkDrainTimeout(), s.checkRetention(), allowErr, checkWebhookSecrets("webhook-secret", s.WebhookSecret), channelsErr,
+		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr, checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
 	)
 	if err != nil {
 		return nil, err
