@@ -75,10 +75,11 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	if wait := h.pausedFor(time.Now()); wait > 0 {
 		return later(CodePaused, wait)
 	}
-	if !h.enter(ctx) {
-		return later(CodeBusy, busyWait)
+	if wait, ok := h.enter(ctx); !ok {
+		return later(CodeBusy, wait)
 	}
-	defer h.leave()
+	outcome := notCalled
+	defer func() { h.leave(outcome) }()
 	if !g.mayTry(ctx, h) {
 		return later(CodeOpen, h.openWait())
 	}
@@ -89,13 +90,11 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return later(CodeOpen, h.openWait())
 	}
+	outcome = failed // if the sender panics, too
+	defer func() { report(outcome.err()) }()
 	err = g.Sender.Send(ctx, m)
 	failure := push.Classify(err)
-	if failure != nil {
-		report(failure)
-	} else {
-		report(nil)
-	}
+	outcome = outcomeOf(failure)
 	g.heed(h, failure)
 	return err
 }
@@ -148,7 +147,7 @@ func (g *Gate) key(name string) throttle.Key {
 
 // heed does what the provider's answer means for those that come after.
 func (g *Gate) heed(h *host, failure *push.Error) {
-	h.note(outcome(failure))
+	h.note(words(failure))
 	switch {
 	case failure == nil:
 		if h.resume() {
@@ -165,18 +164,12 @@ func (g *Gate) heed(h *host, failure *push.Error) {
 	}
 }
 
-// outcome is a delivery's in two words.
-func outcome(failure *push.Error) string {
+// words are those for what came of a delivery.
+func words(failure *push.Error) string {
 	if failure == nil {
 		return notification.OutcomeDelivered
 	}
 	return failure.Class.String() + ": " + failure.Code
-}
-
-// failed tells the breaker whether an answer speaks against the host: what a provider refuses, it has answered.
-func failed(err error) bool {
-	failure, ok := err.(*push.Error) //nolint:errorlint // Classify gives it bare
-	return ok && (failure.Class == push.Transient || failure.Class == push.Ambiguous)
 }
 
 // later sends a delivery back. The waits are spread, so that what waits for one thing does not come all at once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,26 +147,131 @@ func TestRefusalsDoNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// One dead provider that hangs must not take all room.
-func TestInFlightPerHost(t *testing.T) {
+// A provider that hangs takes a share of the room, and what else is for it does not wait for it.
+func TestSilentHostTakesLittleRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{takes: 10 * time.Second}
-		g := newGate(p, func(c *gate.Config) { c.InFlight = 3 })
-		var busy atomic.Int64
+		p.answer.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
+		g := newGate(p, func(c *gate.Config) { c.InFlight = 24 })
+		waits := make([]time.Duration, 100)
+		begin := time.Now()
 		var all sync.WaitGroup
-		for range 10 {
+		for i := range waits {
 			all.Go(func() {
 				if code(g.Send(t.Context(), to("bad"))) == gate.CodeBusy {
-					busy.Add(1)
+					waits[i] = time.Since(begin)
 				}
 			})
 		}
 		all.Wait()
-		if p.most != 3 || busy.Load() != 7 {
-			t.Errorf("%d were in flight and %d sent back, want 3 and 7", p.most, busy.Load())
+		if slices.Sort(waits); p.most != 3 || waits[2] != 0 || waits[3] == 0 || waits[99] > 250*time.Millisecond {
+			t.Errorf("%d were in flight, and the others waited %s", p.most, waits)
+		}
+		var stuck sync.WaitGroup
+		stuck.Go(func() { _ = g.Send(t.Context(), to("bad")) })
+		stuck.Go(func() { _ = g.Send(t.Context(), to("bad")) })
+		stuck.Go(func() { _ = g.Send(t.Context(), to("bad")) })
+		sleep(5 * time.Second)
+		before := time.Now()
+		failure := push.Classify(g.Send(t.Context(), to("bad")))
+		if failure.Code != gate.CodeBusy || time.Since(before) > 0 || failure.RetryAfter < 2500*time.Millisecond {
+			t.Errorf("after 5 s of silence: %+v in %s", failure, time.Since(before))
+		}
+		stuck.Wait()
+	})
+}
+
+// Calls that hang until they are given up open the breaker as those do that fail at once.
+func TestBreakerOpensForAHostThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{takes: 10 * time.Second}
+		p.answer.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
+		g := newGate(p, nil)
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				for range 300 { // half a minute at least
+					_ = g.Send(t.Context(), to("bad"))
+					sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		sleep(10500 * time.Millisecond)
+		opened := p.called("bad")
+		all.Wait()
+		if opened > 32 || p.called("bad")-opened > 10 {
+			t.Errorf("called %d times until the first were given up, then %d times", opened, p.called("bad")-opened)
 		}
 	})
+}
+
+// A host that answers gets its whole room, a call at a time, and a crowd waits for it in order.
+func TestAnsweringHostGetsItsRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{takes: 100 * time.Millisecond}
+		g := newGate(p, func(c *gate.Config) { c.InFlight = 24 })
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() {
+				for g.Send(t.Context(), to("good")) != nil {
+					sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		if p.most != 24 {
+			t.Errorf("%d were in flight at most, want 24", p.most)
+		}
+	})
+}
+
+// A sender that panics has failed: the breaker's trial does not stay under way for ever.
+func TestPanicIsAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &panicking{}
+		g := gate.New(p, gate.Config{Channel: notification.ChannelWebhook, Limiter: throttle.NewMemory(time.Now), Log: slog.New(slog.DiscardHandler)})
+		send := func() (err error) {
+			defer func() {
+				if recover() != nil {
+					err = &push.Error{Class: push.Ambiguous, Code: "panic"}
+				}
+			}()
+			return g.Send(t.Context(), to("any"))
+		}
+		for range 200 { // fails until the breaker opens, then panics when it is tried
+			_ = send()
+			sleep(100 * time.Millisecond)
+		}
+		p.well.Store(true)
+		sleep(time.Second)
+		for range 20 {
+			if send() == nil {
+				return
+			}
+			sleep(100 * time.Millisecond)
+		}
+		t.Errorf("the breaker stays %v", g.States())
+	})
+}
+
+type panicking struct {
+	push.Checker
+	calls atomic.Int64
+	well  atomic.Bool
+}
+
+func (p *panicking) Send(context.Context, push.Message) error {
+	if p.well.Load() {
+		return nil
+	}
+	if p.calls.Add(1) > 10 {
+		panic("as tested")
+	}
+	return &push.Error{Class: push.Transient, Code: "503"}
 }
 
 // Budgets hold over all processes, and are waited for as long as they need.
