@@ -288,7 +288,9 @@ func TestCredentialsNeverShow(t *testing.T) {
 	} {
 		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
 	}
-	d.awaitStats("each was tried", func(s stats) bool { return s.Totals.Attempts >= int64(len(ids)) })
+	d.awaitStats("each was tried and answered", func(s stats) bool {
+		return s.Totals.Attempts >= int64(len(ids)) && s.Queued == 0 && s.Sending == 0
+	})
 	shown := map[string]string{"Redis": d.dump(), "settings": fmt.Sprintf("%v %+v %#v", s, s, s), "log": d.logs()}
 	for _, page := range []string{"/metrics", "/channels", "/readyz", "/debug/pprof/cmdline"} {
 		shown[page] = d.opsPage(process, page)
