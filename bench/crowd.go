@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -72,7 +73,11 @@ func pacerCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, 
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := p.accept(ctx, n, func(int) string { return "ada" }); err != nil {
+	if err := p.accept(ctx, n, func(i int) notification.Notification {
+		one := oneEach(i)
+		one.UserID = "ada"
+		return one
+	}); err != nil {
 		return 0, 0, err
 	}
 	if err := p.Start(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -34,6 +35,8 @@ var contests = []contest{
 	{"bulk accept, batches of 1,000", "asynq Enqueue one by one, 50 callers", pacerAccept, asynqEnqueue},
 	{"bulk accept, batches of 1,000", "River InsertManyFast, batches of 1,000", pacerAccept, riverAccept},
 	{"durable bulk accept, batches of 1,000", "River InsertManyFast, batches of 1,000", durableAccept, riverAccept},
+	{"push over APNs, all admitted", "the bare library apns2, 50 callers", pacerAPNs, bareAPNs},
+	{"push over Web Push, all admitted", "the bare library webpush-go, 50 callers", pacerWebPush, bareWebPush},
 	{"durable dispatch, all admitted, log channel", "River, no-op worker", durableDispatch, riverDispatch},
 }
 
@@ -43,19 +46,40 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, crowd")
+	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, push, crowd")
+	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.Parse()
 	if o.smoke {
 		o.rounds, o.n = 1, 500
 	}
-	if err := run(ctx, o); err != nil {
+	if err := profiled(*profile, func() error { return run(ctx, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
+// profiled does what it is given and writes its profile to the file; none when that is empty.
+func profiled(path string, do func() error) error {
+	if path == "" {
+		return do()
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return do()
+}
+
 func run(ctx context.Context, o options) error {
+	if err := trustProviders(); err != nil {
+		return err
+	}
 	fmt.Printf("%s, %d CPUs, %s/%s; medians of %d rounds of %d\n\n", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, o.rounds, o.n)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "what\tpacer /s\tbeside\tits /s\tratio")

@@ -30,7 +30,7 @@ type pacer struct {
 }
 
 // startPacer keeps the record in the database, or in Redis when that is empty.
-func startPacer(ctx context.Context, redisURL, databaseURL, policyText string) (*pacer, error) {
+func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, change ...func(*settings.Resolved)) (*pacer, error) {
 	where, err := settings.ParseRedisURL(redisURL)
 	if err != nil {
 		return nil, err
@@ -47,10 +47,14 @@ func startPacer(ctx context.Context, redisURL, databaseURL, policyText string) (
 	if databaseURL != "" {
 		setup = settings.SetupDurable
 	}
-	process, err := app.New(ctx, &settings.Resolved{
+	cfg := &settings.Resolved{
 		Setup: setup, Redis: where, DatabaseURL: databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
 		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file, Concurrency: 256, Lanes: 16, DrainTimeout: 20 * time.Second,
-	}, slog.New(slog.DiscardHandler))
+	}
+	for _, c := range change {
+		c(cfg)
+	}
+	process, err := app.New(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +64,12 @@ func startPacer(ctx context.Context, redisURL, databaseURL, policyText string) (
 // ready waits until the lanes are built, which the workers of the first process of a durable deployment do.
 func (p *pacer) ready(ctx context.Context) error { return p.BuildLanes(ctx) }
 
-// accept accepts n notifications of users given by their number, in batches of 1,000.
-func (p *pacer) accept(ctx context.Context, n int, user func(i int) string) error {
+// accept accepts n notifications, in batches of 1,000.
+func (p *pacer) accept(ctx context.Context, n int, make func(i int) notification.Notification) error {
 	for from := 0; from < n; from += 1000 {
 		var batch []intake.Candidate
 		for i := from; i < min(n, from+1000); i++ {
-			batch = append(batch, intake.Candidate{Notification: notification.Notification{
-				UserID: user(i), Channel: notification.ChannelLog, Title: "hello", Body: strconv.Itoa(i),
-			}})
+			batch = append(batch, intake.Candidate{Notification: make(i)})
 		}
 		results, err := p.Intake().Accept(ctx, batch)
 		if err != nil {
@@ -99,30 +101,37 @@ func (p *pacer) await(ctx context.Context, n int64) (time.Duration, error) {
 	}
 }
 
-func oneEach(i int) string { return "user-" + strconv.Itoa(i) }
+// oneEach is one notification of each user.
+func oneEach(i int) notification.Notification {
+	return notification.Notification{
+		UserID: "user-" + strconv.Itoa(i), Channel: notification.ChannelLog, Title: "hello", Body: strconv.Itoa(i),
+	}
+}
 
-// pacerDispatch: everything is accepted before the workers start.
-func pacerDispatch(ctx context.Context, o options) (float64, error) {
+func pacerDispatch(ctx context.Context, o options) (float64, error) { return dispatchAll(ctx, o.n, oneEach) }
+
+// dispatchAll accepts everything before the workers start.
+func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notification, change ...func(*settings.Resolved)) (float64, error) {
 	redis, err := startRedis(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer redis.stop()
-	p, err := startPacer(ctx, redis.url, "", policy)
+	p, err := startPacer(ctx, redis.url, "", policy, change...)
 	if err != nil {
 		return 0, err
 	}
-	if err := p.accept(ctx, o.n, oneEach); err != nil {
+	if err := p.accept(ctx, n, make); err != nil {
 		return 0, err
 	}
 	if err := p.Start(ctx); err != nil {
 		return 0, err
 	}
-	took, err := p.await(ctx, int64(o.n))
+	took, err := p.await(ctx, int64(n))
 	if stopErr := p.stop(); err == nil {
 		err = stopErr
 	}
-	return float64(o.n) / took.Seconds(), err
+	return float64(n) / took.Seconds(), err
 }
 
 func pacerAccept(ctx context.Context, o options) (float64, error) {
