@@ -21,6 +21,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.ver
 # product's go.mod.
 BENCH_MODULE := $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 MODULES := . tools $(BENCH_MODULE)
+PEERS := internal/push/peertest/testdata
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
@@ -84,9 +85,15 @@ tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
 
 .PHONY: need-servers
-need-servers: ## see to it that redis-server and postgres are there, installing them where possible
+need-servers: $(PEERS)/node_modules/.package-lock.json ## see to it that redis-server, postgres and the peers' libraries are there, installing them where possible
 	@scripts/need.sh redis
 	@scripts/need.sh postgres
+
+# Libraries of another language that the tests ask whether they understand what the senders send.
+$(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
+	@scripts/need.sh node
+	npm ci --silent --prefix $(PEERS)
+	@touch $@
 
 .PHONY: ci
 ci: ## run what the continuous integration runs

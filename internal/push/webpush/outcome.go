@@ -9,8 +9,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// judge says what an answer of a push service means (RFC 8030).
-func judge(response *http.Response) error {
+// judge says what an answer of a push service means (RFC 8030); nil for delivered.
+func judge(response *http.Response) *push.Error {
 	status := response.StatusCode
 	failure := &push.Error{
 		Class: push.Permanent, Code: strconv.Itoa(status),

@@ -4,19 +4,13 @@
 package webpush
 
 import (
+	"bytes"
 	"context"
-	"crypto/ecdh"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net/mail"
-	"net/url"
-	"strings"
+	"net/http"
+	"strconv"
 	"time"
-
-	library "github.com/SherClockHolmes/webpush-go"
 
 	"github.com/pacer-notify/pacer/internal/egress"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -28,7 +22,7 @@ import (
 
 const (
 	// maxPayload is how long a message may be, in bytes, so that it fits into a record of 4,096 once encrypted.
-	maxPayload = 3992
+	maxPayload = recordSize - overhead
 	// maxReply is how much of an answer is read.
 	maxReply = 64 << 10
 	// life is how long push services keep a message that does not expire: the longest that they all allow.
@@ -51,23 +45,13 @@ type Checker struct{ CheckURL func(string) error }
 // Sender delivers over Web Push.
 type Sender struct {
 	Checker
-	client  *httpsend.Guarded
-	private secret.Secret
-	public  string
-	subject string
+	client *httpsend.Guarded
+	vapid  *vapid
 }
 
 // New makes a Sender. It fails on a key that is none, without showing it.
 func New(cfg Config) (*Sender, error) {
-	raw, err := decode(cfg.PrivateKey.Reveal())
-	if err != nil {
-		return nil, errors.New("the private key must be 32 bytes in base64url")
-	}
-	key, err := ecdh.P256().NewPrivateKey(raw)
-	if err != nil {
-		return nil, errors.New("the private key must be a key of the curve P-256: 32 bytes in base64url")
-	}
-	subject, err := readSubject(cfg.Subject)
+	vapid, err := newVAPID(cfg.PrivateKey, cfg.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -75,70 +59,16 @@ func New(cfg Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{
-		Checker: Checker{client.CheckURL}, client: client, subject: subject,
-		private: secret.New(base64.RawURLEncoding.EncodeToString(raw)),
-		public:  base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()),
-	}, nil
-}
-
-// readSubject gives the subject in the form that the library wants: it puts mailto: before all that is no URL.
-func readSubject(subject string) (string, error) {
-	if address, ok := strings.CutPrefix(subject, "mailto:"); ok {
-		if _, err := mail.ParseAddress(address); err == nil {
-			return address, nil
-		}
-	}
-	if u, err := url.Parse(subject); err == nil && u.Scheme == "https" && u.Host != "" {
-		return subject, nil
-	}
-	return "", errors.New("the subject must be an https URL or a mailto: address of who runs this deployment")
+	return &Sender{Checker: Checker{client.CheckURL}, client: client, vapid: vapid}, nil
 }
 
 // PublicKey is what browsers have to subscribe with, as applicationServerKey.
-func (s *Sender) PublicKey() string { return s.public }
+func (s *Sender) PublicKey() string { return s.vapid.public }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.
 func (s *Sender) Close() error {
 	s.client.Close()
 	return nil
-}
-
-// decode reads base64 in any of the forms that browsers and tools give keys in.
-func decode(text string) ([]byte, error) {
-	return base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(text), "="))
-}
-
-// CheckTarget implements [push.Checker]: a target is a subscription, as PushSubscription.toJSON gives it.
-func (c Checker) CheckTarget(to string) error {
-	_, err := c.subscription(to)
-	return err
-}
-
-// subscription reads a target. Its errors do not repeat it: who knows an endpoint may send to it.
-func (c Checker) subscription(to string) (*library.Subscription, error) {
-	var subscription library.Subscription
-	if err := json.Unmarshal([]byte(to), &subscription); err != nil {
-		return nil, errors.New(`must be a subscription: {"endpoint":"https://…","keys":{"p256dh":"…","auth":"…"}}`)
-	}
-	endpoint, err := url.Parse(subscription.Endpoint)
-	if err != nil || endpoint.Scheme != "https" {
-		return nil, errors.New("endpoint: must be an https URL")
-	}
-	if err := c.CheckURL(subscription.Endpoint); err != nil {
-		return nil, fmt.Errorf("endpoint: %w", err)
-	}
-	public, err := decode(subscription.Keys.P256dh)
-	if err == nil {
-		_, err = ecdh.P256().NewPublicKey(public)
-	}
-	if err != nil {
-		return nil, errors.New("keys.p256dh: must be a point of the curve P-256: 65 bytes in base64url")
-	}
-	if auth, err := decode(subscription.Keys.Auth); err != nil || len(auth) != 16 {
-		return nil, errors.New("keys.auth: must be 16 bytes in base64url")
-	}
-	return &subscription, nil
 }
 
 // CheckContent implements [push.Checker].
@@ -176,31 +106,59 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
-	response, err := library.SendNotificationWithContext(trace.Attach(ctx), message, to, s.options(m.Notification))
+	return s.post(ctx, trace, m.Notification, to, message)
+}
+
+// post makes one call.
+func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification, to *subscription, message []byte) error {
+	body, err := to.encrypt(message)
+	if err != nil {
+		return &push.Error{Class: push.Permanent, Code: "encryption", Unsent: true, Err: err}
+	}
+	request, err := http.NewRequestWithContext(trace.Attach(ctx), http.MethodPost, to.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
+	}
+	authorization, err := s.vapid.authorization(to.origin, time.Now())
+	if err != nil {
+		return &push.Error{Class: push.CredentialsRefused, Code: "signature", Unsent: true, Err: err}
+	}
+	request.Header.Set("Authorization", authorization)
+	describe(request.Header, n)
+	response, err := s.client.Do(request)
 	if err != nil {
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
 	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	return judge(response)
+	failure := judge(response)
+	if failure == nil {
+		return nil
+	}
+	if failure.Class == push.CredentialsRefused {
+		s.vapid.forget(to.origin)
+	}
+	return failure
 }
 
-func (s *Sender) options(n *notification.Notification) *library.Options {
+// describe sets the headers of RFC 8030.
+func describe(header http.Header, n *notification.Notification) {
 	keep := life
 	if !n.ExpiresAt.IsZero() {
 		keep = min(max(time.Until(n.ExpiresAt), 0), life)
 	}
-	urgency := library.UrgencyHigh
+	urgency := "high"
 	switch n.Priority {
 	case notification.PriorityNormal:
-		urgency = library.UrgencyNormal
+		urgency = "normal"
 	case notification.PriorityLow:
-		urgency = library.UrgencyLow
+		urgency = "low"
 	case notification.PriorityCritical, notification.PriorityHigh:
 	}
-	return &library.Options{
-		HTTPClient: s.client, Subscriber: s.subject, VAPIDPublicKey: s.public, VAPIDPrivateKey: s.private.Reveal(),
-		Topic: content.Digest(content.CollapseID(n)), TTL: int(keep / time.Second), Urgency: urgency,
-	}
+	header.Set("Content-Encoding", "aes128gcm")
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("TTL", strconv.Itoa(int(keep/time.Second)))
+	header.Set("Topic", content.Digest(content.CollapseID(n)))
+	header.Set("Urgency", urgency)
 }

@@ -1,6 +1,7 @@
 package webpush_test
 
 import (
+	"crypto/ecdh"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,12 +109,62 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// The example that RFC 8291 works through in section 5.
+func TestEncryptionIsTheStandards(t *testing.T) {
+	t.Parallel()
+	read := func(text string) []byte {
+		raw, err := base64url.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	key, err := ecdh.P256().NewPrivateKey(read("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker := webpush.Checker{CheckURL: func(string) error { return nil }}
+	got, err := checker.Seal(`{"endpoint":"https://push.example.net/x","keys":{
+		"p256dh":"BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+		"auth":"BTBZMqHH6r4Tts7J_aSIgg"}}`, []byte("When I grow up, I want to be a watermelon"), key, read("DGv6ra1nlYgDCS1FRnbzlw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_" +
+		"yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+	if text := base64url.EncodeToString(got); text != want {
+		t.Errorf("gives %s, want %s", text, want)
+	}
+}
+
+// A token is used for a service until it ends, or until the service refuses it.
+func TestTokensAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	status := http.StatusCreated
+	var tokens []string
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
+		tokens = append(tokens, r.Header.Get("Authorization"))
+		w.WriteHeader(status)
+	})
+	sender := newSender(t, config(p, server, newKey(t)))
+	send := func() { _ = sender.Send(t.Context(), message(newBrowser(t).subscription(endpoint(t, server)))) }
+	send()
+	send()
+	status = http.StatusForbidden
+	send()
+	send()
+	if len(tokens) != 4 || tokens[0] != tokens[1] || tokens[1] != tokens[2] || tokens[2] == tokens[3] {
+		t.Errorf("the tokens were %v", tokens)
+	}
+}
+
 func TestContentThatCannotBe(t *testing.T) {
 	t.Parallel()
 	sender := newSender(t, webpush.Config{PrivateKey: secret.New(newKey(t)), Subject: "mailto:ops@example.com"})
 	for name, c := range map[string]struct{ override, want string }{
 		"no object": {`"x"`, "must be a JSON object"},
-		"too long":  {`{"x":"` + strings.Repeat("x", 3992) + `"}`, "Web Push takes at most 3992"},
+		"too long":  {`{"x":"` + strings.Repeat("x", 3993) + `"}`, "Web Push takes at most 3993"},
 		"fine":      {`{"x":"` + strings.Repeat("x", 3900) + `"}`, ""},
 	} {
 		n := message("").Notification

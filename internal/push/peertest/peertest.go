@@ -1,0 +1,96 @@
+// Package peertest asks libraries that pacer's authors did not write, in another language, whether they understand what
+// pacer sends: http_ece and jose for Web Push, standardwebhooks for webhooks. They run in a process of Node.js that the
+// test starts. `make need-servers` installs what it needs.
+package peertest
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// Peer is the process. Any number of goroutines may ask it.
+type Peer struct {
+	mu  sync.Mutex
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// Question asks for one of the kinds webpush and webhook. Which fields belong to which says testdata/peer.mjs.
+type Question struct {
+	Kind string `json:"kind"`
+	// Body is what was posted.
+	Body []byte `json:"body"`
+
+	// PrivateKey and AuthSecret are the browser's, in base64url; Authorization is the header, Audience the service's origin.
+	PrivateKey    string `json:"privateKey,omitempty"`
+	AuthSecret    string `json:"authSecret,omitempty"`
+	Authorization string `json:"authorization,omitempty"`
+	Audience      string `json:"audience,omitempty"`
+
+	// Secret is the receiver's, Headers those of the call, names in lower case.
+	Secret  string            `json:"secret,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// Answer is what the library made of it. Error is empty when it took it.
+type Answer struct {
+	Plain, Subject, Error string
+}
+
+// Start starts the process, which ends with the test. A machine without Node.js or the libraries fails the test.
+func Start(tb testing.TB) *Peer {
+	tb.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	dir := filepath.Join(filepath.Dir(here), "testdata")
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", "http_ece")); err != nil {
+		tb.Fatalf("the libraries of %s are not installed: run make need-servers", dir)
+	}
+	process := exec.CommandContext(tb.Context(), "node", "peer.mjs")
+	process.Dir, process.Stderr = dir, tb.Output()
+	in, err := process.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := process.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		tb.Fatalf("start node: %v; run make need-servers", err)
+	}
+	tb.Cleanup(func() {
+		_ = in.Close()     // which ends it
+		_ = process.Wait() // it may have been killed with the test's context
+	})
+	return &Peer{in: in, out: bufio.NewReader(out)}
+}
+
+// Ask asks one question.
+func (p *Peer) Ask(tb testing.TB, q Question) Answer {
+	tb.Helper()
+	line, err := json.Marshal(q)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
+		tb.Fatalf("ask the peer: %v", err)
+	}
+	reply, err := p.out.ReadBytes('\n')
+	if err != nil {
+		tb.Fatalf("the peer's answer: %v", err)
+	}
+	var a Answer
+	if err := json.Unmarshal(reply, &a); err != nil {
+		tb.Fatalf("the peer's answer %s: %v", reply, err)
+	}
+	return a
+}

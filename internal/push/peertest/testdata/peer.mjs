@@ -1,0 +1,43 @@
+// Reads questions from standard input, one JSON object a line, and answers each in a line: whether libraries that pacer's
+// authors did not write understand what pacer sent. {"error": "..."} when they do not.
+import crypto from 'node:crypto'
+import readline from 'node:readline'
+
+import ece from 'http_ece'
+import { decodeProtectedHeader, importJWK, jwtVerify } from 'jose'
+import { Webhook } from 'standardwebhooks'
+
+const answers = {
+  // A push service checks the credential (RFC 8292), a browser decrypts the message (RFC 8291).
+  async webpush({ body, privateKey, authSecret, authorization, audience }) {
+    const [, token, key] = /^vapid t=([^,]+), ?k=(.+)$/.exec(authorization)
+    const point = Buffer.from(key, 'base64url')
+    const jwk = {
+      kty: 'EC', crv: 'P-256',
+      x: point.subarray(1, 33).toString('base64url'), y: point.subarray(33, 65).toString('base64url'),
+    }
+    const { payload } = await jwtVerify(token, await importJWK(jwk, 'ES256'), {
+      algorithms: ['ES256'], audience, requiredClaims: ['exp', 'sub'], maxTokenAge: undefined,
+    })
+    if (payload.exp > Date.now() / 1000 + 24 * 3600) throw new Error(`the token ends at ${payload.exp}`)
+    const browser = crypto.createECDH('prime256v1')
+    browser.setPrivateKey(Buffer.from(privateKey, 'base64url'))
+    const plain = ece.decrypt(Buffer.from(body, 'base64'), { version: 'aes128gcm', privateKey: browser, authSecret })
+    return { plain: plain.toString('utf8'), subject: payload.sub, algorithm: decodeProtectedHeader(token).alg }
+  },
+  // A receiver of Standard Webhooks verifies signature and age.
+  async webhook({ body, secret, headers }) {
+    return { plain: JSON.stringify(new Webhook(secret).verify(Buffer.from(body, 'base64').toString('utf8'), headers)) }
+  },
+}
+
+for await (const line of readline.createInterface({ input: process.stdin })) {
+  let answer
+  try {
+    const { kind, ...question } = JSON.parse(line)
+    answer = await answers[kind](question)
+  } catch (error) {
+    answer = { error: String(error) }
+  }
+  process.stdout.write(JSON.stringify(answer) + '\n')
+}

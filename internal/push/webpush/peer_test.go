@@ -1,0 +1,50 @@
+package webpush_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/push/peertest"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+)
+
+// Others understand what is sent: http_ece decrypts the message, jose verifies the credential.
+func TestOthersUnderstandIt(t *testing.T) {
+	t.Parallel()
+	peer := peertest.Start(t)
+	b := newBrowser(t)
+	question := peertest.Question{
+		Kind: "webpush", PrivateKey: base64url.EncodeToString(b.private.Bytes()), AuthSecret: base64url.EncodeToString(b.auth),
+	}
+	var answer peertest.Answer
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
+		q := question
+		q.Body, _ = io.ReadAll(r.Body)
+		q.Authorization, q.Audience = r.Header.Get("Authorization"), "https://"+r.Host
+		answer = peer.Ask(t, q)
+		q.Body[len(q.Body)-1]++
+		if changed := peer.Ask(t, q); changed.Error == "" {
+			t.Error("the peer takes a message that was changed on its way")
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	sender := newSender(t, config(p, server, newKey(t)))
+	for _, text := range []string{"x", "ü 👩‍👩‍👧 \u2028", strings.Repeat("long ", 740)} {
+		m := message(b.subscription(endpoint(t, server)))
+		m.Notification.Body = text
+		if err := sender.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		var got delivered
+		if err := json.Unmarshal([]byte(answer.Plain), &got); err != nil || answer.Error != "" {
+			t.Fatalf("the peer says %+v (%v)", answer, err)
+		}
+		if got.Body != text || got.ID != "n1" || answer.Subject != "mailto:ops@example.com" {
+			t.Errorf("the peer reads %+v", answer)
+		}
+	}
+}
