@@ -113,18 +113,19 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The demo shows, with no setting at all, a notification that waited for its slot, and stops when told.
+// The demo shows, with no setting at all, notifications that waited for their slots and went to a user's devices, and stops
+// when told.
 func TestDemoShowsThrottledDelivery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	seen := &watched{until: "s after the one before", found: cancel}
+	seen := &watched{until: "#13  on the laptop, ", found: cancel}
 	var errs bytes.Buffer
 	if code := run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{seen, &errs}); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
-	if !strings.Contains(seen.String(), seen.until) {
-		t.Errorf("no throttled delivery was shown:\n%s", seen.String())
+	if !strings.Contains(seen.String(), seen.until) || !strings.Contains(seen.String(), "#13  on the phone, ") {
+		t.Errorf("no throttled delivery to a device was shown:\n%s", seen.String())
 	}
 }
 

@@ -41,30 +41,18 @@ type command struct {
 type notificationFlags struct {
 	User        string `name:"user" env:"-" placeholder:"ID" help:"Whom it is for."`
 	Category    string `name:"category" env:"-" help:"Category of the policy. Default: default."`
-	Channel     string `name:"channel" env:"-" help:"How it is sent: webhook, log. Default: webhook."`
-	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Where it is sent: the URL of a webhook."`
+	Channel     string `name:"channel" env:"-" help:"How it is sent: fcm, apns, webpush, email, webhook or log, whichever the deployment has. Default: webhook."`
+	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Where it is sent, as the channel wants it: a device token, subscription, address or URL. Without it, to the user's devices."`
 	Title       string `name:"title" env:"-" placeholder:"TEXT" help:"Title."`
 	Body        string `name:"body" env:"-" placeholder:"TEXT" help:"Body."`
 	Data        string `name:"data" env:"-" placeholder:"JSON" help:"A JSON object."`
+	Override    string `name:"override" env:"-" placeholder:"JSON" help:"What the channel's own format has besides, laid over the message. Needs --channel."`
+	Template    string `name:"template" env:"-" placeholder:"NAME" help:"Takes the contents from a template, filled with --data."`
+	Locale      string `name:"locale" env:"-" placeholder:"TAG" help:"Language of the template, such as de-AT."`
 	Priority    string `name:"priority" env:"-" help:"critical, high, normal or low. Default: normal."`
 	SendAt      string `name:"send-at" env:"-" placeholder:"TIME" help:"Not before, RFC 3339."`
 	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Not after, RFC 3339."`
 	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replaces one that waits with the same key."`
-}
-
-// item is a notification as the API takes it.
-type item struct {
-	UserID      string          `json:"user_id,omitempty"`
-	Category    string          `json:"category,omitempty"`
-	Channel     string          `json:"channel,omitempty"`
-	To          string          `json:"to,omitempty"`
-	Title       string          `json:"title,omitempty"`
-	Body        string          `json:"body,omitempty"`
-	Data        json.RawMessage `json:"data,omitempty"`
-	Priority    string          `json:"priority,omitempty"`
-	SendAt      string          `json:"send_at,omitempty"`
-	ExpiresAt   string          `json:"expires_at,omitempty"`
-	CollapseKey string          `json:"collapse_key,omitempty"`
 }
 
 // errSomeRefused is the outcome when some lines went in and others did not; each was reported already.
@@ -141,17 +129,57 @@ func (c *command) lines() ([]byte, error) {
 	if c.Count < 1 {
 		return nil, refuseUsage("--count", "must be at least 1")
 	}
-	if n.Data != "" && !json.Valid([]byte(n.Data)) {
-		return nil, refuseUsage("--data", "must be a JSON object")
+	fields, err := n.fields()
+	if err != nil {
+		return nil, err
 	}
-	line, err := json.Marshal(item{
-		UserID: n.User, Category: n.Category, Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body,
-		Data: json.RawMessage(n.Data), Priority: n.Priority, SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey,
-	})
+	line, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("encode the notification: %w", err)
 	}
 	return bytes.Repeat(append(line, '\n'), c.Count), nil
+}
+
+// fields are the notification as the API takes it.
+func (n *notificationFlags) fields() (map[string]any, error) {
+	for _, raw := range []struct{ flag, value string }{{"--data", n.Data}, {"--override", n.Override}} {
+		if raw.value != "" && !json.Valid([]byte(raw.value)) {
+			return nil, refuseUsage(raw.flag, "must be a JSON object")
+		}
+	}
+	if n.Override != "" && n.Channel == "" {
+		return nil, refuseUsage("--override", "needs --channel, whose format it is in")
+	}
+	if n.Locale != "" && n.Template == "" {
+		return nil, refuseUsage("--locale", "needs --template")
+	}
+	fields := map[string]any{}
+	for name, value := range map[string]string{
+		"user_id": n.User, "category": n.Category, "channel": n.Channel, "to": n.To, "title": n.Title, "body": n.Body,
+		"priority": n.Priority, "send_at": n.SendAt, "expires_at": n.ExpiresAt, "collapse_key": n.CollapseKey,
+	} {
+		if value != "" {
+			fields[name] = value
+		}
+	}
+	data := json.RawMessage(n.Data)
+	switch {
+	case n.Template != "":
+		fields["template"] = template{n.Template, n.Locale, data}
+	case n.Data != "":
+		fields["data"] = data
+	}
+	if n.Override != "" {
+		fields[n.Channel] = json.RawMessage(n.Override)
+	}
+	return fields, nil
+}
+
+// template names the contents of a notification, as the API takes it.
+type template struct {
+	Name   string          `json:"name"`
+	Locale string          `json:"locale,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
 }
 
 // api gives the API to send to: the one of a dispatcher, or with REDIS_URL one in this process.

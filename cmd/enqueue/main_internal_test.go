@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +34,9 @@ func TestWrongUsage(t *testing.T) {
 		"FileAndUser": {[]string{"-f", os.DevNull, "--user", "ada"}, "--file"},
 		"Count":       {[]string{"--user", "ada", "--count", "0"}, "--count"},
 		"Data":        {[]string{"--user", "ada", "--data", "{"}, "--data"},
+		"Override":    {[]string{"--user", "ada", "--channel", "fcm", "--override", "{"}, "--override"},
+		"WhoseFormat": {[]string{"--user", "ada", "--override", "{}"}, "--channel"},
+		"Locale":      {[]string{"--user", "ada", "--locale", "de"}, "--template"},
 		"UnknownFlag": {[]string{"--colour"}, "--colour"},
 		"Unreachable": {[]string{"--user", "ada", "--redis-url", "nothing"}, "--redis-url"},
 	} {
@@ -69,6 +75,35 @@ nonsense
 	}
 	if code, out, _ := ask(t, `{"user_id":"ada","channel":"log"}`, "-f", "-", "--redis-url", url); code != exitAccepted || !strings.HasPrefix(out, "accepted 1,") {
 		t.Errorf("from standard input: code %d, said %q", code, out)
+	}
+}
+
+// What is posted, after its id, for the flags of a notification.
+func TestFlagsOfTheChannels(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+		_, _ = io.WriteString(w, `{"accepted":1,"rejected":0,"results":[{"index":0,"id":"n1"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	for want, args := range map[string][]string{
+		`,"channel":"fcm","fcm":{"android":{"ttl":"60s"}},"to":"token","user_id":"ada"}`: {
+			"--channel", "fcm", "--to", "token", "--override", `{"android":{"ttl":"60s"}}`,
+		},
+		`,"channel":"email","template":{"name":"welcome","locale":"de-AT","data":{"name":"Ada"}},"user_id":"ada"}`: {
+			"--channel", "email", "--template", "welcome", "--locale", "de-AT", "--data", `{"name":"Ada"}`,
+		},
+		`,"data":{"a":1},"title":"hi","user_id":"ada"}`: {"--title", "hi", "--data", `{"a":1}`},
+	} {
+		code, _, errs := ask(t, "", append(args, "--user", "ada", "--server", server.URL)...)
+		if code != exitAccepted {
+			t.Fatalf("code %d, said %q", code, errs)
+		}
+		if body := strings.TrimSpace(<-got); !strings.Contains(body, want) {
+			t.Errorf("posted %s, want %s", body, want)
+		}
 	}
 }
 

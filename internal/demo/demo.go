@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -35,7 +36,7 @@ type Demo struct {
 	start    time.Time
 
 	mu   sync.Mutex
-	last map[string]time.Time // user and category → last arrival
+	last map[string]time.Time // user, category and device → last arrival
 	sent int
 }
 
@@ -55,12 +56,15 @@ func New(ctx context.Context, cfg Config) (*Demo, error) {
 
 // message is one sample notification.
 type message struct {
-	UserID   string `json:"user_id"`
-	Category string `json:"category"`
+	UserID   string `json:"user_id,omitempty"`
+	Category string `json:"category,omitempty"`
 	Channel  string `json:"channel"`
-	To       string `json:"to"`
-	Title    string `json:"title"`
+	To       string `json:"to,omitempty"`
+	Title    string `json:"title,omitempty"`
 }
+
+// devices are registered before the script begins: who has some needs no target.
+var devices = map[string][]string{"dora": {"phone", "laptop"}}
 
 // act is a burst of equal notifications at a time after the start.
 type act struct {
@@ -78,6 +82,7 @@ var script = []act{
 	{0, "cleo", "chat", 1, "one chat message: nothing to wait for"},
 	{4 * time.Second, "ada", "security", 1, "a security alert: it bypasses the throttle"},
 	{7 * time.Second, "cleo", "chat", 2, "two more chat messages"},
+	{11 * time.Second, "dora", "chat", 2, "two without a target: each goes to her phone and to her laptop, and counts once"},
 }
 
 const (
@@ -94,6 +99,9 @@ func (d *Demo) Run(ctx context.Context) error {
 		receiving.Wait()
 		d.client.CloseIdleConnections()
 	}()
+	if err := d.register(ctx); err != nil {
+		return err
+	}
 	d.say("", "sample traffic begins; look at %s/user/ada and %s/metrics, stop with Ctrl-C", d.cfg.Ops, d.cfg.Ops)
 	stats := time.NewTicker(statsEvery)
 	defer stats.Stop()
@@ -120,13 +128,36 @@ func (d *Demo) Run(ctx context.Context) error {
 	}
 }
 
+// register registers the devices, each of which is a path of the receiver.
+func (d *Demo) register(ctx context.Context) error {
+	for user, names := range devices {
+		for _, name := range names {
+			body, err := json.Marshal(message{Channel: "webhook", To: d.target() + name})
+			if err != nil {
+				return fmt.Errorf("encode a sample device: %w", err)
+			}
+			if _, err := d.call(ctx, http.MethodPut, "/v1/users/"+user+"/devices/"+name, body); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// target is the receiver's base URL.
+func (d *Demo) target() string { return "http://" + d.listener.Addr().String() + "/" }
+
 // play hands one act's notifications to the API, as a producer would.
 func (d *Demo) play(ctx context.Context, a act) error {
 	d.say("accept", "%-5s %-9s %s", a.user, a.category, a.what)
 	for range a.count {
 		d.sent++
+		to := d.target()
+		if devices[a.user] != nil {
+			to = ""
+		}
 		body, err := json.Marshal(message{
-			UserID: a.user, Category: a.category, Channel: "webhook", To: "http://" + d.listener.Addr().String() + "/",
+			UserID: a.user, Category: a.category, Channel: "webhook", To: to,
 			Title: fmt.Sprintf("#%d", d.sent),
 		})
 		if err != nil {
@@ -171,13 +202,17 @@ func (d *Demo) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := time.Now()
+	line := m.UserID + "/" + m.Category + r.URL.Path // of one device
 	d.mu.Lock()
-	before := d.last[m.UserID+"/"+m.Category]
-	d.last[m.UserID+"/"+m.Category] = now
+	before := d.last[line]
+	d.last[line] = now
 	d.mu.Unlock()
 	since := "the first"
 	if !before.IsZero() {
 		since = fmt.Sprintf("%.3f s after the one before", now.Sub(before).Seconds())
+	}
+	if device := strings.TrimPrefix(r.URL.Path, "/"); device != "" {
+		since = "on the " + device + ", " + since
 	}
 	d.say("arrive", "%-5s %-9s %-4s %s", m.UserID, m.Category, m.Title, since)
 	w.WriteHeader(http.StatusNoContent)
