@@ -7,6 +7,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/version"
@@ -89,7 +90,7 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 	if err != nil {
 		return httpapi.Stats{}, err
 	}
-	t := sum(lanes)
+	t := mailbox.Sum(lanes)
 	s := httpapi.Stats{
 		Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,
 		UsersDeferred: t.UsersDeferred,

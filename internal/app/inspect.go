@@ -63,7 +63,7 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	if err != nil {
 		return ops.Gauges{}, err
 	}
-	total := sum(lanes)
+	total := mailbox.Sum(lanes)
 	g := ops.Gauges{
 		States: map[notification.Status]int64{
 			notification.StatusQueued: total.Queued, notification.StatusScheduled: total.Scheduled,
@@ -79,30 +79,4 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 		g.DeferredByLane = append(g.DeferredByLane, lane.Deferred)
 	}
 	return g, nil
-}
-
-// sum adds the lanes up.
-func sum(lanes []mailbox.LaneStats) mailbox.LaneStats {
-	var t mailbox.LaneStats
-	for _, l := range lanes {
-		t.Queued += l.Queued
-		t.Scheduled += l.Scheduled
-		t.Deferred += l.Deferred
-		t.Retrying += l.Retrying
-		t.Sending += l.Sending
-		t.UsersDeferred += l.UsersDeferred
-		t.Accepted += l.Accepted
-		t.Delivered += l.Delivered
-		t.Failed += l.Failed
-		t.Expired += l.Expired
-		t.Cancelled += l.Cancelled
-		t.Replaced += l.Replaced
-		t.Pulls += l.Pulls
-		t.Deferrals += l.Deferrals
-		t.Attempts += l.Attempts
-		if !l.OldestDeferred.IsZero() && (t.OldestDeferred.IsZero() || l.OldestDeferred.Before(t.OldestDeferred)) {
-			t.OldestDeferred = l.OldestDeferred
-		}
-	}
-	return t
 }

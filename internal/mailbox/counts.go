@@ -12,8 +12,36 @@ func laneStats(lane int, counts map[string]string) LaneStats {
 	return LaneStats{
 		Lane:      lane,
 		Queued:    waiting - n("deferred"),
-		Scheduled: n("scheduled"), Deferred: n("deferred"), Retrying: n("retrying"),
+		Scheduled: n("scheduled"), Deferred: n("deferred"), Retrying: n("retrying"), Capped: n("capped"), Held: n("held"),
 		Accepted: n("accepted") + n("j"), Delivered: n("D"), Failed: n("F"), Expired: n("E"), Cancelled: n("C"), Replaced: n("R"),
 		Pulls: n("pulls") + n("x"), Deferrals: n("deferrals"), Attempts: n("attempts") + n("x"),
 	}
+}
+
+// Sum adds lanes up; the oldest is that of all.
+func Sum(lanes []LaneStats) LaneStats {
+	var t LaneStats
+	for _, l := range lanes {
+		t.Queued += l.Queued
+		t.Scheduled += l.Scheduled
+		t.Deferred += l.Deferred
+		t.Retrying += l.Retrying
+		t.Capped += l.Capped
+		t.Held += l.Held
+		t.Sending += l.Sending
+		t.UsersDeferred += l.UsersDeferred
+		t.Accepted += l.Accepted
+		t.Delivered += l.Delivered
+		t.Failed += l.Failed
+		t.Expired += l.Expired
+		t.Cancelled += l.Cancelled
+		t.Replaced += l.Replaced
+		t.Pulls += l.Pulls
+		t.Deferrals += l.Deferrals
+		t.Attempts += l.Attempts
+		if !l.OldestDeferred.IsZero() && (t.OldestDeferred.IsZero() || l.OldestDeferred.Before(t.OldestDeferred)) {
+			t.OldestDeferred = l.OldestDeferred
+		}
+	}
+	return t
 }

@@ -1,8 +1,11 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,6 +100,9 @@ type LaneStats struct {
 	Lane int
 	// Gauges: how many are in which state now.
 	Queued, Scheduled, Deferred, Retrying, Sending int64
+	// Capped are those of Deferred that wait for the cap over all categories, Held those of Retrying that wait for their
+	// provider, and not after a failure.
+	Capped, Held int64
 	// UsersDeferred counts the users with deferred notifications, OldestDeferred is when the one waiting longest was
 	// accepted; zero when none waits.
 	UsersDeferred  int64
@@ -134,6 +140,42 @@ func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
 		}
 	}
 	return stats, nil
+}
+
+// Crowd is a user's category with deferred notifications.
+type Crowd struct {
+	UserID, Category string
+	Deferred         int64
+}
+
+// crowdsRead is how many mailboxes of a lane are looked at for the largest crowds; of more, that many at random.
+const crowdsRead = 5000
+
+// Crowds gives the n mailboxes with most deferred notifications. With more than some thousand of them in a lane it looks at
+// some only, and exact is false.
+func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
+	sizes, some := make([]*redis.IntCmd, len(s.lanes)), make([]*redis.KeyValueSliceCmd, len(s.lanes))
+	pipe := s.client.Pipeline()
+	for lane, prefix := range s.lanes {
+		sizes[lane] = pipe.HLen(ctx, prefix+"d")
+		some[lane] = pipe.HRandFieldWithValues(ctx, prefix+"d", crowdsRead) // all, when there are no more
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, false, fmt.Errorf("read who waits: %w", err)
+	}
+	exact = true
+	for lane := range s.lanes {
+		exact = exact && sizes[lane].Val() <= crowdsRead
+		for _, entry := range some[lane].Val() {
+			category, user, _ := strings.Cut(entry.Key, ":")
+			deferred, _ := strconv.ParseInt(entry.Value, 10, 64) // the scripts write nothing else
+			crowds = append(crowds, Crowd{UserID: user, Category: category, Deferred: deferred})
+		}
+	}
+	slices.SortFunc(crowds, func(a, b Crowd) int {
+		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Category, b.Category))
+	})
+	return crowds[:min(n, len(crowds))], exact, nil
 }
 
 // PlanOf gives the plan in force for a user's category.

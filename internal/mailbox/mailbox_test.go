@@ -127,6 +127,39 @@ func TestSettledTwiceAnswersAsBefore(t *testing.T) {
 	}
 }
 
+// What is deferred is put down to the rule that the head of its line waits for.
+func TestDeferredForTheCap(t *testing.T) {
+	t.Parallel()
+	w := setup(t, mailbox.Terms{Plan: throttle.Plan{Rules: []throttle.Rule{
+		{Max: 2, Per: time.Minute}, {Max: 3, Per: time.Hour, Kind: throttle.KindCap},
+	}}})
+	for range 5 {
+		w.ask(tickOf(w.put(mailbox.Entry{})), true)
+	}
+	if total := w.total(); total.Deferred != 3 || total.Capped != 0 {
+		t.Fatalf("behind the category's limit: %+v", total)
+	}
+	for range 2 {
+		w.settle(delivered)
+	}
+	w.advance(time.Minute)
+	for range 3 {
+		tick, _, _ := w.next()
+		w.ask(tick, true)
+	}
+	if total := w.total(); total.Deferred != 2 || total.Capped != 2 {
+		t.Fatalf("behind the cap: %+v", total)
+	}
+	if crowds, exact, err := w.store.Crowds(t.Context(), 10); err != nil || !exact || len(crowds) != 1 || crowds[0] != (mailbox.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
+		t.Errorf("the crowds are %v (%t), %v", crowds, exact, err)
+	}
+	w.settle(delivered)
+	w.drain()
+	if total := w.total(); total.Deferred != 0 || total.Capped != 0 {
+		t.Errorf("at the end: %+v", total)
+	}
+}
+
 func TestThreeLeasesEndedIsACrashLoop(t *testing.T) {
 	t.Parallel()
 	w := setup(t, mailbox.Terms{})

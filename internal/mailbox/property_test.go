@@ -95,11 +95,14 @@ func (h *history) settleOne() {
 		{Fate: dispatch.Failed, Reason: "permanent"},
 		{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Duration(rapid.IntRange(1, 3000).Draw(h.r, "backoff")) * time.Millisecond},
 		{Fate: dispatch.Returned, Reason: "late", Refund: true},
-	}[rapid.IntRange(0, 3).Draw(h.r, "fate")]
+		{Fate: dispatch.Retry, Reason: heldReason, Refund: true, RetryAfter: time.Second},
+	}[rapid.IntRange(0, 4).Draw(h.r, "fate")]
 	stale := h.settle(o).Stale
-	if o.Fate == dispatch.Returned && !stale {
+	switch {
+	case o.Fate == dispatch.Returned && !stale:
 		h.ticks[g.Tick] = h.now
-	} else {
+	case o.Refund && !stale: // its slot is free again
+	default:
 		h.admitted[g.UserID] = append(h.admitted[g.UserID], g)
 	}
 }
@@ -131,12 +134,19 @@ func (h *history) crash() {
 	h.sweep()
 }
 
+// heldReason is that of a notification which waits for its provider.
+const heldReason = "throttled: provider_budget"
+
 // check compares the counts with what every single notification says of itself.
 func (h *history) check() {
 	h.r.Helper()
-	seen := map[notification.Status]int64{}
+	seen, held := map[notification.Status]int64{}, int64(0)
 	for _, id := range h.ids {
-		seen[h.state(id).Status]++
+		state := h.state(id)
+		seen[state.Status]++
+		if state.Status == notification.StatusRetrying && state.Reason == heldReason {
+			held++
+		}
 	}
 	total := h.total()
 	for status, count := range map[notification.Status]int64{
@@ -149,6 +159,9 @@ func (h *history) check() {
 		if seen[status] != count {
 			h.r.Fatalf("%d notifications are %s, the counts say %d: %+v", seen[status], status, count, total)
 		}
+	}
+	if total.Held != held || total.Capped < 0 || total.Capped > total.Deferred {
+		h.r.Fatalf("%d wait for their provider, the counts say %+v", held, total)
 	}
 	if total.Accepted != int64(len(h.ids)) {
 		h.r.Fatalf("%d accepted, the counts say %d", len(h.ids), total.Accepted)

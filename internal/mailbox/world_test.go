@@ -249,15 +249,7 @@ func (w *world) total() mailbox.LaneStats {
 	if err != nil {
 		w.t.Fatalf("stats: %v", err)
 	}
-	t := lanes[0]
-	l := lanes[1]
-	return mailbox.LaneStats{
-		Queued: t.Queued + l.Queued, Scheduled: t.Scheduled + l.Scheduled, Deferred: t.Deferred + l.Deferred,
-		Retrying: t.Retrying + l.Retrying, Sending: t.Sending + l.Sending, UsersDeferred: t.UsersDeferred + l.UsersDeferred,
-		Accepted: t.Accepted + l.Accepted, Delivered: t.Delivered + l.Delivered, Failed: t.Failed + l.Failed,
-		Expired: t.Expired + l.Expired, Cancelled: t.Cancelled + l.Cancelled, Replaced: t.Replaced + l.Replaced,
-		Pulls: t.Pulls + l.Pulls, Deferrals: t.Deferrals + l.Deferrals, Attempts: t.Attempts + l.Attempts,
-	}
+	return mailbox.Sum(lanes)
 }
 
 // leftovers lists the keys that are neither counts nor records nor limiter logs.

@@ -3,7 +3,8 @@
 --
 -- KEYS[1] of every script is the lane's prefix, such as "pacer:{push-3}:". All other keys are built from it, so that
 -- they share its hash tag and with it a slot. Per lane:
---   c  hash   counts: the gauges waiting, deferred, scheduled, retrying; the totals; and two that stand for several, so
+--   c  hash   counts: the gauges waiting, deferred (capped of them for the user's cap), scheduled, retrying (held of them
+--             for their provider, not after a failure); the totals; and two that stand for several, so
 --             that the common path writes one: j (put into line: accepted and waiting up), x (pulled and run at once:
 --             pulls and attempts up, waiting down)
 --   a          the arrival given last
@@ -11,6 +12,7 @@
 --   y  zset   waiting with an expiry: notification → when it expires
 --   m  zset   mailboxes that hold something → when the sweeper has to look whether they still move
 --   d  hash   mailbox → how many of it are deferred, if any
+--   g  hash   mailbox → how many of it are deferred for the user's cap, if any
 --   o  zset   mailboxes with deferred ones → arrival of the oldest waiting
 --   v  hash   user → how many mailboxes with deferred ones
 -- and in a guarded store, where the record is elsewhere and Redis may lose everything:
@@ -27,7 +29,7 @@
 -- and the limiter's. Per notification:
 --   n:  hash  u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
 --             f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before, z ended,
---             h history, and of the tick of the same name: q nonce of its last question, r what it was granted
+--             h history, w held for its provider, and of the tick of the same name: q nonce of its last question, r what it was granted
 --             (absent: itself)
 --
 -- A state is one letter: q in line, t scheduled, r retrying, s sending; D delivered, F failed, E expired, C cancelled,
@@ -96,13 +98,24 @@ local function release_collapse(box, id, collapse_key)
   end
 end
 
+-- leave_later takes one of what is later out of its count.
+local function leave_later(id)
+  local key = lane .. 'n:' .. id
+  local fields = redis.call('HMGET', key, 's', 'w')
+  add_count(fields[1] == 't' and 'scheduled' or 'retrying', -1)
+  if fields[2] then
+    add_count('held', -1)
+    redis.call('HDEL', key, 'w')
+  end
+end
+
 -- leave takes a waiting notification out of the line or of what is later; false when it stands in neither.
 local function leave(box, id)
   local key = lane .. 'n:' .. id
   if redis.call('ZREM', box.line, id) == 1 then
     add_count('waiting', -1)
   elseif redis.call('ZREM', box.later, id) == 1 then
-    add_count(redis.call('HGET', key, 's') == 't' and 'scheduled' or 'retrying', -1)
+    leave_later(id)
   else
     return false
   end
@@ -128,7 +141,7 @@ local function promote(box, now)
   local due = redis.call('ZRANGEBYSCORE', box.later, '-inf', digits(now), 'LIMIT', 0, 100)
   for _, id in ipairs(due) do
     redis.call('ZREM', box.later, id)
-    add_count(redis.call('HGET', lane .. 'n:' .. id, 's') == 't' and 'scheduled' or 'retrying', -1)
+    leave_later(id)
     join(box, id)
   end
 end
@@ -151,11 +164,24 @@ local function oldest_arrival(box)
   return oldest
 end
 
+-- account_capped puts what is deferred of a mailbox down to the rule that its head waits for: the user's cap, or one of the
+-- category. box.capped says which, when that was decided just now.
+local function account_capped(box, deferred)
+  local before = tonumber(redis.call('HGET', lane .. 'g', box.name) or 0)
+  local capped = box.capped
+  if capped == nil then capped = before > 0 end
+  local after = capped and deferred or 0
+  if after == before then return end
+  add_count('capped', after - before)
+  if after > 0 then redis.call('HSET', lane .. 'g', box.name, after) else redis.call('HDEL', lane .. 'g', box.name) end
+end
+
 local function account_deferred(box, waiting)
   local before = tonumber(redis.call('HGET', lane .. 'd', box.name) or 0)
   local after = 0
   if waiting > 0 then after = math.min(waiting, slots_taken(box)) end
   if after > 0 then redis.call('ZADD', lane .. 'o', digits(oldest_arrival(box)), box.name) end
+  if before > 0 or after > 0 then account_capped(box, after) end
   if after == before then return end
   add_count('deferred', after - before)
   if after > 0 then

@@ -49,6 +49,10 @@ if outcome == 'r' then
   local collapse_key = redis.call('HGET', key, 'k')
   if collapse_key then redis.call('HSETNX', box.collapse, collapse_key, id) end
   add_count('retrying', 1)
+  if ARGV[9] == '1' and ARGV[10] ~= '1' then -- no failure, and not sent: it waits for its provider
+    redis.call('HSET', key, 'w', '1')
+    add_count('held', 1)
+  end
   account(box, now, tonumber(ARGV[12]))
   return { 'retry', now, due }
 end

@@ -149,6 +149,7 @@ end
 -- wait gives the tick a slot, or lets it go when as many others as there are waiting come sooner (some were cancelled).
 -- A notification counts as deferred again only when its slot moved back.
 local function wait(first_slot, first_why, slot_before)
+  box.capped = first_why > 0 and plan.rules[first_why].kind == KIND_CAP
   while true do
     local waiting = redis.call('ZCARD', box.line)
     local slot, why, rank = slot_for(first_slot, first_why, slots_taken(box), slot_before)
