@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,28 +28,34 @@ type opsClient struct {
 // errNotReachable is what every command says that finds no process to ask.
 var errNotReachable = errors.New("is it running, with the ops role, and is --ops-listen its address?")
 
-// get reads a page; body is nil unless it was served.
+// get reads a page.
 func (c *opsClient) get(ctx context.Context, path string) (status int, body []byte, err error) {
+	return c.ask(ctx, http.MethodGet, path, nil, http.NoBody)
+}
+
+// ask makes a request; what it answers is nil unless the process did.
+func (c *opsClient) ask(ctx context.Context, method, path string, header http.Header, body io.Reader) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	address, err := reachable(c.OpsListen)
 	if err != nil {
 		return 0, nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, body)
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w", address, err)
 	}
+	maps.Copy(request.Header, header)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w; %w", address, errors.Unwrap(err), errNotReachable)
 	}
 	defer response.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	answer, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
 	if err != nil {
 		return 0, nil, fmt.Errorf("read the answer of the dispatcher at %s: %w", address, err)
 	}
-	return response.StatusCode, body, nil
+	return response.StatusCode, answer, nil
 }
 
 // reachable turns an address that a process listens on into one that can be asked: 0.0.0.0 and "" mean this host.

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/alecthomas/kong"
+	completion "github.com/jotaen/kong-completion"
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -26,7 +27,15 @@ type commandLine struct {
 	User        userCommand        `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
 	Channels    channelsCommand    `cmd:"" help:"List the channels, and whether their providers answer."`
 	SendTest    sendTestCommand    `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's answer."`
+	Top         topCommand         `cmd:"" help:"Show the deployment's figures in the terminal, live."`
+	Stats       statsCommand       `cmd:"" help:"Show the deployment's figures once."`
+	Pause       pauseCommand       `cmd:"" help:"Have a channel, category or lane rest: what belongs to it waits."`
+	Resume      resumeCommand      `cmd:"" help:"Let what is paused go on."`
+	Cancel      cancelCommand      `cmd:"" help:"Cancel a notification that waits."`
+	Retry       retryCommand       `cmd:"" help:"Send a notification again that has failed or expired."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Exit 0 when the local process can take work."`
+	Completion  completionCommand  `cmd:"" help:"Tell how bash, zsh or fish complete these commands."`
+	Man         manCommand         `cmd:"" help:"Write the manual page."`
 	Version     versionCommand     `cmd:"" help:"Show version, commit and Go version."`
 }
 
@@ -63,6 +72,7 @@ func execute(ctx context.Context, args []string, to streams) error {
 	if err := settings.CheckEnvironment(os.Environ(), settings.EnvironmentNames(parser)...); err != nil {
 		return err
 	}
+	completion.Register(parser)
 	command, err := settings.Parse(parser, args)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/mailbox"
@@ -64,6 +65,10 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 	if err != nil {
 		return err
 	}
+	entry := control.Entry{By: "API", Action: clearedAction, Subject: userID, Detail: category}
+	if err := a.control.Note(ctx, entry); err != nil {
+		a.log.WarnContext(ctx, "windows were cleared, which the audit trail does not tell: the auditor may report it", "user_id", userID, "error", err)
+	}
 	if tick != nil {
 		if err := a.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick}); err != nil {
 			return err
@@ -107,7 +112,7 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 		s.Lanes = append(s.Lanes, httpapi.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred})
 	}
 	for _, p := range processes {
-		s.Processes = append(s.Processes, httpapi.Process(p))
+		s.Processes = append(s.Processes, httpapi.Process{ID: p.ID, Host: p.Host, Roles: p.Roles, Since: p.Since, InFlight: p.InFlight})
 	}
 	return s, nil
 }

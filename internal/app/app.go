@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/pacer-notify/pacer/internal/audit"
+	"github.com/pacer-notify/pacer/internal/control"
 	pacerdevices "github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
@@ -44,25 +46,31 @@ type App struct {
 	cfg *settings.Resolved
 	log *slog.Logger
 
-	store      *store
-	policy     *policy.Watcher
-	inForce    atomic.Pointer[policy.Policy] // the one that was last told of
-	rules      *rules
-	senders    push.Registry
-	templates  *templates.Set // nil without
-	gates      map[notification.Channel]*gate.Gate
-	boxes      *mailbox.Store
-	pool       *pgxpool.Pool // nil without Postgres
-	record     record
-	relay      *recordpostgres.Relay  // nil without Postgres
-	postgres   *recordpostgres.Record // the record, where it is this one
-	queue      *queue.Client
-	intake     *intake.Intake
-	dispatcher *dispatch.Dispatcher
-	workers    *queue.Server
-	metrics    *ops.Metrics
-	registry   *prometheus.Registry
-	announcer  *presence.Announcer
+	store   *store
+	policy  *policy.Watcher
+	inForce atomic.Pointer[policy.Policy] // the one that was last told of
+	// policySince is when the terms last changed; nil while they are those that the process began with.
+	policySince atomic.Pointer[time.Time]
+	rules       *rules
+	senders     push.Registry
+	templates   *templates.Set // nil without
+	gates       map[notification.Channel]*gate.Gate
+	boxes       *mailbox.Store
+	pool        *pgxpool.Pool // nil without Postgres
+	record      record
+	relay       *recordpostgres.Relay  // nil without Postgres
+	postgres    *recordpostgres.Record // the record, where it is this one
+	queue       *queue.Client
+	intake      *intake.Intake
+	dispatcher  *dispatch.Dispatcher
+	workers     *queue.Server
+	metrics     *ops.Metrics
+	registry    *prometheus.Registry
+	announcer   *presence.Announcer
+	control     control.Store
+	follower    *control.Follower
+	live        *ops.Live      // nil without the ops role
+	auditor     *audit.Auditor // likewise
 
 	api, ops *listener
 	draining atomic.Bool
@@ -80,6 +88,7 @@ type record interface {
 	intake.Record
 	httpapi.Record
 	pacerdevices.Store
+	audit.Source
 }
 
 // closer is one thing to be undone, last first.
@@ -101,7 +110,7 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.openMetrics, a.openWorkers, a.openListeners,
+		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -222,7 +231,8 @@ func (a *App) openMetrics(context.Context) error {
 
 func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, Observer: a.metrics, Log: a.log,
+		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, CategoryRests: a.categoryRests, ChannelRests: a.channelRests,
+		Observer: a.metrics, Log: a.log,
 	}, a.record, a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
@@ -234,6 +244,7 @@ func (a *App) openWorkers(context.Context) error {
 		return fmt.Errorf("find this host's name: %w", err)
 	}
 	a.announcer = presence.NewAnnouncer(a.store.client, host, a.roles(), a.dispatcher.InFlight, a.log)
+	a.announcer.Reporting(a.report)
 	return nil
 }
 
@@ -249,8 +260,11 @@ func (a *App) openListeners(ctx context.Context) error {
 		a.defers("API listener", a.api.close)
 	}
 	if a.cfg.HasRole(settings.RoleOps) {
+		a.openAuditor()
+		a.live = ops.NewLive(a.snapshot, a.log)
 		handler := ops.Handler(ops.Config{
-			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Metrics: a.registry, Log: a.log,
+			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Live: a.live, Actions: actions{a},
+			Token: a.cfg.OpsToken, Metrics: a.registry, Log: a.log,
 		})
 		var err error
 		if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {
@@ -284,6 +298,11 @@ func (a *App) Start(ctx context.Context) error {
 	a.background = cancel
 	a.running.Go(func() { a.announcer.Run(ctx) })
 	a.running.Go(func() { a.policy.Run(ctx) })
+	a.running.Go(func() { a.follower.Run(ctx) })
+	if a.live != nil {
+		a.running.Go(func() { a.live.Run(ctx) })
+		a.running.Go(func() { a.auditor.Run(ctx) })
+	}
 	if a.rules.own != nil {
 		a.running.Go(func() { a.rules.own.Run(ctx) })
 	}
@@ -377,16 +396,3 @@ func (a *App) OpsAddr() string { return a.ops.addr() }
 
 // Intake accepts notifications without going through the API.
 func (a *App) Intake() *intake.Intake { return a.intake }
-
-// Delivered counts the deployment's deliveries and the attempts at them.
-func (a *App) Delivered(ctx context.Context) (delivered, attempts int64, err error) {
-	lanes, err := a.boxes.Stats(ctx)
-	total := mailbox.Sum(lanes)
-	return total.Delivered, total.Attempts, err
-}
-
-// Pulls counts how often a worker of the deployment took a task off the queue.
-func (a *App) Pulls(ctx context.Context) (int64, error) {
-	lanes, err := a.boxes.Stats(ctx)
-	return mailbox.Sum(lanes).Pulls, err
-}

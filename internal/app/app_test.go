@@ -47,6 +47,9 @@ func TestDeliveries(t *testing.T) {
 		"OneKeyIsOneNotification":                              oneKeyIsOneNotification,
 		"StopWaitsForWhatIsInFlight":                           stopWaitsForWhatIsInFlight,
 		"PolicyReloadReachesWhatWaits":                         policyReloadReachesWhatWaits,
+		"PausedThingsWait":                                     pausedThingsWait,
+		"OperatorsCancelAndRetry":                              operatorsCancelAndRetry,
+		"SnapshotTellsWhoWaits":                                snapshotTellsWhoWaits,
 		"PolicyReloadTakesEffect":                              policyReloadTakesEffect,
 	}
 	for _, on := range []setup{onRedis, onPostgres} {

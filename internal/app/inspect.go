@@ -80,3 +80,16 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	}
 	return g, nil
 }
+
+// Delivered counts the deployment's deliveries and the attempts at them.
+func (a *App) Delivered(ctx context.Context) (delivered, attempts int64, err error) {
+	lanes, err := a.boxes.Stats(ctx)
+	total := mailbox.Sum(lanes)
+	return total.Delivered, total.Attempts, err
+}
+
+// Pulls counts how often a worker of the deployment took a task off the queue.
+func (a *App) Pulls(ctx context.Context) (int64, error) {
+	lanes, err := a.boxes.Stats(ctx)
+	return mailbox.Sum(lanes).Pulls, err
+}

@@ -25,6 +25,8 @@ func (a *App) policyChanged(p *policy.Policy) {
 	if err := a.publishPolicy(ctx, p); err != nil {
 		a.log.Warn("producers that write to the queue themselves still see the old policy", "error", err)
 	}
+	now := time.Now()
+	a.policySince.Store(&now)
 	before := a.inForce.Swap(p)
 	if a.workers == nil || before == nil {
 		return

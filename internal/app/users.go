@@ -65,6 +65,7 @@ func (a *App) openOwnLimits(ctx context.Context, record *recordpostgres.Record) 
 
 // limitsChanged has what waits for a user ask again under his new limits.
 func (a *App) limitsChanged(ctx context.Context, userID string) {
+	a.auditor.Exempt(userID)
 	if a.workers == nil {
 		return
 	}

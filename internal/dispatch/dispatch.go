@@ -47,6 +47,10 @@ type Config struct {
 	SettleTimeout time.Duration
 	// Retry gives the current retry policy.
 	Retry func() RetryPolicy
+	// CategoryRests and ChannelRests tell how long what belongs to one has to stay away because operators paused it; 0 when
+	// it does not rest. Default to never.
+	CategoryRests func(category string) time.Duration
+	ChannelRests  func(channel notification.Channel) time.Duration
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
 	Log      *slog.Logger
@@ -67,6 +71,12 @@ func (c Config) withDefaults() Config {
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
 	c.SendTimeout = cmp.Or(c.SendTimeout, 10*time.Second)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, 4*time.Second)
+	if c.CategoryRests == nil {
+		c.CategoryRests = func(string) time.Duration { return 0 }
+	}
+	if c.ChannelRests == nil {
+		c.ChannelRests = func(notification.Channel) time.Duration { return 0 }
+	}
 	if c.Observer == nil {
 		c.Observer = nobody{}
 	}
@@ -118,6 +128,9 @@ func (d *Dispatcher) Handle(ctx context.Context, tick Tick) error {
 
 func (d *Dispatcher) handle(ctx context.Context, tick Tick) error {
 	d.cfg.Observer.Pulled()
+	if wait := d.cfg.CategoryRests(tick.Category); wait > 0 {
+		return &DeferralError{Until: time.Now().Add(wait)}
+	}
 	slot := time.Time{}
 	for pulled := true; ; pulled = false {
 		wait, answeredAt, again, err := d.turn(ctx, tick, pulled, slot)
@@ -273,6 +286,9 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 
 // send calls the channel's sender. A shutdown does not interrupt it: the process waits for it.
 func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
+	if wait := d.cfg.ChannelRests(g.Notification.Channel); wait > 0 {
+		return &push.Error{Class: push.Throttled, Code: "paused_by_operator", RetryAfter: wait, Unsent: true}
+	}
 	sender, ok := d.senders[g.Notification.Channel]
 	if !ok {
 		return &push.Error{Class: push.Transient, Code: "channel_not_configured", Unsent: true}
@@ -301,7 +317,7 @@ func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
 	case push.Permanent, push.TargetGone:
 		return Outcome{Fate: Failed, Reason: reason, Refund: e.Unsent, Failure: true}
 	case push.Throttled:
-		return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, RetryAfter: max(e.RetryAfter, retry.Backoff(1))}
+		return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, Untried: e.Unsent, RetryAfter: max(e.RetryAfter, retry.Backoff(1))}
 	case push.CredentialsRefused:
 		return Outcome{Fate: Retry, Reason: reason, Refund: true, RetryAfter: max(e.RetryAfter, credentialsPause)}
 	case push.Transient, push.Ambiguous:

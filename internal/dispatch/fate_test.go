@@ -44,7 +44,7 @@ func TestFates(t *testing.T) {
 		"throttled, asked to wait":     {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour}},
 		"throttled, asked for less":    {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second}},
 		"throttled, no failures left":  {2, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second}},
-		"throttled, unsent":            {0, &push.Error{Class: push.Throttled, Code: "quota", Unsent: true}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true}},
+		"throttled, unsent":            {0, &push.Error{Class: push.Throttled, Code: "quota", Unsent: true}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true, Untried: true}},
 		"ambiguous":                    {0, &push.Error{Class: push.Ambiguous, Code: "timeout"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "ambiguous: timeout", RetryAfter: time.Second, Failure: true}},
 		"ambiguous, last":              {2, &push.Error{Class: push.Ambiguous, Code: "timeout"}, dispatch.Outcome{Fate: dispatch.Failed, Reason: "max_attempts, last ambiguous: timeout", Failure: true}},
 		"without class":                {0, errors.New("something"), dispatch.Outcome{Fate: dispatch.Retry, Reason: "ambiguous: unknown", RetryAfter: time.Second, Failure: true}},

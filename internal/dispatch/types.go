@@ -132,6 +132,8 @@ type Outcome struct {
 	Refund bool
 	// Failure counts against the attempts.
 	Failure bool
+	// Untried says of a retry that it was no attempt: nobody was asked, it waits for its provider.
+	Untried bool
 }
 
 // Settlement is what a settled outcome led to.

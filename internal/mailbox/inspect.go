@@ -148,27 +148,28 @@ type Crowd struct {
 	Deferred         int64
 }
 
-// crowdsRead is how many mailboxes of a lane are looked at for the largest crowds; of more, that many at random.
+// crowdsRead is about how many mailboxes of a lane are looked at for the largest crowds; of more, some.
 const crowdsRead = 5000
 
 // Crowds gives the n mailboxes with most deferred notifications. With more than some thousand of them in a lane it looks at
 // some only, and exact is false.
 func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
-	sizes, some := make([]*redis.IntCmd, len(s.lanes)), make([]*redis.KeyValueSliceCmd, len(s.lanes))
+	sizes, some := make([]*redis.IntCmd, len(s.lanes)), make([]*redis.ScanCmd, len(s.lanes))
 	pipe := s.client.Pipeline()
 	for lane, prefix := range s.lanes {
 		sizes[lane] = pipe.HLen(ctx, prefix+"d")
-		some[lane] = pipe.HRandFieldWithValues(ctx, prefix+"d", crowdsRead) // all, when there are no more
+		some[lane] = pipe.HScan(ctx, prefix+"d", 0, "", crowdsRead)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, false, fmt.Errorf("read who waits: %w", err)
 	}
 	exact = true
 	for lane := range s.lanes {
-		exact = exact && sizes[lane].Val() <= crowdsRead
-		for _, entry := range some[lane].Val() {
-			category, user, _ := strings.Cut(entry.Key, ":")
-			deferred, _ := strconv.ParseInt(entry.Value, 10, 64) // the scripts write nothing else
+		entries, _ := some[lane].Val()
+		exact = exact && int64(len(entries)) >= 2*sizes[lane].Val()
+		for entry := range slices.Chunk(entries, 2) {
+			category, user, _ := strings.Cut(entry[0], ":")
+			deferred, _ := strconv.ParseInt(entry[1], 10, 64) // the scripts write nothing else
 			crowds = append(crowds, Crowd{UserID: user, Category: category, Deferred: deferred})
 		}
 	}

@@ -95,7 +95,7 @@ func (h *history) settleOne() {
 		{Fate: dispatch.Failed, Reason: "permanent"},
 		{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Duration(rapid.IntRange(1, 3000).Draw(h.r, "backoff")) * time.Millisecond},
 		{Fate: dispatch.Returned, Reason: "late", Refund: true},
-		{Fate: dispatch.Retry, Reason: heldReason, Refund: true, RetryAfter: time.Second},
+		{Fate: dispatch.Retry, Reason: heldReason, Refund: true, Untried: true, RetryAfter: time.Second},
 	}[rapid.IntRange(0, 4).Draw(h.r, "fate")]
 	stale := h.settle(o).Stale
 	switch {

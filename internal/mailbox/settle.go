@@ -23,7 +23,7 @@ func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), g.Tick.ID, letters[o.Fate],
-		o.Reason, micros(o.RetryAfter), flag(o.Refund), flag(o.Failure), s.retention, s.grace)
+		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention, s.grace)
 	if o.Refund {
 		args = s.cfg.Terms(g.UserID, g.Category).Plan.Args(args)
 	}
@@ -40,4 +40,15 @@ func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 		settled.RetryIn = max(time.Microsecond, time.Duration(r.number(2)-r.number(1))*time.Microsecond)
 	}
 	return settled, r.fault
+}
+
+// countOf tells the script what an outcome counts as.
+func countOf(o dispatch.Outcome) string {
+	switch {
+	case o.Failure:
+		return "1"
+	case o.Untried:
+		return "2"
+	}
+	return "0"
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -24,6 +25,9 @@ type Metrics struct {
 	endToEnd   prometheus.Histogram
 	provider   *prometheus.HistogramVec
 	decision   prometheus.Histogram
+	violations prometheus.Counter
+	unended    prometheus.Counter
+	audited    prometheus.Gauge
 }
 
 var _ dispatch.Observer = (*Metrics)(nil)
@@ -65,8 +69,18 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_throttle_decision_seconds", Help: "How long the limiter took to decide, round trip included.", Buckets: latencyBuckets,
 		}),
 	}
+	m.violations = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "pacer_violations_total", Help: "Deliveries that the auditor of this process found to exceed a limit; always 0.",
+	})
+	m.unended = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "pacer_unended_total", Help: "Notifications that the auditor of this process found not to have ended within their limits.",
+	})
+	m.audited = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "pacer_audited_timestamp_seconds", Help: "When the auditor of this process last went through the record; 0 before.",
+	})
 	for _, c := range []prometheus.Collector{
-		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
+		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision, m.violations,
+		m.unended, m.audited,
 	} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
@@ -77,6 +91,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 
 // Accepted counts a notification that was accepted anew.
 func (m *Metrics) Accepted(category string) { m.accepted.WithLabelValues(category).Inc() }
+
+// Audited counts what a round of the auditor found.
+func (m *Metrics) Audited(violations, unended int) {
+	m.violations.Add(float64(violations))
+	m.unended.Add(float64(unended))
+	m.audited.SetToCurrentTime()
+}
 
 // Repaired counts what the sweeper mended.
 func (m *Metrics) Repaired(r dispatch.Repairs) {
@@ -107,6 +128,21 @@ func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEn
 	m.deliveries.WithLabelValues(string(n.Channel), outcome).Inc()
 	m.provider.WithLabelValues(string(n.Channel)).Observe(provider.Seconds())
 	m.lateness.Observe(lateness.Seconds())
+}
+
+// LatenessCounts are the deliveries by latency bucket, the last above all bounds.
+func (m *Metrics) LatenessCounts() []uint64 {
+	var read dto.Metric
+	if err := m.lateness.Write(&read); err != nil {
+		return nil // it never fails for a histogram
+	}
+	counts, below := make([]uint64, len(latencyBuckets)+1), uint64(0)
+	for i, bucket := range read.Histogram.Bucket {
+		counts[i] = bucket.GetCumulativeCount() - below
+		below = bucket.GetCumulativeCount()
+	}
+	counts[len(latencyBuckets)] = read.Histogram.GetSampleCount() - below
+	return counts
 }
 
 // Gauges are the deployment's counts, read exactly at each scrape.

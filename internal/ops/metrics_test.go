@@ -35,6 +35,7 @@ var promised = []string{
 }
 
 var added = []string{
+	"pacer_audited_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
 	"pacer_lane_deferred gauge lane",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",

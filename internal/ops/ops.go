@@ -26,6 +26,11 @@ type Config struct {
 	User    func(ctx context.Context, userID string) ([]UserCategory, error)
 	// Channels lists the configured channels with their health in this process.
 	Channels func() []Channel
+	// Live looks at the deployment for those who watch.
+	Live *Live
+	// Actions are taken for those who may: with Token, or without one on a loopback address.
+	Actions Actions
+	Token   string
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 	Log     *slog.Logger
@@ -101,7 +106,14 @@ type Step struct {
 func Handler(cfg Config) http.Handler {
 	h := &handler{cfg}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.index)
+	files := page()
+	for _, path := range []string{"GET /{$}", "GET /app.js", "GET /chart.js", "GET /lookup.js", "GET /style.css", "GET /icon.svg"} {
+		mux.Handle(path, files)
+	}
+	mux.HandleFunc("GET /snapshot", h.snapshot)
+	mux.HandleFunc("GET /events", h.events)
+	mux.HandleFunc("GET /audit", h.trail)
+	mux.Handle("POST /actions", h.allowed(h.act))
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.HandleFunc("GET /readyz", h.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
@@ -117,26 +129,6 @@ func Handler(cfg Config) http.Handler {
 }
 
 type handler struct{ cfg Config }
-
-const index = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark"><title>pacer</title></head>
-<body><main><h1>pacer</h1><ul>
-<li><a href="/healthz">/healthz</a>: this process lives</li>
-<li><a href="/readyz">/readyz</a>: it can take work</li>
-<li><a href="/metrics">/metrics</a>: Prometheus metrics</li>
-<li>/explain/ID: the timeline of a notification, and why it waits</li>
-<li>/user/USER: a user's windows, and what waits</li>
-<li><a href="/channels">/channels</a>: the channels, and whether their providers answer</li>
-<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles</li>
-</ul></main></body></html>
-`
-
-func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'")
-	_, _ = w.Write([]byte(index)) // the client is gone: nobody to tell
-}
 
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") }
 

@@ -306,11 +306,11 @@ func TestIndexLeadsToEveryPage(t *testing.T) {
 		t.Errorf("the content security policy is %q", got)
 	}
 	page := recorder.Body.String()
-	for _, target := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/"} {
+	for _, target := range []string{"readyz", "metrics", "debug/pprof/", "style.css", "icon.svg"} {
 		if !strings.Contains(page, `href="`+target+`"`) {
 			t.Errorf("it has no link to %s", target)
 		}
-		if got := ask(t, config(), "GET", target); got.Status != http.StatusOK {
+		if got := ask(t, config(), "GET", "/"+target); got.Status != http.StatusOK {
 			t.Errorf("the link to %s gives %d", target, got.Status)
 		}
 	}

@@ -20,6 +20,8 @@ type Process struct {
 	Roles    []string  `json:"roles"`
 	Since    time.Time `json:"since"`
 	InFlight int       `json:"in_flight"`
+	// Report is what the process tells of itself besides, in a form of its caller's.
+	Report json.RawMessage `json:"report,omitempty"`
 }
 
 const (
@@ -37,6 +39,7 @@ type Announcer struct {
 	client   redis.UniversalClient
 	self     Process
 	inFlight func() int
+	report   func() any // nil without
 	log      *slog.Logger
 }
 
@@ -47,6 +50,9 @@ func NewAnnouncer(client redis.UniversalClient, host string, roles []string, inF
 		self: Process{ID: host + "-" + rand.Text()[:8], Host: host, Roles: roles, Since: time.Now().UTC().Truncate(time.Second)},
 	}
 }
+
+// Reporting has the entry hold what report gives at each renewal. It must be called before Run.
+func (a *Announcer) Reporting(report func() any) { a.report = report }
 
 // ID names the process.
 func (a *Announcer) ID() string { return a.self.ID }
@@ -72,6 +78,13 @@ func (a *Announcer) Run(ctx context.Context) {
 func (a *Announcer) Announce(ctx context.Context) error {
 	self := a.self
 	self.InFlight = a.inFlight()
+	if a.report != nil {
+		report, err := json.Marshal(a.report())
+		if err != nil {
+			return fmt.Errorf("encode the report of process %s: %w", self.ID, err)
+		}
+		self.Report = report
+	}
 	entry, err := json.Marshal(self)
 	if err != nil {
 		return fmt.Errorf("encode the entry of process %s: %w", self.ID, err)

@@ -171,7 +171,7 @@ func TestPrecedence(t *testing.T) {
 func TestEverySettingOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	p, err := parse(t, []string{
-		"REDIS_URL=redis://r", "DATABASE_URL=postgres://d", "PACER_LISTEN=0.0.0.0:1", "PACER_OPS_LISTEN=0.0.0.0:2",
+		"REDIS_URL=redis://r", "DATABASE_URL=postgres://d", "PACER_LISTEN=0.0.0.0:1", "PACER_OPS_LISTEN=0.0.0.0:2", "PACER_OPS_TOKEN=o",
 		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_LANES=4", "PACER_DRAIN_TIMEOUT=5s",
 		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
 		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops",
@@ -186,6 +186,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		Roles:         []string{"api", "ops"},
 		Listen:        "0.0.0.0:1",
 		OpsListen:     "0.0.0.0:2",
+		OpsToken:      "o",
 		Policy:        "p.yaml",
 		APITokens:     []string{"a", "b"},
 		Concurrency:   3,
@@ -204,7 +205,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 	t.Parallel()
 	path := settingsFile(t,
 		"# Both spellings of a name are known.",
-		"redis-url: redis://r", "database_url: 'postgres://d'", `"listen": "0.0.0.0:1"`, "ops_listen: 0.0.0.0:2",
+		"redis-url: redis://r", "database_url: 'postgres://d'", `"listen": "0.0.0.0:1"`, "ops_listen: 0.0.0.0:2", "ops-token: o",
 		"policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "lanes: 4", "drain-timeout: 5s", "webhook_allow:",
 		"  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+secret, "log_format: json", "log-level: debug",
 		"roles: api,ops",
@@ -227,6 +228,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 			Roles:         []string{"api", "ops"},
 			Listen:        "0.0.0.0:1",
 			OpsListen:     "0.0.0.0:2",
+			OpsToken:      "o",
 			Policy:        "p.yaml",
 			APITokens:     []string{"a", "b"},
 			Concurrency:   3,
@@ -318,7 +320,7 @@ func TestEnvironmentNames(t *testing.T) {
 		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_LIMITS", "PACER_APNS_TEAM_ID", "PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN",
-		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN",
+		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN", "PACER_OPS_TOKEN",
 		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TEMPLATES", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
 		"PACER_WEBPUSH_KEY", "PACER_WEBPUSH_LIMITS", "PACER_WEBPUSH_SUBJECT",
 		"REDIS_URL",

@@ -83,6 +83,7 @@ func TestServerRefuses(t *testing.T) {
 		"no network":          {"--webhook-allow=lan", `--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "lan"`},
 		"an address":          {"--webhook-allow=10.1.2.3", "--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks; write 10.1.2.3/32 for the one address"},
 		"network too long":    {"--webhook-allow=10.0.0.0/33", `--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "10.0.0.0/33"`},
+		"ops token of blanks": {"--ops-token=hunter2 x", "--ops-token (PACER_OPS_TOKEN) holds blanks or characters outside of ASCII"},
 		"secret no whsec":     {"--webhook-secret=hunter2", "--webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in base64"},
 		"secret no base64":    {"--webhook-secret=whsec_hunter2", "--webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in base64"},
 		"secret too short":    {"--webhook-secret=" + whsec(23), "--webhook-secret (PACER_WEBHOOK_SECRET) must hold 24 to 64 bytes after whsec_, in base64; it holds 23"},

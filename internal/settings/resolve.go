@@ -48,6 +48,8 @@ type Resolved struct {
 	Roles []Role
 	// Listen and OpsListen are the addresses of the HTTP API and of the ops pages.
 	Listen, OpsListen string
+	// OpsToken is the bearer token of actions on the ops pages; empty for none.
+	OpsToken string
 	// Policy is the path of the policy file; empty for the built-in policy.
 	Policy string
 	// APITokens are the accepted bearer tokens.
@@ -76,9 +78,9 @@ type Resolved struct {
 
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
-	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s policy:%s api-tokens:%d "+
+	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s policy:%s api-tokens:%d "+
 		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
-		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
+		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
 		r.Lanes, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels, r.LogFormat, r.LogLevel)
 }
 
@@ -108,17 +110,19 @@ func (s *Server) Resolve() (*Resolved, error) {
 	allow, allowErr := s.resolveAllow()
 	webhookSecret := s.WebhookSecret
 	secretErr := readCredential("webhook-secret", &webhookSecret)
+	opsToken := s.OpsToken
+	opsTokenErr := errors.Join(readCredential("ops-token", &opsToken), checkOpsToken(opsToken))
 	channels, channelsErr := s.Channels.resolve()
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
-		OpsListen: s.OpsListen, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
+		OpsListen: s.OpsListen, OpsToken: opsToken, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow, WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
-		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, limitsErr, routeLimitsErr,
+		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
 		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr, checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
 	)
@@ -270,6 +274,16 @@ func (s *Server) resolveTokens() ([]string, error) {
 		tokens = append(tokens, token)
 	}
 	return tokens, nil
+}
+
+func checkOpsToken(token string) error {
+	if token == "" {
+		return nil
+	}
+	if err := checkToken(token); err != nil {
+		return refuse("ops-token", "%v", err)
+	}
+	return nil
 }
 
 // checkToken wants what can stand in an Authorization header. Its errors never show the token.

@@ -52,6 +52,9 @@ type Server struct {
 	Listen string `name:"listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Default: ${default}."`
 	// OpsListen is the address of dashboard, metrics, health and pprof. Defaults to 127.0.0.1:8081.
 	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of dashboard, metrics, health and pprof. Default: ${default}."`
+	// OpsToken is the bearer token of actions on the ops pages. Defaults to none, with which they are taken on a loopback
+	// address only.
+	OpsToken string `name:"ops-token" placeholder:"TOKEN" json:"-" help:"Bearer token for pausing, cancelling and the like on the ops pages. Without it, those are taken on a loopback address only."`
 	// Policy is the path of the policy file. Defaults to the built-in policy.
 	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
 	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address only.
@@ -129,10 +132,10 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
-	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s policy:%s "+
+	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s policy:%s "+
 		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
-		s.OpsListen, s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
+		s.OpsListen, hidden(s.OpsToken), s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
 		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention, s.Templates,
 		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
 }

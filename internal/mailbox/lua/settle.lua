@@ -10,7 +10,7 @@
 -- ARGV[7]  reason, for people and the notification's view
 -- ARGV[8]  wait before a retry in µs
 -- ARGV[9]  1: give the throttle slot back
--- ARGV[10] 1: the attempt counts as a failure
+-- ARGV[10] 1: the attempt counts as a failure; 2: it was none, a retry that waits for its provider
 -- ARGV[11] retention of ended notifications in ms
 -- ARGV[12] grace of the sweeper in µs
 -- ARGV[13…] the plan, see read_plan
@@ -49,8 +49,10 @@ if outcome == 'r' then
   local collapse_key = redis.call('HGET', key, 'k')
   if collapse_key then redis.call('HSETNX', box.collapse, collapse_key, id) end
   add_count('retrying', 1)
-  if ARGV[9] == '1' and ARGV[10] ~= '1' then -- no failure, and not sent: it waits for its provider
+  if ARGV[10] == '2' then
     redis.call('HSET', key, 'w', '1')
+    redis.call('HINCRBY', key, 'o', 1)
+    add_count('attempts', -1)
     add_count('held', 1)
   end
   account(box, now, tonumber(ARGV[12]))

@@ -135,7 +135,7 @@ func (r *Record) settleAll(ctx context.Context, results []result) ([]settled, er
 		if x.Failure {
 			failures[i] = 1
 		}
-		if x.Fate == dispatch.Returned {
+		if x.Fate == dispatch.Returned || x.Untried {
 			untried[i] = 1
 		}
 	}

@@ -168,6 +168,23 @@ func returned(p *probe) {
 	}
 }
 
+// held: what waits for its provider is tried again, and was no attempt.
+func held(p *probe) {
+	n, tick := p.accept(func(n *notification.Notification) { n.Category = "slow" })
+	outcome := dispatch.Outcome{
+		Fate: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond, Refund: true, Untried: true,
+	}
+	s := p.settle(p.grant(tick), outcome)
+	p.want(n.ID, notification.StatusRetrying, 0, outcome.Reason)
+	<-time.After(s.RetryIn)
+	g := p.grant(tick) // its slot was given back
+	if g.Attempt != 1 || g.Failures != 0 {
+		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
+	}
+	p.settle(g, wasDelivered)
+	p.want(n.ID, notification.StatusDelivered, 1, "")
+}
+
 func failed(p *probe) {
 	n, tick := p.accept(nil)
 	p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Failed, Reason: "target_gone: 410", Failure: true})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -21,6 +22,7 @@ type Record interface {
 	dispatch.Record
 	intake.Record
 	devices.Store
+	audit.Source
 	Cancel(ctx context.Context, id string) error
 }
 
@@ -73,6 +75,7 @@ func Cases() []Case {
 		{"ThrottledWaits", throttled},
 		{"FailureIsTriedAgain", retried},
 		{"ReturnedIsNoAttempt", returned},
+		{"HeldIsNoAttempt", held},
 		{"FailedEnds", failed},
 		{"CancelledWhileItWaits", cancelled},
 		{"NotCancelledOnceItIsOut", notCancelled},
@@ -83,6 +86,7 @@ func Cases() []Case {
 		{"CrashLoopEnds", crashLoop},
 		{"KeysAreClaimedOnce", keys},
 		{"UnknownIsNotFound", unknown},
+		{"AuditorSees", auditorSees},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/audit"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+const (
+	// auditEvery is how often the record in Postgres is audited, auditRedisEvery that in Redis, all of which is gone through.
+	auditEvery      = time.Minute
+	auditRedisEvery = 10 * time.Minute
+	// longestRetryAfter is the longest wait that a provider may ask for.
+	longestRetryAfter = time.Hour
+	// clearedAction is that of the audit trail which says that a user's windows were cleared.
+	clearedAction = "clear"
+	// clearingsRead is how many entries of the audit trail are looked at for that.
+	clearingsRead = 1000
+)
+
+// openAuditor sets up the auditor of the record, in the processes with the ops role.
+func (a *App) openAuditor() {
+	every := auditRedisEvery
+	if a.pool != nil {
+		every = auditEvery
+	}
+	a.auditor = audit.New(audit.Config{
+		Source: a.record, Terms: a.auditTerms, Window: a.rules.longestWindow, InForce: a.inForceSince,
+		Cleared: a.clearedSince, Resting: a.rests, Every: every, Found: a.metrics.Audited, Log: a.log,
+	})
+}
+
+func (a *App) auditTerms(userID, category string) audit.Terms {
+	terms, retry := a.rules.Terms(userID, category), a.rules.current().Retry
+	return audit.Terms{
+		Plan: terms.Plan, BypassFrom: terms.BypassFrom,
+		MaxLife: terms.MaxDefer + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter),
+	}
+}
+
+func (a *App) inForceSince() time.Time {
+	if since := a.policySince.Load(); since != nil {
+		return *since
+	}
+	return time.Time{}
+}
+
+// clearedSince gives the users whose windows were cleared, or who changed their own limits.
+func (a *App) clearedSince(ctx context.Context, since time.Time) (map[string]bool, error) {
+	entries, err := a.control.Audit(ctx, clearingsRead)
+	if err != nil {
+		return nil, err
+	}
+	users := map[string]bool{}
+	for _, e := range entries {
+		if e.Action == clearedAction && e.At.After(since) {
+			users[e.Subject] = true
+		}
+	}
+	return users, nil
+}
+
+// rests tells whether operators paused what a notification belongs to.
+func (a *App) rests(o audit.Open) bool {
+	lane := dispatch.MailboxOf(o.UserID, o.Category, a.cfg.Lanes).Lane
+	return a.follower.Wait(control.Channel, o.Channel) > 0 || a.follower.Wait(control.Category, o.Category) > 0 ||
+		a.follower.Wait(control.Lane, strconv.Itoa(lane)) > 0
+}

@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/presence"
+)
+
+// crowdsShown is how many of the largest crowds the dashboard lists.
+const crowdsShown = 15
+
+// Snapshot is what ops see of a deployment, for the commands that show it.
+type Snapshot = ops.Snapshot
+
+// report is what this process tells the others' dashboards of itself.
+func (a *App) report() any {
+	r := ops.Report{Lateness: a.metrics.LatenessCounts(), Channels: a.channels()}
+	if a.workers != nil {
+		r.Concurrency = a.cfg.Concurrency
+	}
+	return r
+}
+
+// snapshot reads what the dashboard shows, but for what follows from the snapshot before.
+func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
+	lanes, err := a.boxes.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	crowds, exact, err := a.boxes.Crowds(ctx, crowdsShown)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := a.control.Pauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &ops.Snapshot{At: time.Now().UTC(), CrowdsExact: exact, Pauses: pauses, Audit: ops.Audit(a.auditor.Latest())}
+	fillCounts(s, lanes)
+	for _, c := range crowds {
+		s.Crowds = append(s.Crowds, ops.Crowd(c))
+	}
+	s.Categories = slices.Sorted(maps.Keys(a.policy.Current().Categories))
+	if err := a.fillProcesses(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.Redis, err = a.redisFigures(ctx); err != nil {
+		return nil, err
+	}
+	if a.pool != nil {
+		pool := a.pool.Stat()
+		s.Postgres = &ops.Postgres{
+			InUse: pool.AcquiredConns(), Idle: pool.IdleConns(), Max: pool.MaxConns(), Waited: pool.EmptyAcquireCount(),
+		}
+	}
+	return s, nil
+}
+
+// fillCounts fills in what the lanes count.
+func fillCounts(s *ops.Snapshot, lanes []mailbox.LaneStats) {
+	t := mailbox.Sum(lanes)
+	s.States = ops.States{Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending}
+	s.Waiting = ops.Waiting{
+		Throttle: t.Deferred - t.Capped, UserCap: t.Capped, Retry: t.Retrying - t.Held, Provider: t.Held, Scheduled: t.Scheduled,
+	}
+	s.Totals = ops.Totals{
+		Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
+		Replaced: t.Replaced, Pulls: t.Pulls, Deferrals: t.Deferrals, Attempts: t.Attempts,
+	}
+	s.UsersDeferred = t.UsersDeferred
+	if !t.OldestDeferred.IsZero() {
+		s.OldestDeferred = max(0, s.At.Sub(t.OldestDeferred).Seconds())
+	}
+	for _, l := range lanes {
+		s.Lanes = append(s.Lanes, ops.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending})
+	}
+}
+
+// fillProcesses fills in the processes, and what they say of the channels.
+func (a *App) fillProcesses(ctx context.Context, s *ops.Snapshot) error {
+	processes, err := presence.List(ctx, a.store.client)
+	if err != nil {
+		return err
+	}
+	channels := map[string][]ops.ProcessHost{}
+	for _, name := range a.channelNames() {
+		channels[name] = []ops.ProcessHost{}
+	}
+	for _, p := range processes {
+		var report ops.Report
+		if len(p.Report) > 0 {
+			if err := json.Unmarshal(p.Report, &report); err != nil {
+				continue // of another version
+			}
+		}
+		s.Processes = append(s.Processes, ops.NewProcess(p.ID, p.Roles, p.Since, p.InFlight, report))
+		for _, channel := range report.Channels {
+			for _, host := range channel.Hosts {
+				channels[channel.Channel] = append(channels[channel.Channel], ops.ProcessHost{Process: p.ID, Host: host})
+			}
+		}
+	}
+	slices.SortFunc(s.Processes, func(a, b ops.Process) int { return strings.Compare(a.ID, b.ID) })
+	for _, name := range slices.Sorted(maps.Keys(channels)) {
+		s.Channels = append(s.Channels, ops.Health{Channel: name, Hosts: channels[name]})
+	}
+	return nil
+}
+
+// redisFigures reads what the server says of itself.
+func (a *App) redisFigures(ctx context.Context) (ops.Redis, error) {
+	if a.cfg.Setup.Embedded() {
+		return ops.Redis{InThisProcess: true}, nil
+	}
+	info, err := a.store.client.Info(ctx).Result()
+	if err != nil {
+		return ops.Redis{}, fmt.Errorf("ask Redis for its figures: %w", err)
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			fields[name] = value
+		}
+	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(fields[name], 10, 64) // absent means 0
+		return n
+	}
+	return ops.Redis{
+		Version: fields["redis_version"], OpsPerSecond: number("instantaneous_ops_per_sec"), Clients: number("connected_clients"),
+		Memory: number("used_memory"), MaxMemory: number("maxmemory"), EvictionRule: fields["maxmemory_policy"],
+		AppendOnly: fields["aof_enabled"] == "1", LastSave: fields["rdb_last_bgsave_status"], EvictedKeys: number("evicted_keys"),
+	}, nil
+}

@@ -1,0 +1,179 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/audit"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// record is a source of what a test wrote down.
+type record struct {
+	admissions []audit.Admission
+	open       []audit.Open
+	away       error
+}
+
+// Admissions implements [audit.Source].
+func (r *record) Admissions(context.Context, throttle.Micros, throttle.Micros, time.Duration) ([]audit.Admission, error) {
+	return r.admissions, r.away
+}
+
+// Open implements [audit.Source].
+func (r *record) Open(context.Context, time.Time) ([]audit.Open, error) { return r.open, r.away }
+
+// admit writes admissions of ada's chat down, each so long after the auditor was made.
+func (r *record) admit(after ...time.Duration) {
+	for i, d := range after {
+		r.admissions = append(r.admissions, audit.Admission{
+			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: throttle.MicrosOf(time.Now().Add(d)), Priority: 3,
+		})
+	}
+}
+
+// round audits a record once, a minute after all was admitted, and gives what was found and logged.
+func round(t *testing.T, r *record, change func(*audit.Config), terms audit.Terms) (result audit.Result, log string) {
+	t.Helper()
+	var text bytes.Buffer
+	cfg := audit.Config{
+		Source: r, Terms: func(string, string) audit.Terms { return terms }, Window: func() time.Duration { return time.Hour },
+		InForce: func() time.Time { return time.Time{} }, Resting: func(audit.Open) bool { return false },
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
+		Found:   func(int, int) {}, Log: slog.New(slog.NewTextHandler(&text, nil)),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	auditor := audit.New(cfg)
+	if err := auditor.Round(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	return auditor.Latest(), text.String()
+}
+
+func limits(algorithm throttle.Algorithm, rules ...throttle.Rule) audit.Terms {
+	return audit.Terms{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1, MaxLife: time.Hour}
+}
+
+func TestViolations(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	two, gap := throttle.Rule{Max: 2, Per: 10 * s}, throttle.Rule{Max: 1, Per: s, Kind: throttle.KindGap}
+	for name, c := range map[string]struct {
+		terms audit.Terms
+		at    []time.Duration
+		want  int64
+	}{
+		"as allowed":            {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 11 * s, 12 * s}, 0},
+		"a microsecond early":   {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, 1},
+		"each after the second": {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 2},
+		"the gap":               {limits(throttle.Rolling, two, gap), []time.Duration{s, s + s/2}, 1},
+		"no rule":               {limits(throttle.Rolling), []time.Duration{s, s, s}, 0},
+		"across an edge":        {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 0},
+		"more than two windows": {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, 1},
+	} {
+		r := &record{}
+		r.admit(c.at...)
+		result, log := round(t, r, nil, c.terms)
+		if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
+			t.Errorf("%s: %d violations, want %d; the log says %s", name, result.Violations, c.want, log)
+		}
+	}
+}
+
+// What the record alone can't tell is not taken for a violation.
+func TestWhatIsNoViolation(t *testing.T) {
+	t.Parallel()
+	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	at := []time.Duration{20 * time.Second, 21 * time.Second}
+	for name, change := range map[string]func(*audit.Config, *record){
+		"bypass":          func(_ *audit.Config, r *record) { r.admissions[1].Priority = 1 },
+		"another user":    func(_ *audit.Config, r *record) { r.admissions[1].UserID = "ben" },
+		"a category more": func(_ *audit.Config, r *record) { r.admissions[1].Category = "news" },
+		"new terms": func(c *audit.Config, _ *record) {
+			changed := time.Now().Add(10 * time.Second)
+			c.InForce = func() time.Time { return changed }
+		},
+		"cleared": func(c *audit.Config, _ *record) {
+			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{"ada": true}, nil }
+		},
+	} {
+		r := &record{}
+		r.admit(at...)
+		if result, log := round(t, r, func(c *audit.Config) { change(c, r) }, terms); result.Violations != 0 {
+			t.Errorf("%s counts as a violation: %s", name, log)
+		}
+	}
+	r := &record{}
+	r.admit(at...)
+	if result, _ := round(t, r, nil, terms); result.Violations != 1 {
+		t.Errorf("without any of that %d are found, want 1", result.Violations)
+	}
+}
+
+func TestUnended(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Add(time.Hour)
+	terms := audit.Terms{MaxLife: 10 * time.Minute}
+	for name, c := range map[string]struct {
+		open audit.Open
+		want int64
+	}{
+		"young":            {audit.Open{Since: now.Add(-10 * time.Minute)}, 0},
+		"too old":          {audit.Open{Since: now.Add(-16 * time.Minute)}, 1},
+		"expired":          {audit.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, 1},
+		"expires later on": {audit.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, 0},
+		"rests":            {audit.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, 0},
+	} {
+		c.open.ID = "n1"
+		resting := func(cfg *audit.Config) { cfg.Resting = func(o audit.Open) bool { return o.Channel == "paused" } }
+		if result, _ := round(t, &record{open: []audit.Open{c.open}}, resting, terms); result.Unended != c.want {
+			t.Errorf("%s: %d unended, want %d", name, result.Unended, c.want)
+		}
+	}
+}
+
+// A record that can't be read is no clean one.
+func TestNoResultWithoutTheRecord(t *testing.T) {
+	t.Parallel()
+	away := errors.New("away")
+	auditor := audit.New(audit.Config{
+		Source: &record{away: away}, Window: func() time.Duration { return time.Hour }, InForce: func() time.Time { return time.Time{} },
+		Found: func(int, int) { t.Error("it tells of a round") }, Log: slog.New(slog.DiscardHandler),
+	})
+	if err := auditor.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, away) || !auditor.Latest().At.IsZero() {
+		t.Errorf("gives %v and %+v", err, auditor.Latest())
+	}
+}
+
+// Who changed his own limits is left out until the windows before that have passed.
+func TestChangedLimits(t *testing.T) {
+	t.Parallel()
+	r := &record{}
+	r.admit(time.Second, 2*time.Second)
+	var found int
+	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	auditor := audit.New(audit.Config{
+		Source: r, Terms: func(string, string) audit.Terms { return terms }, Window: func() time.Duration { return time.Minute },
+		InForce: func() time.Time { return time.Time{} }, Found: func(v, _ int) { found = v }, Log: slog.New(slog.DiscardHandler),
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, errors.ErrUnsupported },
+	})
+	if err := auditor.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("gives %v", err)
+	}
+	ok := audit.New(audit.Config{
+		Source: r, Terms: func(string, string) audit.Terms { return terms }, Window: func() time.Duration { return time.Minute },
+		InForce: func() time.Time { return time.Time{} }, Found: func(v, _ int) { found = v }, Log: slog.New(slog.DiscardHandler),
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
+	})
+	ok.Exempt("ada")
+	if err := ok.Round(t.Context(), time.Now().Add(time.Hour)); err != nil || found != 0 {
+		t.Errorf("%d found, %v", found, err)
+	}
+}

@@ -1,0 +1,74 @@
+// Package control keeps what operators told the deployment: which channels, categories and lanes rest, and who did what.
+// Every process follows it within a second.
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Kind is what a pause is of.
+type Kind string
+
+// The kinds of things that can be paused.
+const (
+	Channel  Kind = "channel"
+	Category Kind = "category"
+	Lane     Kind = "lane"
+)
+
+// Subject is one thing that can be paused.
+type Subject struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name"`
+}
+
+// String is the subject as people write it, such as "channel fcm".
+func (s Subject) String() string { return string(s.Kind) + " " + s.Name }
+
+// Pause is a subject that rests.
+type Pause struct {
+	Subject
+	// By is who paused it, Why what he said.
+	By  string    `json:"by"`
+	Why string    `json:"why,omitempty"`
+	At  time.Time `json:"at"`
+}
+
+// Entry is one line of the audit trail.
+type Entry struct {
+	At      time.Time `json:"at"`
+	By      string    `json:"by"`
+	Action  string    `json:"action"`
+	Subject string    `json:"subject"`
+	Detail  string    `json:"detail,omitempty"`
+}
+
+// Store keeps pauses and the audit trail for all processes of a deployment.
+type Store interface {
+	// Pauses lists what rests.
+	Pauses(ctx context.Context) ([]Pause, error)
+	// Pause has a subject rest. One that rests already goes on resting under the new reason.
+	Pause(ctx context.Context, p Pause) error
+	// Resume ends a pause; false when there was none.
+	Resume(ctx context.Context, s Subject) (bool, error)
+	// Note writes a line of the audit trail; its moment is the store's.
+	Note(ctx context.Context, e Entry) error
+	// Audit gives the latest lines, newest first.
+	Audit(ctx context.Context, limit int) ([]Entry, error)
+}
+
+// Check refuses subjects of unknown kinds. Names are compared with those that the deployment has.
+func Check(s Subject, names func(Kind) []string) error {
+	switch s.Kind {
+	case Channel, Category, Lane:
+	default:
+		return fmt.Errorf("can't pause a %q: it must be a channel, a category or a lane", s.Kind)
+	}
+	if known := names(s.Kind); !slices.Contains(known, s.Name) {
+		return fmt.Errorf("there is no %s: it must be one of %v", s, known)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Postgres keeps them where the record is: they outlive all of Redis.
+type Postgres struct{ pool *pgxpool.Pool }
+
+// NewPostgres makes a store on a database that is migrated.
+func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
+
+// Pauses implements [Store].
+func (p *Postgres) Pauses(ctx context.Context) ([]Pause, error) {
+	rows, err := p.pool.Query(ctx, `SELECT kind, name, who, why, at FROM pacer.pauses ORDER BY kind, name`)
+	if err != nil {
+		return nil, fmt.Errorf("read what is paused: %w", err)
+	}
+	pauses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pause Pause, err error) {
+		return pause, row.Scan(&pause.Kind, &pause.Name, &pause.By, &pause.Why, &pause.At)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what is paused: %w", err)
+	}
+	return pauses, nil
+}
+
+// Pause implements [Store].
+func (p *Postgres) Pause(ctx context.Context, pause Pause) error {
+	if _, err := p.pool.Exec(ctx, `INSERT INTO pacer.pauses (kind, name, who, why) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (kind, name) DO UPDATE SET who = excluded.who, why = excluded.why, at = excluded.at`,
+		string(pause.Kind), pause.Name, pause.By, pause.Why); err != nil {
+		return fmt.Errorf("pause %s: %w", pause.Subject, err)
+	}
+	return nil
+}
+
+// Resume implements [Store].
+func (p *Postgres) Resume(ctx context.Context, s Subject) (bool, error) {
+	tag, err := p.pool.Exec(ctx, `DELETE FROM pacer.pauses WHERE kind = $1 AND name = $2`, string(s.Kind), s.Name)
+	if err != nil {
+		return false, fmt.Errorf("resume %s: %w", s, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Note implements [Store].
+func (p *Postgres) Note(ctx context.Context, e Entry) error {
+	if _, err := p.pool.Exec(ctx, `INSERT INTO pacer.audit (who, action, subject, detail) VALUES ($1, $2, $3, $4)`,
+		e.By, e.Action, e.Subject, e.Detail); err != nil {
+		return fmt.Errorf("write the audit trail: %w", err)
+	}
+	return nil
+}
+
+// Audit implements [Store].
+func (p *Postgres) Audit(ctx context.Context, limit int) ([]Entry, error) {
+	rows, err := p.pool.Query(ctx, `SELECT at, who, action, subject, detail FROM pacer.audit ORDER BY id DESC LIMIT $1`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
+		return e, row.Scan(&e.At, &e.By, &e.Action, &e.Subject, &e.Detail)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	return entries, nil
+}

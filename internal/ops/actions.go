@@ -1,0 +1,184 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Actions are what operators can do to the deployment. Those of an error that is a [RefusalError] did nothing.
+type Actions interface {
+	// Pause has a channel, category or lane rest, Resume ends that.
+	Pause(ctx context.Context, p control.Pause) error
+	Resume(ctx context.Context, s control.Subject) error
+	// Cancel ends a notification that waits.
+	Cancel(ctx context.Context, id string) error
+	// Retry sends a notification again that has failed, as a new one whose id it gives.
+	Retry(ctx context.Context, id string) (newID string, err error)
+	// Note writes a line of the audit trail, Trail gives the latest.
+	Note(ctx context.Context, e control.Entry) error
+	Trail(ctx context.Context, limit int) ([]control.Entry, error)
+}
+
+// RefusalError says why an action was not taken.
+type RefusalError struct{ Reason string }
+
+// Error is one sentence.
+func (e *RefusalError) Error() string { return e.Reason }
+
+// Action is what is posted to /actions.
+type Action struct {
+	// Action is pause, resume, cancel or retry.
+	Action string `json:"action"`
+	// Kind and Name say what to pause or resume; Why is for the audit trail.
+	Kind control.Kind `json:"kind,omitempty"`
+	Name string       `json:"name,omitempty"`
+	Why  string       `json:"why,omitempty"`
+	// ID is the notification to cancel or retry.
+	ID string `json:"id,omitempty"`
+}
+
+// Done is the answer to an action that was taken.
+type Done struct {
+	Done string `json:"done"`
+	// ID is the new notification's, of a retry.
+	ID string `json:"id,omitempty"`
+}
+
+const (
+	// operatorHeader names who acts, for the audit trail.
+	operatorHeader = "Pacer-Operator"
+	maxAction      = 4 << 10
+	maxText        = 200
+	trailShown     = 100
+)
+
+func (h *handler) act(w http.ResponseWriter, r *http.Request) {
+	var action Action
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAction))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&action); err != nil {
+		plain(w, http.StatusBadRequest, "the action can't be read: "+err.Error())
+		return
+	}
+	if utf8.RuneCountInString(action.Why) > maxText {
+		plain(w, http.StatusBadRequest, fmt.Sprintf("why: at most %d characters", maxText))
+		return
+	}
+	done, subject, err := h.perform(r.Context(), action, operator(r))
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		plain(w, http.StatusNotFound, "there is no such notification")
+		return
+	case err != nil:
+		if refusal, ok := errors.AsType[*RefusalError](err); ok {
+			plain(w, http.StatusConflict, refusal.Reason)
+			return
+		}
+		h.unavailable(w, r, err)
+		return
+	}
+	entry := control.Entry{By: operator(r), Action: action.Action, Subject: subject, Detail: cmp.Or(action.Why, done.ID)}
+	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
+		h.cfg.Log.ErrorContext(r.Context(), "an action was taken and the audit trail can't be written", "action", action.Action,
+			"subject", subject, "by", entry.By, "error", err)
+	}
+	h.cfg.Log.InfoContext(r.Context(), "action", "action", action.Action, "subject", subject, "by", entry.By, "detail", entry.Detail)
+	h.answer(w, r, done)
+}
+
+// perform takes an action and tells what was done, to what.
+func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, subject string, err error) {
+	s := control.Subject{Kind: a.Kind, Name: a.Name}
+	switch a.Action {
+	case "pause":
+		err = h.cfg.Actions.Pause(ctx, control.Pause{Subject: s, By: by, Why: a.Why})
+		return Done{Done: s.String() + " is paused"}, s.String(), err
+	case "resume":
+		err = h.cfg.Actions.Resume(ctx, s)
+		return Done{Done: s.String() + " goes on"}, s.String(), err
+	case "cancel":
+		err = h.cfg.Actions.Cancel(ctx, a.ID)
+		return Done{Done: a.ID + " is cancelled"}, a.ID, err
+	case "retry":
+		id, err := h.cfg.Actions.Retry(ctx, a.ID)
+		return Done{Done: a.ID + " is sent again as " + id, ID: id}, a.ID, err
+	}
+	return done, "", &RefusalError{fmt.Sprintf("there is no action %q: it must be pause, resume, cancel or retry", a.Action)}
+}
+
+func (h *handler) trail(w http.ResponseWriter, r *http.Request) {
+	entries, err := h.cfg.Actions.Trail(r.Context(), trailShown)
+	if err != nil {
+		h.unavailable(w, r, err)
+		return
+	}
+	h.answer(w, r, entries)
+}
+
+// operator is who acts: what he says of himself, and where he comes from.
+func operator(r *http.Request) string {
+	name := strings.Map(func(c rune) rune {
+		if c < ' ' {
+			return -1
+		}
+		return c
+	}, r.Header.Get(operatorHeader))
+	if runes := []rune(name); len(runes) > maxText {
+		name = string(runes[:maxText])
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return strings.TrimSpace(name + " (" + host + ")")
+}
+
+// allowed lets actions of those pass who may act: with the token where there is one; without, on a loopback address only, and
+// not from another site's page.
+func (h *handler) allowed(next http.HandlerFunc) http.Handler {
+	own := http.NewCrossOriginProtection().Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case h.cfg.Token != "":
+			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(h.cfg.Token)) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				plain(w, http.StatusUnauthorized, "this needs the token of --ops-token")
+				return
+			}
+		case !loopback(r):
+			plain(w, http.StatusForbidden, "actions are taken on a loopback address only, or with --ops-token")
+			return
+		}
+		own.ServeHTTP(w, r)
+	})
+}
+
+// loopback tells whether a request came to a loopback address under a name of this machine's: another name may be a page
+// of somebody's who had it point here.
+func loopback(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	host, _, err := net.SplitHostPort(local.String())
+	if err != nil || !net.ParseIP(host).IsLoopback() {
+		return false
+	}
+	name := r.Host
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		name = h
+	}
+	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")).IsLoopback()
+}

@@ -1,0 +1,174 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// watchedEvery is how often the deployment is looked at while somebody watches, idleEvery while nobody does.
+	watchedEvery = time.Second
+	idleEvery    = 5 * time.Second
+	// historyKept is how many points the charts begin with.
+	historyKept = 300
+	// lookTimeout bounds one look.
+	lookTimeout = 3 * time.Second
+)
+
+// Point is one moment of the charts.
+type Point struct {
+	At        int64   `json:"at"` // milliseconds since the epoch
+	Accepted  float64 `json:"accepted"`
+	Delivered float64 `json:"delivered"`
+	Deferrals float64 `json:"deferrals"`
+	Failed    float64 `json:"failed"`
+	Waiting   Waiting `json:"waiting"`
+	P99       float64 `json:"p99"`
+}
+
+// Live looks at the deployment again and again, once for all who watch.
+type Live struct {
+	read func(context.Context) (*Snapshot, error)
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	trend    trend
+	latest   *Snapshot
+	history  []Point
+	watchers map[chan []byte]struct{}
+	woken    chan struct{} // a watcher came
+	stopped  bool
+}
+
+// NewLive makes a Live that looks by calling read, which fills everything but what follows from the look before.
+func NewLive(read func(context.Context) (*Snapshot, error), log *slog.Logger) *Live {
+	return &Live{read: read, log: log, watchers: map[chan []byte]struct{}{}, woken: make(chan struct{}, 1)}
+}
+
+// Run looks until ctx ends, and then sends all watchers away.
+func (l *Live) Run(ctx context.Context) {
+	defer l.stop()
+	for {
+		if err := l.look(ctx); err != nil && ctx.Err() == nil {
+			l.log.DebugContext(ctx, "look at the deployment for the dashboard", "error", err)
+		}
+		timer := time.NewTimer(l.interval())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-l.woken:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+func (l *Live) interval() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.watchers) > 0 {
+		return watchedEvery
+	}
+	return idleEvery
+}
+
+// look reads once and tells those who watch.
+func (l *Live) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	s, err := l.read(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trend.follow(s)
+	l.latest = s
+	l.history = append(l.history, Point{
+		At: s.At.UnixMilli(), Accepted: s.Rates.Accepted, Delivered: s.Rates.Delivered, Deferrals: s.Rates.Deferrals,
+		Failed: s.Rates.Failed, Waiting: s.Waiting, P99: s.Lateness.P99,
+	})
+	if len(l.history) > historyKept {
+		l.history = l.history[1:]
+	}
+	if len(l.watchers) == 0 {
+		return nil
+	}
+	event, err := eventOf("snapshot", s)
+	if err != nil {
+		return err
+	}
+	for watcher := range l.watchers {
+		select {
+		case watcher <- event:
+		default: // it is slow: the next one tells it all
+		}
+	}
+	return nil
+}
+
+// Latest gives the latest snapshot, of now when nobody watches.
+func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
+	l.mu.Lock()
+	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery
+	l.mu.Unlock()
+	if fresh {
+		return latest, nil
+	}
+	if err := l.look(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.latest, nil
+}
+
+// watch gives events until done is called, beginning with the history; the channel is closed when there will be no more.
+func (l *Live) watch() (events <-chan []byte, done func(), err error) {
+	watcher := make(chan []byte, 2)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first, err := eventOf("history", l.history)
+	if err != nil {
+		return nil, nil, err
+	}
+	watcher <- first
+	if l.stopped {
+		close(watcher)
+		return watcher, func() {}, nil
+	}
+	l.watchers[watcher] = struct{}{}
+	select {
+	case l.woken <- struct{}{}:
+	default:
+	}
+	return watcher, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers, watcher)
+	}, nil
+}
+
+func (l *Live) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	for watcher := range l.watchers {
+		close(watcher)
+		delete(l.watchers, watcher)
+	}
+}
+
+// eventOf is a server-sent event.
+func eventOf(kind string, body any) ([]byte, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode a %s for the dashboard: %w", kind, err)
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, text), nil
+}

@@ -1,0 +1,149 @@
+package ops_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/ops"
+)
+
+// deployment is what a Live looks at: at each look a second passes and some is delivered.
+type deployment struct {
+	looks atomic.Int64
+	away  atomic.Bool
+}
+
+func (d *deployment) read(context.Context) (*ops.Snapshot, error) {
+	if d.away.Load() {
+		return nil, errAway
+	}
+	n := d.looks.Add(1)
+	lateness := make([]uint64, 15)
+	lateness[3] = uint64(100 * n) // between 2.5 and 5 ms
+	return &ops.Snapshot{
+		At: at.Add(time.Duration(n) * time.Second), Totals: ops.Totals{Accepted: 10 * n, Delivered: 5 * n, Pulls: 8 * n},
+		Processes: []ops.Process{ops.NewProcess("p", []string{"worker"}, at, 1, ops.Report{Concurrency: 4, Lateness: lateness})},
+	}, nil
+}
+
+// What follows from one look after the other.
+func TestRatesAndLateness(t *testing.T) {
+	t.Parallel()
+	d := &deployment{}
+	live := ops.NewLive(d.read, slog.New(slog.DiscardHandler))
+	first, err := live.Latest(t.Context())
+	if err != nil || first.Rates != (ops.Rates{}) || first.Lateness != (ops.Lateness{}) {
+		t.Fatalf("the first look gives %+v, %v", first, err)
+	}
+	for range 10 {
+		if _, err := live.Latest(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := live.Latest(t.Context())
+	if err != nil || s.Rates.Accepted != 10 || s.Rates.Delivered != 5 || s.Rates.Failed != 0 {
+		t.Errorf("the rates are %+v, %v", s.Rates, err)
+	}
+	if math.Abs(s.PullsPerDelivery-1.6) > 1e-9 || math.Abs(s.Lateness.P50-0.00375) > 1e-9 || math.Abs(s.Lateness.P99-0.004975) > 1e-9 {
+		t.Errorf("%.3f pulls per delivery, lateness %+v", s.PullsPerDelivery, s.Lateness)
+	}
+	d.away.Store(true)
+	if _, err := live.Latest(t.Context()); !errors.Is(err, errAway) {
+		t.Errorf("without a store it gives %v", err)
+	}
+}
+
+// Counts that begin anew, after a rebuild or in a process that took another's name, are no rates.
+func TestCountsThatBeginAnew(t *testing.T) {
+	t.Parallel()
+	n := 0
+	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+		n++
+		return &ops.Snapshot{
+			At: at.Add(time.Duration(n) * time.Second), Totals: ops.Totals{Accepted: int64(100 / n), Delivered: int64(100 / n)},
+			Processes: []ops.Process{ops.NewProcess("p", nil, at, 0, ops.Report{Lateness: []uint64{uint64(100 / n)}})},
+		}, nil
+	}, slog.New(slog.DiscardHandler))
+	for range 4 {
+		s, err := live.Latest(t.Context())
+		if err != nil || s.Rates != (ops.Rates{}) || s.PullsPerDelivery != 0 || s.Lateness != (ops.Lateness{}) {
+			t.Errorf("gives %+v, %v", s, err)
+		}
+	}
+}
+
+// stream reads the events of a page's stream.
+func stream(t *testing.T, url string) (next func() (kind string, data []byte)) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Fatalf("the stream is %s", got)
+	}
+	lines := bufio.NewScanner(response.Body)
+	return func() (kind string, data []byte) {
+		for lines.Scan() {
+			if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				kind = name
+			}
+			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return kind, []byte(text)
+			}
+		}
+		return "", nil
+	}
+}
+
+// Who watches gets the history, then every look, and the end when there will be no more.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	d := &deployment{}
+	cfg := config()
+	cfg.Live = ops.NewLive(d.read, cfg.Log)
+	server := httptest.NewServer(ops.Handler(cfg))
+	t.Cleanup(server.Close)
+	if _, err := cfg.Live.Latest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := stream(t, server.URL)
+	var history []ops.Point
+	if kind, data := next(); kind != "history" || json.Unmarshal(data, &history) != nil || len(history) != 1 {
+		t.Fatalf("the stream begins with %s %s", kind, data)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); cfg.Live.Run(ctx) }()
+	for range 2 {
+		var s ops.Snapshot
+		if kind, data := next(); kind != "snapshot" || json.Unmarshal(data, &s) != nil || s.Rates.Delivered != 5 {
+			t.Errorf("then comes %s %s", kind, data)
+		}
+	}
+	stop()
+	<-ended
+	for {
+		if kind, _ := next(); kind == "" {
+			break
+		}
+	}
+	if kind, _ := stream(t, server.URL)(); kind != "history" {
+		t.Errorf("who comes later gets %q", kind)
+	}
+}

@@ -1,0 +1,162 @@
+package ops
+
+import (
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/control"
+)
+
+// Snapshot is what ops see of a deployment at a moment: the dashboard, `dispatcher top` and `dispatcher stats` show it.
+type Snapshot struct {
+	At time.Time `json:"at"`
+	// States count notifications that have not ended; Deferred is the one to watch.
+	States   States   `json:"states"`
+	Waiting  Waiting  `json:"waiting"`
+	Totals   Totals   `json:"totals"`
+	Rates    Rates    `json:"rates"`
+	Lateness Lateness `json:"lateness"`
+	// OldestDeferred is how long ago the one deferred longest was accepted, in seconds; 0 when none is.
+	OldestDeferred float64 `json:"oldest_deferred_seconds"`
+	UsersDeferred  int64   `json:"users_deferred"`
+	// PullsPerDelivery is of the last minute; 0 when nothing was delivered.
+	PullsPerDelivery float64 `json:"pulls_per_delivery"`
+
+	Lanes     []Lane    `json:"lanes"`
+	Processes []Process `json:"processes"`
+	Channels  []Health  `json:"channels"`
+	// Crowds are the users' categories with most deferred; not CrowdsExact: of some thousands looked at.
+	Crowds      []Crowd         `json:"crowds"`
+	CrowdsExact bool            `json:"crowds_exact"`
+	Pauses      []control.Pause `json:"pauses"`
+	Categories  []string        `json:"categories"`
+	Redis       Redis           `json:"redis"`
+	Postgres    *Postgres       `json:"postgres,omitempty"`
+	Audit       Audit           `json:"audit"`
+}
+
+// States count notifications by state.
+type States struct {
+	Queued    int64 `json:"queued"`
+	Scheduled int64 `json:"scheduled"`
+	Deferred  int64 `json:"deferred"`
+	Retrying  int64 `json:"retrying"`
+	Sending   int64 `json:"sending"`
+}
+
+// Waiting counts what waits until a moment, by what it waits for.
+type Waiting struct {
+	Throttle  int64 `json:"throttle"`
+	UserCap   int64 `json:"user_cap"`
+	Retry     int64 `json:"retry"`
+	Provider  int64 `json:"provider"`
+	Scheduled int64 `json:"scheduled"`
+}
+
+// Totals count since the deployment began.
+type Totals struct {
+	Accepted  int64 `json:"accepted"`
+	Delivered int64 `json:"delivered"`
+	Failed    int64 `json:"failed"`
+	Expired   int64 `json:"expired"`
+	Cancelled int64 `json:"cancelled"`
+	Replaced  int64 `json:"replaced"`
+	Pulls     int64 `json:"pulls"`
+	Deferrals int64 `json:"deferrals"`
+	Attempts  int64 `json:"attempts"`
+}
+
+// Rates are per second, since the snapshot before.
+type Rates struct {
+	Accepted  float64 `json:"accepted"`
+	Delivered float64 `json:"delivered"`
+	Deferrals float64 `json:"deferrals"`
+	Failed    float64 `json:"failed"`
+}
+
+// Lateness is how long after their slots the deliveries of the last minute were begun, in seconds; 0 without any.
+type Lateness struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// Lane is one partition of the queue.
+type Lane struct {
+	Lane     int   `json:"lane"`
+	Queued   int64 `json:"queued"`
+	Deferred int64 `json:"deferred"`
+	Sending  int64 `json:"sending"`
+}
+
+// Process is one process of the deployment with its load.
+type Process struct {
+	ID          string    `json:"id"`
+	Roles       []string  `json:"roles"`
+	Since       time.Time `json:"since"`
+	InFlight    int       `json:"in_flight"`
+	Concurrency int       `json:"concurrency"`
+
+	lateness []uint64
+}
+
+// Health is a channel with the hosts that any process has called.
+type Health struct {
+	Channel string        `json:"channel"`
+	Hosts   []ProcessHost `json:"hosts"`
+}
+
+// ProcessHost is a host as one process sees it.
+type ProcessHost struct {
+	Process string `json:"process"`
+	Host
+}
+
+// Crowd is a user's category with deferred notifications.
+type Crowd struct {
+	UserID   string `json:"user_id"`
+	Category string `json:"category"`
+	Deferred int64  `json:"deferred"`
+}
+
+// Redis is what the server says of itself.
+type Redis struct {
+	Version       string `json:"version"`
+	OpsPerSecond  int64  `json:"ops_per_second"`
+	Clients       int64  `json:"clients"`
+	Memory        int64  `json:"memory_bytes"`
+	MaxMemory     int64  `json:"max_memory_bytes"`
+	EvictionRule  string `json:"eviction_policy"`
+	AppendOnly    bool   `json:"append_only"`
+	LastSave      string `json:"last_save"`
+	EvictedKeys   int64  `json:"evicted_keys"`
+	InThisProcess bool   `json:"in_this_process"`
+}
+
+// Postgres is the connection pool of the process that serves the page.
+type Postgres struct {
+	InUse int32 `json:"in_use"`
+	Idle  int32 `json:"idle"`
+	Max   int32 `json:"max"`
+	// Waited is how often a connection had to be waited for, since the process began.
+	Waited int64 `json:"waited"`
+}
+
+// Audit is what the auditor found last.
+type Audit struct {
+	At         time.Time `json:"at,omitzero"`
+	Violations int64     `json:"violations"`
+	Unended    int64     `json:"unended"`
+}
+
+// Report is what a process tells of itself to those that show the deployment.
+type Report struct {
+	Concurrency int       `json:"concurrency"`
+	Lateness    []uint64  `json:"lateness"` // deliveries by latency bucket, since the process began
+	Channels    []Channel `json:"channels"`
+}
+
+// NewProcess makes one of its report.
+func NewProcess(id string, roles []string, since time.Time, inFlight int, report Report) Process {
+	return Process{
+		ID: id, Roles: roles, Since: since, InFlight: inFlight, Concurrency: report.Concurrency, lateness: report.Lateness,
+	}
+}

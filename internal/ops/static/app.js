@@ -1,0 +1,191 @@
+// The dashboard: listens to the stream of snapshots and shows each.
+
+import { Chart, clock, duration, number } from './chart.js'
+import { element, lookUp } from './lookup.js'
+
+const byId = (id) => document.getElementById(id)
+const text = (id, value) => { if (byId(id).textContent !== value) byId(id).textContent = value }
+
+const rates = new Chart(byId('rates-chart'), 'Per second', [
+  [(p) => p.accepted, 'accepted'], [(p) => p.delivered, 'delivered'], [(p) => p.deferrals, 'deferred'], [(p) => p.failed, 'failed'],
+])
+const waiting = new Chart(byId('waiting-chart'), 'Waiting', [
+  [(p) => p.waiting.throttle, 'throttle'], [(p) => p.waiting.user_cap, 'user cap'], [(p) => p.waiting.retry, 'retry'],
+  [(p) => p.waiting.provider, 'provider'], [(p) => p.waiting.scheduled, 'scheduled'],
+], { stacked: true })
+let points = []
+
+function listen() {
+  const stream = new EventSource('events')
+  stream.addEventListener('history', (event) => { points = JSON.parse(event.data) ?? [] })
+  stream.addEventListener('snapshot', (event) => show(JSON.parse(event.data)))
+  stream.addEventListener('error', () => text('connection', 'no connection, trying again …'))
+}
+
+function show(s) {
+  text('connection', `live, ${clock(Date.parse(s.at)).slice(-12, -4)}`)
+  points.push({ at: Date.parse(s.at), ...s.rates, waiting: s.waiting })
+  points = points.slice(-300)
+  rates.draw(points)
+  waiting.draw(points)
+  tiles(s)
+  lanes(s.lanes)
+  tables(s)
+  pauses(s)
+  alarms(s)
+}
+
+function tiles(s) {
+  document.title = `${s.states.deferred} deferred – pacer`
+  text('deferred', s.states.deferred.toLocaleString('en'))
+  text('deferred-users', `of ${number(s.users_deferred)} users`)
+  text('oldest', s.states.deferred ? duration(s.oldest_deferred_seconds) : '–')
+  const draining = s.rates.delivered - s.rates.accepted
+  text('drain', s.states.deferred === 0 ? 'empty' : draining > 0 ? duration(s.states.deferred / draining) : 'it grows')
+  text('delivered', `${number(s.rates.delivered)}/s`)
+  text('sending', `${number(s.states.sending)} under way, ${number(s.states.queued)} queued`)
+  text('late', duration(s.lateness.p99))
+  text('late-median', `p50 ${duration(s.lateness.p50)}`)
+  text('pulls', s.pulls_per_delivery ? s.pulls_per_delivery.toFixed(2) : '–')
+  text('violations', s.audit.at ? number(s.audit.violations) : '–')
+  text('unended', s.audit.at ? `${number(s.audit.unended)} unended` : 'not audited yet')
+}
+
+function lanes(all) {
+  const most = Math.max(1, ...all.map((l) => l.deferred))
+  byId('lanes').replaceChildren(...all.map((l) => element('li', {
+    className: l.deferred ? `heat${Math.ceil(5 * l.deferred / most)}` : '', title: `lane ${l.lane}: ${l.deferred} deferred, ${l.queued} queued, ${l.sending} under way`,
+  }, `lane ${l.lane}`, element('b', { textContent: number(l.deferred) }))))
+}
+
+// rows fills a table's body; a cell is a text, a number, or an element.
+function rows(id, all, empty, columns) {
+  const body = byId(id)
+  if (body.contains(document.activeElement)) return // what has the focus stays
+  body.replaceChildren(...(all.length ? all.map((cells) => element('tr', {}, ...cells.map((cell, i) => {
+    const made = i === 0 ? element('th', { scope: 'row' }) : element('td', typeof cell === 'number' ? { className: 'number' } : {})
+    made.append(typeof cell === 'number' ? number(cell) : cell)
+    return made
+  }))) : [element('tr', {}, element('td', { className: 'empty', colSpan: columns, textContent: empty }))]))
+}
+
+function health(h) {
+  if (h.paused_for) return element('span', { className: 'bad', textContent: `paused for ${h.paused_for}` })
+  return h.breaker === 'closed' ? 'answers' : element('span', { className: 'bad', textContent: `away, breaker ${h.breaker}` })
+}
+
+function tables(s) {
+  rows('channels', s.channels.flatMap((c) => c.hosts.length
+    ? c.hosts.map((h) => [c.channel, h.host || '–', health(h), h.in_flight, h.answer ? `${clock(Date.parse(h.answered_at)).slice(-12, -4)} ${h.answer}` : '–'])
+    : [[c.channel, '–', 'not used yet', 0, '–']]), 'No channel.', 5)
+  byId('crowds-hint').hidden = s.crowds_exact
+  rows('crowds', (s.crowds ?? []).map((c) => {
+    const link = element('button', { type: 'button', className: 'link', textContent: c.user_id })
+    link.addEventListener('click', () => lookUp(c.user_id))
+    return [link, c.category, c.deferred]
+  }), 'Nobody waits.', 3)
+  rows('processes', (s.processes ?? []).map((p) => [
+    p.id, p.roles.join(', '), duration((Date.parse(s.at) - Date.parse(p.since)) / 1000), p.concurrency ? `${p.in_flight} of ${p.concurrency}` : '–',
+  ]), 'No process.', 4)
+  stores(s)
+}
+
+function stores(s) {
+  const r = s.redis
+  const list = [['Redis', r.in_this_process ? 'within this process' : `version ${r.version}`]]
+  if (!r.in_this_process) {
+    list.push(['commands', `${number(r.ops_per_second)}/s, ${number(r.clients)} clients`],
+      ['memory', `${number(r.memory_bytes / 1048576)} MiB` + (r.max_memory_bytes ? ` of ${number(r.max_memory_bytes / 1048576)} MiB` : ', no limit')],
+      ['eviction', r.eviction_policy === 'noeviction' ? 'none' : element('span', { className: 'bad', textContent: `${r.eviction_policy}: loses notifications` })],
+      ['persistence', r.append_only ? 'append-only file' : 'snapshots only'])
+  }
+  if (s.postgres) list.push(['Postgres', `${s.postgres.in_use} connections in use, ${s.postgres.idle} idle, at most ${s.postgres.max}; waited ${number(s.postgres.waited)} times`])
+  rows('stores', list, '', 2)
+}
+
+let subjects = ''
+
+function pauses(s) {
+  const all = [
+    ...s.channels.map((c) => ['channel', c.channel]), ...s.categories.map((c) => ['category', c]), ...s.lanes.map((l) => ['lane', String(l.lane)]),
+  ]
+  if (subjects !== JSON.stringify(all)) {
+    subjects = JSON.stringify(all)
+    byId('subject').replaceChildren(...all.map(([kind, name]) => element('option', { value: JSON.stringify({ kind, name }), textContent: `${kind} ${name}` })))
+  }
+  const list = byId('pauses')
+  const state = JSON.stringify(s.pauses ?? [])
+  if (list.dataset.state === state) return
+  list.dataset.state = state
+  list.replaceChildren(...(s.pauses ?? []).map((p) => {
+    const resume = element('button', { type: 'button', textContent: `Resume ${p.kind} ${p.name} …` })
+    resume.addEventListener('click', () => act({ action: 'resume', kind: p.kind, name: p.name }, `Resume ${p.kind} ${p.name}?`))
+    return element('li', {}, `${p.kind} ${p.name} is paused since ${clock(Date.parse(p.at))} by ${p.by}${p.why ? `: ${p.why}` : ''}`, resume)
+  }))
+  audit()
+}
+
+function alarms(s) {
+  const all = []
+  if ((s.pauses ?? []).length) all.push(`Paused: ${s.pauses.map((p) => `${p.kind} ${p.name}`).join(', ')}.`)
+  const away = s.channels.filter((c) => c.hosts.some((h) => h.breaker !== 'closed')).map((c) => c.channel)
+  if (away.length) all.push(`Providers away: ${away.join(', ')}.`)
+  if (s.audit.violations) all.push('Limits were exceeded.')
+  if (s.redis.eviction_policy && s.redis.eviction_policy !== 'noeviction') all.push('Redis evicts keys.')
+  byId('alarm').hidden = !all.length
+  text('alarm', all.join(' '))
+}
+
+async function audit() {
+  const answer = await fetch('audit')
+  if (!answer.ok) return
+  rows('audit', (await answer.json() ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'Nothing yet.', 5)
+}
+
+// ask shows a question and gives the answer.
+function ask(question, token) {
+  const dialog = byId('sure')
+  text('sure-text', question)
+  byId('sure-token').hidden = !token
+  dialog.returnValue = 'no'
+  dialog.showModal()
+  byId(token ? 'token' : 'sure-no').focus()
+  return new Promise((resolve) => dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), { once: true }))
+}
+
+// act takes an action once it is confirmed; false when it was not taken.
+export async function act(action, question) {
+  let token = sessionStorage.getItem('token') ?? ''
+  let again = false
+  for (;;) {
+    if (!await ask(again ? `${question} It needs the token.` : question, again)) return false
+    if (again) token = byId('token').value
+    const headers = { 'Content-Type': 'application/json', 'Pacer-Operator': 'dashboard' }
+    if (token) headers.Authorization = `Bearer ${token}`
+    const answer = await fetch('actions', { method: 'POST', headers, body: JSON.stringify(action) })
+    byId('token').value = ''
+    if (answer.status === 401) {
+      again = true
+      continue
+    }
+    if (token) sessionStorage.setItem('token', token)
+    const said = answer.ok ? (await answer.json()).done : await answer.text()
+    text('connection', said)
+    if (!answer.ok) await ask(`It was not done: ${said}`, false)
+    audit()
+    return answer.ok
+  }
+}
+
+byId('search').addEventListener('submit', (event) => {
+  event.preventDefault()
+  lookUp(byId('query').value.trim())
+})
+byId('pause').addEventListener('submit', (event) => {
+  event.preventDefault()
+  const { kind, name } = JSON.parse(byId('subject').value)
+  act({ action: 'pause', kind, name, why: byId('why').value }, `Pause ${kind} ${name}? What belongs to it waits until it is resumed.`)
+})
+
+audit()
+listen()
