@@ -21,7 +21,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.ver
 # product's go.mod.
 BENCH_MODULE := $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 MODULES := . tools $(BENCH_MODULE)
-PEERS := internal/push/peertest/testdata
+NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
@@ -85,14 +85,13 @@ tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
 
 .PHONY: need-servers
-need-servers: $(PEERS)/node_modules/.package-lock.json ## see to it that redis-server, postgres and the peers' libraries are there, installing them where possible
-	@scripts/need.sh redis
-	@scripts/need.sh postgres
+need-servers: $(NODE_PACKAGES:%=%/node_modules/.package-lock.json) ## install what the tests start, where it is missing and that is possible
+	@for program in redis postgres chromium promtool; do scripts/need.sh $$program; done
 
-# Libraries of another language that the tests ask whether they understand what the senders send.
-$(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
+# What the tests ask in another language: libraries that read what the senders send, and rules of accessibility.
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@scripts/need.sh node
-	npm ci --silent --prefix $(PEERS)
+	npm ci --silent --prefix $*
 	@touch $@
 
 .PHONY: ci

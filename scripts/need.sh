@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh redis|postgres|node sees to it that the program is on this machine: the tests start it themselves. Where it is missing
+# need.sh redis|postgres|node|chromium|promtool sees to it that the program is on this machine: the tests start it themselves. Where it is missing
 # it is installed with the system's package manager, if that is possible without asking for a password; else one sentence
 # says what to do.
 set -eu
@@ -8,7 +8,9 @@ case "${1-}" in
 redis) program=redis-server apt=redis-server dnf=redis apk=redis brew=redis ;;
 postgres) program=postgres apt=postgresql dnf=postgresql-server apk=postgresql brew=postgresql ;;
 node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
-*) echo "usage: need.sh redis|postgres|node" >&2 && exit 2 ;;
+chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
+promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
+*) echo "usage: need.sh redis|postgres|node|chromium|promtool" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs away from PATH; the tests look there too.

@@ -66,7 +66,7 @@ func TestListingGoesThroughAllPages(t *testing.T) {
 	d, r := newDeployment(t, onPostgres, crowdPolicy, 1), newReceiver(t)
 	ids := append(d.bulk(r.crowd("ada", "slow", 7)), d.bulk(r.crowd("ben", "slow", 5))...)
 	r.await(t, 2)
-	d.awaitStats("ten deferred", func(s stats) bool { return s.Deferred == 10 })
+	d.awaitStats("ten deferred", func(s stats) bool { return s.Deferred == 10 && s.Totals.Delivered == 2 })
 	for query, want := range map[string]int{
 		"":                            12,
 		"user_id=ada":                 7,

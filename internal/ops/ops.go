@@ -119,6 +119,7 @@ func Handler(cfg Config) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /explain/{id}", h.explain)
 	mux.HandleFunc("GET /user/{user}", h.user)
+	mux.HandleFunc("GET /lookup/{query}", h.lookup)
 	mux.HandleFunc("GET /channels", h.channels)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -149,16 +150,23 @@ func plain(w http.ResponseWriter, status int, text string) {
 }
 
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
-	view, err := h.cfg.Explain(r.Context(), r.PathValue("id"))
+	e, err := h.explanation(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, notification.ErrNotFound):
 		plain(w, http.StatusNotFound, err.Error())
-		return
 	case err != nil:
 		h.unavailable(w, r, err)
-		return
+	default:
+		h.answer(w, r, e)
 	}
-	e := Explanation{
+}
+
+func (h *handler) explanation(ctx context.Context, id string) (*Explanation, error) {
+	view, err := h.cfg.Explain(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{
 		ID: view.ID, UserID: view.UserID, Category: view.Category, Channel: string(view.Channel), Priority: view.Priority.String(),
 		Status: view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason, DeliverAt: view.DeliverAt,
 		Timeline: []Step{},
@@ -166,16 +174,22 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	for _, event := range view.Timeline {
 		e.Timeline = append(e.Timeline, Step(event))
 	}
-	h.answer(w, r, e)
+	return e, nil
 }
 
 func (h *handler) user(w http.ResponseWriter, r *http.Request) {
-	categories, err := h.cfg.User(r.Context(), r.PathValue("user"))
+	categories, err := h.standing(r.Context(), r.PathValue("user"))
 	if err != nil {
 		h.unavailable(w, r, err)
 		return
 	}
-	if categories == nil { // in JSON an empty list is [], not null
+	h.answer(w, r, categories)
+}
+
+// standing is a user's in each category. In JSON its lists are never null.
+func (h *handler) standing(ctx context.Context, userID string) ([]UserCategory, error) {
+	categories, err := h.cfg.User(ctx, userID)
+	if categories == nil {
 		categories = []UserCategory{}
 	}
 	for i := range categories {
@@ -183,7 +197,28 @@ func (h *handler) user(w http.ResponseWriter, r *http.Request) {
 			categories[i].Rules = []Rule{}
 		}
 	}
-	h.answer(w, r, categories)
+	return categories, err
+}
+
+// Found is the answer to a search: the notification of that id, or else how the user of that id stands.
+type Found struct {
+	Notification *Explanation   `json:"notification,omitempty"`
+	Categories   []UserCategory `json:"categories,omitempty"`
+}
+
+// lookup searches, without a 404 that a browser would complain of.
+func (h *handler) lookup(w http.ResponseWriter, r *http.Request) {
+	query := r.PathValue("query")
+	var found Found
+	var err error
+	if found.Notification, err = h.explanation(r.Context(), query); errors.Is(err, notification.ErrNotFound) {
+		found.Categories, err = h.standing(r.Context(), query)
+	}
+	if err != nil {
+		h.unavailable(w, r, err)
+		return
+	}
+	h.answer(w, r, found)
 }
 
 func (h *handler) channels(w http.ResponseWriter, r *http.Request) {

@@ -55,7 +55,7 @@ function lanes(all) {
   const most = Math.max(1, ...all.map((l) => l.deferred))
   byId('lanes').replaceChildren(...all.map((l) => element('li', {
     className: l.deferred ? `heat${Math.ceil(5 * l.deferred / most)}` : '', title: `lane ${l.lane}: ${l.deferred} deferred, ${l.queued} queued, ${l.sending} under way`,
-  }, `lane ${l.lane}`, element('b', { textContent: number(l.deferred) }))))
+  }, String(l.lane), element('b', { textContent: number(l.deferred) }))))
 }
 
 // rows fills a table's body; a cell is a text, a number, or an element.

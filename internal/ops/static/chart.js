@@ -100,7 +100,7 @@ export function moments(title, marks, { now, even = false } = {}) {
   if (now !== undefined) times.push(now)
   const first = Math.min(...times), last = Math.max(...times)
   const place = (at, i) => left + (width - left - right) * (even ? (marks.length > 1 ? i / (marks.length - 1) : 0.5) : last > first ? (at - first) / (last - first) : 0.5)
-  const svg = draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title },
+  const svg = draw('svg', { viewBox: `0 0 ${width} ${height}`, class: 'moments', role: 'img', 'aria-label': title },
     draw('line', { class: 'axis', x1: left, x2: width - right, y1: 30, y2: 30 }))
   if (now !== undefined && !even) {
     const x = place(now)

@@ -25,15 +25,14 @@ document.getElementById('found-close').addEventListener('click', () => {
   document.getElementById('query').focus()
 })
 
-// lookUp asks for a notification of this id first, and then for a user.
+// lookUp asks for a notification of this id, or else for a user.
 export async function lookUp(query) {
-  const path = encodeURIComponent(query)
   try {
-    const answer = await fetch(`explain/${path}`)
-    if (answer.ok) return showNotification(await answer.json())
-    const user = await fetch(`user/${path}`)
-    if (!user.ok) throw new Error(await user.text())
-    showUser(query, await user.json())
+    const answer = await fetch(`lookup/${encodeURIComponent(query)}`)
+    if (!answer.ok) throw new Error(await answer.text())
+    const { notification, categories } = await answer.json()
+    if (notification) showNotification(notification)
+    else showUser(query, categories ?? [])
   } catch (error) {
     show(`${query} can't be looked up`, element('p', { textContent: String(error) }))
   }
