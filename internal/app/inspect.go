@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -57,7 +58,7 @@ func userCategory(name string, in mailbox.Inspection) ops.UserCategory {
 	return c
 }
 
-// gauges reads the deployment's counts for the metrics.
+// gauges reads the deployment's counts for the metrics, and this process's load.
 func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	lanes, err := a.boxes.Stats(ctx)
 	if err != nil {
@@ -70,13 +71,33 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 			notification.StatusDeferred: total.Deferred, notification.StatusRetrying: total.Retrying,
 			notification.StatusSending: total.Sending,
 		},
-		UsersDeferred: total.UsersDeferred,
+		UsersDeferred: total.UsersDeferred, Paused: a.follower.Paused(), InFlight: a.dispatcher.InFlight(),
+		BreakersOpen: map[string]int{},
 	}
 	if !total.OldestDeferred.IsZero() {
 		g.OldestDeferred = time.Since(total.OldestDeferred)
 	}
 	for _, lane := range lanes {
 		g.DeferredByLane = append(g.DeferredByLane, lane.Deferred)
+	}
+	for _, category := range a.policy.Current().Categories {
+		if g.MaxDefer == 0 || category.MaxDefer < g.MaxDefer {
+			g.MaxDefer = category.MaxDefer
+		}
+	}
+	for channel, gate := range a.gates {
+		g.BreakersOpen[string(channel)] = gate.Open()
+	}
+	if a.workers != nil {
+		g.Concurrency = a.cfg.Concurrency
+	}
+	if !a.cfg.Setup.Embedded() {
+		info, err := a.store.client.Info(ctx, "memory").Result()
+		if err != nil {
+			return ops.Gauges{}, fmt.Errorf("ask Redis for its eviction policy: %w", err)
+		}
+		rule := evictionPolicy(info)
+		g.Evicts = rule != "" && rule != "noeviction"
 	}
 	return g, nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -99,3 +101,6 @@ func (f *Follower) Wait(kind Kind, name string) time.Duration {
 	wait := min(max(time.Since(since)/2, shortest), longest)
 	return wait/2 + rand.N(wait) //nolint:gosec // spread, no secret
 }
+
+// Paused lists what is paused, in no order.
+func (f *Follower) Paused() []Subject { return slices.Collect(maps.Keys(*f.paused.Load())) }

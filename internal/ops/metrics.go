@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -151,16 +152,23 @@ type Gauges struct {
 	OldestDeferred time.Duration
 	UsersDeferred  int64
 	DeferredByLane []int64
+	// MaxDefer is the shortest that any category has.
+	MaxDefer time.Duration
+	// Paused is what operators have rest; Evicts tells whether Redis forgets keys when it is full.
+	Paused []control.Subject
+	Evicts bool
+	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries, of
+	// at most Concurrency.
+	BreakersOpen          map[string]int
+	InFlight, Concurrency int
 }
 
 // gaugeCollector asks for the gauges when it is scraped. When they can't be read it gives none, so that a dashboard shows
 // a gap instead of zeros.
 type gaugeCollector struct {
-	read   func(context.Context) (Gauges, error)
-	states *prometheus.Desc
-	oldest *prometheus.Desc
-	users  *prometheus.Desc
-	lanes  *prometheus.Desc
+	read func(context.Context) (Gauges, error)
+
+	states, oldest, users, lanes, maxDefer, paused, evicts, breakers, inFlight, concurrency *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -168,18 +176,29 @@ const scrapeTimeout = 3 * time.Second
 
 // NewGaugeCollector makes the collector of the deployment-wide gauges.
 func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Collector {
+	gauge := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
 	return &gaugeCollector{
-		read:   read,
-		states: prometheus.NewDesc("pacer_notifications", "Notifications in the whole deployment by state; deferred is the one to watch.", []string{"state"}, nil),
-		oldest: prometheus.NewDesc("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is.", nil, nil),
-		users:  prometheus.NewDesc("pacer_users_deferred", "Users with deferred notifications.", nil, nil),
-		lanes:  prometheus.NewDesc("pacer_lane_deferred", "Deferred notifications by lane.", []string{"lane"}, nil),
+		read:        read,
+		states:      gauge("pacer_notifications", "Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
+		oldest:      gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
+		users:       gauge("pacer_users_deferred", "Users with deferred notifications."),
+		lanes:       gauge("pacer_lane_deferred", "Deferred notifications by lane.", "lane"),
+		maxDefer:    gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
+		paused:      gauge("pacer_paused", "1 for each channel, category and lane that operators have rest.", "kind", "name"),
+		evicts:      gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
+		breakers:    gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.", "channel"),
+		inFlight:    gauge("pacer_in_flight", "Deliveries under way in this process."),
+		concurrency: gauge("pacer_concurrency", "Deliveries that may be under way in this process; 0 without the worker role."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.states, c.oldest, c.users, c.lanes} {
+	for _, d := range []*prometheus.Desc{
+		c.states, c.oldest, c.users, c.lanes, c.maxDefer, c.paused, c.evicts, c.breakers, c.inFlight, c.concurrency,
+	} {
 		descs <- d
 	}
 }
@@ -192,12 +211,29 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
+	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
 	for state, n := range g.States {
-		metrics <- prometheus.MustNewConstMetric(c.states, prometheus.GaugeValue, float64(n), string(state))
+		tell(c.states, float64(n), string(state))
 	}
-	metrics <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, g.OldestDeferred.Seconds())
-	metrics <- prometheus.MustNewConstMetric(c.users, prometheus.GaugeValue, float64(g.UsersDeferred))
 	for lane, n := range g.DeferredByLane {
-		metrics <- prometheus.MustNewConstMetric(c.lanes, prometheus.GaugeValue, float64(n), strconv.Itoa(lane))
+		tell(c.lanes, float64(n), strconv.Itoa(lane))
 	}
+	for _, s := range g.Paused {
+		tell(c.paused, 1, string(s.Kind), s.Name)
+	}
+	for channel, n := range g.BreakersOpen {
+		tell(c.breakers, float64(n), channel)
+	}
+	evicts := 0.0
+	if g.Evicts {
+		evicts = 1
+	}
+	tell(c.oldest, g.OldestDeferred.Seconds())
+	tell(c.users, float64(g.UsersDeferred))
+	tell(c.maxDefer, g.MaxDefer.Seconds())
+	tell(c.evicts, evicts)
+	tell(c.inFlight, float64(g.InFlight))
+	tell(c.concurrency, float64(g.Concurrency))
 }

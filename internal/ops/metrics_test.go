@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -36,6 +37,8 @@ var promised = []string{
 
 var added = []string{
 	"pacer_audited_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
+	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge", "pacer_breakers_open gauge channel",
+	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_lane_deferred gauge lane",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",
@@ -46,7 +49,9 @@ var waiting = ops.Gauges{
 		notification.StatusQueued: 1, notification.StatusScheduled: 2, notification.StatusDeferred: 3,
 		notification.StatusRetrying: 4, notification.StatusSending: 5,
 	},
-	OldestDeferred: 1500 * time.Millisecond, UsersDeferred: 6, DeferredByLane: []int64{0, 3},
+	OldestDeferred: 1500 * time.Millisecond, UsersDeferred: 6, DeferredByLane: []int64{0, 3}, MaxDefer: time.Hour,
+	Paused: []control.Subject{{Kind: control.Channel, Name: "fcm"}}, Evicts: true, BreakersOpen: map[string]int{"fcm": 1},
+	InFlight: 7, Concurrency: 8,
 }
 
 // newRegistry has everything registered that this package makes.

@@ -145,8 +145,9 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // the client is gone: nobody to tell
+	_, _ = w.Write([]byte(text + "\n")) //nolint:gosec // no browser takes it for HTML; without a client nobody is to be told
 }
 
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {

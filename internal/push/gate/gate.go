@@ -201,3 +201,14 @@ type State struct {
 
 // States lists the hosts that are called now or were lately, by name.
 func (g *Gate) States() []State { return g.hosts.states() }
+
+// Open counts the hosts that are not called because they failed.
+func (g *Gate) Open() int {
+	open := 0
+	for _, s := range g.States() {
+		if s.Breaker != gobreaker.StateClosed.String() {
+			open++
+		}
+	}
+	return open
+}
