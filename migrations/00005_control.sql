@@ -1,6 +1,8 @@
--- What operators told the deployment.
+-- What operators told the deployment, and the trace that a notification belongs to.
 
 -- +goose Up
+ALTER TABLE pacer.notifications ADD COLUMN traceparent text NOT NULL DEFAULT '';
+
 CREATE TABLE pacer.pauses (
     kind text NOT NULL CHECK (kind IN ('channel', 'category', 'lane')),
     name text COLLATE "C" NOT NULL,
@@ -22,3 +24,4 @@ CREATE TABLE pacer.audit (
 -- +goose Down
 DROP TABLE pacer.audit;
 DROP TABLE pacer.pauses;
+ALTER TABLE pacer.notifications DROP COLUMN traceparent;

@@ -36,6 +36,7 @@ import (
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/templates"
+	"github.com/pacer-notify/pacer/internal/tracing"
 )
 
 // sweepInterval is how often every lane is looked over for what has to be mended.
@@ -69,8 +70,9 @@ type App struct {
 	announcer   *presence.Announcer
 	control     control.Store
 	follower    *control.Follower
-	live        *ops.Live      // nil without the ops role
-	auditor     *audit.Auditor // likewise
+	tracer      *tracing.Tracer // nil unless the environment asks for traces
+	live        *ops.Live       // nil without the ops role
+	auditor     *audit.Auditor  // likewise
 
 	api, ops *listener
 	draining atomic.Bool
@@ -110,7 +112,7 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
+		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.openTracing, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -209,7 +211,7 @@ func (a *App) retention() time.Duration {
 
 // openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
 func (a *App) openIntake(accepted func(category string)) {
-	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Accepted: accepted, Log: a.log})
+	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Trace: a.traceAccept(), Accepted: accepted, Log: a.log})
 }
 
 func (a *App) openMetrics(context.Context) error {
@@ -232,7 +234,7 @@ func (a *App) openMetrics(context.Context) error {
 func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, CategoryRests: a.categoryRests, ChannelRests: a.channelRests,
-		Observer: a.metrics, Log: a.log,
+		Trace: a.traceDeliver(), Observer: a.metrics, Log: a.log,
 	}, a.record, a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
@@ -253,6 +255,9 @@ func (a *App) openListeners(ctx context.Context) error {
 		handler, err := a.apiHandler(a.cfg.APITokens)
 		if err != nil {
 			return err
+		}
+		if a.tracer != nil {
+			handler = a.tracer.Handler(handler)
 		}
 		if a.api, err = listen(ctx, "API", a.cfg.Listen, httpapi.Server(handler)); err != nil {
 			return err

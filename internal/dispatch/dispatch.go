@@ -51,6 +51,9 @@ type Config struct {
 	// it does not rest. Default to never.
 	CategoryRests func(category string) time.Duration
 	ChannelRests  func(channel notification.Channel) time.Duration
+	// Trace is told of each grant, when it was asked for and answered, before it is delivered; it gives the context to
+	// deliver under and what is to be called with the outcome. Defaults to no tracing.
+	Trace func(ctx context.Context, g *Grant, asked, answered time.Time) (context.Context, func(o Outcome))
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
 	Log      *slog.Logger
@@ -73,6 +76,11 @@ func (c Config) withDefaults() Config {
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, 4*time.Second)
 	if c.CategoryRests == nil {
 		c.CategoryRests = func(string) time.Duration { return 0 }
+	}
+	if c.Trace == nil {
+		c.Trace = func(ctx context.Context, _ *Grant, _, _ time.Time) (context.Context, func(Outcome)) {
+			return ctx, func(Outcome) {}
+		}
 	}
 	if c.ChannelRests == nil {
 		c.ChannelRests = func(notification.Channel) time.Duration { return 0 }
@@ -153,12 +161,14 @@ func (d *Dispatcher) turn(ctx context.Context, tick Tick, pulled bool, slot time
 		return nil, time.Time{}, false, &DeferralError{Until: time.Now()}
 	}
 	defer d.leave() // after a panic too: the queue survives it, and must not run out of room
+	asked := time.Now()
 	answer, answeredAt, err := d.ask(ctx, tick, pulled)
 	if err != nil {
 		return nil, answeredAt, false, fmt.Errorf("take for category %s in lane %d: %w", tick.Category, tick.Lane, err)
 	}
 	if answer.Grant != nil {
-		again, err = d.run(ctx, answer.Grant, answeredAt, slot)
+		traced, ended := d.cfg.Trace(ctx, answer.Grant, asked, answeredAt)
+		again, err = d.run(traced, answer.Grant, answeredAt, slot, ended)
 		return nil, answeredAt, again, err
 	}
 	return answer.Wait, answeredAt, false, nil
@@ -233,8 +243,8 @@ func (d *Dispatcher) sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// run makes one granted delivery and settles it. It returns true when the tick has to ask again.
-func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Time) (again bool, err error) {
+// run makes one granted delivery, tells its outcome and settles it. It returns true when the tick has to ask again.
+func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Time, ended func(Outcome)) (again bool, err error) {
 	d.inFlight.Add(1)
 	defer d.inFlight.Add(-1)
 	moment := answeredAt.Add(g.StartIn)
@@ -244,13 +254,16 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Ti
 		<-timer.C
 	}
 	if time.Since(moment) > d.cfg.Stale {
-		_, err := d.settle(ctx, g, Outcome{Fate: Returned, Reason: "late", Refund: true})
+		late := Outcome{Fate: Returned, Reason: "late", Refund: true}
+		ended(late)
+		_, err := d.settle(ctx, g, late)
 		return err == nil, err
 	}
 	if slot.IsZero() || slot.After(moment) {
 		slot = moment
 	}
 	outcome := d.deliver(ctx, g, slot)
+	ended(outcome)
 	settlement, err := d.settle(ctx, g, outcome)
 	switch {
 	case err != nil:

@@ -100,6 +100,8 @@ type Grant struct {
 	StartIn time.Duration
 	// Tick that it was granted to.
 	Tick Tick
+	// History is what the record remembers of its deferrals, in a form of the record's.
+	History string
 }
 
 // Fate is what a delivery leads to.

@@ -115,6 +115,9 @@ type Config struct {
 	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults to
 	// not asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
+	// Trace is told of each notification before it is recorded, to note the trace that it belongs to, and gives what is to be
+	// called once it is. Defaults to no tracing.
+	Trace func(ctx context.Context, n *notification.Notification) func(error)
 	// Accepted is told the category of each notification accepted anew. Defaults to nobody.
 	Accepted func(category string)
 	Log      *slog.Logger
@@ -353,7 +356,9 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 	for i, index := range pending {
 		notifications[i] = results[index].Notification
 	}
+	recorded := in.trace(ctx, notifications)
 	accepted, err := in.cfg.Record.Accept(ctx, notifications)
+	recorded(err)
 	if err != nil {
 		return err
 	}
@@ -377,6 +382,22 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 		}
 	}
 	return nil
+}
+
+// trace tells of notifications that are about to be recorded.
+func (in *Intake) trace(ctx context.Context, notifications []*notification.Notification) func(error) {
+	if in.cfg.Trace == nil {
+		return func(error) {}
+	}
+	ends := make([]func(error), len(notifications))
+	for i, n := range notifications {
+		ends[i] = in.cfg.Trace(ctx, n)
+	}
+	return func(err error) {
+		for _, end := range ends {
+			end(err)
+		}
+	}
 }
 
 // enqueue puts the ticks of what was accepted anew into the queue.

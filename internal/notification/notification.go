@@ -25,6 +25,8 @@ type Notification struct {
 	Data        json.RawMessage
 	// Override is a JSON object in the channel's own format, laid over what is made of title, body and data.
 	Override json.RawMessage
+	// TraceParent names the trace that the notification belongs to (W3C Trace Context); empty without tracing.
+	TraceParent string
 	// Priority orders what waits for the same user and category.
 	Priority Priority
 	// SendAt is the earliest moment of delivery; zero means at once.

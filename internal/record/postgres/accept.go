@@ -25,12 +25,12 @@ const (
 const insertSQL = `
 WITH asked AS (
 	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-		$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[])
-	WITH ORDINALITY AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, place)
+		$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[])
+	WITH ORDINALITY AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, place)
 ), fresh AS (
 	INSERT INTO pacer.notifications
-		(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override)
-	SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json
+		(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
+	SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent
 	FROM asked ORDER BY place
 	ON CONFLICT (id) DO NOTHING
 	RETURNING id, accepted_at
@@ -137,15 +137,15 @@ func columns(batch []*notification.Notification) []any {
 	n := len(batch)
 	id, user, category, channel := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	target, title, body := make([]string, n), make([]string, n), make([]string, n)
-	data, override := make([]*string, n), make([]*string, n)
+	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
 	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n), make([]string, n)
 	for i, x := range batch {
 		id[i], user[i], category[i], channel[i] = x.ID, x.UserID, x.Category, string(x.Channel)
 		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
 		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), timestamp(x.SendAt), timestamp(x.ExpiresAt)
-		data[i], override[i] = document(x.Data), document(x.Override)
+		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
 	}
-	return []any{id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse, override}
+	return []any{id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse, override, trace}
 }
 
 // document is NULL for no JSON.

@@ -51,7 +51,7 @@ SELECT a.place, c.id IS NOT NULL, coalesce(c.generation, n.generation), coalesce
 	coalesce(n.expires_at <= clock_timestamp(), false),
 	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
 	a.void,
-	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority, n.send_at, n.expires_at, n.collapse_key,
+	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at, n.collapse_key,
 	n.accepted_at
 FROM asked a JOIN pacer.notifications n USING (id) LEFT JOIN claimed c USING (id)`
 
@@ -88,7 +88,7 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 	}
 	granted := answer.Granted
 	grant := &dispatch.Grant{
-		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In, Tick: q.Tick,
+		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In, Tick: q.Tick, History: granted.History,
 		Notification: &notification.Notification{ID: granted.ID},
 	}
 	c, err := r.claims.ask(ctx, claim{
@@ -190,7 +190,7 @@ func scanClaimed(rows pgx.Rows) (place int64, c claimed, err error) {
 	var sendAt, expiresAt *time.Time
 	c = claimed{known: true, notification: n}
 	err = rows.Scan(&place, &c.ok, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired,
-		&busy, &c.void, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.Priority, &sendAt, &expiresAt,
+		&busy, &c.void, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
 		&n.CollapseKey, &n.CreatedAt)
 	c.busyFor = time.Duration(busy * float64(time.Second))
 	n.Channel = notification.Channel(channel)

@@ -38,12 +38,13 @@ type content struct {
 	ExpiresAt   time.Time             `json:"e,omitzero"`
 	CollapseKey string                `json:"k,omitempty"`
 	Override    json.RawMessage       `json:"o,omitempty"`
+	TraceParent string                `json:"r,omitempty"`
 }
 
 func encode(n *notification.Notification) (string, error) {
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
-		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
+		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override, TraceParent: n.TraceParent,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
@@ -59,7 +60,7 @@ func decode(id string, box dispatch.Mailbox, acceptedAt time.Time, payload strin
 	return &notification.Notification{
 		ID: id, UserID: box.UserID, Category: box.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
 		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
-		Override: c.Override, CreatedAt: acceptedAt,
+		Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
 	}, nil
 }
 
@@ -78,7 +79,7 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 		Extra: answer.Extra,
 		Grant: &dispatch.Grant{
 			Mailbox: q.Mailbox, Notification: n, Generation: g.Generation, Attempt: g.Attempt, Failures: g.Failure,
-			AdmittedAt: g.At, StartIn: g.In, Tick: q.Tick,
+			AdmittedAt: g.At, StartIn: g.In, Tick: q.Tick, History: g.History,
 		},
 	}, nil
 }

@@ -1,0 +1,159 @@
+package app_test
+
+import (
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// spans is an OTLP collector.
+type spans struct {
+	mu  sync.Mutex
+	all []*otlp.Span
+	raw []byte
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var request collector.ExportTraceServiceRequest
+	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.raw = append(s.raw, body...)
+	for _, resource := range request.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			s.all = append(s.all, scope.Spans...)
+		}
+	}
+}
+
+// of gives the spans of a notification, or all with "".
+func (s *spans) of(id string) (found []*otlp.Span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, span := range s.all {
+		if id == "" || attribute(span.Attributes, "pacer.notification_id") == id {
+			found = append(found, span)
+		}
+	}
+	slices.SortFunc(found, func(a, b *otlp.Span) int { return int(int64(a.StartTimeUnixNano) - int64(b.StartTimeUnixNano)) })
+	return found
+}
+
+func attribute(all []*common.KeyValue, key string) string {
+	for _, a := range all {
+		if a.Key == key {
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// tracedMarker has this program run as the one that is traced.
+const tracedMarker = "PACER_TEST_TRACED"
+
+// TestTraces runs the test that is traced in a process of its own: the environment says where to.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(tracedMarker) != "" {
+		t.Skip("this is the process that is traced")
+	}
+	s := &spans{}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	for _, on := range []setup{onRedis, onPostgres} {
+		traced := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTraced$", "-test.v")
+		traced.Env = append(os.Environ(), tracedMarker+"="+string(on), "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
+		if out, err := traced.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTraced") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		checkTrace(t, s, on)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.Contains(string(s.raw), "canary content") {
+		t.Error("the traces tell the content")
+	}
+}
+
+const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+// TestTraced is what TestTraces looks at: two for a user who may have one a second and a half.
+func TestTraced(t *testing.T) {
+	t.Parallel()
+	on := setup(os.Getenv(tracedMarker))
+	if on == "" {
+		t.Skip("it runs in a process of its own, started by TestTraces")
+	}
+	d, r := newDeployment(t, on, browserPolicy, 1), newReceiver(t)
+	for _, id := range []string{"first", "second"} {
+		body := `{"id":"` + id + string(on) + `","user_id":"ada","category":"drip","to":"` + r.server.URL + `","title":"canary content"}`
+		header := http.Header{"Traceparent": {"00-" + traceID + "-00f067aa0ba902b7-01"}}
+		if status := d.call(http.MethodPost, "/v1/notifications", []byte(body), header, nil); status != http.StatusAccepted {
+			t.Fatalf("status %d", status)
+		}
+	}
+	d.awaitStats("both delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
+}
+
+// checkTrace: all of a notification is in its producer's trace, in spans of their own that are linked to its acceptance.
+func checkTrace(t *testing.T, s *spans, on setup) {
+	t.Helper()
+	var names []string
+	var accepted *otlp.Span
+	for _, span := range s.of("second" + string(on)) {
+		names = append(names, span.Name)
+		if got := hexOf(span.TraceId); got != traceID {
+			t.Errorf("%s is in trace %s", span.Name, got)
+		}
+		lasted := time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano)
+		switch span.Name {
+		case "pacer accept":
+			accepted = span
+			if hexOf(span.ParentSpanId) != "00f067aa0ba902b7" {
+				t.Errorf("it was accepted under %x", span.ParentSpanId)
+			}
+			continue
+		case "pacer deferred":
+			if lasted < time.Second || attribute(span.Attributes, "pacer.rule") != "limit 1/1.5s" {
+				t.Errorf("it was deferred for %s by %v", lasted, span.Attributes)
+			}
+		case "pacer deliver":
+			if attribute(span.Attributes, "pacer.outcome") != "delivered" || lasted > time.Second {
+				t.Errorf("its delivery took %s and ended as %v", lasted, span.Attributes)
+			}
+		}
+		if accepted == nil || len(span.Links) != 1 || string(span.Links[0].SpanId) != string(accepted.SpanId) {
+			t.Errorf("%s is not linked to its acceptance: %v", span.Name, span.Links)
+		}
+	}
+	if want := []string{"pacer accept", "pacer deferred", "pacer deliver"}; !slices.Equal(names, want) {
+		t.Errorf("on %s the spans are %v, want %v", on, names, want)
+	}
+	count := map[string]int{}
+	for _, span := range s.of("") {
+		count[span.Name]++
+	}
+	if count["pacer send"] != count["pacer deliver"] || count["pacer decide"] != count["pacer deliver"] {
+		t.Errorf("the spans are %v", count)
+	}
+}
+
+func hexOf(id []byte) string { return hex.EncodeToString(id) }

@@ -1,0 +1,139 @@
+// Package tracing tells what becomes of each notification to OpenTelemetry: one trace per notification, from the
+// producer's request to its delivery, although days may pass in between. No span is open for longer than something is
+// done; what came before is linked. It is off unless the standard OTEL_ variables name an exporter or an endpoint.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Wanted tells whether the environment asks for traces.
+func Wanted() bool {
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return false
+	}
+	return os.Getenv("OTEL_TRACES_EXPORTER") == "otlp" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
+		os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+// Tracer makes spans.
+type Tracer struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	plan     func(userID, category string) throttle.Plan
+}
+
+// New makes a Tracer that exports over OTLP/HTTP as the OTEL_ variables say; plan gives the rules of a user's category,
+// to name the one that deferred.
+func New(ctx context.Context, version, process string, plan func(userID, category string) throttle.Plan) (*Tracer, error) {
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("set up the exporter of traces: %w", err)
+	}
+	described, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "pacer"), attribute.String("service.version", version), attribute.String("service.instance.id", process),
+	), resource.WithFromEnv())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("describe this process to the traces: %w", err), exporter.Shutdown(ctx))
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
+	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/pacer-notify/pacer"), plan: plan}, nil
+}
+
+// Close exports what is left.
+func (t *Tracer) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return t.provider.Shutdown(ctx)
+}
+
+// Handler takes up the trace of a producer's request.
+func (t *Tracer) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// attributes of a notification: ids, never content.
+func attributes(n *notification.Notification) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("pacer.notification_id", n.ID), attribute.String("pacer.user_id", n.UserID),
+		attribute.String("pacer.category", n.Category), attribute.String("pacer.channel", string(n.Channel)),
+	}
+}
+
+// Accept is intake's Trace: it notes the trace with the notification.
+func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(error) {
+	ctx, span := t.tracer.Start(ctx, "pacer accept", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes(n)...))
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	n.TraceParent = carrier.Get("traceparent")
+	return func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, "the record could not be reached")
+		}
+		span.End()
+	}
+}
+
+// Deliver is dispatch's Trace. A delivery belongs to the trace of its notification and is linked to its acceptance; the
+// times that it was sent back to wait are told with the first attempt.
+func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked, answered time.Time) (context.Context, func(dispatch.Outcome)) {
+	n := g.Notification
+	accepted := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": n.TraceParent}))
+	if !accepted.IsValid() { // accepted without tracing
+		return ctx, func(dispatch.Outcome) {}
+	}
+	parent := trace.ContextWithRemoteSpanContext(ctx, accepted)
+	link := trace.WithLinks(trace.Link{SpanContext: accepted})
+	if g.Attempt == 1 {
+		t.deferrals(parent, g, link)
+	}
+	ctx, span := t.tracer.Start(parent, "pacer deliver", link, trace.WithTimestamp(asked), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(append(attributes(n), attribute.Int("pacer.attempt", g.Attempt))...))
+	_, decision := t.tracer.Start(ctx, "pacer decide", trace.WithTimestamp(asked))
+	decision.End(trace.WithTimestamp(answered))
+	ctx, send := t.tracer.Start(ctx, "pacer send", trace.WithTimestamp(answered.Add(g.StartIn)), trace.WithSpanKind(trace.SpanKindClient))
+	return ctx, func(o dispatch.Outcome) {
+		span.SetAttributes(attribute.String("pacer.outcome", o.Reason))
+		if o.Failure {
+			send.SetStatus(codes.Error, o.Reason)
+			span.SetStatus(codes.Error, o.Reason)
+		}
+		send.End()
+		span.End()
+	}
+}
+
+// deferrals tells each time that a notification was sent back to wait for its slot.
+func (t *Tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
+	plan := t.plan(g.UserID, g.Category)
+	for _, d := range mailbox.ParseDeferrals(g.History) {
+		rule := ""
+		if d.Rule > 0 && d.Rule <= len(plan.Rules) {
+			rule = plan.Rules[d.Rule-1].String()
+		}
+		_, span := t.tracer.Start(parent, "pacer deferred", link, trace.WithTimestamp(d.At),
+			trace.WithAttributes(append(attributes(g.Notification), attribute.String("pacer.rule", rule))...))
+		span.End(trace.WithTimestamp(d.Until))
+	}
+}
