@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/logging"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -86,9 +87,9 @@ func reloadOnHangup(ctx context.Context, process *app.App, log *slog.Logger) (st
 func newLogger(to io.Writer, s *settings.Resolved) *slog.Logger {
 	options := &slog.HandlerOptions{Level: s.LogLevel}
 	if s.LogFormat == "text" || s.LogFormat == "" && isTerminal(to) {
-		return slog.New(slog.NewTextHandler(to, options))
+		return slog.New(logging.NewSumming(slog.NewTextHandler(to, options)))
 	}
-	return slog.New(slog.NewJSONHandler(to, options))
+	return slog.New(logging.NewSumming(slog.NewJSONHandler(to, options)))
 }
 
 func isTerminal(w io.Writer) bool {

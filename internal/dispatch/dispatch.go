@@ -105,8 +105,6 @@ type Dispatcher struct {
 	stopOnce sync.Once
 	nonce    string
 	asked    atomic.Uint64
-
-	complaints complaints
 }
 
 // New makes a Dispatcher.
@@ -130,7 +128,9 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // to come again, and any other error when the record could not be reached.
 func (d *Dispatcher) Handle(ctx context.Context, tick Tick) error {
 	err := d.handle(ctx, tick)
-	d.tell(ctx, err)
+	if deferral, ok := errors.AsType[*DeferralError](err); err != nil && (!ok || deferral == nil) {
+		d.cfg.Log.WarnContext(ctx, "a tick failed; the queue or the sweeper brings another", "error", err)
+	}
 	return err
 }
 

@@ -195,25 +195,21 @@ func TestRecordThatCannotBeAsked(t *testing.T) {
 	})
 }
 
-// A record that is away fails every tick. That is told at once, and then now and then with how many there were.
-func TestFailuresAreSummedUp(t *testing.T) {
+// A record that is away fails every tick, which is told; what is deferred has not failed.
+func TestFailuresAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{take: func(context.Context, dispatch.Question) (dispatch.Answer, error) { return dispatch.Answer{}, errAway }}
 		b := newBench(dispatch.Config{}, r, sends)
-		fail := func(n int) {
-			for range n {
-				if err := b.Handle(t.Context(), tick); !errors.Is(err, errAway) {
-					t.Fatal(err)
-				}
-			}
+		if err := b.Handle(t.Context(), tick); !errors.Is(err, errAway) {
+			t.Fatal(err)
 		}
-		fail(100)
-		<-time.After(time.Minute)
-		fail(100)
-		lines := b.ledger.Lines()
-		if len(lines) != 2 || !strings.Contains(lines[0], "and_before=0") || !strings.Contains(lines[1], "and_before=99") {
-			t.Errorf("200 failures told: %q, want one line at once and one a minute later that counts 99", lines)
+		b.Stop()
+		if err := b.Handle(t.Context(), tick); err == nil {
+			t.Fatal("a stopped dispatcher takes a tick")
+		}
+		if lines := b.ledger.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "a tick failed") {
+			t.Errorf("a failure and a deferral told: %.300q", lines)
 		}
 	})
 }

@@ -1,0 +1,105 @@
+// Package logging is pacer's one schema of log lines on top of log/slog, and a handler that sums up what repeats: a store
+// that is away fails every delivery, and ten thousand lines tell no more than one.
+package logging
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Interval is how often the same warning is written at most.
+const Interval = 10 * time.Second
+
+// Summing writes the first of equal warnings at once, and of those that follow within an interval one line at its end,
+// with their number as "repeated". Warnings are equal when their message is, errors when all but "error" is.
+type Summing struct {
+	next  slog.Handler
+	state *state
+	// prefix tells apart what loggers with other attributes write.
+	prefix string
+}
+
+type state struct {
+	mu    sync.Mutex
+	known map[string]*repeated
+}
+
+// repeated is a line that was written lately.
+type repeated struct {
+	last   slog.Record
+	silent int
+}
+
+// NewSumming makes a Summing handler before another.
+func NewSumming(next slog.Handler) *Summing {
+	return &Summing{next: next, state: &state{known: map[string]*repeated{}}}
+}
+
+// Enabled implements [slog.Handler].
+func (h *Summing) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *Summing) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &Summing{next: h.next.WithAttrs(attrs), state: h.state, prefix: h.prefix + fmt.Sprint(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (h *Summing) WithGroup(name string) slog.Handler {
+	return &Summing{next: h.next.WithGroup(name), state: h.state, prefix: h.prefix + name + "."}
+}
+
+// Handle implements [slog.Handler].
+func (h *Summing) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn {
+		return h.next.Handle(ctx, r)
+	}
+	key := h.keyOf(r)
+	h.state.mu.Lock()
+	if known, ok := h.state.known[key]; ok {
+		known.last, known.silent = r.Clone(), known.silent+1
+		h.state.mu.Unlock()
+		return nil
+	}
+	h.state.known[key] = &repeated{}
+	h.state.mu.Unlock()
+	time.AfterFunc(Interval, func() { h.end(key) }) //nolint:contextcheck // the line's own context has ended by then
+	return h.next.Handle(ctx, r)
+}
+
+// keyOf is equal for lines that tell the same.
+func (h *Summing) keyOf(r slog.Record) string {
+	var key strings.Builder
+	key.WriteString(h.prefix + r.Message)
+	if r.Level >= slog.LevelError {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key != "error" {
+				key.WriteString(" " + a.String())
+			}
+			return true
+		})
+	}
+	return key.String()
+}
+
+// end writes what was kept back in an interval, and begins another when there was something.
+func (h *Summing) end(key string) {
+	h.state.mu.Lock()
+	known := h.state.known[key]
+	if known.silent == 0 {
+		delete(h.state.known, key)
+		h.state.mu.Unlock()
+		return
+	}
+	line := known.last
+	line.AddAttrs(slog.Int("repeated", known.silent))
+	known.silent = 0
+	h.state.mu.Unlock()
+	time.AfterFunc(Interval, func() { h.end(key) })
+	_ = h.next.Handle(context.Background(), line) // nowhere else to tell
+}

@@ -1,0 +1,82 @@
+package logging_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/logging"
+)
+
+// buffer is a log that several goroutines write.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// take gives what was written since the last time.
+func (b *buffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.text.Reset()
+	return b.text.String()
+}
+
+func TestRepeatedWarningsAreSummedUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text buffer
+		log := slog.New(logging.NewSumming(slog.NewTextHandler(&text, nil)))
+		written := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			all := text.take()
+			lines := strings.FieldsFunc(all, func(r rune) bool { return r == '\n' })
+			if len(lines) != len(want) {
+				t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), all)
+			}
+			for i, line := range lines {
+				if !strings.HasSuffix(line, want[i]) {
+					t.Errorf("line %d is %s, want %s", i, line, want[i])
+				}
+			}
+		}
+		for i := range 1000 {
+			log.Warn("the store is away", "notification_id", i, "error", errors.New("refused"))
+			log.Info("a fact", "n", i%2)
+			if i == 0 {
+				written("notification_id=0 error=refused", "n=0")
+			}
+		}
+		text.take()
+		<-time.After(logging.Interval)
+		written("notification_id=999 error=refused repeated=999")
+		<-time.After(logging.Interval)
+		written()
+		<-time.After(time.Hour)
+		log.Warn("the store is away")
+		written(`msg="the store is away"`)
+
+		// Errors are the same only when what they are about is.
+		log.Error("a limit was exceeded", "notification_id", "a", "error", errors.New("1"))
+		log.Error("a limit was exceeded", "notification_id", "b", "error", errors.New("2"))
+		log.Error("a limit was exceeded", "notification_id", "a", "error", errors.New("3"))
+		log.With("part", "other").Error("a limit was exceeded", "notification_id", "a", "error", errors.New("4"))
+		written("notification_id=a error=1", "notification_id=b error=2", "part=other notification_id=a error=4")
+		<-time.After(logging.Interval)
+		written("notification_id=a error=3 repeated=1")
+		<-time.After(2 * logging.Interval)
+	})
+}
