@@ -15,6 +15,9 @@ import (
 	"text/tabwriter"
 )
 
+// verbose has dispatches tell what they cost Redis.
+var verbose bool
+
 // options of a run.
 type options struct {
 	rounds, n int
@@ -48,6 +51,7 @@ func main() {
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
 	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, push, crowd")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
+	flag.BoolVar(&verbose, "v", false, "tell what Redis's CPU was used for")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.Parse()
 	if o.smoke {

@@ -127,7 +127,11 @@ func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notif
 	if err := p.Start(ctx); err != nil {
 		return 0, err
 	}
+	cpu := redis.cpu(ctx)
 	took, err := p.await(ctx, int64(n))
+	if verbose {
+		fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per delivery\n", float64((redis.cpu(ctx)-cpu).Microseconds())/float64(n))
+	}
 	if stopErr := p.stop(); err == nil {
 		err = stopErr
 	}

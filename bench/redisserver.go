@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,4 +47,17 @@ func startRedis(ctx context.Context) (*server, error) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// cpu is how much the server has used.
+func (s *server) cpu(ctx context.Context) time.Duration {
+	var used time.Duration
+	for line := range strings.Lines(s.client.Info(ctx, "cpu").Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			seconds, _ := strconv.ParseFloat(value, 64) // what it says of itself is a number
+			used += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return used
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // watch keeps a dashboard open until it is called off.
-func watch(t *testing.T, w *worker) (close func()) {
+func watch(t *testing.T, w *worker) (done func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.ops+"/events", http.NoBody)
@@ -82,8 +82,8 @@ categories:
 		if s.States.Deferred != users*each || len(s.Crowds) == 0 || s.Crowds[0].Deferred != each {
 			t.Fatalf("the page says %+v", s)
 		}
-		var any any
-		found = append(found, page(t, "http://"+w.ops+"/lookup/waiting-17", &any))
+		var user map[string]any
+		found = append(found, page(t, "http://"+w.ops+"/lookup/waiting-17", &user))
 		<-time.After(1050 * time.Millisecond) // or it is the same look again
 	}
 

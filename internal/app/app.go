@@ -238,7 +238,8 @@ func (a *App) openWorkers(context.Context) error {
 	}, a.record, a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
-			Lanes: a.cfg.Lanes, DrainTimeout: a.cfg.DrainTimeout, Log: a.log,
+			Lanes: a.cfg.Lanes, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
+			DrainTimeout: a.cfg.DrainTimeout, Log: a.log,
 		})
 	}
 	host, err := os.Hostname()
@@ -322,7 +323,7 @@ func (a *App) Start(ctx context.Context) error {
 		if a.relay != nil {
 			a.running.Go(func() { a.relay.Run(ctx) })
 		}
-		if err := a.workers.Start(a.dispatcher.Handle); err != nil {
+		if err := a.workers.Start(a.dispatcher.Handle); err != nil { //nolint:contextcheck // what was taken goes back, whatever becomes of the context
 			return errors.Join(err, a.Stop(ctx))
 		}
 	}
@@ -337,7 +338,7 @@ func (a *App) Stop(ctx context.Context) error {
 		a.draining.Store(true)
 		a.dispatcher.Stop()
 		if a.workers != nil {
-			a.workers.Stop()
+			a.workers.Stop() //nolint:contextcheck // what was taken goes back, whatever becomes of the context
 		}
 		if a.background != nil {
 			a.background()
@@ -376,22 +377,6 @@ func (a *App) BuildLanes(ctx context.Context) error {
 
 // ReloadPolicy reads the policy file again.
 func (a *App) ReloadPolicy() error { return a.policy.Reload() }
-
-// Ready gives nil when the process can take work.
-func (a *App) Ready(ctx context.Context) error {
-	if a.draining.Load() {
-		return errors.New("draining")
-	}
-	if err := a.store.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("Redis does not answer: %w", err) //nolint:staticcheck // a name
-	}
-	if a.pool != nil {
-		if err := a.pool.Ping(ctx); err != nil {
-			return fmt.Errorf("Postgres does not answer: %w", err) //nolint:staticcheck // a name
-		}
-	}
-	return nil
-}
 
 // Addr and OpsAddr are where the API and the ops pages listen; empty without the role.
 func (a *App) Addr() string { return a.api.addr() }

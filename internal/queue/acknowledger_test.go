@@ -36,10 +36,10 @@ func newFaulty(conn redis.UniversalClient) faulty {
 	return faulty{conn, make(chan error, 10), &atomic.Bool{}}
 }
 
-// acknowledges tells the scripts that end a task's run, by their keys: those of done begin with the active list, those of
-// retry and archive have it second.
+// acknowledges tells the scripts that end a task's run, by their keys: those of done, and of the one that does it for many,
+// begin with the active list, those of retry and archive have it second.
 func acknowledges(keys []string) bool {
-	done := len(keys) == 5 && strings.HasSuffix(keys[0], ":active")
+	done := len(keys) > 3 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[len(keys)-1], ":processed")
 	return done || len(keys) > 3 && strings.HasSuffix(keys[1], ":active") && strings.HasSuffix(keys[2], ":lease")
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait of these tests; it is only reached when something is broken.
-const patience = 60 * time.Second
+const patience = 20 * time.Second
 
 // tickIn is a tick of a lane.
 func tickIn(lane int, id string) dispatch.Tick {

@@ -20,9 +20,9 @@ import (
 // taskType is the asynq type of every tick.
 const taskType = "pacer:tick"
 
-// lead is how much earlier than its slot a task is woken: the forwarder's interval, the dequeue poll and some air. The
-// whole seconds of asynq add up to one more second, which the handler holds.
-const lead = forwardInterval + 2*pollInterval
+// lead is how much earlier than its slot a task is woken: the forwarder's interval, the look for what is pending and some
+// air. The whole seconds of asynq add up to one more second, which the handler holds.
+const lead = forwardInterval + 4*watchEvery
 
 // taskTimeout bounds one run of a handler: holding, waiting for room, sending. asynq knows whole seconds only.
 const taskTimeout = 5 * time.Minute

@@ -20,8 +20,8 @@ const (
 	forwardInterval = 200 * time.Millisecond
 	// neverForward is for servers whose lanes another server of the process looks after.
 	neverForward = 24 * time.Hour
-	// pollInterval is how long an idle server sleeps, ± half; asynq's own default is 1 s.
-	pollInterval = 40 * time.Millisecond
+	// pollInterval is how long a server sleeps, ± half, after it found nothing: the puller has let it wait before.
+	pollInterval = time.Millisecond
 )
 
 // Handler works one tick; see [dispatch.Dispatcher.Handle].
@@ -37,13 +37,18 @@ type ServerConfig struct {
 	// Held is how many ticks may be held or at work at once, over all lanes. Deliveries are bounded apart from it.
 	// Defaults to 4,096.
 	Held int
+	// Spread says that the lanes may be on several servers, as on Redis Cluster.
+	Spread bool
 	// DrainTimeout is how long Stop waits for handlers. Defaults to 20 s.
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 }
 
 // Server pulls ticks off the lanes and hands them to a handler.
-type Server struct{ servers []*asynq.Server }
+type Server struct {
+	servers []*asynq.Server
+	puller  *puller
+}
 
 // NewServer makes a Server on a connection that stays the caller's.
 func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
@@ -51,7 +56,11 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 	cfg.Held = cmp.Or(cfg.Held, 4096)
 	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 20*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	s := &Server{}
+	names := make([]string, cfg.Lanes)
+	for lane := range names {
+		names[lane] = dispatch.LaneName(lane)
+	}
+	s := &Server{puller: newPuller(conn, names, max(1, cfg.Held/cfg.Lanes), cfg.Spread)}
 	for i := range cfg.Servers {
 		queues := map[string]int{}
 		for lane := i % cfg.Lanes; lane < cfg.Lanes; lane += cfg.Servers {
@@ -61,7 +70,7 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 		if i >= cfg.Lanes {
 			forward = neverForward
 		}
-		s.servers = append(s.servers, asynq.NewServerFromRedisClient(acknowledger{conn}, asynq.Config{
+		s.servers = append(s.servers, asynq.NewServerFromRedisClient(s.puller, asynq.Config{
 			Concurrency:              max(1, cfg.Held/cfg.Servers),
 			Queues:                   queues,
 			TaskCheckInterval:        pollInterval,
@@ -98,8 +107,10 @@ func (s *Server) Start(handle Handler) error {
 		}
 		return handle(ctx, tick)
 	})
+	s.puller.start()
 	for i, server := range s.servers {
 		if err := server.Start(handler); err != nil {
+			s.puller.stop()
 			for _, started := range s.servers[:i] {
 				started.Shutdown()
 			}
@@ -111,6 +122,7 @@ func (s *Server) Start(handle Handler) error {
 
 // Stop lets no server pull any more, and waits for the handlers.
 func (s *Server) Stop() {
+	s.puller.stop()
 	var all sync.WaitGroup
 	for _, server := range s.servers {
 		all.Go(server.Shutdown)
