@@ -58,6 +58,7 @@ accept-full: need-servers ## the same, with ten days of the chat room instead of
 .PHONY: faults
 faults: need-servers ## kill, freeze, empty and cut off real Redis and Postgres under load; FAULTS=short for a tenth of the load
 	go test -count=1 -timeout 30m -v -tags faults ./internal/faults
+	go test -count=1 -timeout 10m -v -tags faults -run TestRedisClusterShardFailsOver ./internal/app
 
 .PHONY: fuzz
 fuzz: need-servers ## run every fuzz target for FUZZTIME=10s

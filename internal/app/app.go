@@ -187,7 +187,7 @@ func (a *App) openRecord(ctx context.Context) error {
 func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
 	a.rules = &rules{current: current, checkers: checkers}
 	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{
-		Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
+		Direct: a.store.client, Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
 	})
 	if err != nil {
 		return err

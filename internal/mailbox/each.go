@@ -36,10 +36,10 @@ const (
 // EachKnown goes through all notifications that the lanes remember, slowly. One that changes meanwhile may come twice, or
 // not. It looks at every key of the server.
 func (s *Store) EachKnown(ctx context.Context, do func(Known) error) error {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return s.eachKnown(ctx, master, do) })
 	}
-	return s.eachKnown(ctx, s.client, do)
+	return s.eachKnown(ctx, s.cfg.Direct, do)
 }
 
 func (s *Store) eachKnown(ctx context.Context, node redis.UniversalClient, do func(Known) error) error {

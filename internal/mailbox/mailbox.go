@@ -42,6 +42,9 @@ const BypassAll = 9
 
 // Config of a Store.
 type Config struct {
+	// Direct is the client behind the one that the Store is given, for what is asked of each server of a cluster by itself.
+	// Defaults to that one.
+	Direct redis.UniversalClient
 	// Lanes is how many partitions the deployment has.
 	Lanes int
 	// Terms gives the current terms of a user's category; it must know every name.
@@ -103,6 +106,9 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("set up the mailboxes: %w", err)
 	}
 	cfg = cfg.withDefaults()
+	if cfg.Direct == nil {
+		cfg.Direct = client
+	}
 	s := &Store{
 		client: client, cfg: cfg,
 		lease:     micros(cfg.Lease),

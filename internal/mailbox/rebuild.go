@@ -28,7 +28,7 @@ func lost(err error) error {
 // Identity names the server that the lanes are on, so that another one, or the same after a restart, is known as such: it
 // may have older state.
 func (s *Store) Identity(ctx context.Context) (string, error) {
-	if _, cluster := s.client.(*redis.ClusterClient); cluster {
+	if _, cluster := s.cfg.Direct.(*redis.ClusterClient); cluster {
 		return "cluster", nil // lanes lie on several servers; each lane's epoch tells only whether it has state
 	}
 	info, err := s.client.Info(ctx, "server", "replication").Result()
@@ -96,10 +96,10 @@ func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) err
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("stop %d lanes: %w", len(lanes), err)
 	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return s.wipe(ctx, node, lanes) })
 	}
-	return s.wipe(ctx, s.client, lanes)
+	return s.wipe(ctx, s.cfg.Direct, lanes)
 }
 
 // wipeBatch is how many keys are removed at a time.
@@ -235,10 +235,10 @@ func (s *Store) EachWaiting(ctx context.Context, n int, do func(ids []string) er
 			}
 		}
 	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return node(ctx, master) })
 	}
-	return node(ctx, s.client)
+	return node(ctx, s.cfg.Direct)
 }
 
 // eachIn reads the lines among the keys.

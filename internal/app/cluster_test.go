@@ -1,0 +1,77 @@
+package app_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// onCluster is a deployment of two processes on a Redis Cluster of three shards.
+func onCluster(t *testing.T, cluster *redistest.Cluster, on setup) *deployment {
+	t.Helper()
+	d := &deployment{t: t, redisURL: cluster.URL(), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	if on == onPostgres {
+		d.databaseURL = postgrestest.URL(t)
+	}
+	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	d.start()
+	return d
+}
+
+// Everything works on Redis Cluster: lanes lie on all shards, and what one user may get is counted on one.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	for _, on := range []setup{onRedis, onPostgres} {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3, false)
+			d, r := onCluster(t, cluster, on), newReceiver(t)
+			var items []item
+			for i := range 60 {
+				items = append(items, r.crowd("user-"+strconv.Itoa(i), "default", 3)...)
+			}
+			items = append(items, r.crowd("ada", "default", 40)...)
+			ids := d.bulk(items)
+			waits := d.bulk(r.crowd("ben", "slow", 3))
+			s := d.awaitStats("all are delivered", func(s stats) bool { return s.Totals.Delivered == int64(len(ids)+1) && s.Deferred == 2 })
+			if s.Totals.Failed+s.Totals.Expired != 0 {
+				t.Errorf("the counts are %+v", s)
+			}
+			got := r.await(t, len(ids)+1)
+			byUser, seen := map[string][]arrival{}, map[string]bool{}
+			for _, a := range got {
+				if seen[a.ID] {
+					t.Errorf("%s came twice", a.ID)
+				}
+				seen[a.ID] = true
+				byUser[a.User] = append(byUser[a.User], a)
+			}
+			for user, arrivals := range byUser {
+				if n := violations(admittedAt(arrivals), crowdRules...); n != 0 {
+					t.Errorf("%d violations for %s", n, user)
+				}
+			}
+			for i, master := range cluster.Masters {
+				if n, err := master.Client(t).DBSize(t.Context()).Result(); err != nil || n == 0 {
+					t.Errorf("shard %d holds %d keys, %v", i, n, err)
+				}
+			}
+			d.act(d.apps[0], http.StatusOK, app.Action{Action: "cancel", ID: waits[2]})
+			if snapshot := d.snapshot(d.apps[1]); snapshot.States.Deferred != 1 || len(snapshot.Crowds) != 1 {
+				t.Errorf("the snapshot is %+v", snapshot)
+			}
+			if d.gauge(d.apps[0]) != 1 {
+				t.Errorf("the gauge is %d", d.gauge(d.apps[0]))
+			}
+		})
+	}
+}
