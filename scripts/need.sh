@@ -13,9 +13,14 @@ promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=pro
 *) echo "usage: need.sh redis|postgres|node|chromium|promtool" >&2 && exit 2 ;;
 esac
 
-# Debian keeps Postgres's programs away from PATH; the tests look there too.
+# Debian keeps Postgres's programs away from PATH; the tests look there too. Chromium has several names.
 found() {
 	command -v "$program" >/dev/null 2>&1 && return
+	if [ "$program" = chromium ]; then
+		for candidate in chromium-browser google-chrome google-chrome-stable; do
+			command -v "$candidate" >/dev/null 2>&1 && return
+		done
+	fi
 	for candidate in /usr/lib/postgresql/*/bin/"$program"; do
 		[ -x "$candidate" ] && return
 	done
