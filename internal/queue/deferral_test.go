@@ -36,7 +36,7 @@ func TestDeferralsCostNothing(t *testing.T) {
 			conn := redistest.Client(t)
 			enqueue(t, conn, tickIn(0, "n-1"))
 			runs := make(chan *asynq.TaskInfo)
-			serve(t, conn, queue.ServerConfig{Lanes: 1, Servers: 2}, func(context.Context, dispatch.Tick) error {
+			serve(t, conn, queue.ServerConfig{Lanes: 1}, func(context.Context, dispatch.Tick) error {
 				runs <- inspect(t, conn, 0, "n-1")
 				return again()
 			})
@@ -62,24 +62,6 @@ func TestDeferralsCostNothing(t *testing.T) {
 	}
 }
 
-// Why a tick has a retry budget of two thousand million: asynq asks whether it is used up before it asks whether the error
-// is a failure. When this fails, asynq asks in the other order and the budget may be an ordinary one.
-func TestAsynqArchivesDeferredTasksWithoutBudget(t *testing.T) {
-	t.Parallel()
-	conn := redistest.Client(t)
-	task := asynq.NewTask("pacer:tick", []byte(`{"v":1,"u":"u-1","c":"chat"}`))
-	if _, err := asynq.NewClientFromRedisClient(conn).Enqueue(task, asynq.Queue("push-0"), asynq.TaskID("n-1"), asynq.MaxRetry(0)); err != nil {
-		t.Fatal(err)
-	}
-	serve(t, conn, queue.ServerConfig{Lanes: 1, Servers: 1}, func(context.Context, dispatch.Tick) error {
-		return &dispatch.DeferralError{Until: time.Now().Add(time.Hour)}
-	})
-	await(t, "the task is put somewhere", func() bool { w := look(t, conn, 0); return w.Archived != nil || w.Retry != nil })
-	if w := look(t, conn, 0); w.Archived == nil {
-		t.Error("a deferral without retry budget is not archived any more: asynq has changed, look at MaxRetry in Enqueue")
-	}
-}
-
 // hold is how long the dispatcher keeps a tick in place by default.
 const hold = 1500 * time.Millisecond
 
@@ -92,21 +74,19 @@ func TestWakesBeforeTheSlot(t *testing.T) {
 		2 * time.Second, 2001 * time.Millisecond, 2500 * time.Millisecond, 5123 * time.Millisecond,
 	}
 	offsets := []time.Duration{0, 1 * time.Millisecond, 279 * time.Millisecond, 280 * time.Millisecond, 281 * time.Millisecond, 500 * time.Millisecond, 999 * time.Millisecond}
-	for _, servers := range []int{1, 2} {
-		for _, offset := range offsets {
-			t.Run(fmt.Sprintf("%d servers, %s after a second begins", servers, offset), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					<-time.After(offset) // the bubble's clock begins with a whole second
-					wakes(t, servers, waits)
-				})
+	for _, offset := range offsets {
+		t.Run(fmt.Sprintf("%s after a second begins", offset), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				<-time.After(offset) // the bubble's clock begins with a whole second
+				wakes(t, waits)
 			})
-		}
+		})
 	}
 }
 
 // wakes gives each tick to the queue twice, once when it is enqueued and once by a deferral, with the same wait.
-func wakes(t *testing.T, servers int, waits []time.Duration) {
+func wakes(t *testing.T, waits []time.Duration) {
 	t.Helper()
 	conn := redistest.Mini(t)
 	type pull struct {
@@ -120,7 +100,7 @@ func wakes(t *testing.T, servers int, waits []time.Duration) {
 	for _, w := range waits {
 		wait[w.String()] = w
 	}
-	server := queue.NewServer(conn, queue.ServerConfig{Lanes: 1, Servers: servers, Log: slog.New(slog.DiscardHandler)})
+	server := queue.NewServer(conn, queue.ServerConfig{Lanes: 1, Log: slog.New(slog.DiscardHandler)})
 	err := server.Start(func(_ context.Context, tick dispatch.Tick) error {
 		pulls <- pull{tick.ID, time.Now()}
 		slots := <-deferred
@@ -165,7 +145,7 @@ func TestOtherErrorsComeAgainAfterASecond(t *testing.T) {
 		conn := redistest.Mini(t)
 		enqueue(t, conn, tickIn(0, "n-1"))
 		pulls := make(chan time.Time, 100)
-		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 1, Servers: 1, Log: slog.New(slog.DiscardHandler)})
+		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 1, Log: slog.New(slog.DiscardHandler)})
 		err := server.Start(func(context.Context, dispatch.Tick) error {
 			pulls <- time.Now()
 			return errors.New("take: connection refused")

@@ -3,9 +3,7 @@ package queue
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -100,38 +97,4 @@ func (c *Client) announce(ctx context.Context, name string) error {
 	}
 	c.known.Store(name, true)
 	return nil
-}
-
-// Fields of asynq's protobuf message of a task, as its proto/asynq.proto numbers them.
-const (
-	fieldType    protowire.Number = 1
-	fieldPayload protowire.Number = 2
-	fieldID      protowire.Number = 3
-	fieldQueue   protowire.Number = 4
-	fieldRetry   protowire.Number = 5
-	fieldTimeout protowire.Number = 8
-)
-
-// encodeTask writes a tick as asynq's client would. The retry budget is off, and one run of it is bounded.
-func encodeTask(queue string, t dispatch.Tick) ([]byte, error) {
-	body, err := json.Marshal(payload{Version: payloadVersion, UserID: t.UserID, Category: t.Category})
-	if err != nil {
-		return nil, fmt.Errorf("encode tick %s: %w", t.ID, err)
-	}
-	message := make([]byte, 0, 48+len(body)+len(t.ID)+len(queue))
-	text := func(field protowire.Number, value string) {
-		message = protowire.AppendTag(message, field, protowire.BytesType)
-		message = protowire.AppendString(message, value)
-	}
-	number := func(field protowire.Number, value uint64) {
-		message = protowire.AppendTag(message, field, protowire.VarintType)
-		message = protowire.AppendVarint(message, value)
-	}
-	text(fieldType, taskType)
-	text(fieldPayload, string(body))
-	text(fieldID, t.ID)
-	text(fieldQueue, queue)
-	number(fieldRetry, math.MaxInt32)
-	number(fieldTimeout, uint64(taskTimeout/time.Second))
-	return message, nil
 }

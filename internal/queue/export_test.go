@@ -1,6 +1,6 @@
 package queue
 
-import "github.com/redis/go-redis/v9"
-
-// Acknowledger makes the connection that asynq's servers see.
-func Acknowledger(conn redis.UniversalClient) redis.UniversalClient { return acknowledger{conn} }
+// Sources are the package's scripts.
+func Sources() []string {
+	return []string{fetchSource, finishSource, archiveSource, givebackSource, forwardSource, enqueueSource}
+}

@@ -1,24 +1,29 @@
 -- fetch takes tasks of a queue, as asynq's dequeue takes one: oldest first, each with a lease.
 --
--- KEYS[1]  pending, a list
--- KEYS[2]  paused: while it exists nothing is taken
--- KEYS[3]  active, a list
--- KEYS[4]  leases
+-- KEYS[1]  asynq's keys of the queue begin with this
 -- ARGV[1]  end of the leases, seconds
--- ARGV[2]  prefix of the tasks' keys
--- ARGV[3]  how many at most
+-- ARGV[2]  how many at most
 --
--- Result   their messages
-local messages = {}
-if redis.call('EXISTS', KEYS[2]) == 1 then return messages end
-for _ = 1, tonumber(ARGV[3]) do
-  local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[3])
-  if not id then break end
-  local key = ARGV[2] .. id
-  redis.call('HSET', key, 'state', 'active')
-  redis.call('HDEL', key, 'pending_since')
-  redis.call('ZADD', KEYS[4], ARGV[1], id)
+-- Result   their ids and messages, in turn; none while the queue is paused
+local lane, tasks = KEYS[1], {}
+if redis.call('EXISTS', lane .. 'paused') == 1 then return tasks end
+local ids = redis.call('RPOP', lane .. 'pending', ARGV[2])
+if not ids then return tasks end
+local taken, leases = {}, {}
+for _, id in ipairs(ids) do
+  local key = lane .. 't:' .. id
   local message = redis.call('HGET', key, 'msg')
-  if message then messages[#messages + 1] = message end
+  if message then -- else somebody deleted it
+    redis.call('HSET', key, 'state', 'active')
+    taken[#taken + 1] = id
+    leases[#leases + 1] = ARGV[1]
+    leases[#leases + 1] = id
+    tasks[#tasks + 1] = id
+    tasks[#tasks + 1] = message
+  end
 end
-return messages
+if #taken > 0 then
+  redis.call('LPUSH', lane .. 'active', unpack(taken))
+  redis.call('ZADD', lane .. 'lease', unpack(leases))
+end
+return tasks

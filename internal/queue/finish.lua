@@ -1,32 +1,32 @@
--- finish ends tasks that were worked, as asynq's done ends one.
+-- finish ends runs of tasks, as asynq's done and retry do with one. A task that is not active here any more is left as it is.
 --
--- KEYS[1]  active, a list
--- KEYS[2]  leases
--- KEYS[3]  processed today, a counter
--- KEYS[4]  processed, a counter
--- ARGV[1]  prefix of the tasks' keys
--- ARGV[2]  when today's counter ends, seconds
--- ARGV[3]  largest value of the counters
--- ARGV[4…] the tasks
+-- KEYS[1]  asynq's keys of the queue begin with this
+-- ARGV[1]  today, as it stands in the name of its counter
+-- ARGV[2]  when that counter ends, seconds
+-- ARGV[3…] per task: id, the second at which it comes again (0: it is done)
 --
--- Result   for each 1, or 0 when it was not active
-local found, n = {}, 0
-for i = 4, #ARGV do
-  local id = ARGV[i]
+-- Result   how many were ended
+local lane = KEYS[1]
+local ended, gone, done = {}, {}, 0
+for i = 3, #ARGV, 2 do
+  local id, again = ARGV[i], ARGV[i + 1]
   -- The oldest stand at the end of the list.
-  if redis.call('LREM', KEYS[1], -1, id) == 1 and redis.call('ZREM', KEYS[2], id) == 1 and redis.call('DEL', ARGV[1] .. id) == 1 then
-    found[#found + 1] = 1
-    n = n + 1
-  else
-    found[#found + 1] = 0
+  if redis.call('LREM', lane .. 'active', -1, id) == 1 then
+    ended[#ended + 1] = id
+    if again == '0' then
+      gone[#gone + 1] = lane .. 't:' .. id
+      done = done + 1
+    elseif redis.call('EXISTS', lane .. 't:' .. id) == 1 then
+      redis.call('HSET', lane .. 't:' .. id, 'state', 'retry')
+      redis.call('ZADD', lane .. 'retry', again, id)
+    end
   end
 end
-if n > 0 then
-  if redis.call('INCRBY', KEYS[3], n) == n then redis.call('EXPIREAT', KEYS[3], ARGV[2]) end
-  if tonumber(redis.call('GET', KEYS[4]) or 0) > tonumber(ARGV[3]) - n then
-    redis.call('SET', KEYS[4], n)
-  else
-    redis.call('INCRBY', KEYS[4], n)
-  end
+if #ended > 0 then redis.call('ZREM', lane .. 'lease', unpack(ended)) end
+if done > 0 then
+  redis.call('DEL', unpack(gone))
+  local today = lane .. 'processed:' .. ARGV[1]
+  if redis.call('INCRBY', today, done) == done then redis.call('EXPIREAT', today, ARGV[2]) end
+  redis.call('INCRBY', lane .. 'processed', done)
 end
-return found
+return #ended

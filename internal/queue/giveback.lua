@@ -1,19 +1,15 @@
--- giveback puts tasks that were taken and not begun back to where they were, as asynq's requeue does with one.
+-- giveback puts tasks that are at work back to where they were, as asynq's requeue does with one.
 --
--- KEYS[1]  active, a list
--- KEYS[2]  leases
--- KEYS[3]  pending, a list
--- ARGV[1]  prefix of the tasks' keys
--- ARGV[2…] the tasks, the oldest last
+-- KEYS[1]  asynq's keys of the queue begin with this
+-- ARGV[…]  the tasks
 --
 -- Result   how many
-local n = 0
-for i = 2, #ARGV do
-  local id = ARGV[i]
-  if redis.call('LREM', KEYS[1], -1, id) == 1 then
-    redis.call('ZREM', KEYS[2], id)
-    redis.call('RPUSH', KEYS[3], id)
-    redis.call('HSET', ARGV[1] .. id, 'state', 'pending')
+local lane, n = KEYS[1], 0
+for _, id in ipairs(ARGV) do
+  if redis.call('LREM', lane .. 'active', -1, id) == 1 then
+    redis.call('ZREM', lane .. 'lease', id)
+    redis.call('RPUSH', lane .. 'pending', id)
+    redis.call('HSET', lane .. 't:' .. id, 'state', 'pending')
     n = n + 1
   end
 end

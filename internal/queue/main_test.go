@@ -32,7 +32,7 @@ func work(url string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	server := queue.NewServer(redis.NewClient(options), queue.ServerConfig{Lanes: 1, Servers: 1})
+	server := queue.NewServer(redis.NewClient(options), queue.ServerConfig{Lanes: 1})
 	err = server.Start(func(_ context.Context, t dispatch.Tick) error {
 		fmt.Println(t.ID)
 		select {}

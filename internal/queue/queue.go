@@ -1,18 +1,16 @@
-// Package queue brings ticks from producers to workers over asynq: one asynq queue per lane, several asynq servers per
-// process over the lanes, and a deferral that puts the same task back without counting as a failure.
+// Package queue brings ticks from producers to workers over asynq's queues: one queue per lane, and a deferral that puts
+// the same task back without counting as a failure.
 //
-// asynq's times are whole seconds, so a deferred tick is woken early and held by its handler; its retry budget is
-// switched off, since it would archive a task that was only throttled; and its acknowledgements get a context that is
-// not cancelled (see [acknowledger]).
+// Ticks are put in, pulled and acknowledged many at a time, by scripts of this package that leave asynq's keys as asynq
+// itself would; for what is not of the hot path a server of asynq's runs beside. asynq's times are whole seconds, so a
+// deferred tick is woken early and held by its handler. Its retry budget is switched off, since asynq, when it takes a task
+// back from a dead process, would archive one that was only throttled.
 package queue
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/hibiken/asynq"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -20,11 +18,11 @@ import (
 // taskType is the asynq type of every tick.
 const taskType = "pacer:tick"
 
-// lead is how much earlier than its slot a task is woken: the forwarder's interval, the look for what is pending and some
+// lead is how much earlier than its slot a task is woken: the forwarding's interval, the look for what is pending and some
 // air. The whole seconds of asynq add up to one more second, which the handler holds.
-const lead = forwardInterval + 4*watchEvery
+const lead = forwardEvery + 4*watchEvery
 
-// taskTimeout bounds one run of a handler: holding, waiting for room, sending. asynq knows whole seconds only.
+// taskTimeout is what asynq would grant to one run; here drain and lease bound it.
 const taskTimeout = 5 * time.Minute
 
 // payload is what a task carries besides its id: whose mailbox it is for. Nothing of the content.
@@ -36,23 +34,21 @@ type payload struct {
 
 const payloadVersion = 1
 
-// tickOf reads a task back.
-func tickOf(ctx context.Context, task *asynq.Task) (dispatch.Tick, error) {
-	id, _ := asynq.GetTaskID(ctx)
-	queue, _ := asynq.GetQueueName(ctx)
-	lane, err := dispatch.LaneOfName(queue)
+// decodeTask reads the tick out of a task of a lane.
+func decodeTask(t task, lane int) (dispatch.Tick, error) {
+	kind, body, err := readMessage(t.message)
 	if err != nil {
-		return dispatch.Tick{}, fmt.Errorf("find the lane of task %s: %w", id, err)
+		return dispatch.Tick{}, fmt.Errorf("read task %s: %w", t.id, err)
 	}
-	if task.Type() != taskType {
-		return dispatch.Tick{}, fmt.Errorf("read task %s: its type is %q, not %q", id, task.Type(), taskType)
+	if kind != taskType {
+		return dispatch.Tick{}, fmt.Errorf("read task %s: its type is %q, not %q", t.id, kind, taskType)
 	}
 	var p payload
-	if err := json.Unmarshal(task.Payload(), &p); err != nil {
-		return dispatch.Tick{}, fmt.Errorf("read the payload of task %s: %w", id, err)
+	if err := json.Unmarshal(body, &p); err != nil {
+		return dispatch.Tick{}, fmt.Errorf("read the payload of task %s: %w", t.id, err)
 	}
 	if p.Version != payloadVersion {
-		return dispatch.Tick{}, fmt.Errorf("task %s has payload version %d, this program knows %d", id, p.Version, payloadVersion)
+		return dispatch.Tick{}, fmt.Errorf("task %s has payload version %d, this program knows %d", t.id, p.Version, payloadVersion)
 	}
-	return dispatch.Tick{ID: id, Mailbox: dispatch.Mailbox{Lane: lane, UserID: p.UserID, Category: p.Category}}, nil
+	return dispatch.Tick{ID: t.id, Mailbox: dispatch.Mailbox{Lane: lane, UserID: p.UserID, Category: p.Category}}, nil
 }

@@ -3,25 +3,14 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-)
-
-const (
-	// forwardInterval is how often due tasks of a lane are moved into the queue; asynq's own default is 5 s.
-	forwardInterval = 200 * time.Millisecond
-	// neverForward is for servers whose lanes another server of the process looks after.
-	neverForward = 24 * time.Hour
-	// pollInterval is how long a server sleeps, ± half, after it found nothing: the puller has let it wait before.
-	pollInterval = time.Millisecond
 )
 
 // Handler works one tick; see [dispatch.Dispatcher.Handle].
@@ -31,9 +20,6 @@ type Handler func(ctx context.Context, t dispatch.Tick) error
 type ServerConfig struct {
 	// Lanes is how many there are.
 	Lanes int
-	// Servers is how many asynq servers pull at once: one alone is bound by its round trip. Defaults to 32, at most two
-	// per lane.
-	Servers int
 	// Held is how many ticks may be held or at work at once, over all lanes. Deliveries are bounded apart from it.
 	// Defaults to 4,096.
 	Held int
@@ -44,91 +30,101 @@ type ServerConfig struct {
 	Log          *slog.Logger
 }
 
-// Server pulls ticks off the lanes and hands them to a handler.
+// Server pulls ticks off the lanes, many at a time, hands each to a handler, and acknowledges many at a time. What is not
+// of that path is left to a server of asynq's (see [keeper]); to asynq's tools both are one.
 type Server struct {
-	servers []*asynq.Server
-	puller  *puller
+	lanes   []*lane
+	keeper  *keeper
+	watcher *watcher
+	drain   time.Duration
+
+	closing chan struct{}      // closed when nothing more is to be pulled
+	abandon context.CancelFunc // ends what handlers and acknowledgements run on
+	once    sync.Once
+
+	pulling, handling, acknowledging, keeping sync.WaitGroup
 }
 
 // NewServer makes a Server on a connection that stays the caller's.
 func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
-	cfg.Servers = min(cmp.Or(cfg.Servers, 32), 2*cfg.Lanes)
 	cfg.Held = cmp.Or(cfg.Held, 4096)
-	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 20*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	names := make([]string, cfg.Lanes)
-	for lane := range names {
-		names[lane] = dispatch.LaneName(lane)
+	s := &Server{drain: cmp.Or(cfg.DrainTimeout, 20*time.Second), closing: make(chan struct{}), abandon: func() {}}
+	for number := range cfg.Lanes {
+		s.lanes = append(s.lanes, newLane(conn, number, max(1, cfg.Held/cfg.Lanes), s.closing, cfg.Log))
 	}
-	s := &Server{puller: newPuller(conn, names, max(1, cfg.Held/cfg.Lanes), cfg.Spread)}
-	for i := range cfg.Servers {
-		queues := map[string]int{}
-		for lane := i % cfg.Lanes; lane < cfg.Lanes; lane += cfg.Servers {
-			queues[dispatch.LaneName(lane)] = 1
-		}
-		forward := forwardInterval
-		if i >= cfg.Lanes {
-			forward = neverForward
-		}
-		s.servers = append(s.servers, asynq.NewServerFromRedisClient(s.puller, asynq.Config{
-			Concurrency:              max(1, cfg.Held/cfg.Servers),
-			Queues:                   queues,
-			TaskCheckInterval:        pollInterval,
-			DelayedTaskCheckInterval: forward,
-			ShutdownTimeout:          cfg.DrainTimeout,
-			RetryDelayFunc:           retryDelay,
-			IsFailure:                func(error) bool { return false },
-			Logger:                   &logger{log: cfg.Log},
-			LogLevel:                 asynq.WarnLevel,
-		}))
-	}
+	s.keeper = newKeeper(conn, s.lanes, cfg.Held, s.closing, cfg.Log)
+	s.watcher = &watcher{conn: conn, lanes: s.lanes, spread: cfg.Spread, closing: s.closing, log: cfg.Log}
 	return s
 }
 
-// retryDelay is how long asynq waits before a task comes again: until shortly before a deferral's slot, not at all
-// after a lease has ended, a moment after anything else (the record could not be reached).
-func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
-	if deferral, ok := errors.AsType[*dispatch.DeferralError](err); ok {
-		return max(0, time.Until(deferral.Until)-lead)
-	}
-	if errors.Is(err, asynq.ErrLeaseExpired) {
-		return 0
-	}
-	return time.Second
-}
-
-// Start begins to pull. When one of the servers can't start, those that did are stopped.
+// Start begins to pull. A Server starts once.
 func (s *Server) Start(handle Handler) error {
-	handler := asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		tick, err := tickOf(ctx, task)
-		if err != nil {
-			// Not a tick of ours: it can never be worked, and must not come again.
-			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
-		}
-		return handle(ctx, tick)
-	})
-	s.puller.start()
-	for i, server := range s.servers {
-		if err := server.Start(handler); err != nil {
-			s.puller.stop()
-			for _, started := range s.servers[:i] {
-				started.Shutdown()
-			}
-			return fmt.Errorf("start queue server %d of %d: %w", i+1, len(s.servers), err)
-		}
+	if err := s.keeper.start(); err != nil {
+		return fmt.Errorf("start the queue's server: %w", err)
+	}
+	ctx, abandon := context.WithCancel(context.Background())
+	s.abandon = abandon
+	s.pulling.Go(func() { s.watcher.watch(ctx) })
+	s.keeping.Go(func() { s.keepLeases(ctx) })
+	for _, l := range s.lanes {
+		s.acknowledging.Go(func() { l.acknowledge(ctx) })
+		s.pulling.Go(func() {
+			l.pull(ctx, func(t task) { s.handling.Go(func() { l.work(ctx, t, handle) }) })
+		})
 	}
 	return nil
 }
 
-// Stop lets no server pull any more, and waits for the handlers.
+// Stop pulls no more, waits for the handlers as long as the drain may take, and acknowledges what they did. What is at work
+// even then goes back to the head of its lane.
 func (s *Server) Stop() {
-	s.puller.stop()
-	var all sync.WaitGroup
-	for _, server := range s.servers {
-		all.Go(server.Shutdown)
+	s.once.Do(func() {
+		close(s.closing)
+		s.pulling.Wait()
+		s.awaitHandlers()
+		late := time.AfterFunc(farewell, s.abandon)
+		for _, l := range s.lanes {
+			close(l.last)
+		}
+		s.acknowledging.Wait()
+		late.Stop()
+		s.abandon()
+		s.keeping.Wait()
+		for _, l := range s.lanes {
+			l.giveBack()
+		}
+		s.keeper.stop()
+	})
+}
+
+// awaitHandlers waits until all have come back, but no longer than the drain may take.
+func (s *Server) awaitHandlers() {
+	done := make(chan struct{})
+	go func() { defer close(done); s.handling.Wait() }()
+	late := time.NewTimer(s.drain)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
 	}
-	all.Wait()
+}
+
+// keepLeases tells Redis that this process lives, for what it has at work.
+func (s *Server) keepLeases(ctx context.Context) {
+	ticker := time.NewTicker(leaseLife / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			for _, l := range s.lanes {
+				l.extendLeases(ctx)
+			}
+		}
+	}
 }
 
 // Ping asks whether Redis answers.
-func (s *Server) Ping() error { return s.servers[0].Ping() }
+func (s *Server) Ping() error { return s.keeper.ping() }

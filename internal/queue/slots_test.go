@@ -115,7 +115,7 @@ func TestQueueOnCluster(t *testing.T) {
 		}
 		want[lane] = where{Scheduled: []string{"later-" + id}, Retry: []string{"deferred-" + id, "failed-" + id}}
 	}
-	serve(t, conn, queue.ServerConfig{Lanes: lanes, Servers: lanes}, func(_ context.Context, tick dispatch.Tick) error {
+	serve(t, conn, queue.ServerConfig{Lanes: lanes}, func(_ context.Context, tick dispatch.Tick) error {
 		switch kind, _, _ := strings.Cut(tick.ID, "-"); kind {
 		case "deferred":
 			return &dispatch.DeferralError{Until: time.Now().Add(time.Hour)}

@@ -1,0 +1,22 @@
+-- forward moves tasks whose time has come into their queues, as asynq's forwarder does for one queue.
+--
+-- KEYS[…]  asynq's keys of a queue begin with this
+-- ARGV[1]  seconds since the epoch
+-- ARGV[2]  ns since the epoch
+--
+-- Result   how many
+local moved = 0
+for _, lane in ipairs(KEYS) do
+  for _, place in ipairs({ 'scheduled', 'retry' }) do
+    local due = redis.call('ZRANGEBYSCORE', lane .. place, '-inf', ARGV[1], 'LIMIT', 0, 500)
+    if #due > 0 then
+      redis.call('ZREM', lane .. place, unpack(due))
+      redis.call('LPUSH', lane .. 'pending', unpack(due))
+      for _, id in ipairs(due) do
+        redis.call('HSET', lane .. 't:' .. id, 'state', 'pending', 'pending_since', ARGV[2])
+      end
+      moved = moved + #due
+    end
+  end
+end
+return moved
