@@ -1,9 +1,12 @@
 package mailbox
 
 import (
+	"context"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 // ClockKey holds the time in µs that scripts read after UseClockKey.
@@ -28,4 +31,18 @@ local function test_expire() end
 		*script = redis.NewScript(clock + source)
 	}
 	return nil
+}
+
+// TakeAll asks in one script, whatever else is under way.
+func (s *Store) TakeAll(ctx context.Context, lane int, questions []dispatch.Question) ([]Answer, []error) {
+	answers, faults := make([]Answer, len(questions)), make([]error, len(questions))
+	all, err := s.takeAll(ctx, lane, questions)
+	for i := range questions {
+		if err != nil {
+			faults[i] = err
+			continue
+		}
+		answers[i], faults[i] = all[i].answer, all[i].err
+	}
+	return answers, faults
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -98,6 +99,9 @@ type Store struct {
 	put, take, settle, end, cancel, view, sweep, clear, restore *redis.Script
 
 	lease, horizon, retention, grace string // as the scripts take them
+
+	takes []*batch.Batcher[dispatch.Question, taken]   // by lane
+	ends  []*batch.Batcher[ended, dispatch.Settlement] // by lane
 }
 
 // New makes a Store.
@@ -118,6 +122,12 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	for lane := range cfg.Lanes {
 		s.lanes = append(s.lanes, LanePrefix(lane))
+		s.takes = append(s.takes, batch.New(takeAtOnce, func(ctx context.Context, questions []dispatch.Question) ([]taken, error) {
+			return s.takeAll(ctx, lane, questions)
+		}))
+		s.ends = append(s.ends, batch.New(endAtOnce, func(ctx context.Context, deliveries []ended) ([]dispatch.Settlement, error) {
+			return s.endAll(ctx, lane, deliveries)
+		}))
 	}
 	for name, script := range s.scripts() {
 		source, err := sourceOf(name, cfg.Guarded)
@@ -132,7 +142,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 // scripts lists where each script is kept, by its file's name.
 func (s *Store) scripts() map[string]**redis.Script {
 	return map[string]**redis.Script{
-		"put": &s.put, "take": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
+		"put": &s.put, "takes": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear, "restore": &s.restore,
 	}
 }
@@ -149,7 +159,7 @@ func guardOf(name string, guarded bool) string {
 		return "local GUARDED, EPOCH = false, ''\n"
 	case name == "put" || name == "restore":
 		return "local GUARDED = true\n"
-	case name == "take":
+	case name == "takes":
 		return "local EPOCH = redis.call('GET', KEYS[1] .. 'epoch')\n" + strings.Replace(guard, "redis.call('EXISTS', KEYS[1] .. 'epoch') == 0", "not EPOCH", 1)
 	}
 	return guard
@@ -162,12 +172,9 @@ func sourceOf(name string, guarded bool) (string, error) {
 	switch name {
 	case "end":
 		parts, before = []string{"end"}, ""
-	case "take":
-		alone, err := sources.ReadFile("lua/alone.lua")
-		if err != nil {
-			return "", err
-		}
-		before = string(alone) + before
+	case "takes":
+		// One function, so that only the questions that need all the others pay for them.
+		parts, before = []string{"mailbox", "take", "takes"}, "local function ask(ARGV)\n"+before
 	}
 	var source strings.Builder
 	source.WriteString(guardOf(name, guarded))
@@ -178,6 +185,9 @@ func sourceOf(name string, guarded bool) (string, error) {
 			return "", err
 		}
 		source.Write(body)
+		if part == "take" {
+			source.WriteString("end\n")
+		}
 	}
 	return source.String(), nil
 }

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -17,9 +18,8 @@ var letters = map[dispatch.Fate]string{
 // Settle writes what became of a grant.
 func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	if (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund {
-		written, err := s.end.Run(ctx, s.client, s.keys(g.Lane), g.Notification.ID, strconv.Itoa(g.Generation),
-			letters[o.Fate], o.Reason, s.retention).Int()
-		return dispatch.Settlement{Stale: err == nil && written == 0}, lost(err)
+		settled, err := s.ends[g.Lane].Ask(ctx, ended{g.Notification.ID, g.Generation, letters[o.Fate], o.Reason})
+		return settled, lost(err)
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), g.Tick.ID, letters[o.Fate],
@@ -40,6 +40,37 @@ func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 		settled.RetryIn = max(time.Microsecond, time.Duration(r.number(2)-r.number(1))*time.Microsecond)
 	}
 	return settled, r.fault
+}
+
+// endAtOnce is how many ends one script writes at most.
+const endAtOnce = 64
+
+// ended is a delivery that ended and keeps its throttle slot.
+type ended struct {
+	id             string
+	generation     int
+	letter, reason string
+}
+
+// endAll writes the ends of a lane in one script.
+func (s *Store) endAll(ctx context.Context, lane int, deliveries []ended) ([]dispatch.Settlement, error) {
+	args := make([]any, 0, 1+4*len(deliveries))
+	args = append(args, s.retention)
+	for _, d := range deliveries {
+		args = append(args, d.id, strconv.Itoa(d.generation), d.letter, d.reason)
+	}
+	written, err := s.end.Run(ctx, s.client, s.keys(lane), args...).Int64Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(written) != len(deliveries) {
+		return nil, fmt.Errorf("the end script answered for %d of %d deliveries", len(written), len(deliveries))
+	}
+	settlements := make([]dispatch.Settlement, len(written))
+	for i := range written {
+		settlements[i].Stale = written[i] == 0
+	}
+	return settlements, nil
 }
 
 // countOf tells the script what an outcome counts as.

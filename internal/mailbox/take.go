@@ -3,6 +3,7 @@ package mailbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,25 +35,87 @@ type Answer struct {
 	Extra   *dispatch.Alarm
 }
 
-// Take asks whether somebody of the tick's mailbox may run, and takes the head of the line if so.
+// takeAtOnce is how many questions one script answers at most: one that has to wait costs it some 50 µs.
+const takeAtOnce = 32
+
+// taken is what one question got.
+type taken struct {
+	answer Answer
+	err    error
+}
+
+// Take asks whether somebody of the tick's mailbox may run, and takes the head of the line if so. What is asked of a lane
+// while a script of it is under way goes into the next together.
 func (s *Store) Take(ctx context.Context, q dispatch.Question) (Answer, error) {
-	terms := s.cfg.Terms(q.UserID, q.Category)
-	args := make([]any, 0, 32)
-	args = append(args, q.Category, q.UserID, q.ID, q.Nonce, flag(q.Pulled), s.horizon, s.lease, micros(terms.MaxDefer),
-		strconv.Itoa(terms.BypassFrom), s.retention, s.grace)
-	reply, err := s.run(ctx, s.take, q.Lane, terms.Plan.Args(args))
+	t, err := s.takes[q.Lane].Ask(ctx, q)
 	if err != nil {
 		return Answer{}, lost(err)
 	}
-	r := reader{fields: reply}
+	return t.answer, t.err
+}
+
+// takeAll asks the questions of a lane in one script.
+func (s *Store) takeAll(ctx context.Context, lane int, questions []dispatch.Question) ([]taken, error) {
+	terms := make([]Terms, len(questions))
+	args := make([]any, 0, 16+8*len(questions))
+	args = append(args, s.horizon, s.lease, s.retention, s.grace, "")
+	numbers := make([]string, len(questions))
+	var distinct []int // by their first question
+	for i, q := range questions {
+		terms[i] = s.cfg.Terms(q.UserID, q.Category)
+		number := slices.IndexFunc(distinct, func(first int) bool { return terms[first].same(terms[i]) })
+		if number < 0 {
+			number, distinct = len(distinct), append(distinct, i)
+			args = terms[i].args(args)
+		}
+		numbers[i] = strconv.Itoa(number + 1)
+	}
+	args[4] = strconv.Itoa(len(distinct))
+	for i, q := range questions {
+		args = append(args, q.Category, q.UserID, q.ID, q.Nonce, flag(q.Pulled), numbers[i])
+	}
+	replies, err := s.run(ctx, s.take, lane, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(replies) != len(questions) {
+		return nil, fmt.Errorf("the take script answered %d of %d questions", len(replies), len(questions))
+	}
+	answers := make([]taken, len(questions))
+	for i, q := range questions {
+		answers[i].answer, answers[i].err = answerOf(replies[i], q.Mailbox, terms[i].Plan)
+	}
+	return answers, nil
+}
+
+// same tells whether both are written alike; plans of one category and policy share their rules.
+func (t Terms) same(o Terms) bool {
+	return t.MaxDefer == o.MaxDefer && t.BypassFrom == o.BypassFrom && t.Plan.Equal(o.Plan)
+}
+
+// args appends the terms as the script reads them.
+func (t Terms) args(args []any) []any {
+	size := len(args)
+	args = t.Plan.Args(append(args, "", micros(t.MaxDefer), strconv.Itoa(t.BypassFrom)))
+	args[size] = strconv.Itoa(len(args) - size - 1)
+	return args
+}
+
+// answerOf reads the reply to one question.
+func answerOf(reply any, box dispatch.Mailbox, plan throttle.Plan) (Answer, error) {
+	if err, failed := reply.(error); failed {
+		return Answer{}, lost(err)
+	}
+	fields, _ := reply.([]any)
+	r := reader{fields: fields}
 	answer := Answer{}
 	switch kind := r.text(0); kind {
 	case "run":
-		answer.Granted, answer.Extra = r.granted(q.Mailbox)
+		answer.Granted, answer.Extra = r.granted(box)
 	case "wait":
 		answer.Wait = &dispatch.Wait{
 			For:  time.Duration(r.number(2)-r.number(1)) * time.Microsecond,
-			Rule: ruleName(terms.Plan, r.number(3)),
+			Rule: ruleName(plan, r.number(3)),
 		}
 	case "done":
 	default:

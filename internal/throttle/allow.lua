@@ -1,13 +1,28 @@
--- allow asks for one admission, see admit.
+-- allow asks for admissions, one after the other, see admit.
 --
--- KEYS[1]  state of the plan
--- KEYS[2]  log of the cap
--- ARGV[1]  token of the admission, at most 64 bytes
--- ARGV[2…] the plan, see read_plan
+-- KEYS      per question: state of the plan, log of the cap
+-- ARGV[1]   how many plans follow; each is how many arguments it has, then those, see read_plan
+-- then      per question: token of the admission, at most 64 bytes; number of its plan
 --
--- Result   {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none)}; for a refusal `at` is
---          the earliest moment at which it could be allowed.
-local plan = read_plan(2, KEYS[1], KEYS[2])
+-- Result    for each {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none)}, where `at` of a
+--           refusal is the earliest moment at which it could be allowed; an error in place of one that could not be given
+local plans, first = {}, 2
+for _ = 1, tonumber(ARGV[1]) do
+  plans[#plans + 1] = read_plan(first + 1)
+  first = first + tonumber(ARGV[first]) + 1
+end
 local now = now_micros()
-local allowed, at, why = admit(plan, now, ARGV[1])
-return { allowed, at, now, why }
+
+local function question(i, key)
+  local plan = like_plan(plans[tonumber(ARGV[i + 1])], KEYS[key], KEYS[key + 1])
+  local allowed, at, why = admit(plan, now, ARGV[i])
+  return { allowed, at, now, why }
+end
+
+local answers = {}
+for i = first, #ARGV, 2 do
+  local well, answer = pcall(question, i, 2 * #answers + 1)
+  if not well and type(answer) ~= 'table' then answer = { err = tostring(answer) } end
+  answers[#answers + 1] = answer
+end
+return answers

@@ -59,6 +59,15 @@ local function read_plan(i, state_key, cap_key)
   return plan, i
 end
 
+-- like_plan gives a plan with the rules of another, for other keys.
+local function like_plan(plan, state_key, cap_key)
+  return {
+    algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, has_cap = plan.has_cap,
+    state_max = plan.state_max, state_per = plan.state_per, state_deepest = plan.state_deepest,
+    cap_max = plan.cap_max, cap_per = plan.cap_per, cap_deepest = plan.cap_deepest,
+  }
+end
+
 -- nth_newest gives the score of the n-th newest member of a sorted set, or nil.
 local function nth_newest(key, n)
   return tonumber(redis.call('ZREVRANGE', key, n - 1, n - 1, 'WITHSCORES')[2])

@@ -111,6 +111,11 @@ func validateRules(what string, rules []Rule, kinds ...Kind) error {
 	return errors.Join(faults...)
 }
 
+// Equal tells whether both plans judge alike.
+func (p Plan) Equal(o Plan) bool {
+	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Cap, o.Cap)
+}
+
 // Args appends the plan as the argument list that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
 	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)))

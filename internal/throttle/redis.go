@@ -1,12 +1,16 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/batch"
 )
 
 // Functions is the Lua source of the limiter's functions (read_plan, decide, charge, refund, usage, …), for scripts that
@@ -35,12 +39,16 @@ var (
 	refundSource string
 )
 
-// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock.
+// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock; admissions that
+// are asked for while others are under way go into one script together.
 type Redis struct {
 	client redis.UniversalClient
 	prefix func(user string) string
 
 	allow, spend, peek, refund *redis.Script
+
+	// allowing are two, by user, so that one script can run while another is written or read.
+	allowing [2]*batch.Batcher[asked, allowed]
 }
 
 // NewRedis makes a limiter on a Redis server or cluster. The keys of a user begin with prefix(user), which must carry
@@ -51,7 +59,7 @@ func NewRedis(client redis.UniversalClient, prefix func(user string) string) *Re
 
 // newRedis puts Lua before every script, by which tests replace the server's clock.
 func newRedis(client redis.UniversalClient, prefix func(user string) string, before string) *Redis {
-	return &Redis{
+	l := &Redis{
 		client: client,
 		prefix: prefix,
 		allow:  redis.NewScript(before + limiterSource + mendSource + admitSource + allowSource),
@@ -59,6 +67,10 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 		peek:   redis.NewScript(before + limiterSource + usageSource + peekSource),
 		refund: redis.NewScript(before + limiterSource + undoSource + refundSource),
 	}
+	for i := range l.allowing {
+		l.allowing[i] = batch.New(allowAtOnce, l.allowAll)
+	}
+	return l
 }
 
 func (l *Redis) keys(key Key, plan Plan) []string {
@@ -71,11 +83,12 @@ func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (De
 	if err := checkToken(token); err != nil {
 		return Decision{}, err
 	}
-	reply, err := l.allow.Run(ctx, l.client, l.keys(key, plan), plan.Args([]any{token})...).Int64Slice()
-	if err != nil {
+	among := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(l.allowing))
+	answer, err := l.allowing[among].Ask(ctx, asked{key, plan, token})
+	if err = cmp.Or(err, answer.err); err != nil {
 		return Decision{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
-	return parseDecision(reply), nil
+	return answer.Decision, nil
 }
 
 // Spend implements [Limiter].

@@ -1,22 +1,31 @@
--- end writes the end of a delivery that keeps its throttle slot: the commonest settlement, in the fewest steps. It stands
--- without the mailboxes' functions, since loading them would cost as much as it does itself.
+-- end writes the ends of deliveries of one lane that keep their throttle slots: the commonest settlement, in the fewest
+-- steps. It stands without the mailboxes' functions, since loading them would cost as much as it does itself.
 --
 -- KEYS[1]  the lane's prefix
--- ARGV[1]  notification
--- ARGV[2]  generation that was granted
--- ARGV[3]  D delivered, F failed
--- ARGV[4]  reason
--- ARGV[5]  retention in ms
+-- ARGV[1]  retention in ms
+-- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
 --
--- Result   1 written, now or before; 0 the generation in flight is another
-local lane, id, state = KEYS[1], ARGV[1], ARGV[3]
-local key = lane .. 'n:' .. id
-local f = redis.call('HMGET', key, 's', 'g')
-if f[2] ~= ARGV[2] then return 0 end
-if f[1] ~= 's' then return f[1] == state and 1 or 0 end
-local now = redis.call('TIME')
-redis.call('ZREM', lane .. 'e', id)
-redis.call('HSET', key, 's', state, 'y', ARGV[4], 'z', now[1] .. string.format('%06d', now[2]))
-redis.call('PEXPIRE', key, ARGV[5])
-redis.call('HINCRBY', lane .. 'c', state, 1)
-return 1
+-- Result   for each 1: written, now or before; 0: the generation in flight is another
+local lane, retention = KEYS[1], ARGV[1]
+local clock = redis.call('TIME')
+local now = clock[1] .. string.format('%06d', clock[2])
+
+local ended, counts = {}, {}
+
+local function write(id, generation, state, reason)
+  local key = lane .. 'n:' .. id
+  local f = redis.call('HMGET', key, 's', 'g')
+  if f[2] ~= generation then return 0 end
+  if f[1] ~= 's' then return f[1] == state and 1 or 0 end
+  redis.call('HSET', key, 's', state, 'y', reason, 'z', now)
+  redis.call('PEXPIRE', key, retention)
+  ended[#ended + 1] = id
+  counts[state] = (counts[state] or 0) + 1
+  return 1
+end
+
+local written = {}
+for i = 2, #ARGV, 4 do written[#written + 1] = write(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
+if #ended > 0 then redis.call('ZREM', lane .. 'e', unpack(ended)) end
+for state, n in pairs(counts) do redis.call('HINCRBY', lane .. 'c', state, n) end
+return written

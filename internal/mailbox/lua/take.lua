@@ -1,5 +1,4 @@
--- take, after alone.lua and the functions, is what a tick asks when it comes off the queue: may somebody of this mailbox run? The head of the line runs,
--- whoever asked; otherwise the tick is given a slot at which to ask again, or is let go because others suffice.
+-- take is what one tick asks (takes.lua asks for many): may somebody of this mailbox run? The head of the line runs, whoever asked; otherwise the tick is given a slot at which to ask again, or is let go because others suffice.
 --
 -- KEYS[1]   the lane's prefix
 -- ARGV[1]   category

@@ -88,7 +88,7 @@ func (r *Record) Accept(ctx context.Context, batch []*notification.Notification)
 // insertBatches writes single notifications together with those of other callers, and many in statements of their own.
 func (r *Record) insertBatches(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
 	if len(batch) == 1 {
-		a, err := r.accepts.ask(ctx, batch[0])
+		a, err := r.accepts.Ask(ctx, batch[0])
 		return []acceptance{a}, err
 	}
 	var found []acceptance

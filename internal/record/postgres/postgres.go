@@ -21,6 +21,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -58,25 +59,25 @@ type Record struct {
 	pool  *pgxpool.Pool
 	boxes *mailbox.Store
 
-	accepts *batcher[*notification.Notification, acceptance]
-	claims  *batcher[claim, claimed]
-	results *batcher[result, settled]
+	accepts *batch.Batcher[*notification.Notification, acceptance]
+	claims  *batch.Batcher[claim, claimed]
+	results *batch.Batcher[result, settled]
 }
 
 // New makes a Record over the database and the mailboxes of a deployment, which must be guarded. Close it after use.
 func New(pool *pgxpool.Pool, boxes *mailbox.Store, cfg Config) *Record {
 	r := &Record{cfg: cfg.withDefaults(), pool: pool, boxes: boxes}
-	r.accepts = newBatcher(500, r.insert)
-	r.claims = newBatcher(250, r.claimAll)
-	r.results = newBatcher(250, r.settleAll)
+	r.accepts = batch.New(500, r.insert)
+	r.claims = batch.New(250, r.claimAll)
+	r.results = batch.New(250, r.settleAll)
 	return r
 }
 
 // Close waits for what was asked and stops taking more.
 func (r *Record) Close() error {
-	r.accepts.close()
-	r.claims.close()
-	r.results.close()
+	r.accepts.Close()
+	r.claims.Close()
+	r.results.Close()
 	return nil
 }
 

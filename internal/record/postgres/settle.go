@@ -76,7 +76,7 @@ func statusOf(f dispatch.Fate) string {
 // out when the lease ends: then the claim of what has ended is declined.
 func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
-	s, err := r.results.ask(ctx, result{id: id, claim: g.Claim, status: statusOf(o.Fate), Outcome: o})
+	s, err := r.results.Ask(ctx, result{id: id, claim: g.Claim, status: statusOf(o.Fate), Outcome: o})
 	if err != nil {
 		return dispatch.Settlement{}, err
 	}

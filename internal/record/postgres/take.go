@@ -91,7 +91,7 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In, Tick: q.Tick, History: granted.History,
 		Notification: &notification.Notification{ID: granted.ID},
 	}
-	c, err := r.claims.ask(ctx, claim{
+	c, err := r.claims.Ask(ctx, claim{
 		id: granted.ID, token: q.Nonce, admittedAt: granted.At.UnixMicro(), deferrals: granted.Deferrals, history: granted.History,
 		lane: q.Lane, epoch: granted.Epoch,
 	})
