@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -38,9 +39,7 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// The statements are few and always the same: planning them anew at each run, or compiling them, costs more than they do.
-	config.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
-	config.ConnConfig.RuntimeParams["jit"] = "off"
+	maps.Copy(config.ConnConfig.RuntimeParams, recordpostgres.SessionParams())
 	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs; idle
 	// connections by this.
 	config.HealthCheckPeriod = 5 * time.Second

@@ -6,19 +6,23 @@
 -- ARGV[2…] per task: id, message, the second at which it is due (0: at once)
 --
 -- Result   how many were put in
-local lane, now, added = KEYS[1], ARGV[1], 0
+local call, ARGV = redis.call, ARGV
+local lane, now = KEYS[1], ARGV[1]
+local pending, scheduled = {}, {}
 for i = 2, #ARGV, 3 do
   local id, message, due = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local task = lane .. 't:' .. id
-  if redis.call('EXISTS', task) == 0 then
+  if call('EXISTS', task) == 0 then
     if due == '0' then
-      redis.call('HSET', task, 'msg', message, 'state', 'pending', 'pending_since', now)
-      redis.call('LPUSH', lane .. 'pending', id)
+      call('HSET', task, 'msg', message, 'state', 'pending', 'pending_since', now)
+      pending[#pending + 1] = id
     else
-      redis.call('HSET', task, 'msg', message, 'state', 'scheduled')
-      redis.call('ZADD', lane .. 'scheduled', due, id)
+      call('HSET', task, 'msg', message, 'state', 'scheduled')
+      scheduled[#scheduled + 1] = due
+      scheduled[#scheduled + 1] = id
     end
-    added = added + 1
   end
 end
-return added
+if #pending > 0 then call('LPUSH', lane .. 'pending', unpack(pending)) end
+if #scheduled > 0 then call('ZADD', lane .. 'scheduled', unpack(scheduled)) end
+return #pending + #scheduled / 2

@@ -5,16 +5,17 @@
 -- ARGV[2]  how many at most
 --
 -- Result   their ids and messages, in turn; none while the queue is paused
+local call, ARGV = redis.call, ARGV
 local lane, tasks = KEYS[1], {}
-if redis.call('EXISTS', lane .. 'paused') == 1 then return tasks end
-local ids = redis.call('RPOP', lane .. 'pending', ARGV[2])
+if call('EXISTS', lane .. 'paused') == 1 then return tasks end
+local ids = call('RPOP', lane .. 'pending', ARGV[2])
 if not ids then return tasks end
 local taken, leases = {}, {}
 for _, id in ipairs(ids) do
   local key = lane .. 't:' .. id
-  local message = redis.call('HGET', key, 'msg')
+  local message = call('HGET', key, 'msg')
   if message then -- else somebody deleted it
-    redis.call('HSET', key, 'state', 'active')
+    call('HSET', key, 'state', 'active')
     taken[#taken + 1] = id
     leases[#leases + 1] = ARGV[1]
     leases[#leases + 1] = id
@@ -23,7 +24,7 @@ for _, id in ipairs(ids) do
   end
 end
 if #taken > 0 then
-  redis.call('LPUSH', lane .. 'active', unpack(taken))
-  redis.call('ZADD', lane .. 'lease', unpack(leases))
+  call('LPUSH', lane .. 'active', unpack(taken))
+  call('ZADD', lane .. 'lease', unpack(leases))
 end
 return tasks

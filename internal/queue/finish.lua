@@ -6,27 +6,28 @@
 -- ARGV[3…] per task: id, the second at which it comes again (0: it is done)
 --
 -- Result   how many were ended
+local call, ARGV = redis.call, ARGV
 local lane = KEYS[1]
 local ended, gone, done = {}, {}, 0
 for i = 3, #ARGV, 2 do
   local id, again = ARGV[i], ARGV[i + 1]
   -- The oldest stand at the end of the list.
-  if redis.call('LREM', lane .. 'active', -1, id) == 1 then
+  if call('LREM', lane .. 'active', -1, id) == 1 then
     ended[#ended + 1] = id
     if again == '0' then
       gone[#gone + 1] = lane .. 't:' .. id
       done = done + 1
-    elseif redis.call('EXISTS', lane .. 't:' .. id) == 1 then
-      redis.call('HSET', lane .. 't:' .. id, 'state', 'retry')
-      redis.call('ZADD', lane .. 'retry', again, id)
+    elseif call('EXISTS', lane .. 't:' .. id) == 1 then
+      call('HSET', lane .. 't:' .. id, 'state', 'retry')
+      call('ZADD', lane .. 'retry', again, id)
     end
   end
 end
-if #ended > 0 then redis.call('ZREM', lane .. 'lease', unpack(ended)) end
+if #ended > 0 then call('ZREM', lane .. 'lease', unpack(ended)) end
 if done > 0 then
-  redis.call('DEL', unpack(gone))
+  call('DEL', unpack(gone))
   local today = lane .. 'processed:' .. ARGV[1]
-  if redis.call('INCRBY', today, done) == done then redis.call('EXPIREAT', today, ARGV[2]) end
-  redis.call('INCRBY', lane .. 'processed', done)
+  if call('INCRBY', today, done) == done then call('EXPIREAT', today, ARGV[2]) end
+  call('INCRBY', lane .. 'processed', done)
 end
 return #ended

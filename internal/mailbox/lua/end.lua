@@ -6,6 +6,7 @@
 -- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
 --
 -- Result   for each 1: written, now or before; 0: the generation in flight is another
+local call, ARGV = redis.call, ARGV
 local lane, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2])
@@ -14,10 +15,10 @@ local ended, counts = {}, {}
 
 local function write(id, generation, state, reason)
   local key = lane .. 'n:' .. id
-  local f = redis.call('HMGET', key, 's', 'g')
+  local f = call('HMGET', key, 's', 'g')
   if f[2] ~= generation then return 0 end
   if f[1] ~= 's' then return f[1] == state and 1 or 0 end
-  redis.call('HSET', key, 's', state, 'y', reason, 'z', now)
+  call('HSET', key, 's', state, 'y', reason, 'z', now)
   redis.call('PEXPIRE', key, retention)
   ended[#ended + 1] = id
   counts[state] = (counts[state] or 0) + 1
@@ -26,6 +27,6 @@ end
 
 local written = {}
 for i = 2, #ARGV, 4 do written[#written + 1] = write(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
-if #ended > 0 then redis.call('ZREM', lane .. 'e', unpack(ended)) end
-for state, n in pairs(counts) do redis.call('HINCRBY', lane .. 'c', state, n) end
+if #ended > 0 then call('ZREM', lane .. 'e', unpack(ended)) end
+for state, n in pairs(counts) do call('HINCRBY', lane .. 'c', state, n) end
 return written

@@ -10,78 +10,85 @@
 --
 -- Result   per notification: the µs at which it was accepted, negative when the id was known before, and when it is due
 --          (0: at once)
+local call, ARGV = redis.call, ARGV
 local grace, retention = tonumber(ARGV[1]), ARGV[2]
 if ARGV[3] == 'epoch' then
-  if redis.call('EXISTS', lane .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
-elseif ARGV[3] ~= '' and redis.call('GET', lane .. 'rebuild') ~= ARGV[3] then
+  if call('EXISTS', lane .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
+elseif ARGV[3] ~= '' and call('GET', lane .. 'rebuild') ~= ARGV[3] then
   return redis.error_reply('NOEPOCH the lane is in another rebuild')
 end
 local now = now_micros()
-local last = tonumber(redis.call('GET', lane .. 'a') or 0)
-local joined = 0
+local last = tonumber(call('GET', lane .. 'a') or 0)
+local joined, index = 0, {}
+local names = {}
+for i = 4, #ARGV, 10 do names[#names + 1] = ARGV[i + 1] .. ':' .. ARGV[i + 2] end
+local deferred = call('HMGET', lane .. 'd', unpack(names))
 
 local function replace_earlier(box, id, collapse_key)
-  local earlier = redis.call('HGET', box.collapse, collapse_key)
+  local earlier = call('HGET', box.collapse, collapse_key)
   if earlier and leave(box, earlier) then finish(earlier, now, 'R', 'collapse_key', retention) end
-  redis.call('HSET', box.collapse, collapse_key, id)
+  call('HSET', box.collapse, collapse_key, id)
 end
 
 local function store(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
-  local fields = { 'u', user, 'c', category, 'p', priority, 'v', digits(arrival), 'b', payload, 's', state }
-  local function set(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
-  if send_at ~= '0' then set('t', send_at) end
+  local key = lane .. 'n:' .. id
+  call('HSET', key, 'u', user, 'c', category, 'p', priority, 'v', digits(arrival), 'b', payload, 's', state)
+  if send_at ~= '0' then call('HSET', key, 't', send_at) end
   if expires_at ~= '0' then
-    set('e', expires_at)
-    redis.call('ZADD', lane .. 'y', expires_at, id)
+    call('HSET', key, 'e', expires_at)
+    call('ZADD', lane .. 'y', expires_at, id)
   end
   if collapse_key ~= '' then
-    set('k', collapse_key)
+    call('HSET', key, 'k', collapse_key)
     replace_earlier(open_box(category, user), id, collapse_key)
   end
-  redis.call('HSET', lane .. 'n:' .. id, unpack(fields))
 end
 
-local function accept(id, category, user, priority, send_at, expires_at, collapse_key, payload, given, state)
+local function accept(n, id, category, user, priority, send_at, expires_at, collapse_key, payload, given, state)
   local arrival = tonumber(given)
   if arrival == 0 then arrival = math.max(now - YEAR_2020, last + 1) end
   last = math.max(last, arrival)
   if tonumber(send_at) > now then
     local box = open_box(category, user)
     store(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
-    redis.call('ZADD', box.later, send_at, id)
-    redis.call('ZADD', box.sleepers, send_at, id)
+    call('ZADD', box.later, send_at, id)
+    call('ZADD', box.sleepers, send_at, id)
     add_count(state == 't' and 'scheduled' or 'retrying', 1)
     add_count('accepted', 1)
     account(box, now, grace)
     return arrival, tonumber(send_at)
   end
-  local name = category .. ':' .. user
+  local name = names[n]
   store(id, category, user, priority, arrival, 'q', send_at, expires_at, collapse_key, payload)
-  redis.call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), arrival), id)
-  redis.call('ZADD', lane .. 't:' .. name, 0, id)
-  redis.call('ZADD', lane .. 'm', 'LT', digits(now + grace), name)
+  call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), arrival), id)
+  call('ZADD', lane .. 't:' .. name, 0, id)
+  index[#index + 1] = digits(now + grace)
+  index[#index + 1] = name
   joined = joined + 1
   -- Without deferred ones before, there are none now: the new tick has no slot.
-  if redis.call('HEXISTS', lane .. 'd', name) == 1 then
+  if deferred[n] then
     local box = open_box(category, user)
-    account_deferred(box, redis.call('ZCARD', box.line))
+    account_deferred(box, call('ZCARD', box.line))
   end
   return arrival, 0
 end
 
 local result = {}
 for i = 4, #ARGV, 10 do
-  local known = redis.call('HGET', lane .. 'n:' .. ARGV[i], 'v')
+  local known = call('HGET', lane .. 'n:' .. ARGV[i], 'v')
   if known then
     result[#result + 1] = -(tonumber(known) + YEAR_2020)
     result[#result + 1] = 0
   else
-    local arrival, due = accept(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7],
+    local arrival, due = accept((i + 6) / 10, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7],
       ARGV[i + 8], ARGV[i + 9])
     result[#result + 1] = arrival + YEAR_2020
     result[#result + 1] = due
   end
 end
-redis.call('SET', lane .. 'a', digits(last))
-if joined > 0 then add_count('j', joined) end
+call('SET', lane .. 'a', digits(last))
+if joined > 0 then
+  call('ZADD', lane .. 'm', 'LT', unpack(index))
+  add_count('j', joined)
+end
 return result

@@ -16,6 +16,7 @@
 --          1 when the tick has just been pulled off the queue or 0 when it asks again, number of its terms
 --
 -- Result   an answer each, as take.lua tells; an error in place of one that could not be given
+local call, ARGV = redis.call, ARGV
 local lane = KEYS[1]
 local horizon, lease = tonumber(ARGV[1]), tonumber(ARGV[2])
 local moment_of = redis.call('TIME')
@@ -30,10 +31,10 @@ end
 local names = {}
 for i = first, #ARGV, 6 do names[#names + 1] = ARGV[i] .. ':' .. ARGV[i + 1] end
 -- Mailboxes with deferred ones, until somebody's `ask` may have changed that.
-local deferred = redis.call('HMGET', lane .. 'd', unpack(names))
+local deferred = call('HMGET', lane .. 'd', unpack(names))
 local function has_deferred(n)
   if deferred then return deferred[n] end
-  return redis.call('HEXISTS', lane .. 'd', names[n]) == 1
+  return call('HEXISTS', lane .. 'd', names[n]) == 1
 end
 
 local leases, emptied = {}, {}
@@ -42,12 +43,12 @@ local function alone(i, n)
   local name, tick, t = names[n], ARGV[i + 2], terms[tonumber(ARGV[i + 5])]
   -- At t: max_defer, bypass, algorithm, number of rules, rules, each after the one before.
   if ARGV[i + 4] ~= '1' or ARGV[t + 3] ~= '0' or has_deferred(n) then return nil end
-  local line = redis.call('ZRANGE', lane .. 'w:' .. name, 0, 1)
-  if #line ~= 1 or line[1] ~= tick or redis.call('EXISTS', lane .. 'r:' .. name) == 1 then return nil end
+  local line = call('ZRANGE', lane .. 'w:' .. name, 0, 1)
+  if #line ~= 1 or line[1] ~= tick or call('EXISTS', lane .. 'r:' .. name) == 1 then return nil end
   local key = lane .. 'n:' .. tick
   -- v arrival, p priority, g generation, o times returned, f failures, b payload, e expires, k collapse key,
   -- r what the tick was granted before, d deferrals, h history
-  local f = redis.call('HMGET', key, 'v', 'p', 'g', 'o', 'f', 'b', 'e', 'k', 'r', 'd', 'h')
+  local f = call('HMGET', key, 'v', 'p', 'g', 'o', 'f', 'b', 'e', 'k', 'r', 'd', 'h')
   if not f[1] or f[7] or f[8] then return nil end
   local bypasses = tonumber(f[2]) <= tonumber(ARGV[t + 2])
   local logs = { lane .. 'l:' .. name, lane .. 'u:' .. ARGV[i + 1] }
@@ -58,9 +59,9 @@ local function alone(i, n)
     local n, span, log = tonumber(ARGV[r]), tonumber(ARGV[r + 1]), ARGV[r + 2] == '2' and 2 or 1
     if n > max[log] then max[log] = n end
     if span > per[log] then per[log] = span end
-    if newest[log] == nil then newest[log] = redis.call('ZREVRANGE', logs[log], 0, 0, 'WITHSCORES')[2] or false end
+    if newest[log] == nil then newest[log] = call('ZREVRANGE', logs[log], 0, 0, 'WITHSCORES')[2] or false end
     local score = newest[log] -- a user's log is mostly empty: asked once for all its rules
-    if score and n > 1 then score = redis.call('ZREVRANGE', logs[log], n - 1, n - 1, 'WITHSCORES')[2] end
+    if score and n > 1 then score = call('ZREVRANGE', logs[log], n - 1, n - 1, 'WITHSCORES')[2] end
     if score then
       full = true
       if not bypasses and score + span > at then at, why = score + span, rule end
@@ -69,21 +70,21 @@ local function alone(i, n)
   if at > now + horizon then return nil end
   local moment, generation = string.format('%.0f', at), tonumber(f[3] or 0) + 1
   local token = f[1] .. '#' .. generation
-  redis.call('DEL', lane .. 'w:' .. name, lane .. 't:' .. name)
+  call('DEL', lane .. 'w:' .. name, lane .. 't:' .. name)
   for log = 1, 2 do
     if max[log] > 0 then
-      redis.call('ZADD', logs[log], moment, token)
+      call('ZADD', logs[log], moment, token)
       if full then
         -- Keeps the newest of the past beside what lies ahead, as charge_log does.
-        local spare = redis.call('ZCARD', logs[log]) - max[log]
-        if spare > 0 then spare = spare - redis.call('ZCOUNT', logs[log], '(' .. string.format('%.0f', now), '+inf') end
-        if spare > 0 then redis.call('ZREMRANGEBYRANK', logs[log], 0, spare - 1) end
+        local spare = call('ZCARD', logs[log]) - max[log]
+        if spare > 0 then spare = spare - call('ZCOUNT', logs[log], '(' .. string.format('%.0f', now), '+inf') end
+        if spare > 0 then call('ZREMRANGEBYRANK', logs[log], 0, spare - 1) end
       end
       redis.call('PEXPIRE', logs[log], string.format('%.0f', math.ceil((horizon + per[log]) / 1000) + 1000))
     end
   end
-  redis.call('HSET', key, 's', 's', 'g', generation, 'm', moment, 'q', ARGV[i + 3])
-  if f[9] then redis.call('HDEL', key, 'r') end
+  call('HSET', key, 's', 's', 'g', generation, 'm', moment, 'q', ARGV[i + 3])
+  if f[9] then call('HDEL', key, 'r') end
   leases[#leases + 1] = string.format('%.0f', at + lease)
   leases[#leases + 1] = tick
   emptied[#emptied + 1] = name
@@ -107,8 +108,8 @@ for i = first, #ARGV, 6 do
   answers[n] = answer
 end
 if #emptied > 0 then
-  redis.call('ZADD', lane .. 'e', unpack(leases))
-  redis.call('ZREM', lane .. 'm', unpack(emptied))
-  redis.call('HINCRBY', lane .. 'c', 'x', #emptied)
+  call('ZADD', lane .. 'e', unpack(leases))
+  call('ZREM', lane .. 'm', unpack(emptied))
+  call('HINCRBY', lane .. 'c', 'x', #emptied)
 end
 return answers

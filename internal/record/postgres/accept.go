@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -15,31 +18,28 @@ import (
 )
 
 const (
-	// insertBatch is how many notifications one statement accepts, putBatch how many one script puts into line.
-	insertBatch = 1000
+	// insertBatch is how many notifications of a larger batch one statement accepts, or a few more; inserters how many such
+	// statements are under way at once; putBatch how many notifications one script puts into line.
+	insertBatch = 500
+	inserters   = 2
 	putBatch    = 64
 )
 
-// insertSQL accepts what is new, and tells of all that was asked when it, or the first with its id, was accepted. What the
-// user has opted out of is accepted too, and known as such.
+// insertSQL accepts what is new, and tells of that when it was accepted. What the user has opted out of is accepted too,
+// and known as such.
 const insertSQL = `
-WITH asked AS (
-	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-		$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[])
-	WITH ORDINALITY AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, place)
-), fresh AS (
-	INSERT INTO pacer.notifications
-		(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
-	SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent
-	FROM asked ORDER BY place
-	ON CONFLICT (id) DO NOTHING
-	RETURNING id, accepted_at
-)
-SELECT coalesce(f.accepted_at, n.accepted_at), f.id IS NOT NULL, coalesce(n.user_id = a.user_id, true),
-	EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = a.user_id
-		AND (a.category = ANY (p.opt_out_categories) OR a.channel = ANY (p.opt_out_channels)))
-FROM asked a LEFT JOIN fresh f USING (id) LEFT JOIN pacer.notifications n USING (id)
-ORDER BY a.place`
+INSERT INTO pacer.notifications AS n
+	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
+SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[])
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
+ON CONFLICT (id) DO NOTHING
+RETURNING n.id, n.accepted_at, EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
+	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
+
+// knownSQL tells when, and for whom, the first with an id was accepted.
+const knownSQL = `SELECT id, accepted_at, user_id FROM pacer.notifications WHERE id = ANY ($1)`
 
 // acceptance is what the database did with a notification.
 type acceptance struct {
@@ -48,88 +48,162 @@ type acceptance struct {
 	fresh, sameUser, optedOut bool
 }
 
-// Accept implements [intake.Record]. It has accepted what it says once the database has, even when Redis is away.
+// Accept implements [intake.Record]. It has accepted what it says once the database has, even when Redis is away. Many go
+// in parts, so that one is written while another is put into line.
 func (r *Record) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
-	found, err := r.insertBatches(ctx, batch)
-	if err != nil {
+	accepted := make([]intake.Accepted, len(batch))
+	var parts errgroup.Group
+	parts.SetLimit(inserters)
+	for _, part := range r.partsOf(batch) {
+		parts.Go(func() error { return r.acceptPart(ctx, batch, part, accepted) })
+	}
+	if err := parts.Wait(); err != nil {
 		return nil, err
 	}
-	accepted := make([]intake.Accepted, len(batch))
-	lanes := map[int][]*notification.Notification{}
+	return accepted, nil
+}
+
+// partsOf divides a batch by lanes, so that the notifications of a user keep their order. One in which an id comes twice
+// is not divided: two statements would wait for each other.
+func (r *Record) partsOf(batch []*notification.Notification) [][]int {
+	lanes := map[int][]int{}
+	ids := make(map[string]struct{}, len(batch))
 	for i, n := range batch {
-		box := dispatch.Mailbox{Lane: r.boxes.LaneOf(n.UserID), UserID: n.UserID, Category: n.Category}
-		accepted[i] = intake.Accepted{At: found[i].at, Known: !found[i].fresh, Tick: dispatch.Tick{ID: n.ID, Mailbox: box}}
-		if !found[i].sameUser {
-			accepted[i].At = time.Time{}
+		lane := r.boxes.LaneOf(n.UserID)
+		lanes[lane] = append(lanes[lane], i)
+		ids[n.ID] = struct{}{}
+	}
+	enough := insertBatch
+	if len(ids) < len(batch) {
+		enough = len(batch)
+	}
+	var parts [][]int
+	var part []int
+	for _, lane := range slices.Sorted(maps.Keys(lanes)) {
+		if part = append(part, lanes[lane]...); len(part) >= enough {
+			parts, part = append(parts, part), nil
 		}
-		if !found[i].fresh {
-			continue
+	}
+	if len(part) > 0 {
+		parts = append(parts, part)
+	}
+	for _, part := range parts {
+		slices.Sort(part) // the ids that pacer makes grow, and an index likes that
+	}
+	return parts
+}
+
+// acceptPart accepts those of a batch with these numbers.
+func (r *Record) acceptPart(ctx context.Context, batch []*notification.Notification, part []int, accepted []intake.Accepted) error {
+	asked := make([]*notification.Notification, len(part))
+	for i, number := range part {
+		asked[i] = batch[number]
+	}
+	found, err := r.insertAll(ctx, asked)
+	if err != nil {
+		return err
+	}
+	lanes := map[int][]*notification.Notification{}
+	for i, n := range asked {
+		a := acceptedAs(found[i], n, r.boxes.LaneOf(n.UserID))
+		accepted[part[i]] = a
+		if found[i].fresh {
+			lanes[a.Tick.Lane] = append(lanes[a.Tick.Lane], n)
 		}
-		if accepted[i].DueIn = time.Until(n.SendAt); n.SendAt.IsZero() || accepted[i].DueIn < 0 {
-			accepted[i].DueIn = 0
-		}
-		lanes[box.Lane] = append(lanes[box.Lane], n)
 	}
 	var putting sync.WaitGroup
 	for lane, notifications := range lanes {
 		putting.Go(func() { r.putIntoLine(ctx, lane, notifications) })
 	}
 	putting.Wait()
-	for i, n := range batch {
+	for i, n := range asked {
 		if found[i].fresh && found[i].optedOut {
 			if err := r.end(ctx, n.ID, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
 				r.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn", "notification_id", n.ID, "error", err)
 			}
 		}
 	}
-	return accepted, nil
+	return nil
 }
 
-// insertBatches writes single notifications together with those of other callers, and many in statements of their own.
-func (r *Record) insertBatches(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
+// acceptedAs is what intake is told of a notification.
+func acceptedAs(found acceptance, n *notification.Notification, lane int) intake.Accepted {
+	a := intake.Accepted{
+		At: found.at, Known: !found.fresh,
+		Tick: dispatch.Tick{ID: n.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: n.UserID, Category: n.Category}},
+	}
+	if !found.sameUser {
+		a.At = time.Time{}
+	}
+	if found.fresh && !n.SendAt.IsZero() {
+		a.DueIn = max(0, time.Until(n.SendAt))
+	}
+	return a
+}
+
+// insertAll writes a single notification together with those of other callers, and many in a statement of their own.
+func (r *Record) insertAll(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
 	if len(batch) == 1 {
 		a, err := r.accepts.Ask(ctx, batch[0])
 		return []acceptance{a}, err
 	}
-	var found []acceptance
-	for len(batch) > 0 {
-		part := batch[:min(insertBatch, len(batch))]
-		batch = batch[len(part):]
-		answers, err := r.insert(ctx, part)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, answers...)
-	}
-	return found, nil
+	return r.insert(ctx, batch)
 }
 
-// insert runs insertSQL.
+// insert accepts notifications in one statement. Of those that were accepted before a second tells.
 func (r *Record) insert(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
+	answers := make([]acceptance, len(batch))
+	places := make(map[string]int, len(batch)) // of the first with an id
+	for i, n := range slices.Backward(batch) {
+		places[n.ID] = i
+	}
 	rows, err := r.pool.Query(ctx, insertSQL, columns(batch)...)
 	if err != nil {
 		return nil, describe("accept notifications", err)
 	}
-	answers, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (acceptance, error) {
-		var a acceptance
-		var at *time.Time
-		err := row.Scan(&at, &a.fresh, &a.sameUser, &a.optedOut)
-		if at != nil { // else another transaction accepted the same id just now
-			a.at = *at
-		}
-		return a, err
+	var id string
+	var found acceptance
+	fresh := 0
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
+		found.fresh, found.sameUser = true, true
+		answers[places[id]] = found
+		fresh++
+		return nil
 	})
+	if err == nil && fresh < len(batch) {
+		err = r.findKnown(ctx, batch, answers)
+	}
 	if err != nil {
 		return nil, describe("accept notifications", err)
 	}
-	seen := make(map[string]bool, len(batch))
-	for i, n := range batch {
-		answers[i].fresh = answers[i].fresh && !seen[n.ID] // twice in one batch is once new, once known
-		seen[n.ID] = true
-	}
 	return answers, nil
+}
+
+// findKnown fills in the answers for those that were not accepted now.
+func (r *Record) findKnown(ctx context.Context, batch []*notification.Notification, answers []acceptance) error {
+	var ids []string
+	places := map[string][]int{}
+	for i, n := range batch {
+		if !answers[i].fresh {
+			ids = append(ids, n.ID)
+			places[n.ID] = append(places[n.ID], i)
+		}
+	}
+	rows, err := r.pool.Query(ctx, knownSQL, ids)
+	if err != nil {
+		return err
+	}
+	var id, user string
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &at, &user}, func() error {
+		for _, i := range places[id] {
+			answers[i] = acceptance{at: at, sameUser: batch[i].UserID == user}
+		}
+		return nil
+	})
+	return err
 }
 
 // columns turns notifications into the arrays that insertSQL takes.

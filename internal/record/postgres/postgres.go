@@ -81,6 +81,17 @@ func (r *Record) Close() error {
 	return nil
 }
 
+// SessionParams are the settings of a connection that the record's statements want.
+func SessionParams() map[string]string {
+	return map[string]string{
+		// The statements are few and always the same: planning them anew at each run, or compiling them, costs more than they do.
+		"plan_cache_mode": "force_generic_plan",
+		"jit":             "off",
+		// Each has its index. A plan that was made while a table was empty must not read all of it once it is full.
+		"enable_seqscan": "off",
+	}
+}
+
 // bounded gives a context for a statement that a caller's own end does not interrupt half-way.
 func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), timeout)

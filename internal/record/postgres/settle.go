@@ -12,33 +12,32 @@ import (
 )
 
 // settleSQL writes results, each only under the claim that it belongs to, and notes the attempt. A retry that would come
-// too late is an end.
+// too late is an end. It tells of what it wrote only.
 const settleSQL = `
-WITH asked AS (
-	SELECT * FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[])
+WITH asked AS MATERIALIZED (
+	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
+	FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[])
 	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, place)
-), judged AS (
-	SELECT a.id, a.claim, a.retry_us, a.failure, a.untried, a.counted, a.reason AS answer,
-		CASE WHEN late.yes THEN 'expired' ELSE a.status END AS status, CASE WHEN late.yes THEN $9 ELSE a.reason END AS reason
-	FROM asked a JOIN pacer.notifications n USING (id) CROSS JOIN LATERAL (SELECT coalesce(
-		a.status = 'retrying' AND n.expires_at <= clock_timestamp() + a.retry_us * interval '1 microsecond', false) AS yes) late
 ), done AS (
 	UPDATE pacer.notifications n SET
-		status = j.status, reason = j.reason, claimed_until = NULL, failures = n.failures + j.failure,
-		attempts = n.attempts - j.untried,
-		not_before = CASE WHEN j.status = 'retrying' THEN clock_timestamp() + j.retry_us * interval '1 microsecond' END,
-		ended_at = CASE WHEN j.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END
-	FROM judged j
-	WHERE n.id = j.id AND ((n.generation = j.claim AND n.status = 'sending') OR $10)
-	RETURNING n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status, j.answer, j.untried, j.counted
+		status = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN 'expired' ELSE a.status END,
+		reason = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN $9 ELSE a.reason END,
+		not_before = CASE WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE THEN a.retry_at END,
+		ended_at = CASE WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at THEN a.now END,
+		claimed_until = NULL, failures = n.failures + a.failure, attempts = n.attempts - a.untried
+	FROM asked a
+	WHERE n.id = a.id AND ((n.generation = a.claim AND n.status = 'sending') OR $10)
+	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status, a.reason AS answer, a.untried, a.counted
 ), noted AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
 	SELECT id, generation, attempts, user_id, category, admitted_at, CASE WHEN status = 'expired' THEN 'retrying' ELSE status END,
 		answer, counted FROM done WHERE untried = 0
 	ON CONFLICT DO NOTHING
 )
-SELECT a.place, d.id IS NOT NULL OR (n.generation = a.claim AND n.status <> 'sending'), coalesce(d.status, n.status)
-FROM asked a JOIN pacer.notifications n USING (id) LEFT JOIN done d USING (id)`
+SELECT place, status FROM done`
+
+// settledSQL tells what has become of results that settleSQL did not write.
+const settledSQL = `SELECT id, generation, status FROM pacer.notifications WHERE id = ANY ($1)`
 
 // result is what became of a claim.
 type result struct {
@@ -147,16 +146,47 @@ func (r *Record) settleAll(ctx context.Context, results []result) ([]settled, er
 		return nil, describe("write results", err)
 	}
 	answers := make([]settled, n)
-	var place int64
-	var s settled
-	_, err = pgx.ForEachRow(rows, []any{&place, &s.written, &s.status}, func() error {
-		answers[place-1] = s
+	var place int
+	var status string
+	_, err = pgx.ForEachRow(rows, []any{&place, &status}, func() error {
+		answers[place-1] = settled{written: true, status: status}
 		return nil
 	})
+	if err == nil {
+		err = r.findSettled(ctx, results, answers)
+	}
 	if err != nil {
 		return nil, describe("write results", err)
 	}
 	return answers, nil
+}
+
+// findSettled fills in the answers for what was not written now: it was before, or the claim is not the latest.
+func (r *Record) findSettled(ctx context.Context, results []result, answers []settled) error {
+	var ids []string
+	places := map[string][]int{}
+	for i, x := range results {
+		if !answers[i].written {
+			ids = append(ids, x.id)
+			places[x.id] = append(places[x.id], i)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := r.pool.Query(ctx, settledSQL, ids)
+	if err != nil {
+		return err
+	}
+	var id, status string
+	var generation int
+	_, err = pgx.ForEachRow(rows, []any{&id, &generation, &status}, func() error {
+		for _, i := range places[id] {
+			answers[i] = settled{written: generation == results[i].claim && status != "sending", status: status}
+		}
+		return nil
+	})
+	return err
 }
 
 // endSQL ends what waits. It tells what was found: whether it was there, and whether it has ended by this.

@@ -17,9 +17,9 @@ import (
 const claimLock = 0x636c61696d
 
 // claimSQL claims what may be sent: what waits, or was claimed by a worker whose lease has ended. The crash of such a
-// worker is noted as an attempt. Of what is not claimed it tells the state that forbade it.
+// worker is noted as an attempt. It tells of what it claimed only.
 const claimSQL = `
-WITH asked AS (
+WITH asked AS MATERIALIZED (
 	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
 	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[], $9::int[], $10::bigint[])
 	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, lane, epoch, place)
@@ -39,21 +39,30 @@ WITH asked AS (
 		AND NOT a.void
 		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
 			AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))
-	RETURNING n.id, n.generation, n.attempts, n.crashes
+	RETURNING a.place, n.*
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
-	FROM claimed c JOIN pacer.notifications n USING (id) WHERE n.status = 'sending'
+	FROM claimed c JOIN pacer.notifications n USING (id) WHERE c.crashes > 0 AND n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )
-SELECT a.place, c.id IS NOT NULL, coalesce(c.generation, n.generation), coalesce(c.attempts, n.attempts), n.failures,
-	n.crashes + (n.status = 'sending')::int, n.status, n.token, n.ended_at IS NOT NULL,
-	coalesce(n.expires_at <= clock_timestamp(), false),
+SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false,` + contentColumns + `
+FROM claimed n`
+
+// refusedSQL tells what forbids the claims that claimSQL did not make.
+const refusedSQL = `
+SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 'sending')::int, n.status, n.token,
+	n.ended_at IS NOT NULL, coalesce(n.expires_at <= clock_timestamp(), false),
 	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
-	a.void,
-	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at, n.collapse_key,
-	n.accepted_at
-FROM asked a JOIN pacer.notifications n USING (id) LEFT JOIN claimed c USING (id)`
+	a.epoch IS DISTINCT FROM l.epoch,
+	EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
+		AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels))),` + contentColumns + `
+FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, lane, epoch, place)
+JOIN pacer.notifications n USING (id) LEFT JOIN pacer.lanes l USING (lane)`
+
+const contentColumns = `
+	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,
+	n.collapse_key, n.accepted_at`
 
 // claim asks for a notification that the mailboxes granted.
 type claim struct {
@@ -72,7 +81,7 @@ type claimed struct {
 	known, ok                              bool
 	generation, attempt, failures, crashes int
 	status, token                          string
-	ended, expired, void                   bool
+	ended, expired, void, optedOut         bool
 	busyFor                                time.Duration
 	notification                           *notification.Notification
 }
@@ -110,6 +119,9 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 // lostPause is how long a tick waits before it asks a lane again that has lost its state.
 const lostPause = 500 * time.Millisecond
 
+// changedPause is how long a tick waits before it asks again for what could not be claimed a moment ago.
+const changedPause = 50 * time.Millisecond
+
 // decline gives a grant back that must not be used, brings the mailboxes to what the database says, and has the tick ask
 // again.
 func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dispatch.Answer, error) {
@@ -131,9 +143,12 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dis
 	case c.expired:
 		outcome.Fate, outcome.Reason = dispatch.Expired, notification.ReasonExpired
 		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
-	default:
+	case c.optedOut:
 		outcome.Fate, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
 		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
+	default:
+		// What forbade it has gone meanwhile.
+		outcome.Fate, again.Wait.For = dispatch.Returned, changedPause
 	}
 	if err != nil {
 		return dispatch.Answer{}, err
@@ -165,32 +180,64 @@ func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error)
 	batch.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
 	batch.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence"), lanes, epochs).
 		Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				place, c, err := scanClaimed(rows)
-				if err != nil {
-					return err
-				}
-				// A claim whose answer was lost is recognised by its token.
-				c.ok = c.ok || c.status == "sending" && c.token == tokens[place-1]
+			return collectClaimed(rows, func(place int, c claimed) {
+				c.ok = true
 				answers[place-1] = c
-			}
-			return rows.Err()
+			})
 		})
 	if err := r.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, describe("claim notifications", err)
 	}
+	if err := r.findRefused(ctx, asked, answers); err != nil {
+		return nil, describe("find out why notifications can't be claimed", err)
+	}
 	return answers, nil
 }
 
-func scanClaimed(rows pgx.Rows) (place int64, c claimed, err error) {
+// findRefused fills in the answers for what was not claimed now. A claim whose answer was lost is recognised by its token.
+func (r *Record) findRefused(ctx context.Context, asked []claim, answers []claimed) error {
+	var ids []string
+	var lanes, places []int32
+	var epochs []int64
+	for i, c := range asked {
+		if !answers[i].ok {
+			ids, lanes, epochs, places = append(ids, c.id), append(lanes, int32(c.lane)), append(epochs, c.epoch), append(places, int32(i+1))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := r.pool.Query(ctx, refusedSQL, ids, lanes, epochs, places)
+	if err != nil {
+		return err
+	}
+	return collectClaimed(rows, func(place int, c claimed) {
+		c.ok = c.status == "sending" && c.token == asked[place-1].token
+		answers[place-1] = c
+	})
+}
+
+func collectClaimed(rows pgx.Rows, each func(place int, c claimed)) error {
+	defer rows.Close()
+	for rows.Next() {
+		place, c, err := scanClaimed(rows)
+		if err != nil {
+			return err
+		}
+		each(place, c)
+	}
+	return rows.Err()
+}
+
+func scanClaimed(rows pgx.Rows) (place int, c claimed, err error) {
 	n := &notification.Notification{}
 	var busy float64
 	var channel string
 	var data, override *string
 	var sendAt, expiresAt *time.Time
 	c = claimed{known: true, notification: n}
-	err = rows.Scan(&place, &c.ok, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired,
-		&busy, &c.void, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
+	err = rows.Scan(&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired,
+		&busy, &c.void, &c.optedOut, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
 		&n.CollapseKey, &n.CreatedAt)
 	c.busyFor = time.Duration(busy * float64(time.Second))
 	n.Channel = notification.Channel(channel)

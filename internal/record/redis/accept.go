@@ -3,10 +3,12 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -16,6 +18,9 @@ import (
 
 // putBatch is how many notifications one script accepts: it must not block Redis for long.
 const putBatch = 64
+
+// putters is in how many lanes one call accepts at once.
+const putters = 16
 
 // Accept implements [intake.Record]. Notifications of one lane are accepted together, all lanes at once.
 func (r *Record) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
@@ -33,14 +38,20 @@ func (r *Record) Accept(ctx context.Context, batch []*notification.Notification)
 		lane := r.boxes.LaneOf(n.UserID)
 		lanes[lane] = append(lanes[lane], i)
 	}
+	var putting errgroup.Group
+	putting.SetLimit(putters)
 	for lane, indexes := range lanes {
-		for len(indexes) > 0 {
-			part := indexes[:min(putBatch, len(indexes))]
-			indexes = indexes[len(part):]
-			if err := r.put(ctx, lane, batch, part, accepted); err != nil {
-				return nil, err
+		putting.Go(func() error { // one after the other: a user's notifications keep their order
+			for part := range slices.Chunk(indexes, putBatch) {
+				if err := r.put(ctx, lane, batch, part, accepted); err != nil {
+					return err
+				}
 			}
-		}
+			return nil
+		})
+	}
+	if err := putting.Wait(); err != nil {
+		return nil, err
 	}
 	return accepted, nil
 }
