@@ -3,10 +3,12 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -97,4 +99,47 @@ func TestIdleAndPausedLanes(t *testing.T) {
 	if got := receive(t, "the tick that rested", begun); got != "rests" {
 		t.Errorf("%s came", got)
 	}
+}
+
+// A process that had nothing to do for long looks less often, and yet finds at once what comes.
+func TestLongIdleLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := looking{redistest.Mini(t), &atomic.Int64{}}
+		begun := make(chan time.Time, 9)
+		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 4, Log: slog.New(slog.DiscardHandler)})
+		err := server.Start(func(context.Context, dispatch.Tick) error {
+			begun <- time.Now()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		<-time.After(10 * time.Second)
+		before := conn.looks.Load()
+		<-time.After(10 * time.Second)
+		if looks := conn.looks.Load() - before; looks > 300 || looks < 200 {
+			t.Errorf("it looked %d times in 10 s, want 25 times a second", looks)
+		}
+		for range 3 {
+			at := time.Now()
+			enqueue(t, conn, tickIn(2, "n-1"))
+			if waited := (<-begun).Sub(at); waited > 100*time.Millisecond {
+				t.Errorf("a tick waited for %s", waited)
+			}
+			<-time.After(10 * time.Second)
+		}
+	})
+}
+
+// looking counts the looks for something to do.
+type looking struct {
+	redis.UniversalClient
+	looks *atomic.Int64
+}
+
+func (l looking) Exists(ctx context.Context, keys ...string) *redis.IntCmd {
+	l.looks.Add(1)
+	return l.UniversalClient.Exists(ctx, keys...)
 }

@@ -19,6 +19,8 @@ var forwardScript = redis.NewScript(forwardSource)
 const (
 	// watchEvery is how often lanes in which nothing waited are looked at again.
 	watchEvery = 20 * time.Millisecond
+	// dozeAfter is how many looks in vain let a process that has nothing to do look only every other time.
+	dozeAfter = 100
 	// forwardEvery is how often due tasks are moved into the queue; asynq's own default is 5 s.
 	forwardEvery = 200 * time.Millisecond
 )
@@ -37,14 +39,18 @@ func (w *watcher) watch(ctx context.Context) {
 	look, forward := time.NewTicker(watchEvery), time.NewTicker(forwardEvery)
 	defer look.Stop()
 	defer forward.Stop()
-	for {
+	for inVain := 0; ; {
 		select {
 		case <-w.closing:
 			return
 		case <-forward.C:
 			w.forward(ctx)
 		case <-look.C:
-			w.look(ctx)
+			if inVain++; inVain < dozeAfter || inVain%2 == 0 {
+				if w.look(ctx) {
+					inVain = 0
+				}
+			}
 		}
 	}
 }
@@ -79,8 +85,8 @@ func (w *watcher) forward(ctx context.Context) {
 	all.Wait()
 }
 
-// look wakes the idle lanes in which something waits.
-func (w *watcher) look(ctx context.Context) {
+// look wakes the idle lanes in which something waits; false when it looked in vain.
+func (w *watcher) look(ctx context.Context) bool {
 	var idle []*lane
 	for _, l := range w.lanes {
 		if l.idle.Load() {
@@ -88,7 +94,7 @@ func (w *watcher) look(ctx context.Context) {
 		}
 	}
 	if len(idle) == 0 {
-		return
+		return true
 	}
 	if !w.spread {
 		keys := make([]string, len(idle))
@@ -96,7 +102,7 @@ func (w *watcher) look(ctx context.Context) {
 			keys[i] = l.pending
 		}
 		if n, err := w.conn.Exists(ctx, keys...).Result(); err == nil && n == 0 {
-			return // as nearly always when there is little to do
+			return false // as nearly always when there is little to do
 		}
 	}
 	pipe := w.conn.Pipeline()
@@ -105,9 +111,12 @@ func (w *watcher) look(ctx context.Context) {
 		asked[i] = pipe.Exists(ctx, l.pending)
 	}
 	_, err := pipe.Exec(ctx)
+	found := false
 	for i, l := range idle {
 		if err != nil || asked[i].Val() > 0 { // of an error the lane tells, when it asks
+			found = true
 			l.wake()
 		}
 	}
+	return found
 }
