@@ -21,7 +21,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.ver
 # product's go.mod.
 BENCH_MODULE := $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 MODULES := . tools $(BENCH_MODULE)
-NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe
+NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe bench/node
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
@@ -67,6 +67,14 @@ fuzz: need-servers ## run every fuzz target for FUZZTIME=10s
 .PHONY: bench
 bench: need-servers ## measure pacer beside others, in one run, as ratios (BENCHFLAGS="-only dispatch -rounds 5")
 	go -C bench run . $(BENCHFLAGS)
+
+.PHONY: bench-docs
+bench-docs: need-servers ## the same, and write the tables and the chart into docs/
+	go -C bench run . -docs ../docs $(BENCHFLAGS)
+
+.PHONY: growth
+growth: need-servers ## measure costs as backlog, users, processes and shards grow, up to a million (6 minutes, 3 GB); writes docs/scale.md
+	GROWTH_DOCS=../docs go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
 .PHONY: bench-smoke
 bench-smoke: need-servers ## run every benchmark once and small, to see that it still works

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -30,37 +28,40 @@ categories:
 	crowdPatience = 150 * time.Second
 )
 
-func crowds(ctx context.Context, o options) error {
+func crowds(ctx context.Context, o options) ([]figure, error) {
 	sizes, byHand := []int{200, 400, 800}, 200
 	if o.smoke {
 		sizes, byHand = []int{30}, 30
 	}
-	fmt.Printf("\none user, %d per %s, %s apart\n", crowdLimit, crowdPer, crowdGap)
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "waiting\tdispatcher\tpulls per delivered\tdrained in\toptimum")
+	var figures []figure
 	rules := []throttle.Rule{{Max: crowdLimit, Per: crowdPer}, {Max: 1, Per: crowdGap, Kind: throttle.KindGap}}
 	for _, n := range sizes {
 		optimum := throttle.Project(0, n, throttle.Log{Rules: rules})[n-1].Sub(0)
+		add := func(who, more, wanted string, pulls float64, took time.Duration) {
+			figures = append(figures, figure{
+				fmt.Sprintf("%d waiting of one user, %d per %s, %s apart: %s", n, crowdLimit, crowdPer, crowdGap, who),
+				fmt.Sprintf("%s%.2f pulls per delivered, drained in %s%.1f s (optimum %.1f s)", more, pulls, more, took.Seconds(), optimum.Seconds()), wanted,
+			})
+		}
 		pulls, took, err := pacerCrowd(ctx, n)
 		if err != nil {
-			return fmt.Errorf("crowd of %d: %w", n, err)
+			return nil, fmt.Errorf("crowd of %d: %w", n, err)
 		}
-		fmt.Fprintf(table, "%d\tpacer\t%.2f\t%.1f s\t%.1f s\n", n, pulls, took.Seconds(), optimum.Seconds())
+		add("pacer", "", "≤ 2.05 pulls", pulls, took)
 		if n != byHand {
 			continue
 		}
 		pulls, took, err = handCrowd(ctx, n)
 		if err != nil {
-			return fmt.Errorf("crowd of %d by hand: %w", n, err)
+			return nil, fmt.Errorf("crowd of %d by hand: %w", n, err)
 		}
 		more := ""
 		if took >= crowdPatience {
 			more = "more than "
 		}
-		fmt.Fprintf(table, "%d\thand-written: limiter call, retry after the time left\t%s%.2f\t%s%.1f s\t%.1f s\n",
-			n, more, pulls, more, took.Seconds(), optimum.Seconds())
+		add("hand-written, limiter call and retry after the time left", more, "", pulls, took)
 	}
-	return table.Flush()
+	return figures, nil
 }
 
 func pacerCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, err error) {

@@ -12,7 +12,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"text/tabwriter"
 )
 
 // verbose has dispatches tell what they cost Redis.
@@ -23,24 +22,36 @@ type options struct {
 	rounds, n int
 	only      string
 	smoke     bool
+	docs      string
 }
 
-// contest is pacer and a peer doing the same work; each gives its rate per second.
+// contest is pacer and a peer doing the same work; each gives its rate per second. Asked is the ratio that is wanted, 0 when
+// none is.
 type contest struct {
 	name, peer    string
+	asked         float64
 	pacer, beside func(ctx context.Context, o options) (float64, error)
 }
 
+const (
+	dispatchAdmitted = "dispatch, all admitted, log channel"
+	durableAdmitted  = "durable dispatch, all admitted, log channel"
+	bulkAccept       = "bulk accept, batches of 1,000"
+)
+
 var contests = []contest{
-	{"dispatch, all admitted, log channel", "bare asynq, no-op handler, one server", pacerDispatch, bareDispatch},
-	{"dispatch, all admitted, log channel", "hand-written: asynq and a limiter call", pacerDispatch, handDispatch},
-	{"limiter decisions, two rules, 50 callers", "redis_rate, one rule, 50 callers", pacerLimiter, redisRate},
-	{"bulk accept, batches of 1,000", "asynq Enqueue one by one, 50 callers", pacerAccept, asynqEnqueue},
-	{"bulk accept, batches of 1,000", "River InsertManyFast, batches of 1,000", pacerAccept, riverAccept},
-	{"durable bulk accept, batches of 1,000", "River InsertManyFast, batches of 1,000", durableAccept, riverAccept},
-	{"push over APNs, all admitted", "the bare library apns2, 50 callers", pacerAPNs, bareAPNs},
-	{"push over Web Push, all admitted", "the bare library webpush-go, 50 callers", pacerWebPush, bareWebPush},
-	{"durable dispatch, all admitted, log channel", "River, no-op worker", durableDispatch, riverDispatch},
+	{dispatchAdmitted, "bare asynq, no-op handler, one server", 1.5, pacerDispatch, bareDispatch},
+	{dispatchAdmitted, "hand-written: asynq and a limiter call", 0, pacerDispatch, handDispatch},
+	{dispatchAdmitted, "BullMQ, no-op worker, 256 at once", 1, pacerDispatch, node("dispatch")},
+	{durableAdmitted, "River, no-op worker", 0.7, durableDispatch, riverDispatch},
+	{"limiter decisions, two rules, 50 callers", "redis_rate, one rule, 50 callers", 1.2, pacerLimiter, redisRate},
+	{"limiter decisions, two rules, 50 callers", "rolling-rate-limiter, two rules, 50 callers", 3, pacerLimiter, node("limiter")},
+	{bulkAccept, "asynq Enqueue one by one, 50 callers", 0, pacerAccept, asynqEnqueue},
+	{bulkAccept, "BullMQ addBulk, batches of 1,000", 0, pacerAccept, node("accept")},
+	{bulkAccept, "River InsertManyFast, batches of 1,000", 1, pacerAccept, riverAccept},
+	{"durable " + bulkAccept, "River InsertManyFast, batches of 1,000", 0.6, durableAccept, riverAccept},
+	{"push over APNs, all admitted", "the bare library apns2, 50 callers", 0.6, pacerAPNs, bareAPNs},
+	{"push over Web Push, all admitted", "the bare library webpush-go, 50 callers", 0.8, pacerWebPush, bareWebPush},
 }
 
 func main() {
@@ -49,10 +60,11 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, push, crowd")
+	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, push, latency, crowd")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
 	flag.BoolVar(&verbose, "v", false, "tell what Redis's CPU was used for")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
+	flag.StringVar(&o.docs, "docs", "", "write table and chart into this folder")
 	flag.Parse()
 	if o.smoke {
 		o.rounds, o.n = 1, 500
@@ -84,26 +96,37 @@ func run(ctx context.Context, o options) error {
 	if err := trustProviders(); err != nil {
 		return err
 	}
-	fmt.Printf("%s, %d CPUs, %s/%s; medians of %d rounds of %d\n\n", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, o.rounds, o.n)
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "what\tpacer /s\tbeside\tits /s\tratio")
+	r := report{title: fmt.Sprintf("%s, %d CPUs, %s/%s; medians of %d rounds of %d",
+		runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, o.rounds, o.n)}
 	for _, c := range contests {
-		if !strings.Contains(c.name, o.only) {
+		if !strings.Contains(c.name, o.only) && !strings.Contains(c.peer, o.only) {
 			continue
 		}
 		pacer, beside, err := compete(ctx, c, o)
 		if err != nil {
 			return fmt.Errorf("%s beside %s: %w", c.name, c.peer, err)
 		}
-		fmt.Fprintf(table, "%s\t%.0f\t%s\t%.0f\t%.2f\n", c.name, pacer, c.peer, beside, pacer/beside)
+		r.ratios = append(r.ratios, ratio{c, pacer, beside})
+		fmt.Fprintf(os.Stderr, "%s beside %s: %.2f\n", c.name, c.peer, pacer/beside)
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	for _, measure := range []struct {
+		name string
+		do   func(context.Context, options) ([]figure, error)
+	}{{"latency", latencies}, {"crowd", crowds}} {
+		if !strings.Contains(measure.name, o.only) {
+			continue
+		}
+		figures, err := measure.do(ctx, o)
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", measure.name, err)
+		}
+		r.figures = append(r.figures, figures...)
 	}
-	if !strings.Contains("crowd", o.only) {
+	r.print(os.Stdout)
+	if o.docs == "" {
 		return nil
 	}
-	return crowds(ctx, o)
+	return r.write(o.docs)
 }
 
 // compete lets both do their work in turn, so that a machine that slows down slows both.

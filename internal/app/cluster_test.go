@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
@@ -71,6 +73,48 @@ func TestRedisCluster(t *testing.T) {
 			}
 			if d.gauge(d.apps[0]) != 1 {
 				t.Errorf("the gauge is %d", d.gauge(d.apps[0]))
+			}
+		})
+	}
+}
+
+// A slot is moved to another shard while notifications of its lanes are accepted, wait and go out, and rests half-way for a
+// while: whatever would have run on half of a lane is refused and tried again. Nothing is lost, sent twice or too early.
+func TestRedisClusterSlotMoves(t *testing.T) {
+	t.Parallel()
+	for _, on := range []setup{onRedis, onPostgres} {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3, false)
+			d, r := onCluster(t, cluster, on), newReceiver(t)
+			var items []item
+			for i := range 30 {
+				items = append(items, r.crowd("user-"+strconv.Itoa(i), "default", 60)...)
+			}
+			ids := d.bulk(items)
+			r.await(t, len(ids)/4)
+			for lane := range 4 {
+				from, slot := cluster.Holder(t, dispatch.LaneName(lane))
+				to := cluster.Masters[0]
+				if from == to {
+					to = cluster.Masters[1]
+				}
+				cluster.MoveSlot(t, slot, from, to, func() { <-time.After(300 * time.Millisecond) })
+			}
+			r.await(t, len(ids))
+			d.awaitStats("all are delivered", func(s stats) bool { return s.Totals.Delivered == int64(len(ids)) && s.Queued+s.Deferred == 0 })
+			byUser, seen := map[string][]arrival{}, map[string]int{}
+			for _, a := range r.got() {
+				seen[a.ID]++
+				byUser[a.User] = append(byUser[a.User], a)
+			}
+			if len(seen) != len(ids) || len(r.got()) != len(ids) {
+				t.Errorf("%d of %d came, in %d deliveries", len(seen), len(ids), len(r.got()))
+			}
+			for user, arrivals := range byUser {
+				if n := violations(admittedAt(arrivals), crowdRules...); n != 0 {
+					t.Errorf("%d violations for %s", n, user)
+				}
 			}
 		})
 	}

@@ -34,6 +34,11 @@ func LaneOf(userID string, lanes int) int {
 // LaneName names a lane's queue. As the hash tag of all keys of the lane it keeps them on one shard.
 func LaneName(lane int) string { return laneName + strconv.Itoa(lane) }
 
+// LaneKeys is what a script of a lane names as its keys: the prefix of all that it touches, and a second name. Neither is
+// ever written. While Redis Cluster moves the lane's slot some keys lie here and some there; a script that names two keys
+// which are not where it is sent is refused then (TRYAGAIN), where one with a single name would run on half of the lane.
+func LaneKeys(prefix string) []string { return []string{prefix, prefix + "whole"} }
+
 // LaneOfName reads a lane's number back from its name.
 func LaneOfName(name string) (int, error) {
 	lane, err := strconv.Atoi(strings.TrimPrefix(name, laneName))

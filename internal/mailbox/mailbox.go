@@ -94,7 +94,8 @@ func (c Config) Validate() error {
 type Store struct {
 	client redis.UniversalClient
 	cfg    Config
-	lanes  []string // prefix of each lane's keys
+	lanes  []string   // prefix of each lane's keys
+	locks  [][]string // what a script of a lane names as its keys, see dispatch.LaneKeys
 
 	put, take, settle, end, cancel, view, sweep, clear, restore *redis.Script
 
@@ -122,6 +123,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	for lane := range cfg.Lanes {
 		s.lanes = append(s.lanes, LanePrefix(lane))
+		s.locks = append(s.locks, dispatch.LaneKeys(LanePrefix(lane)))
 		s.takes = append(s.takes, batch.New(takeAtOnce, func(ctx context.Context, questions []dispatch.Question) ([]taken, error) {
 			return s.takeAll(ctx, lane, questions)
 		}))
@@ -201,7 +203,7 @@ func (s *Store) Lanes() int { return s.cfg.Lanes }
 // LaneOf is the lane of a user.
 func (s *Store) LaneOf(userID string) int { return dispatch.LaneOf(userID, s.cfg.Lanes) }
 
-func (s *Store) keys(lane int) []string { return s.lanes[lane : lane+1] }
+func (s *Store) keys(lane int) []string { return s.locks[lane] }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 

@@ -99,7 +99,7 @@ func (l *lane) finish(ctx context.Context, endings []ending) {
 		args = append(args, e.id, e.again)
 	}
 	l.insist(ctx, "acknowledge", func() error {
-		return finishScript.Run(ctx, l.conn, []string{l.prefix}, args...).Err()
+		return finishScript.Run(ctx, l.conn, l.keys, args...).Err()
 	})
 	l.left(ids...)
 }
@@ -114,7 +114,7 @@ func (l *lane) putAside(ctx context.Context, t task, reason error) {
 	message = protowire.AppendVarint(message, uint64(now))
 	l.log.WarnContext(ctx, "a task of the queue is no tick; it is archived", "lane", l.number, "error", reason)
 	l.insist(ctx, "archive", func() error {
-		return archiveScript.Run(ctx, l.conn, []string{l.prefix}, t.id, message, now, archiveSize).Err()
+		return archiveScript.Run(ctx, l.conn, l.keys, t.id, message, now, archiveSize).Err()
 	})
 	l.left(t.id)
 }

@@ -76,7 +76,7 @@ func (c *Client) enqueue(ctx context.Context, lane int, alarms []dispatch.Alarm)
 	}
 	err := c.announce(ctx, name)
 	if err == nil {
-		err = enqueueScript.Run(ctx, c.conn, []string{"asynq:{" + name + "}:"}, args...).Err()
+		err = enqueueScript.Run(ctx, c.conn, dispatch.LaneKeys("asynq:{"+name+"}:"), args...).Err()
 	}
 	switch {
 	case err == nil:

@@ -1,12 +1,13 @@
 -- forward moves tasks whose time has come into their queues, as asynq's forwarder does for one queue.
 --
--- KEYS[…]  asynq's keys of a queue begin with this
+-- KEYS     per queue: asynq's keys of it begin with this; a second one, see LaneKeys
 -- ARGV[1]  seconds since the epoch
 -- ARGV[2]  ns since the epoch
 --
 -- Result   how many
 local moved = 0
-for _, lane in ipairs(KEYS) do
+for i = 1, #KEYS, 2 do
+  local lane = KEYS[i]
   for _, place in ipairs({ 'scheduled', 'retry' }) do
     local due = redis.call('ZRANGEBYSCORE', lane .. place, '-inf', ARGV[1], 'LIMIT', 0, 500)
     if #due > 0 then

@@ -48,6 +48,7 @@ type lane struct {
 	conn                  redis.UniversalClient
 	number                int
 	name, prefix, pending string
+	keys                  []string // what scripts name as their keys
 	room                  int
 	log                   *slog.Logger
 
@@ -68,7 +69,8 @@ func newLane(conn redis.UniversalClient, number, room int, closing <-chan struct
 	name := dispatch.LaneName(number)
 	prefix := "asynq:{" + name + "}:"
 	return &lane{
-		conn: conn, number: number, name: name, prefix: prefix, pending: prefix + "pending", room: room, log: log,
+		conn: conn, number: number, name: name, prefix: prefix, pending: prefix + "pending", keys: dispatch.LaneKeys(prefix),
+		room: room, log: log,
 		closing: closing, last: make(chan struct{}),
 		atWork: map[string]struct{}{}, freed: make(chan struct{}, 1), woken: make(chan struct{}, 1),
 		endings: make(chan ending, room),
@@ -159,7 +161,7 @@ func (l *lane) pause(d time.Duration) bool {
 
 // fetch takes up to n tasks, each with a lease.
 func (l *lane) fetch(ctx context.Context, n int) ([]task, error) {
-	reply, err := fetchScript.Run(ctx, l.conn, []string{l.prefix}, time.Now().Add(leaseLife).Unix(), n).StringSlice()
+	reply, err := fetchScript.Run(ctx, l.conn, l.keys, time.Now().Add(leaseLife).Unix(), n).StringSlice()
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +241,7 @@ func (l *lane) giveBack() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	if err := givebackScript.Run(ctx, l.conn, []string{l.prefix}, args...).Err(); err != nil {
+	if err := givebackScript.Run(ctx, l.conn, l.keys, args...).Err(); err != nil {
 		l.log.WarnContext(ctx, "give ticks back; they come again when their leases have ended", "lane", l.number, "ticks", len(ids), "error", err)
 	}
 }

@@ -72,9 +72,9 @@ func (w *watcher) forward(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, group := range w.groups(w.lanes) {
 		all.Go(func() {
-			keys := make([]string, len(group))
-			for i, l := range group {
-				keys[i] = l.prefix
+			keys := make([]string, 0, 2*len(group))
+			for _, l := range group {
+				keys = append(keys, l.keys...)
 			}
 			now := time.Now()
 			if err := forwardScript.Run(ctx, w.conn, keys, now.Unix(), now.UnixNano()).Err(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/testproc"
 )
 
@@ -136,4 +138,54 @@ func (c *Cluster) await(ctx context.Context, tb testing.TB, ok func(info string)
 		}
 	}
 	return nil
+}
+
+// MoveSlot moves a slot and its keys from one master to another as redis-cli does, calling between, which may be nil, when
+// about half of the keys have moved.
+func (c *Cluster) MoveSlot(tb testing.TB, slot int, from, to *Server, between func()) {
+	tb.Helper()
+	ctx := tb.Context()
+	source, target := from.Client(tb), to.Client(tb)
+	sourceID, targetID := source.ClusterMyID(ctx).Val(), target.ClusterMyID(ctx).Val()
+	do := func(node *redis.Client, args ...any) {
+		tb.Helper()
+		if err := node.Do(ctx, args...).Err(); err != nil {
+			tb.Fatalf("%v: %v", args, err)
+		}
+	}
+	do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
+	do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
+	host, port, _ := strings.Cut(to.Addr(), ":")
+	half := source.ClusterCountKeysInSlot(ctx, slot).Val() / 2
+	for {
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 10).Result()
+		if err != nil {
+			tb.Fatalf("list the keys of slot %d: %v", slot, err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		move := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
+		for _, key := range keys {
+			move = append(move, key)
+		}
+		do(source, move...)
+		if between != nil && source.ClusterCountKeysInSlot(ctx, slot).Val() <= half {
+			between()
+			between = nil
+		}
+	}
+	for _, node := range []*redis.Client{target, source} {
+		do(node, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
+	}
+}
+
+// Holder is the master that serves a key's slot, as the first master sees it, and the slot.
+func (c *Cluster) Holder(tb testing.TB, key string) (master *Server, slot int) {
+	tb.Helper()
+	number, err := c.Masters[0].Client(tb).ClusterKeySlot(tb.Context(), key).Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.Masters[int(number)*len(c.Masters)/slots], int(number)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -85,7 +86,7 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	if s.status == string(notification.StatusExpired) {
 		o.Fate, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
-	settlement, err := r.boxes.Settle(ctx, g, o)
+	settlement, err := r.tellMailboxes(ctx, g, o)
 	open := o.Fate == dispatch.Retry || o.Fate == dispatch.Returned
 	switch {
 	case errors.Is(err, mailbox.ErrLost):
@@ -103,6 +104,24 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	}
 	settlement.Stale = false
 	return settlement, nil
+}
+
+// tellMailboxes tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on its
+// way to another server.
+func (r *Record) tellMailboxes(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		settlement, err := r.boxes.Settle(ctx, g, o)
+		if err == nil || errors.Is(err, mailbox.ErrLost) {
+			return settlement, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return settlement, err
+		}
+	}
 }
 
 // ended is one that ended with the status, as totals.

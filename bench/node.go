@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// node gives the rate of a peer that is written for Node, see node/peers.mjs, on a Redis server of its own.
+func node(what string) func(context.Context, options) (float64, error) {
+	return func(ctx context.Context, o options) (float64, error) {
+		store, err := startRedis(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer store.stop()
+		script := filepath.Join("node", "peers.mjs")
+		out, err := exec.CommandContext(ctx, "node", script, what, strings.TrimPrefix(store.url, "unix://"), strconv.Itoa(o.n)).Output()
+		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+			return 0, fmt.Errorf("node %s %s: %w: %s", script, what, err, failed.Stderr)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("node %s %s: %w; make need-servers installs node and the packages", script, what, err)
+		}
+		return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	}
+}
