@@ -12,6 +12,8 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+
+	"github.com/pacer-notify/pacer/internal/app"
 )
 
 // verbose has dispatches tell what they cost Redis.
@@ -36,6 +38,7 @@ type contest struct {
 const (
 	dispatchAdmitted = "dispatch, all admitted, log channel"
 	durableAdmitted  = "durable dispatch, all admitted, log channel"
+	decisions        = "limiter decisions, two rules, 50 callers"
 	bulkAccept       = "bulk accept, batches of 1,000"
 )
 
@@ -44,8 +47,8 @@ var contests = []contest{
 	{dispatchAdmitted, "hand-written: asynq and a limiter call", 0, pacerDispatch, handDispatch},
 	{dispatchAdmitted, "BullMQ, no-op worker, 256 at once", 1, pacerDispatch, node("dispatch")},
 	{durableAdmitted, "River, no-op worker", 0.7, durableDispatch, riverDispatch},
-	{"limiter decisions, two rules, 50 callers", "redis_rate, one rule, 50 callers", 1.2, pacerLimiter, redisRate},
-	{"limiter decisions, two rules, 50 callers", "rolling-rate-limiter, two rules, 50 callers", 3, pacerLimiter, node("limiter")},
+	{decisions, "redis_rate, one rule, 50 callers", 1.2, pacerLimiter, redisRate},
+	{decisions, "rolling-rate-limiter, two rules, 50 callers", 3, pacerLimiter, node("limiter")},
 	{bulkAccept, "asynq Enqueue one by one, 50 callers", 0, pacerAccept, asynqEnqueue},
 	{bulkAccept, "BullMQ addBulk, batches of 1,000", 0, pacerAccept, node("accept")},
 	{bulkAccept, "River InsertManyFast, batches of 1,000", 1, pacerAccept, riverAccept},
@@ -69,6 +72,7 @@ func main() {
 	if o.smoke {
 		o.rounds, o.n = 1, 500
 	}
+	app.CollectLess() // as the program does; the peers in this process have it too
 	if err := profiled(*profile, func() error { return run(ctx, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

@@ -18,8 +18,12 @@ func node(what string) func(context.Context, options) (float64, error) {
 			return 0, err
 		}
 		defer store.stop()
+		n := o.n
+		if what == "limiter" {
+			n = decisionsOf(o)
+		}
 		script := filepath.Join("node", "peers.mjs")
-		out, err := exec.CommandContext(ctx, "node", script, what, strings.TrimPrefix(store.url, "unix://"), strconv.Itoa(o.n)).Output()
+		out, err := exec.CommandContext(ctx, "node", script, what, strings.TrimPrefix(store.url, "unix://"), strconv.Itoa(n)).Output()
 		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 			return 0, fmt.Errorf("node %s %s: %w: %s", script, what, err, failed.Stderr)
 		}

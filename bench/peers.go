@@ -91,7 +91,7 @@ func redisRate(ctx context.Context, o options) (float64, error) {
 	}
 	defer store.stop()
 	limiter := redis_rate.NewLimiter(store.client)
-	return spread(o.n, func(i int) error {
+	return spread(decisionsOf(o), func(i int) error {
 		_, err := limiter.Allow(ctx, "user-"+strconv.Itoa(i%1000), redis_rate.PerMinute(10))
 		return err
 	})

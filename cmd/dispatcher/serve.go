@@ -28,6 +28,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	log := newLogger(to.err, resolved)
+	app.CollectLess()
 	process, err := app.New(ctx, resolved, log)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@
 -- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly; they are
 -- written with %.0f, since Lua's own conversion keeps 14 digits only.
 
+local redis, KEYS, ARGV = redis, KEYS, ARGV
+
 local ROLLING, FIXED_WINDOW, TOKEN_BUCKET = 0, 1, 2
 local KIND_LIMIT, KIND_GAP, KIND_CAP = 0, 1, 2
 

@@ -47,8 +47,8 @@ type Redis struct {
 
 	allow, spend, peek, refund *redis.Script
 
-	// allowing are two, by user, so that one script can run while another is written or read.
-	allowing [2]*batch.Batcher[asked, allowed]
+	// allowing are three, by user, so that one script can run while another is written or read.
+	allowing [3]*batch.Batcher[asked, allowed]
 }
 
 // NewRedis makes a limiter on a Redis server or cluster. The keys of a user begin with prefix(user), which must carry
