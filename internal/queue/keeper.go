@@ -26,6 +26,7 @@ func newKeeper(conn redis.UniversalClient, lanes []*lane, concurrency int, closi
 	return &keeper{asynq.NewServerFromRedisClient(emptyHanded{conn, closing}, asynq.Config{
 		Concurrency:              concurrency,
 		Queues:                   queues,
+		TaskCheckInterval:        10 * time.Millisecond, // once closing, it sleeps for that before it ends
 		DelayedTaskCheckInterval: never,
 		RetryDelayFunc:           retryDelay,
 		IsFailure:                func(error) bool { return false },
