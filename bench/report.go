@@ -154,7 +154,7 @@ func (r report) chart() (string, error) {
 	bars := make([]bar, len(r.ratios))
 	for i, x := range r.ratios {
 		length := chartUnit * min(x.Value(), chartMost)
-		bars[i] = bar{x, chartAbove + chartRow*float64(i), length, chartLeft + length + 8, chartLeft + chartUnit*x.asked}
+		bars[i] = bar{x, chartAbove + chartRow*float64(i), length, chartLeft + max(length, chartUnit*x.asked) + 8, chartLeft + chartUnit*x.asked}
 	}
 	var drawn strings.Builder
 	err := template.Must(template.New("chart").Parse(chartTemplate)).Execute(&drawn, map[string]any{

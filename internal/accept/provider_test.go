@@ -65,7 +65,7 @@ func (h *hanging) probes(d time.Duration) (n int, span time.Duration) {
 // One dead provider neither stalls the others nor is hammered: beside it they keep at least 0.8 of their rate, and it is tried
 // at most once a second by all processes together, after the calls that found it dead have ended.
 func TestDeadProviderBesideAHealthyOne(t *testing.T) {
-	const n = 6000
+	const n = 12_000
 	d, r := deploy(t, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 100, min_backoff: 1s, max_backoff: 5s}\n", 2), newReceiver(t)
 	dead := newHanging(t)
 	users := func(prefix, to string, n int) []item {

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		// go-redis ends these a moment after its client is closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9.(*fdEngine).run"),
 		goleak.IgnoreAnyFunction("internal/poll.runtime_pollWait"),
+		// After a server died, the pool's dialler sleeps a second before it sees that the pool is closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
 	}
 	if os.Getenv(tracedMarker) != "" { // the exporter of traces keeps its connection until the process ends
 		options = append(options, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))

@@ -285,6 +285,7 @@ func (d *deployment) load(w *worker, prefix string, users, n int) {
 	d.t.Helper()
 	var items []map[string]any
 	for i := range users * n {
+		d.ids = append(d.ids, fmt.Sprint(prefix, i))
 		items = append(items, map[string]any{"id": fmt.Sprint(prefix, i), "user_id": fmt.Sprint(prefix, "user", i%users), "to": d.receiver.server.URL})
 	}
 	for part := range slices.Chunk(items, 5000) {
@@ -296,9 +297,6 @@ func (d *deployment) load(w *worker, prefix string, users, n int) {
 		if status, _ := w.call(http.MethodPost, "http://"+w.api+"/v1/notifications/bulk?results=errors", body, &answer); status != http.StatusOK || answer.Accepted != len(part) {
 			d.t.Fatalf("bulk answered %d, accepted %d of %d", status, answer.Accepted, len(part))
 		}
-	}
-	for _, item := range items {
-		d.ids = append(d.ids, item["id"].(string))
 	}
 }
 
@@ -325,7 +323,7 @@ func (d *deployment) query(sql string, args ...any) (int, error) {
 
 // verdict is what became of all that was accepted.
 type verdict struct {
-	accepted, lost, doubled, violations, stale int
+	accepted, lost, doubled, violations int
 }
 
 func (v verdict) String() string {
