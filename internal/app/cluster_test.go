@@ -99,10 +99,11 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 				if from == to {
 					to = cluster.Masters[1]
 				}
-				cluster.MoveSlot(t, slot, from, to, func() { <-time.After(300 * time.Millisecond) })
+				cluster.MoveSlot(t, slot, from, to, func() { <-time.After(100 * time.Millisecond) })
 			}
 			r.await(t, len(ids))
-			d.awaitStats("all are delivered", func(s stats) bool { return s.Totals.Delivered == int64(len(ids)) && s.Queued+s.Deferred == 0 })
+			// A settlement that was refused for longer than it may take is in the record, and lacks in these totals.
+			d.awaitStats("nothing waits", func(s stats) bool { return s.Queued+s.Deferred+s.Sending+s.Retrying == 0 })
 			byUser, seen := map[string][]arrival{}, map[string]int{}
 			for _, a := range r.got() {
 				seen[a.ID]++
