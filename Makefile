@@ -8,6 +8,7 @@ SHELL := /bin/bash
 VERSION   ?=
 COMMIT    ?=
 FUZZTIME  ?= 10s
+RUNS      ?= 20
 BENCHFLAGS ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
@@ -46,6 +47,10 @@ demo: ## run the demo: throttled deliveries in the terminal, nothing to install 
 .PHONY: test
 test: need-servers ## run all tests under the race detector (PKGS=./internal/x TESTFLAGS=-v)
 	go test -race -shuffle=on -count=1 -timeout 15m $(TESTFLAGS) $(PKGS)
+
+.PHONY: test-busy
+test-busy: ## run make test RUNS=20 times in a fresh clone while every core is kept busy by something else
+	scripts/test-busy.sh $(RUNS)
 
 .PHONY: accept
 accept: need-servers ## run the long end-to-end scenarios against built programs

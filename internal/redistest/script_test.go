@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pacer-notify/pacer/internal/testproc"
 )
 
 // The script that make test runs first, on machines that are made of nothing but the programs of the case.
@@ -72,7 +74,7 @@ func machine(t *testing.T, programs map[string]string) string {
 		}
 	}
 	for name, text := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		if err := testproc.WriteProgram(filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
