@@ -5,7 +5,6 @@ package embedded
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ func Start(ctx context.Context) *Redis {
 		server: server, stop: stop,
 		client: redis.NewClient(&redis.Options{
 			Addr:                     "127.0.0.1:1", // never dialled: the connections are in memory
-			Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+			Dialer:                   Dialer(server),
 			PoolSize:                 32,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		}),

@@ -1,12 +1,12 @@
 package redistest
 
 import (
-	"context"
-	"net"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/embedded"
 )
 
 // Mini returns a client of an in-process Redis that belongs to the test. It uses no socket, so it also works in a
@@ -19,6 +19,6 @@ func Mini(tb testing.TB) *redis.Client {
 	tb.Cleanup(m.Close)
 	// The address is never dialled, but a name would be resolved.
 	opt := options("127.0.0.1:1", 0)
-	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
+	opt.Dialer = embedded.Dialer(m)
 	return closing(tb, redis.NewClient(opt))
 }

@@ -1,0 +1,70 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// embeddedSettings are those of a process without any store outside.
+func (d *deployment) embeddedSettings() *settings.Resolved {
+	d.t.Helper()
+	s := d.settings()
+	s.Setup, s.Redis = settings.SetupEmbedded, nil
+	return s
+}
+
+func embeddedDeployment(t *testing.T) *deployment {
+	t.Helper()
+	d := &deployment{t: t, redisURL: "redis://unused", policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// scheduled is n notifications of as many users with ids of their own, to be sent later.
+func scheduled(n int) []item {
+	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	items := make([]item, n)
+	for i := range items {
+		items[i] = item{"id": fmt.Sprint("n", i), "user_id": fmt.Sprint("u", i), "channel": "log", "title": "later", "send_at": later}
+	}
+	return items
+}
+
+// The in-process Redis takes as many commands at once as any other: the largest bulk request with ids of its own, each of
+// which is looked up first, and the counts of many lanes.
+func TestInProcessRedisTakesLargePipelines(t *testing.T) {
+	t.Parallel()
+	const many = 10_000
+	for name, start := range map[string]func(t *testing.T) *deployment{
+		"embedded": func(t *testing.T) *deployment {
+			d := embeddedDeployment(t)
+			s := d.embeddedSettings()
+			s.Lanes = 64
+			d.startWith(s)
+			return d
+		},
+		"durable, one node": func(t *testing.T) *deployment {
+			d := oneNode(t)
+			s := d.oneNodeSettings()
+			s.Lanes = 64
+			d.startWith(s)
+			return d
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t)
+			if ids := d.bulk(scheduled(many)); ids[0] != "n0" || ids[many-1] != fmt.Sprint("n", many-1) {
+				t.Fatalf("the ids are %s to %s", ids[0], ids[many-1])
+			}
+			d.awaitStats("all are scheduled", func(s stats) bool { return s.Scheduled == many && s.Totals.Accepted == many })
+		})
+	}
+}
