@@ -2,7 +2,8 @@
 // Postgres that the program also writes to, within a transaction of the program's own ([EnqueueTx]).
 //
 // Calls over HTTP are tried again when that can help. It is always safe: a notification that has neither an id nor an
-// idempotency key is given an id before the first try, and the same id twice is one notification.
+// idempotency key is given an id before the first try, and the same id twice is one notification. Your own program may call
+// again after an error as safely when its notification has an id: see [Notification.Identify].
 package client
 
 import (
@@ -73,9 +74,11 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg}, nil
 }
 
-// Enqueue has a notification accepted and gives it back as it was. An [*Error] says why it was refused.
+// Enqueue has a notification accepted and gives it back as it was. An [*Error] says why it was refused. After any other error
+// it may have been accepted all the same: whoever means to call again identifies the notification first, with
+// [Notification.Identify] or an id or key of its own.
 func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
-	if err := n.identify(); err != nil {
+	if err := n.Identify(); err != nil {
 		return nil, err
 	}
 	var accepted View
@@ -92,8 +95,17 @@ const (
 )
 
 // EnqueueMany has many accepted, in as few requests as the API allows, and gives one result each, in order. What is refused
-// does not hinder the rest. With an error the results are those of the requests before it; the rest may be repeated.
+// does not hinder the rest.
+//
+// It identifies the notifications in the caller's slice before the first request: those with neither an id nor an idempotency
+// key have an id afterwards. With an error the results are those of the requests before it. Some of the rest may have been
+// accepted too; call again with the same slice from notifications[len(results):] on, and nothing is there twice.
 func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) ([]Result, error) {
+	for i := range notifications {
+		if err := notifications[i].Identify(); err != nil {
+			return nil, err
+		}
+	}
 	results := make([]Result, 0, len(notifications))
 	for len(notifications) > 0 {
 		body, n, err := batch(notifications)
@@ -119,11 +131,7 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 func batch(notifications []Notification) (json.RawMessage, int, error) {
 	body := []byte{'['}
 	for i := range notifications {
-		n := notifications[i]
-		if err := n.identify(); err != nil {
-			return nil, 0, err
-		}
-		item, err := json.Marshal(n)
+		item, err := json.Marshal(notifications[i])
 		if err != nil {
 			return nil, 0, fmt.Errorf("encode notification %d: %w", i, err)
 		}
@@ -256,8 +264,9 @@ func (c *Client) retryAfter(r *http.Response) time.Duration {
 	return 0
 }
 
-// identify gives a notification that has no name of its own one.
-func (n *Notification) identify() error {
+// Identify gives a notification that has neither an id nor an idempotency key a new id, so that it can be enqueued again after
+// an error and is still one notification.
+func (n *Notification) Identify() error {
 	if n.ID != "" || n.IdempotencyKey != "" {
 		return nil
 	}

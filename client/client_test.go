@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,121 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// forgetful is a server that accepts and knows what it accepted, and whose answers are lost from the given request on.
+type forgetful struct {
+	accepted map[string]int // how often, by id
+	requests int
+	lostFrom int // 0 for never
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+	var items []client.Notification
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	many := strings.HasSuffix(r.URL.Path, "/bulk")
+	if !many {
+		body = slices.Concat([]byte("["), body, []byte("]"))
+	}
+	if err := json.Unmarshal(body, &items); err != nil {
+		return nil, err
+	}
+	f.requests++
+	results := make([]client.Result, len(items))
+	for i, n := range items {
+		f.accepted[n.ID]++
+		results[i] = client.Result{Index: i, ID: n.ID}
+	}
+	if f.lostFrom > 0 && f.requests >= f.lostFrom {
+		return nil, errors.New("connection reset by peer")
+	}
+	w := httptest.NewRecorder()
+	if many {
+		err = json.NewEncoder(w).Encode(map[string]any{"results": results})
+	} else {
+		err = json.NewEncoder(w).Encode(client.View{Notification: items[0]})
+	}
+	return w.Result(), err
+}
+
+// A server may accept and its answer be lost, at every try. The caller repeats what it has no result for, as the
+// documentation says, and there are as many notifications as it wanted.
+func TestCallingAgainAfterALostAnswerMakesNoDuplicates(t *testing.T) {
+	t.Parallel()
+	t.Run("EnqueueMany", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			const n = 25_000 // three requests
+			f := &forgetful{accepted: map[string]int{}, lostFrom: 2}
+			c := newClientOver(t, f)
+			notifications := make([]client.Notification, n)
+			for i := range notifications {
+				notifications[i] = client.Notification{UserID: "ada", Title: strconv.Itoa(i)}
+			}
+			notifications[0].ID, notifications[1].ID = "mine", "mine too"
+			results, err := c.EnqueueMany(t.Context(), notifications)
+			if err == nil || len(results) != 10_000 {
+				t.Fatalf("%d results, %v", len(results), err)
+			}
+			f.lostFrom = 0
+			rest, err := c.EnqueueMany(t.Context(), notifications[len(results):])
+			if err != nil || len(results)+len(rest) != n {
+				t.Fatalf("%d results, then %d, %v", len(results), len(rest), err)
+			}
+			if len(f.accepted) != n {
+				t.Errorf("%d notifications were accepted, want %d", len(f.accepted), n)
+			}
+			for i, r := range append(results, rest...) {
+				if r.ID == "" || r.ID != notifications[i].ID {
+					t.Fatalf("result %d has id %q, its notification %q", i, r.ID, notifications[i].ID)
+				}
+			}
+			if notifications[0].ID != "mine" || notifications[1].ID != "mine too" {
+				t.Error("an id of the caller's own was changed")
+			}
+		})
+	})
+	t.Run("Enqueue", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			f := &forgetful{accepted: map[string]int{}, lostFrom: 1}
+			c, n := newClientOver(t, f), client.Notification{UserID: "ada"}
+			if err := n.Identify(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Enqueue(t.Context(), n); err == nil {
+				t.Fatal("the answers were not lost")
+			}
+			f.lostFrom = 0
+			view, err := c.Enqueue(t.Context(), n)
+			if err != nil || view.ID != n.ID || len(f.accepted) != 1 {
+				t.Errorf("%+v, %v; accepted %v", view, err, f.accepted)
+			}
+		})
+	})
+}
+
+func newClientOver(t *testing.T, over http.RoundTripper) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{HTTPClient: &http.Client{Transport: over}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNotificationsWithANameKeepIt(t *testing.T) {
+	t.Parallel()
+	for _, n := range []client.Notification{{ID: "order-7"}, {IdempotencyKey: "order-7"}} {
+		was := n
+		if err := n.Identify(); err != nil || n.ID != was.ID || n.IdempotencyKey != was.IdempotencyKey {
+			t.Errorf("%+v became %+v, %v", was, n, err)
+		}
 	}
 }
 

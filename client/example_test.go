@@ -59,12 +59,14 @@ func ExampleClient_EnqueueMany() {
 		fmt.Println(err)
 		return
 	}
-	results, err := c.EnqueueMany(context.Background(), []client.Notification{
+	notifications := []client.Notification{
 		{ID: "order-7", UserID: "ada"},
 		{ID: "order-8", UserID: "ben", Category: "unheard of"},
-	})
+	}
+	results, err := c.EnqueueMany(context.Background(), notifications)
 	if err != nil {
-		fmt.Println(err) // nothing of what has no result is lost: call again with the rest
+		// Call again with notifications[len(results):]. All of them have ids by now, so none is accepted twice.
+		fmt.Println(err)
 		return
 	}
 	for _, r := range results {
