@@ -129,11 +129,12 @@ func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []in
 	}
 }
 
-// stale tells whether a key is state of one of the lanes.
+// stale tells whether a key is state of one of the lanes. Ends that the record has not been told of are none: nobody else
+// knows of them.
 func (s *Store) stale(key string, lanes []int) bool {
 	for _, lane := range lanes {
 		if name, ours := strings.CutPrefix(key, s.lanes[lane]); ours {
-			return name != "rebuild"
+			return name != "rebuild" && name != "z"
 		}
 	}
 	return false

@@ -61,6 +61,12 @@ type world struct {
 
 func newWorld(tb testing.TB, client *goredis.Client) *world {
 	tb.Helper()
+	return newWorldWith(tb, client, mailbox.Config{MaxCrashes: 1000, Lease: recordtest.Lease})
+}
+
+// newWorldWith is newWorld with the crashes and the lease that the mailboxes allow.
+func newWorldWith(tb testing.TB, client *goredis.Client, cfg mailbox.Config) *world {
+	tb.Helper()
 	pool, err := pgxpool.New(tb.Context(), postgrestest.URL(tb))
 	if err != nil {
 		tb.Fatal(err)
@@ -68,14 +74,14 @@ func newWorld(tb testing.TB, client *goredis.Client) *world {
 	tb.Cleanup(pool.Close)
 	w := &world{pool: pool, redis: client, queue: &queue{ticks: map[string]dispatch.Tick{}}}
 	w.boxes, err = mailbox.New(client, mailbox.Config{
-		Lanes: recordtest.Lanes, Terms: recordtest.Terms, Lease: recordtest.Lease, MaxCrashes: 1000, Guarded: true,
+		Lanes: recordtest.Lanes, Terms: recordtest.Terms, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
 		Grace: 100 * time.Millisecond, Retention: time.Minute,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	w.record = postgres.New(pool, w.boxes, postgres.Config{
-		Lease: recordtest.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
+		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
 	})
 	tb.Cleanup(func() { _ = w.record.Close() })
 	w.relay = postgres.NewRelay(w.record, postgres.RelayConfig{

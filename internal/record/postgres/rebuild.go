@@ -306,6 +306,10 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 		lanes[lane] = append(lanes[lane], e)
 	}
 	for lane, entries := range lanes {
+		entries, err := r.withoutEnded(ctx, lane, entries)
+		if err != nil {
+			return err
+		}
 		r.waiting += len(entries)
 		for part := range slices.Chunk(entries, putBatch) {
 			placed, err := r.record.boxes.RestoreEntries(ctx, r.token, lane, part)
@@ -320,6 +324,26 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 		}
 	}
 	return nil
+}
+
+// withoutEnded leaves out what has ended in its mailbox while Postgres still has it under a claim: that end is written when
+// the claim is over, and until then nobody may be given it again.
+func (r *rebuild) withoutEnded(ctx context.Context, lane int, entries []mailbox.Entry) ([]mailbox.Entry, error) {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	ended, err := r.record.boxes.HasEnd(ctx, lane, ids)
+	if err != nil {
+		return nil, err
+	}
+	open := entries[:0]
+	for i, e := range entries {
+		if !ended[i] {
+			open = append(open, e)
+		}
+	}
+	return open, nil
 }
 
 // enqueueTicks has the queue bring a tick for each; those that the queue still has are left as they are.

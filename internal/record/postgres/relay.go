@@ -158,7 +158,8 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed) ([]strin
 			continue
 		}
 		if err := l.cfg.Check(&o.Notification); err != nil {
-			if _, err := tx.Exec(ctx, endSQL, o.ID, string(notification.StatusFailed), "refused: "+err.Error()); err != nil {
+			end := mailbox.End{ID: o.ID, Status: notification.StatusFailed, Reason: "refused: " + err.Error()}
+			if _, err := endAll(ctx, tx, end); err != nil {
 				return nil, err
 			}
 			continue
@@ -276,49 +277,6 @@ func (l *Relay) leaveUnknown(ctx context.Context, tx pgx.Tx, users, ids []string
 	l.log.WarnContext(ctx, "found accepted notifications that did not reach Redis; the relay puts them into line", "count", len(unknown))
 	_, err = tx.Exec(ctx, "INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", unknown)
 	return err
-}
-
-// endsBatch is how many ends of a lane are written at a time.
-const endsBatch = 500
-
-// writeEnds writes down what the mailboxes ended by themselves.
-func (l *Relay) writeEnds(ctx context.Context) error {
-	for lane := range l.record.boxes.Lanes() {
-		for {
-			ends, err := l.record.boxes.Ends(ctx, lane, endsBatch)
-			if err != nil {
-				return err
-			}
-			if len(ends) == 0 {
-				break
-			}
-			if err := l.record.writeEnds(ctx, ends); err != nil {
-				return err
-			}
-			if err := l.record.boxes.Acknowledge(ctx, lane, ends); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-const endsSQL = `
-UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(), not_before = NULL
-FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
-WHERE n.id = e.id AND n.ended_at IS NULL AND n.status <> 'sending'`
-
-// writeEnds ends notifications as their mailboxes did, unless a claim was quicker.
-func (r *Record) writeEnds(ctx context.Context, ends []mailbox.End) error {
-	ids, statuses, reasons := make([]string, len(ends)), make([]string, len(ends)), make([]string, len(ends))
-	for i, end := range ends {
-		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
-	}
-	_, err := r.pool.Exec(ctx, endsSQL, ids, statuses, reasons)
-	if err != nil {
-		return describe("write what ended", err)
-	}
-	return nil
 }
 
 const (

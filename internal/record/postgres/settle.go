@@ -38,7 +38,7 @@ WITH asked AS MATERIALIZED (
 SELECT place, status FROM done`
 
 // settledSQL tells what has become of results that settleSQL did not write.
-const settledSQL = `SELECT id, generation, status FROM pacer.notifications WHERE id = ANY ($1)`
+const settledSQL = `SELECT id, generation, status, reason FROM pacer.notifications WHERE id = ANY ($1)`
 
 // result is what became of a claim.
 type result struct {
@@ -197,49 +197,22 @@ func (r *Record) findSettled(ctx context.Context, results []result, answers []se
 	if err != nil {
 		return err
 	}
-	var id, status string
+	var id, status, reason string
 	var generation int
-	_, err = pgx.ForEachRow(rows, []any{&id, &generation, &status}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &generation, &status, &reason}, func() error {
 		for _, i := range places[id] {
-			answers[i] = settled{written: generation == results[i].claim && status != "sending", status: status}
+			answers[i] = settled{written: generation == results[i].claim && results[i].gave(status, reason), status: status}
 		}
 		return nil
 	})
 	return err
 }
 
-// endSQL ends what waits. It tells what was found: whether it was there, and whether it has ended by this.
-const endSQL = `
-WITH ended AS (
-	UPDATE pacer.notifications SET status = $2, reason = $3, ended_at = clock_timestamp(), not_before = NULL
-	WHERE id = $1 AND ended_at IS NULL AND status <> 'sending'
-	RETURNING id
-)
-SELECT user_id, EXISTS (SELECT FROM ended) FROM pacer.notifications WHERE id = $1`
-
-// end ends a notification that still waits, in the database and then in its mailbox.
-func (r *Record) end(ctx context.Context, id string, status notification.Status, reason string) error {
-	bounded, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	var user string
-	var done bool
-	err := r.pool.QueryRow(bounded, endSQL, id, string(status), reason).Scan(&user, &done)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return notification.ErrNotFound
-	case err != nil:
-		return describe("end notification "+id, err)
-	case !done:
-		return notification.ErrNotWaiting
+// gave tells whether a notification's status and reason are what settleSQL makes of the result. After the lease it may have
+// been ended otherwise, under the same claim.
+func (x result) gave(status, reason string) bool {
+	if x.status == string(notification.StatusRetrying) && status == string(notification.StatusExpired) {
+		return reason == notification.ReasonExpired
 	}
-	err = r.boxes.CancelIn(ctx, r.boxes.LaneOf(user), id, reason)
-	if err != nil && !errors.Is(err, mailbox.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
-		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn", "notification_id", id, "error", err)
-	}
-	return nil
-}
-
-// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
-func (r *Record) Cancel(ctx context.Context, id string) error {
-	return r.end(ctx, id, notification.StatusCancelled, "cancelled")
+	return status == x.status && reason == x.Reason
 }

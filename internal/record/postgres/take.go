@@ -139,13 +139,13 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dis
 		outcome.Fate, outcome.RetryAfter, outcome.Reason = dispatch.Retry, c.busyFor+50*time.Millisecond, "not due yet"
 	case c.crashes >= r.cfg.MaxCrashes:
 		outcome.Fate, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
-		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
+		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
 	case c.expired:
 		outcome.Fate, outcome.Reason = dispatch.Expired, notification.ReasonExpired
-		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
+		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
 	case c.optedOut:
 		outcome.Fate, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
-		err = r.endClaimed(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
+		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
 		// What forbade it has gone meanwhile.
 		outcome.Fate, again.Wait.For = dispatch.Returned, changedPause
@@ -252,17 +252,4 @@ func moment(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return *t
-}
-
-// endClaimed ends a notification that a claim found to be at its end, unless it is being delivered.
-func (r *Record) endClaimed(ctx context.Context, id string, status notification.Status, reason string) error {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	_, err := r.pool.Exec(ctx, `
-		UPDATE pacer.notifications SET status = $2, reason = $3, ended_at = clock_timestamp(), claimed_until = NULL
-		WHERE id = $1 AND ended_at IS NULL AND (status <> 'sending' OR claimed_until < clock_timestamp())`, id, string(status), reason)
-	if err != nil {
-		return describe("end notification "+id, err)
-	}
-	return nil
 }
