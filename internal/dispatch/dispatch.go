@@ -198,18 +198,18 @@ func (d *Dispatcher) ask(ctx context.Context, tick Tick, pulled bool) (Answer, t
 	nonce := d.nonce + strconv.FormatUint(d.asked.Add(1), 36)
 	answer, err := d.record.Take(ctx, Question{Tick: tick, Nonce: nonce, Pulled: pulled})
 	answeredAt := time.Now()
+	if answer.Extra != nil {
+		// A tick that gets lost here is replaced by the sweeper.
+		if err := d.queue.Enqueue(ctx, *answer.Extra); err != nil {
+			d.cfg.Log.WarnContext(ctx, "enqueue an extra tick; the sweeper will replace it", "lane", tick.Lane, "error", err)
+		}
+	}
 	if err != nil {
 		return Answer{}, answeredAt, err
 	}
 	d.cfg.Observer.Decided(answeredAt.Sub(start))
 	if pulled && answer.Wait != nil && answer.Wait.Rule != "" {
 		d.cfg.Observer.Deferred(tick.Category, answer.Wait.Rule)
-	}
-	if answer.Extra != nil {
-		// A tick that gets lost here is replaced by the sweeper.
-		if err := d.queue.Enqueue(ctx, *answer.Extra); err != nil {
-			d.cfg.Log.WarnContext(ctx, "enqueue an extra tick; the sweeper will replace it", "lane", tick.Lane, "error", err)
-		}
 	}
 	return answer, answeredAt, nil
 }

@@ -376,3 +376,21 @@ func TestChannelWithoutSender(t *testing.T) {
 		}
 	})
 }
+
+// A mailbox counts on its extra tick even when the grant beside it could not be used.
+func TestExtraTickIsEnqueuedBesideAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		extra := dispatch.Alarm{Tick: dispatch.Tick{ID: "~extra", Mailbox: tick.Mailbox}, After: time.Second}
+		r := &record{take: func(context.Context, dispatch.Question) (dispatch.Answer, error) {
+			return dispatch.Answer{Extra: &extra}, errAway
+		}}
+		b := newBench(dispatch.Config{}, r, sends)
+		if err := b.Handle(t.Context(), tick); !errors.Is(err, errAway) {
+			t.Errorf("Handle gives %v, want the record's error", err)
+		}
+		if diff := cmp.Diff([]dispatch.Alarm{extra}, b.queue.put); diff != "" {
+			t.Errorf("enqueued ticks differ (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -153,7 +153,8 @@ type Settlement struct {
 
 // Record is where notifications, their mailboxes and the limiter's state live.
 type Record interface {
-	// Take asks whether somebody of the tick's mailbox may run.
+	// Take asks whether somebody of the tick's mailbox may run. An answer's extra tick is to be enqueued even beside an error:
+	// the mailbox counts on it.
 	Take(ctx context.Context, q Question) (Answer, error)
 	// Settle writes what became of a grant. Settling twice is harmless.
 	Settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error)

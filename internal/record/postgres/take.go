@@ -106,10 +106,11 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 	})
 	if err != nil {
 		_, back := r.boxes.Settle(context.WithoutCancel(ctx), grant, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
-		return dispatch.Answer{}, errors.Join(fmt.Errorf("claim notification %s: %w", granted.ID, err), back)
+		return dispatch.Answer{Extra: answer.Extra}, errors.Join(fmt.Errorf("claim notification %s: %w", granted.ID, err), back)
 	}
 	if !c.ok {
-		return r.decline(ctx, grant, c)
+		wait, err := r.decline(ctx, grant, c)
+		return dispatch.Answer{Wait: wait, Extra: answer.Extra}, err
 	}
 	c.notification.ID = granted.ID
 	grant.Notification, grant.Claim, grant.Attempt, grant.Failures = c.notification, c.generation, c.attempt, c.failures
@@ -122,10 +123,10 @@ const lostPause = 500 * time.Millisecond
 // changedPause is how long a tick waits before it asks again for what could not be claimed a moment ago.
 const changedPause = 50 * time.Millisecond
 
-// decline gives a grant back that must not be used, brings the mailboxes to what the database says, and has the tick ask
-// again.
-func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dispatch.Answer, error) {
-	again := dispatch.Answer{Wait: &dispatch.Wait{}}
+// decline gives a grant back that must not be used, brings the mailboxes to what the database says, and tells when the tick
+// is to ask again.
+func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (*dispatch.Wait, error) {
+	again := &dispatch.Wait{}
 	outcome := dispatch.Outcome{Refund: true}
 	var err error
 	switch {
@@ -133,7 +134,7 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dis
 		outcome.Fate = dispatch.Forgotten
 	case c.void:
 		// Its lane has been rebuilt since, or is about to be.
-		outcome.Fate, again.Wait.For = dispatch.Returned, lostPause
+		outcome.Fate, again.For = dispatch.Returned, lostPause
 	case c.busyFor > 0:
 		// Somebody is at it, or was: the lease will tell. Or it is a retry that the mailbox believes to be due.
 		outcome.Fate, outcome.RetryAfter, outcome.Reason = dispatch.Retry, c.busyFor+50*time.Millisecond, "not due yet"
@@ -148,18 +149,18 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (dis
 		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
 		// What forbade it has gone meanwhile.
-		outcome.Fate, again.Wait.For = dispatch.Returned, changedPause
+		outcome.Fate, again.For = dispatch.Returned, changedPause
 	}
 	if err != nil {
-		return dispatch.Answer{}, err
+		return nil, err
 	}
 	settlement, err := r.boxes.Settle(context.WithoutCancel(ctx), g, outcome)
 	if err != nil && !errors.Is(err, mailbox.ErrLost) {
-		return dispatch.Answer{}, fmt.Errorf("give notification %s back: %w", g.Notification.ID, err)
+		return nil, fmt.Errorf("give notification %s back: %w", g.Notification.ID, err)
 	}
 	if settlement.RetryIn > 0 {
 		// The mailbox has made the tick serve this retry.
-		again.Wait.For = settlement.RetryIn
+		again.For = settlement.RetryIn
 	}
 	return again, nil
 }

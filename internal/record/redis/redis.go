@@ -73,7 +73,7 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 	g := answer.Granted
 	n, err := decode(g.ID, q.Mailbox, g.ArrivedAt, g.Payload)
 	if err != nil {
-		return dispatch.Answer{}, err
+		return dispatch.Answer{Extra: answer.Extra}, err
 	}
 	return dispatch.Answer{
 		Extra: answer.Extra,
