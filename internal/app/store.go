@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/embedded"
+	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -61,7 +62,9 @@ func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
 		in := embedded.Start(ctx)
 		return &store{client: in.Client(), pipe: in.Client(), close: in.Close}, nil
 	}
-	client := redis.NewUniversalClient(where.Options)
+	options := *where.Options
+	connections := script.Watch(&options)
+	client := redis.NewUniversalClient(&options)
 	s := &store{client: client, close: client.Close}
 	if err := s.check(ctx, where.String()); err != nil {
 		return nil, errors.Join(err, client.Close())
@@ -70,7 +73,7 @@ func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	s.pipe = pipe
+	s.pipe = connections.On(pipe)
 	return s, nil
 }
 

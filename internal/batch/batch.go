@@ -6,6 +6,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -102,6 +103,9 @@ func (b *Batcher[Q, A]) answer(batch []question[Q, A]) {
 		questions[i] = batch[i].q
 	}
 	answers, err := b.run(contextOf(batch), questions)
+	if err == nil && len(answers) != len(questions) {
+		err = fmt.Errorf("%d of %d questions were answered", len(answers), len(questions))
+	}
 	for i := range batch {
 		r := reply[A]{err: err}
 		if err == nil {

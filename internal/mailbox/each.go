@@ -31,6 +31,8 @@ const (
 	// be felt.
 	knownBatch = 500
 	knownPause = 20 * time.Millisecond
+	// knownFields is how many are read of each.
+	knownFields = 9
 )
 
 // EachKnown goes through all notifications that the lanes remember, slowly. One that changes meanwhile may come twice, or
@@ -76,7 +78,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	}
 	for i, key := range keys {
 		fields := read[i].Val()
-		if fields[0] == nil { // it was forgotten in between, or is a tick's
+		if len(fields) != knownFields || fields[0] == nil { // it was forgotten in between, or is a tick's
 			continue
 		}
 		_, id, _ := strings.Cut(key, "}:n:")

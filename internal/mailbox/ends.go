@@ -46,6 +46,9 @@ func (s *Store) EachEnds(ctx context.Context, lane, n int, do func([]End) error)
 func endsOf(pairs []string) ([]End, error) {
 	var ends []End
 	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return nil, fmt.Errorf("read the end of notification %s: it is empty", pairs[i])
+		}
 		at, reason, _ := strings.Cut(pairs[i+1][1:], " ")
 		moment, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {

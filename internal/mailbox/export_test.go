@@ -4,9 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 // ClockKey holds the time in µs that scripts read after UseClockKey.
@@ -21,14 +20,14 @@ func (s *Store) UseClockKey() error {
 end
 local function test_expire() end
 `
-	for name, script := range s.scripts() {
+	for name, kept := range s.scripts() {
 		source, err := sourceOf(name, s.cfg.Guarded)
 		if err != nil {
 			return err
 		}
 		source = strings.ReplaceAll(source, "redis.call('TIME')", "test_clock()")
 		source = strings.ReplaceAll(source, "redis.call('PEXPIRE', ", "test_expire(")
-		*script = redis.NewScript(clock + source)
+		*kept = script.New(clock + source)
 	}
 	return nil
 }

@@ -166,6 +166,9 @@ func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, 
 	exact = true
 	for lane := range s.lanes {
 		entries, _ := some[lane].Val()
+		if len(entries)%2 != 0 {
+			return nil, false, fmt.Errorf("read who waits: Redis answered %d fields, not pairs", len(entries))
+		}
 		exact = exact && int64(len(entries)) >= 2*sizes[lane].Val()
 		for entry := range slices.Chunk(entries, 2) {
 			category, user, _ := strings.Cut(entry[0], ":")

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -97,7 +98,7 @@ type Store struct {
 	lanes  []string   // prefix of each lane's keys
 	locks  [][]string // what a script of a lane names as its keys, see dispatch.LaneKeys
 
-	put, take, settle, end, cancel, view, sweep, clear, restore *redis.Script
+	put, take, settle, end, cancel, view, sweep, clear, restore *script.Script
 
 	lease, horizon, retention, grace string // as the scripts take them
 
@@ -131,19 +132,19 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 			return s.endAll(ctx, lane, deliveries)
 		}))
 	}
-	for name, script := range s.scripts() {
+	for name, kept := range s.scripts() {
 		source, err := sourceOf(name, cfg.Guarded)
 		if err != nil {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
-		*script = redis.NewScript(source)
+		*kept = script.New(source)
 	}
 	return s, nil
 }
 
 // scripts lists where each script is kept, by its file's name.
-func (s *Store) scripts() map[string]**redis.Script {
-	return map[string]**redis.Script{
+func (s *Store) scripts() map[string]**script.Script {
+	return map[string]**script.Script{
 		"put": &s.put, "takes": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear, "restore": &s.restore,
 	}
@@ -224,6 +225,6 @@ func ruleName(plan throttle.Plan, number int64) string {
 }
 
 // run executes a script and returns its reply as a list.
-func (s *Store) run(ctx context.Context, script *redis.Script, lane int, args []any) ([]any, error) {
-	return script.Run(ctx, s.client, s.keys(lane), args...).Slice()
+func (s *Store) run(ctx context.Context, source *script.Script, lane int, args []any) ([]any, error) {
+	return source.Run(ctx, s.client, s.keys(lane), args...).Slice()
 }

@@ -65,6 +65,9 @@ func (s *Store) putUnder(ctx context.Context, under string, lane int, entries []
 	if err != nil {
 		return nil, fmt.Errorf("put %d notifications into lane %d: %w", len(entries), lane, lost(err))
 	}
+	if len(reply) != 2*len(entries) {
+		return nil, fmt.Errorf("put %d notifications into lane %d: the script answered %d numbers", len(entries), lane, len(reply))
+	}
 	placed := make([]Placed, len(entries))
 	for i := range placed {
 		at, due := reply[2*i], reply[2*i+1]

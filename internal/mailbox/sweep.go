@@ -25,6 +25,9 @@ func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
 	}
 	r := reader{fields: reply}
 	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2))}
+	if len(reply)%3 != 0 {
+		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: the script answered %d fields", lane, len(reply))
+	}
 	for i := 3; i+2 < len(reply); i += 3 {
 		swept.Ticks = append(swept.Ticks, dispatch.Tick{
 			ID: r.text(i), Mailbox: dispatch.Mailbox{Lane: lane, Category: r.text(i + 1), UserID: r.text(i + 2)},

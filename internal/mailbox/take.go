@@ -103,9 +103,6 @@ func (t Terms) args(args []any) []any {
 
 // answerOf reads the reply to one question.
 func answerOf(reply any, box dispatch.Mailbox, plan throttle.Plan) (Answer, error) {
-	if err, failed := reply.(error); failed {
-		return Answer{}, lost(err)
-	}
 	fields, _ := reply.([]any)
 	r := reader{fields: fields}
 	answer := Answer{}
@@ -118,6 +115,8 @@ func answerOf(reply any, box dispatch.Mailbox, plan throttle.Plan) (Answer, erro
 			Rule: ruleName(plan, r.number(3)),
 		}
 	case "done":
+	case "error":
+		return Answer{}, lost(fmt.Errorf("the take script failed: %s", r.text(1)))
 	default:
 		r.fault = fmt.Errorf("unknown answer %q", kind)
 	}

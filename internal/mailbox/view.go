@@ -94,6 +94,9 @@ func (s *Store) findPlace(ctx context.Context, state *State) error {
 	if err != nil {
 		return err
 	}
+	if len(reply) != 5 {
+		return fmt.Errorf("look for notification %s in its line: the script answered %d numbers instead of 5", state.ID, len(reply))
+	}
 	inLine, deferred, at := reply[1] == 1, reply[2] == 1, reply[3]
 	if at > 0 {
 		state.DeliverAt = throttle.Micros(max(at, reply[0])).Time()

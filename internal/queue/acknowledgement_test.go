@@ -35,9 +35,9 @@ func newFaulty(conn redis.UniversalClient, answers bool) faulty {
 	return f
 }
 
-// acknowledges tells the scripts that end a task's run by what they are asked: a day, or an id and more.
+// acknowledges tells the scripts that end a task's run by what they are asked: a day, or an id and more, and the nonce.
 func acknowledges(keys []string, args []any) bool {
-	return strings.HasSuffix(keys[0], "}:") && len(args) > 2
+	return strings.HasSuffix(keys[0], "}:") && len(args) > 3
 }
 
 func (f faulty) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 var (
@@ -18,8 +18,8 @@ var (
 	//go:embed archive.lua
 	archiveSource string
 
-	finishScript  = redis.NewScript(finishSource)
-	archiveScript = redis.NewScript(archiveSource)
+	finishScript  = script.New(finishSource)
+	archiveScript = script.New(archiveSource)
 )
 
 const (

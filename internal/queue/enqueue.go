@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 //go:embed enqueue.lua
@@ -20,7 +21,7 @@ var enqueueSource string
 
 // enqueueScript does for many ticks of a lane what asynq's client does for one: a script of its own for each was half the
 // cost of accepting.
-var enqueueScript = redis.NewScript(enqueueSource)
+var enqueueScript = script.New(enqueueSource)
 
 const (
 	// enqueueBatch is how many ticks one script puts into a lane: no other caller waits for longer than that takes.

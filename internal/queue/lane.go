@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 // Scripts that do for many tasks of a lane what asynq does for one.
@@ -24,8 +25,8 @@ var (
 	//go:embed giveback.lua
 	givebackSource string
 
-	fetchScript    = redis.NewScript(fetchSource)
-	givebackScript = redis.NewScript(givebackSource)
+	fetchScript    = script.New(fetchSource)
+	givebackScript = script.New(givebackSource)
 )
 
 const (
@@ -164,6 +165,9 @@ func (l *lane) fetch(ctx context.Context, n int) ([]task, error) {
 	reply, err := fetchScript.Run(ctx, l.conn, l.keys, time.Now().Add(leaseLife).Unix(), n).StringSlice()
 	if err != nil {
 		return nil, err
+	}
+	if len(reply)%2 != 0 {
+		return nil, fmt.Errorf("the fetch script answered %d fields, not pairs", len(reply))
 	}
 	tasks := make([]task, 0, len(reply)/2)
 	l.mu.Lock()

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 //go:embed forward.lua
 var forwardSource string
 
 // forwardScript does for many lanes at once what asynq's forwarder does for one.
-var forwardScript = redis.NewScript(forwardSource)
+var forwardScript = script.New(forwardSource)
 
 const (
 	// watchEvery is how often lanes in which nothing waited are looked at again.

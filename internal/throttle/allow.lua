@@ -5,7 +5,8 @@
 -- then      per question: token of the admission, at most 64 bytes; number of its plan
 --
 -- Result    for each {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none)}, where `at` of a
---           refusal is the earliest moment at which it could be allowed; an error in place of one that could not be given
+--           refusal is the earliest moment at which it could be allowed; {"error", text} in place of one that could not be given: an error inside a list would
+--           leave the driver out of step, see docs/upstream.md
 local plans, first = {}, 2
 for _ = 1, tonumber(ARGV[1]) do
   plans[#plans + 1] = read_plan(first + 1)
@@ -22,7 +23,7 @@ end
 local answers = {}
 for i = first, #ARGV, 2 do
   local well, answer = pcall(question, i, 2 * #answers + 1)
-  if not well and type(answer) ~= 'table' then answer = { err = tostring(answer) } end
+  if not well then answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) } end
   answers[#answers + 1] = answer
 end
 return answers

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 // Functions is the Lua source of the limiter's functions (read_plan, decide, charge, refund, usage, …), for scripts that
@@ -45,7 +46,7 @@ type Redis struct {
 	client redis.UniversalClient
 	prefix func(user string) string
 
-	allow, spend, peek, refund *redis.Script
+	allow, spend, peek, refund *script.Script
 
 	// allowing are three, by user, so that one script can run while another is written or read.
 	allowing [3]*batch.Batcher[asked, allowed]
@@ -62,10 +63,10 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 	l := &Redis{
 		client: client,
 		prefix: prefix,
-		allow:  redis.NewScript(before + limiterSource + mendSource + admitSource + allowSource),
-		spend:  redis.NewScript(before + limiterSource + mendSource + admitSource + usageSource + spendSource),
-		peek:   redis.NewScript(before + limiterSource + usageSource + peekSource),
-		refund: redis.NewScript(before + limiterSource + undoSource + refundSource),
+		allow:  script.New(before + limiterSource + mendSource + admitSource + allowSource),
+		spend:  script.New(before + limiterSource + mendSource + admitSource + usageSource + spendSource),
+		peek:   script.New(before + limiterSource + usageSource + peekSource),
+		refund: script.New(before + limiterSource + undoSource + refundSource),
 	}
 	for i := range l.allowing {
 		l.allowing[i] = batch.New(allowAtOnce, l.allowAll)
@@ -100,6 +101,9 @@ func (l *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Us
 	if err != nil {
 		return Usage{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
+	if err := checkNumbers(reply, 4, plan); err != nil {
+		return Usage{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
+	}
 	return Usage{Decision: parseDecision(reply), Rules: parseRules(plan, reply[4:])}, nil
 }
 
@@ -109,7 +113,19 @@ func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the limiter's windows of %s: %w", key.Category, err)
 	}
-	return ParseUsage(plan, reply), nil
+	usage, err := ParseUsage(plan, reply)
+	if err != nil {
+		return Usage{}, fmt.Errorf("read the limiter's windows of %s: %w", key.Category, err)
+	}
+	return usage, nil
+}
+
+// checkNumbers refuses a reply that has not that many numbers and two more for each rule of the plan.
+func checkNumbers(reply []int64, first int, plan Plan) error {
+	if want := first + 2*(len(plan.Rules)+len(plan.Cap)); len(reply) != want {
+		return fmt.Errorf("the script answered %d numbers instead of %d", len(reply), want)
+	}
+	return nil
 }
 
 // parseDecision reads allowed, at, now and rule.
@@ -118,13 +134,16 @@ func parseDecision(reply []int64) Decision {
 }
 
 // ParseUsage reads the answer of the peek script: at, now, rule, then used and frees-at of each rule of the plan.
-func ParseUsage(plan Plan, reply []int64) Usage {
+func ParseUsage(plan Plan, reply []int64) (Usage, error) {
+	if err := checkNumbers(reply, 3, plan); err != nil {
+		return Usage{}, err
+	}
 	return Usage{
 		Decision: Decision{
 			Allowed: reply[0] <= reply[1], At: Micros(reply[0]), Now: Micros(reply[1]), Rule: int(reply[2]) - 1,
 		},
 		Rules: parseRules(plan, reply[3:]),
-	}
+	}, nil
 }
 
 // parseRules reads used and frees-at of each rule of the plan.

@@ -88,17 +88,17 @@ func (l *Redis) allowTogether(ctx context.Context, questions []asked, answers []
 
 // decisionOf reads the reply to one question.
 func decisionOf(reply any) (Decision, error) {
-	if err, failed := reply.(error); failed {
-		return Decision{}, err
-	}
 	fields, _ := reply.([]any)
+	if len(fields) == 2 && fields[0] == any("error") {
+		return Decision{}, fmt.Errorf("the script failed: %v", fields[1])
+	}
 	numbers := make([]int64, 0, 4)
 	for _, field := range fields {
 		if n, ok := field.(int64); ok {
 			numbers = append(numbers, n)
 		}
 	}
-	if len(numbers) != 4 {
+	if len(fields) != 4 || len(numbers) != 4 {
 		return Decision{}, fmt.Errorf("the script answered %v", reply)
 	}
 	return parseDecision(numbers), nil

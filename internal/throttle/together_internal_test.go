@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 // standing is a clock that is set by a key.
@@ -23,7 +24,7 @@ end
 // onStandingClock is a limiter whose time is that of the key test:now.
 func onStandingClock(client redis.UniversalClient, prefix func(user string) string) *Redis {
 	l := NewRedis(client, prefix)
-	l.allow = redis.NewScript(standing + strings.ReplaceAll(limiterSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
+	l.allow = script.New(standing + strings.ReplaceAll(limiterSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
 	return l
 }
 

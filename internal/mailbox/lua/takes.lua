@@ -15,7 +15,8 @@
 -- then     questions, of six arguments each: category, user, tick, nonce (asked twice with it, the answer is the same),
 --          1 when the tick has just been pulled off the queue or 0 when it asks again, number of its terms
 --
--- Result   an answer each, as take.lua tells; an error in place of one that could not be given
+-- Result   an answer each, as take.lua tells; {"error", text} in place of one that could not be given: an error inside a
+--          list would leave the driver out of step, see docs/upstream.md
 local call, ARGV = redis.call, ARGV
 local lane = KEYS[1]
 local horizon, lease = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -104,7 +105,7 @@ local answers = {}
 for i = first, #ARGV, 6 do
   local n = #answers + 1
   local well, answer = pcall(function() return alone(i, n) or in_full(i) end)
-  if not well and type(answer) ~= 'table' then answer = { err = tostring(answer) } end
+  if not well then answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) } end
   answers[n] = answer
 end
 if #emptied > 0 then

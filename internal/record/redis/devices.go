@@ -13,6 +13,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 // keepDeliveries is how long after the latest of them deliveries are remembered: longer than a notification is retried.
@@ -21,7 +22,7 @@ const keepDeliveries = 30 * 24 * time.Hour
 // registerScript writes a device, unless it is new and there are as many as there may be.
 //
 // KEYS[1] the user's devices · ARGV: id, device as JSON, how many there may be · 1 when written, else 0.
-var registerScript = redis.NewScript(`
+var registerScript = script.New(`
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`)
@@ -29,7 +30,7 @@ return 1`)
 // replaceScript writes a device if it is still as it was read.
 //
 // KEYS[1] the user's devices · ARGV: id, the device as it was read, as it shall be · 1 when written, else 0.
-var replaceScript = redis.NewScript(`
+var replaceScript = script.New(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`)

@@ -7,16 +7,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 //go:embed reserve.lua
 var reserveSource string
 
-var reserveScript = redis.NewScript(reserveSource)
+var reserveScript = script.New(reserveSource)
 
 // acceptTime is how long accepting may take before a repeat may take over.
 const acceptTime = 10 * time.Second
@@ -27,6 +26,9 @@ func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string, life 
 	reply, err := reserveScript.Run(ctx, r.client, []string{r.reservationKey(key)}, args...).StringSlice()
 	if err != nil {
 		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: %w", err)
+	}
+	if len(reply) != 2 {
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: the script answered %d fields instead of 2", len(reply))
 	}
 	outcome, ok := map[string]intake.Claim{
 		"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
