@@ -14,15 +14,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/version"
 )
 
-// apiHandler makes the API over this process's store.
-func (a *App) apiHandler(tokens []string) (http.Handler, error) {
+// apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all.
+func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler, error) {
 	guard, err := a.apiGuard()
 	if err != nil {
 		return nil, err
 	}
 	cfg := httpapi.Config{
 		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
-		Devices: devices{a.record, a.rules}, Tokens: tokens, Guard: guard, Version: version.Current().Version, Log: a.log,
+		Devices: devices{a.record, a.rules}, Tokens: tokens, Host: host, Guard: guard, Version: version.Current().Version, Log: a.log,
 	}
 	if a.postgres != nil {
 		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}

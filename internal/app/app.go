@@ -22,6 +22,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	pacerdevices "github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/mailbox"
@@ -253,7 +254,7 @@ func (a *App) openWorkers(context.Context) error {
 
 func (a *App) openListeners(ctx context.Context) error {
 	if a.cfg.HasRole(settings.RoleAPI) {
-		handler, err := a.apiHandler(a.cfg.APITokens)
+		handler, err := a.apiHandler(a.cfg.APITokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has)
 		if err != nil {
 			return err
 		}
@@ -270,7 +271,7 @@ func (a *App) openListeners(ctx context.Context) error {
 		a.live = ops.NewLive(a.snapshot, a.log)
 		handler := ops.Handler(ops.Config{
 			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Live: a.live, Actions: actions{a},
-			Token: a.cfg.OpsToken, Metrics: a.registry, Log: a.log,
+			Token: a.cfg.OpsToken, Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 		})
 		var err error
 		if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {

@@ -292,7 +292,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 		return s.Totals.Attempts >= int64(len(ids)) && s.Queued == 0 && s.Sending == 0
 	})
 	shown := map[string]string{"Redis": d.dump(), "settings": fmt.Sprintf("%v %+v %#v", s, s, s), "log": d.logs()}
-	for _, page := range []string{"/metrics", "/channels", "/readyz", "/debug/pprof/cmdline"} {
+	for _, page := range []string{"/metrics", "/channels", "/readyz", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
 		shown[page] = d.opsPage(process, page)
 	}
 	for _, id := range ids {

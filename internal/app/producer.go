@@ -27,7 +27,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 		return nil, err
 	}
 	a.openIntake(nil)
-	handler, err := a.apiHandler(nil)
+	handler, err := a.apiHandler(nil, nil)
 	if err != nil {
 		return nil, errors.Join(err, a.closeAll())
 	}

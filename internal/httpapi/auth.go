@@ -31,3 +31,24 @@ func (a *api) authenticate(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// apartFromPages keeps web pages of other sites away from an API without tokens, which whoever reaches it may use: those
+// whose name was made to point here, by the Host that they ask for, and those that send from elsewhere, by the origin that
+// their browser tells.
+func (a *api) apartFromPages(next http.Handler) http.Handler {
+	if len(a.cfg.Tokens) > 0 {
+		return next
+	}
+	own := http.NewCrossOriginProtection()
+	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, http.StatusForbidden, "an API without tokens takes nothing from another site's page")
+	}))
+	protected := own.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.cfg.Host != nil && !a.cfg.Host(r.Host) {
+			writeProblem(w, http.StatusMisdirectedRequest, "an API without tokens answers under this machine's names and those of --allowed-hosts only")
+			return
+		}
+		protected.ServeHTTP(w, r)
+	})
+}

@@ -52,6 +52,9 @@ type Config struct {
 	HasCategory func(string) bool
 	// Tokens are the bearer tokens. Defaults to none: no token is asked for.
 	Tokens []string
+	// Host tells whether the API may be asked under the Host of a request; without tokens only, since with them no page of
+	// another site has one. Defaults to every host.
+	Host func(string) bool
 	// Guard is put before everything that needs a token. Defaults to nothing.
 	Guard func(http.Handler) http.Handler
 	// Version of the program, for the document.
@@ -94,13 +97,14 @@ func New(cfg Config) (http.Handler, error) {
 	front.HandleFunc("GET /openapi.json", serveBytes("application/json", spec))
 	front.HandleFunc("GET /docs", serveBytes("text/html; charset=utf-8", page))
 	front.Handle("/", a.authenticate(cfg.Guard(withFallback(operations))))
-	return front, nil
+	return a.apartFromPages(front), nil
 }
 
 // register puts the operations on the mux and gives the document that describes them.
 func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config := huma.DefaultConfig("pacer", a.cfg.Version)
-	config.Info.Description = "Notifications, throttled per user. Errors are RFC 9457 problems; unknown fields are refused."
+	config.Info.Description = "Notifications, throttled per user. Errors are RFC 9457 problems; unknown fields are refused. " +
+		"Without tokens it answers under this machine's names only (421), and not to pages of other sites (403)."
 	// The document and its page are served by us: without a token, and without assets of another host.
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema in bodies

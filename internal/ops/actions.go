@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,43 +141,4 @@ func operator(r *http.Request) string {
 		host = r.RemoteAddr
 	}
 	return strings.TrimSpace(name + " (" + host + ")")
-}
-
-// allowed lets actions of those pass who may act: with the token where there is one; without, on a loopback address only, and
-// not from another site's page.
-func (h *handler) allowed(next http.HandlerFunc) http.Handler {
-	own := http.NewCrossOriginProtection().Handler(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case h.cfg.Token != "":
-			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(h.cfg.Token)) != 1 {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				plain(w, http.StatusUnauthorized, "this needs the token of --ops-token")
-				return
-			}
-		case !loopback(r):
-			plain(w, http.StatusForbidden, "actions are taken on a loopback address only, or with --ops-token")
-			return
-		}
-		own.ServeHTTP(w, r)
-	})
-}
-
-// loopback tells whether a request came to a loopback address under a name of this machine's: another name may be a page
-// of somebody's who had it point here.
-func loopback(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	host, _, err := net.SplitHostPort(local.String())
-	if err != nil || !net.ParseIP(host).IsLoopback() {
-		return false
-	}
-	name := r.Host
-	if h, _, err := net.SplitHostPort(name); err == nil {
-		name = h
-	}
-	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")).IsLoopback()
 }

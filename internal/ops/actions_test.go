@@ -40,6 +40,9 @@ func (d *deeds) Note(_ context.Context, e control.Entry) error {
 	return nil
 }
 
+// Trail implements [ops.Actions].
+func (d *deeds) Trail(context.Context, int) ([]control.Entry, error) { return d.trail, nil }
+
 // visit is how an action comes in.
 type visit struct {
 	token, local, host string

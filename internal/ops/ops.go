@@ -8,11 +8,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -31,6 +29,9 @@ type Config struct {
 	// Actions are taken for those who may: with Token, or without one on a loopback address.
 	Actions Actions
 	Token   string
+	// Host tells whether the pages may be asked for under the Host of a request, which is not asked of those with Token.
+	// Defaults to every host.
+	Host func(string) bool
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 	Log     *slog.Logger
@@ -101,35 +102,6 @@ type Step struct {
 	Kind   string    `json:"kind"`
 	Detail string    `json:"detail,omitempty"`
 }
-
-// Handler serves the ops pages.
-func Handler(cfg Config) http.Handler {
-	h := &handler{cfg}
-	mux := http.NewServeMux()
-	files := page()
-	for _, path := range []string{"GET /{$}", "GET /app.js", "GET /chart.js", "GET /lookup.js", "GET /style.css", "GET /icon.svg"} {
-		mux.Handle(path, files)
-	}
-	mux.HandleFunc("GET /snapshot", h.snapshot)
-	mux.HandleFunc("GET /events", h.events)
-	mux.HandleFunc("GET /audit", h.trail)
-	mux.Handle("POST /actions", h.allowed(h.act))
-	mux.HandleFunc("GET /healthz", h.health)
-	mux.HandleFunc("GET /readyz", h.ready)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-	mux.HandleFunc("GET /explain/{id}", h.explain)
-	mux.HandleFunc("GET /user/{user}", h.user)
-	mux.HandleFunc("GET /lookup/{query}", h.lookup)
-	mux.HandleFunc("GET /channels", h.channels)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
-}
-
-type handler struct{ cfg Config }
 
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") }
 

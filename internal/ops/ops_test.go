@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -69,7 +70,10 @@ type answer struct {
 func ask(t *testing.T, cfg ops.Config, method, target string) answer {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	ops.Handler(cfg).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, target, nil))
+	request := httptest.NewRequestWithContext(t.Context(), method, target, nil)
+	request.Host = "localhost:8081"
+	ops.Handler(cfg).ServeHTTP(recorder, request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey,
+		&net.TCPAddr{IP: net.IPv6loopback, Port: 8081})))
 	response := recorder.Result()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -343,15 +347,16 @@ func TestProfiles(t *testing.T) {
 		"/debug/pprof/":                  "goroutine",
 		"/debug/pprof/goroutine?debug=1": "goroutine profile: total",
 		"/debug/pprof/heap?debug=1":      "heap profile",
-		"/debug/pprof/cmdline":           "ops.test",
 		"/debug/pprof/symbol":            "num_symbols: 1",
 	} {
 		if got := ask(t, config(), "GET", target); got.Status != http.StatusOK || !strings.Contains(got.Body, want) {
 			t.Errorf("%s gives %d without %q", target, got.Status, want)
 		}
 	}
-	if got := ask(t, config(), "GET", "/debug/pprof/nonsense"); got.Status != http.StatusNotFound {
-		t.Errorf("a profile that does not exist gives %d", got.Status)
+	for _, none := range []string{"nonsense", "cmdline"} {
+		if got := ask(t, config(), "GET", "/debug/pprof/"+none); got.Status != http.StatusNotFound {
+			t.Errorf("profile %s, which does not exist, gives %d", none, got.Status)
+		}
 	}
 	if got := ask(t, config(), "GET", "/debug/pprof/trace?seconds=0.01"); got.Status != http.StatusOK || got.Type != "application/octet-stream" {
 		t.Errorf("a trace gives %d %s", got.Status, got.Type)

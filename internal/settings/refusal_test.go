@@ -75,6 +75,8 @@ func TestServerRefuses(t *testing.T) {
 		"a blank":             {"--listen=a b:80", `--listen (PACER_LISTEN) must be an address such as 127.0.0.1:8080, is "a b:80"`},
 		"ops without port":    {"--ops-listen=x", `--ops-listen (PACER_OPS_LISTEN) must be an address such as 127.0.0.1:8080, is "x"`},
 		"one address twice":   {"--ops-listen=127.0.0.1:8080", "--ops-listen (PACER_OPS_LISTEN) must differ from --listen (PACER_LISTEN), both are 127.0.0.1:8080"},
+		"host with a port":    {"--allowed-hosts=a,b:80", `--allowed-hosts (PACER_ALLOWED_HOSTS) must hold names without a port, not "b:80"`},
+		"host a URL":          {"--allowed-hosts=http://a", `--allowed-hosts (PACER_ALLOWED_HOSTS) must hold names such as pacer.example.com or *.example.com, not "http://a"`},
 		"unknown role":        {"--roles=api,wroker", `--roles (PACER_ROLES) must be some of api, worker and ops, not "wroker"`},
 		"no role":             {"--roles=", "--roles (PACER_ROLES) must name at least one of api, worker and ops"},
 		"empty token":         {"--api-tokens=a,,b", tokens + " has at place 2 a token that is empty"},

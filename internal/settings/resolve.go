@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/hosts"
 )
 
 // The bounds of the numbers.
@@ -50,6 +52,8 @@ type Resolved struct {
 	Listen, OpsListen string
 	// OpsToken is the bearer token of actions on the ops pages; empty for none.
 	OpsToken string
+	// AllowedHosts are names under which the ops pages, and an API without tokens, answer besides this machine's own.
+	AllowedHosts []string
 	// Policy is the path of the policy file; empty for the built-in policy.
 	Policy string
 	// APITokens are the accepted bearer tokens.
@@ -78,9 +82,9 @@ type Resolved struct {
 
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
-	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s policy:%s api-tokens:%d "+
+	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s api-tokens:%d "+
 		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
-		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
+		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.AllowedHosts, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
 		r.Lanes, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels, r.LogFormat, r.LogLevel)
 }
 
@@ -112,17 +116,18 @@ func (s *Server) Resolve() (*Resolved, error) {
 	secretErr := readCredential("webhook-secret", &webhookSecret)
 	opsToken := s.OpsToken
 	opsTokenErr := errors.Join(readCredential("ops-token", &opsToken), checkOpsToken(opsToken))
+	allowedHosts, hostsErr := s.resolveAllowedHosts()
 	channels, channelsErr := s.Channels.resolve()
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
-		OpsListen: s.OpsListen, OpsToken: opsToken, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
+		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow, WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
-		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr, limitsErr, routeLimitsErr,
+		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr, hostsErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
 		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr, checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
 	)
@@ -274,6 +279,18 @@ func (s *Server) resolveTokens() ([]string, error) {
 		tokens = append(tokens, token)
 	}
 	return tokens, nil
+}
+
+func (s *Server) resolveAllowedHosts() ([]string, error) {
+	var names []string
+	for _, name := range s.AllowedHosts {
+		name = strings.TrimSpace(name)
+		if err := hosts.Check(name); err != nil {
+			return nil, refuse("allowed-hosts", "%v, not %q", err, name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 func checkOpsToken(token string) error {

@@ -55,6 +55,9 @@ type Server struct {
 	// OpsToken is the bearer token of actions on the ops pages. Defaults to none, with which they are taken on a loopback
 	// address only.
 	OpsToken string `name:"ops-token" placeholder:"TOKEN" json:"-" help:"Bearer token for pausing, cancelling and the like on the ops pages. Without it, those are taken on a loopback address only."`
+	// AllowedHosts are names, besides this machine's own and those of the addresses to listen on, under which the ops pages
+	// and an API without tokens answer. Defaults to none.
+	AllowedHosts []string `name:"allowed-hosts" placeholder:"NAME" help:"Host names under which the ops pages, and an API without tokens, answer besides localhost and addresses: ops.example.com, *.example.com, or * for all."`
 	// Policy is the path of the policy file. Defaults to the built-in policy.
 	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
 	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address only.
@@ -132,10 +135,10 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
-	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s policy:%s "+
+	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s "+
 		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
-		s.OpsListen, hidden(s.OpsToken), s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
+		s.OpsListen, hidden(s.OpsToken), strings.Join(s.AllowedHosts, ","), s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
 		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention, s.Templates,
 		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
 }

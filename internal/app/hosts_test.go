@@ -1,0 +1,68 @@
+package app_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// under makes a request to an address under a host of another name, as a browser does whose page had that name point there.
+func under(t *testing.T, method, address, path, host, body string, header http.Header) (status int, answer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header, request.Host = header.Clone(), host
+	if request.Header == nil {
+		request.Header = http.Header{}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// A web page whose name was made to point at this machine neither sends nor reads, at either listener.
+func TestPagesThatPointHereGetNothing(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, crowdPolicy, 0)
+	s := d.settings()
+	s.AllowedHosts = []string{"pacer.example"}
+	open := d.startWith(s)
+	s = d.settings()
+	s.APITokens, s.OpsToken = []string{"t"}, "t"
+	guarded := d.startWith(s)
+	const evil, body = "evil.example:8080", `{"user_id":"ada","channel":"log","title":"x"}`
+	bearer := http.Header{"Authorization": {"Bearer t"}}
+	for _, c := range []struct {
+		method, address, path, host, body string
+		header                            http.Header
+		want                              int
+	}{
+		{http.MethodPost, open.Addr(), "/v1/notifications", evil, body, nil, http.StatusMisdirectedRequest},
+		{http.MethodGet, open.Addr(), "/v1/stats", evil, "", nil, http.StatusMisdirectedRequest},
+		{http.MethodGet, open.Addr(), "/v1/stats", open.Addr(), "", nil, http.StatusOK},
+		{http.MethodGet, open.Addr(), "/v1/stats", "pacer.example", "", nil, http.StatusOK},
+		{http.MethodGet, open.OpsAddr(), "/snapshot", evil, "", nil, http.StatusMisdirectedRequest},
+		{http.MethodGet, open.OpsAddr(), "/metrics", evil, "", nil, http.StatusMisdirectedRequest},
+		{http.MethodGet, open.OpsAddr(), "/metrics", "pacer.example", "", nil, http.StatusOK},
+		{http.MethodGet, open.OpsAddr(), "/readyz", "localhost", "", nil, http.StatusOK},
+		{http.MethodPost, guarded.Addr(), "/v1/notifications", evil, body, nil, http.StatusUnauthorized},
+		{http.MethodPost, guarded.Addr(), "/v1/notifications", evil, body, bearer, http.StatusAccepted},
+		{http.MethodGet, guarded.OpsAddr(), "/metrics", evil, "", nil, http.StatusMisdirectedRequest},
+		{http.MethodGet, guarded.OpsAddr(), "/metrics", evil, "", bearer, http.StatusOK},
+	} {
+		if status, answer := under(t, c.method, c.address, c.path, c.host, c.body, c.header); status != c.want {
+			t.Errorf("%s %s under %s: %d %s, want %d", c.method, c.path, c.host, status, answer, c.want)
+		}
+	}
+}

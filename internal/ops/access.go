@@ -1,0 +1,83 @@
+package ops
+
+import (
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// underOwnName serves requests under a host that is the listener's, and those with the token: a page of another site that had
+// its name point here gets nothing.
+func (h *handler) underOwnName(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.cfg.Host != nil && !h.cfg.Host(r.Host) && !h.withToken(r) {
+			plain(w, http.StatusMisdirectedRequest, "the ops pages do not answer under this host; --allowed-hosts names those that they answer under")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// allowed lets actions of those pass who may act: with the token where there is one; without, on a loopback address only, and
+// not from another site's page.
+func (h *handler) allowed(next http.HandlerFunc) http.Handler {
+	own := http.NewCrossOriginProtection().Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case h.cfg.Token != "":
+			if !h.withToken(r) {
+				unauthorized(w)
+				return
+			}
+		case !loopback(r):
+			plain(w, http.StatusForbidden, "actions are taken on a loopback address only, or with --ops-token")
+			return
+		}
+		own.ServeHTTP(w, r)
+	})
+}
+
+// profile lets those see the profiler who are on this machine or have the token: a profile costs time, and shows how the
+// process works.
+func (h *handler) profile(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case loopback(r) || h.withToken(r):
+			next(w, r)
+		case h.cfg.Token != "":
+			unauthorized(w)
+		default:
+			plain(w, http.StatusForbidden, "profiles are shown on a loopback address only, or with --ops-token")
+		}
+	})
+}
+
+// withToken tells whether a request has the token; none has where there is none.
+func (h *handler) withToken(r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return h.cfg.Token != "" && ok && subtle.ConstantTimeCompare([]byte(given), []byte(h.cfg.Token)) == 1
+}
+
+func unauthorized(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	plain(w, http.StatusUnauthorized, "this needs the token of --ops-token")
+}
+
+// loopback tells whether a request came to a loopback address under a name of this machine's: another name may be a page
+// of somebody's who had it point here.
+func loopback(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	host, _, err := net.SplitHostPort(local.String())
+	if err != nil || !net.ParseIP(host).IsLoopback() {
+		return false
+	}
+	name := r.Host
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		name = h
+	}
+	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")).IsLoopback()
+}
