@@ -1,12 +1,10 @@
 package app
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"net"
 	"net/http"
-	"strings"
+	"net/netip"
 
+	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -18,7 +16,7 @@ func (a *App) apiGuard() (func(http.Handler) http.Handler, error) {
 	}
 	guard := &throttle.Middleware{
 		Limiter: throttle.NewRedis(a.store.pipe, func(string) string { return "pacer:{api}:" }),
-		Key:     caller, Route: route, Log: a.log,
+		Key:     caller, Route: httpapi.RouteOf, Log: a.log,
 		PerKey: rulesOf(a.cfg.APILimits), PerRoute: rulesOf(a.cfg.APIRouteLimits),
 	}
 	if _, err := guard.Wrap(http.NotFoundHandler()); err != nil {
@@ -41,26 +39,25 @@ func rulesOf(limits []settings.RequestLimit) []throttle.Rule {
 	return rules
 }
 
-// caller is whose request it is: the token's, as a hash, or without one the address's. The token has been checked before.
+// caller is whose request it is: the token's that it was let in with, or without tokens the address's. What a header says
+// that nobody checked makes no caller: anybody could make up as many as he likes.
 func caller(r *http.Request) string {
-	if token := r.Header.Get("Authorization"); token != "" {
-		sum := sha256.Sum256([]byte(token))
-		return hex.EncodeToString(sum[:16])
+	if token := httpapi.TokenOf(r); token != "" {
+		return token
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
+	return addressOf(r.RemoteAddr)
 }
 
-// route is the method and path of a request without the names in it, which anybody could make up without end.
-func route(r *http.Request) string {
-	segments := strings.Split(strings.Trim(r.URL.EscapedPath(), "/"), "/")
-	for i, segment := range segments {
-		if i >= 2 && segment != "bulk" && segment != "throttle" && segment != "preferences" && segment != "devices" {
-			segments[i] = "*"
-		}
+// addressOf is an address as callers are told apart by it: of IPv6 the network of 64 bits, which is what one customer of a
+// provider has at least.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return remote
 	}
-	return r.Method + " " + strings.Join(segments[:min(len(segments), 4)], "/")
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
 }

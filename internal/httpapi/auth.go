@@ -1,11 +1,48 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"net/http"
 	"strings"
 )
+
+// asker is what is known of a request once it has been let in.
+type asker struct {
+	token string // the hash of the token that it came with, in hex; empty without
+	route string // the pattern that it matched; empty for none
+}
+
+// askerKey is where the context of a request holds its [asker].
+type askerKey struct{}
+
+func askerOf(r *http.Request) asker {
+	found, _ := r.Context().Value(askerKey{}).(asker)
+	return found
+}
+
+func (a asker) put(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), askerKey{}, a))
+}
+
+// TokenOf gives a [Config.Guard] the hash of the token that a request was let in with, however its header is written; empty
+// where there are no tokens.
+func TokenOf(r *http.Request) string { return askerOf(r).token }
+
+// RouteOf gives a [Config.Guard] the method and path pattern of the operation that a request asks for, however its path is
+// written; empty for one that there is none for.
+func RouteOf(r *http.Request) string { return askerOf(r).route }
+
+// withRoute finds out which operation is asked for.
+func withRoute(operations *http.ServeMux, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		found := askerOf(r)
+		_, found.route = operations.Handler(r)
+		next.ServeHTTP(w, found.put(r))
+	})
+}
 
 // authenticate asks for one of the tokens, if there are any. Tokens are compared by their hashes, in constant time.
 func (a *api) authenticate(next http.Handler) http.Handler {
@@ -28,7 +65,7 @@ func (a *api) authenticate(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusUnauthorized, "a valid bearer token is required")
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, asker{token: hex.EncodeToString(given[:16])}.put(r))
 	})
 }
 

@@ -55,7 +55,8 @@ type Config struct {
 	// Host tells whether the API may be asked under the Host of a request; without tokens only, since with them no page of
 	// another site has one. Defaults to every host.
 	Host func(string) bool
-	// Guard is put before everything that needs a token. Defaults to nothing.
+	// Guard is put before everything that needs a token, and learns by [TokenOf] and [RouteOf] who asks for what. Defaults to
+	// nothing.
 	Guard func(http.Handler) http.Handler
 	// Version of the program, for the document.
 	Version string
@@ -96,7 +97,7 @@ func New(cfg Config) (http.Handler, error) {
 	front := http.NewServeMux()
 	front.HandleFunc("GET /openapi.json", serveBytes("application/json", spec))
 	front.HandleFunc("GET /docs", serveBytes("text/html; charset=utf-8", page))
-	front.Handle("/", a.authenticate(cfg.Guard(withFallback(operations))))
+	front.Handle("/", a.authenticate(withRoute(operations, cfg.Guard(withFallback(operations)))))
 	return a.apartFromPages(front), nil
 }
 
