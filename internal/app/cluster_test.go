@@ -102,7 +102,6 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 				cluster.MoveSlot(t, slot, from, to, func() { <-time.After(100 * time.Millisecond) })
 			}
 			r.await(t, len(ids))
-			// A settlement that was refused for longer than it may take is in the record, and lacks in these totals.
 			d.awaitStats("nothing waits", func(s stats) bool { return s.Queued+s.Deferred+s.Sending+s.Retrying == 0 })
 			byUser, seen := map[string][]arrival{}, map[string]int{}
 			for _, a := range r.got() {

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,9 +41,11 @@ type Config struct {
 	Stale time.Duration
 	// SendTimeout bounds one delivery. Defaults to 10 s.
 	SendTimeout time.Duration
-	// SettleTimeout bounds the writing of a result, with its retries. It must end before the record's lease does.
-	// Defaults to 4 s.
+	// SettleTimeout bounds the writing of a result, with its retries: what is given up may be delivered again. While it is
+	// tried, the delivery counts as in flight, and keeps its room. Defaults to 30 s.
 	SettleTimeout time.Duration
+	// Farewell is how long after Stop results are still tried to be written. Defaults to 10 s.
+	Farewell time.Duration
 	// Retry gives the current retry policy.
 	Retry func() RetryPolicy
 	// CategoryRests and ChannelRests tell how long what belongs to one has to stay away because operators paused it; 0 when
@@ -73,7 +74,8 @@ func (c Config) withDefaults() Config {
 	c.Early = cmp.Or(c.Early, 5*time.Millisecond)
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
 	c.SendTimeout = cmp.Or(c.SendTimeout, 10*time.Second)
-	c.SettleTimeout = cmp.Or(c.SettleTimeout, 4*time.Second)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, 30*time.Second)
+	c.Farewell = cmp.Or(c.Farewell, 10*time.Second)
 	if c.CategoryRests == nil {
 		c.CategoryRests = func(string) time.Duration { return 0 }
 	}
@@ -101,8 +103,9 @@ type Dispatcher struct {
 
 	room     chan struct{} // one token per delivery in flight
 	inFlight atomic.Int64
-	stopping chan struct{}
-	stopOnce sync.Once
+	stopped  context.Context //nolint:containedctx // ends with Stop
+	stop     context.CancelFunc
+	stopping <-chan struct{}
 	nonce    string
 	asked    atomic.Uint64
 }
@@ -110,11 +113,12 @@ type Dispatcher struct {
 // New makes a Dispatcher.
 func New(cfg Config, record Record, queue Queue, senders push.Registry) *Dispatcher {
 	cfg = cfg.withDefaults()
+	stopped, stop := context.WithCancel(context.Background())
 	return &Dispatcher{
 		cfg: cfg, record: record, queue: queue, senders: senders,
-		room:     make(chan struct{}, cfg.Concurrency),
-		stopping: make(chan struct{}),
-		nonce:    rand.Text()[:12],
+		room:    make(chan struct{}, cfg.Concurrency),
+		stopped: stopped, stop: stop, stopping: stopped.Done(),
+		nonce: rand.Text()[:12],
 	}
 }
 
@@ -122,7 +126,7 @@ func New(cfg Config, record Record, queue Queue, senders push.Registry) *Dispatc
 func (d *Dispatcher) InFlight() int { return int(d.inFlight.Load()) }
 
 // Stop lets no further delivery start: ticks that are held or arrive are deferred at once. Deliveries in flight go on.
-func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
+func (d *Dispatcher) Stop() { d.stop() }
 
 // Handle works one tick that came off the queue. It returns nil when the tick is used up, a [*DeferralError] when it has
 // to come again, and any other error when the record could not be reached.
@@ -343,25 +347,6 @@ func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
 		return Outcome{Fate: Failed, Reason: notification.ReasonMaxAttempts + ", last " + reason, Refund: e.Unsent, Failure: true}
 	}
 	return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, Failure: true, RetryAfter: max(e.RetryAfter, retry.Backoff(failures))}
-}
-
-// settle writes the result, whatever happens to the tick's context, and tries again while the lease allows.
-func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
-	defer cancel()
-	for pause := 10 * time.Millisecond; ; pause *= 2 {
-		settlement, err := d.record.Settle(ctx, g, o)
-		if err == nil {
-			return settlement, nil
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return Settlement{}, fmt.Errorf("settle notification %s: %w", g.Notification.ID, errors.Join(err, ctx.Err()))
-		}
-	}
 }
 
 type nobody struct{}

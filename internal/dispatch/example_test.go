@@ -44,6 +44,9 @@ func (m *memory) Settle(context.Context, *dispatch.Grant, dispatch.Outcome) (dis
 	return dispatch.Settlement{}, nil
 }
 
+// Extend is never called: every settlement succeeds.
+func (*memory) Extend(context.Context, *dispatch.Grant) error { return nil }
+
 // Enqueue is never called: this record asks for no extra ticks.
 func (m *memory) Enqueue(context.Context, ...dispatch.Alarm) error { return nil }
 

@@ -29,6 +29,8 @@ type record struct {
 	mu       sync.Mutex
 	asked    []question
 	outcomes []dispatch.Outcome
+	extend   func(ctx context.Context) error
+	extended []time.Time
 }
 
 // question is one that the record was asked, and when.
@@ -52,6 +54,16 @@ func (r *record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 		return dispatch.Settlement{}, nil
 	}
 	return r.settle(ctx, g, o)
+}
+
+func (r *record) Extend(ctx context.Context, _ *dispatch.Grant) error {
+	r.mu.Lock()
+	r.extended = append(r.extended, time.Now())
+	r.mu.Unlock()
+	if r.extend == nil {
+		return nil
+	}
+	return r.extend(ctx)
 }
 
 func (r *record) questions() []question {

@@ -152,6 +152,8 @@ func (p *play) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome
 	return dispatch.Settlement{}, nil
 }
 
+func (*play) Extend(context.Context, *dispatch.Grant) error { return errAway }
+
 // Whatever record, queue and senders do, and whenever it is stopped: the dispatcher gives all room back, never makes more
 // deliveries at once than it may, none before its moment, each at most once, and settles each exactly as far as it went.
 // That no goroutine is left over is what the bubble checks.

@@ -71,9 +71,9 @@ func TestSettleIsGivenUpInTime(t *testing.T) {
 		settle func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error)
 		want   time.Duration
 	}{
-		"a record that refuses, by default": {dispatch.Config{}, fails, 4 * time.Second},
+		"a record that refuses, by default": {dispatch.Config{}, fails, 30 * time.Second},
 		"a record that refuses, as set":     {dispatch.Config{SettleTimeout: 100 * time.Millisecond}, fails, 100 * time.Millisecond},
-		"a record that hangs":               {dispatch.Config{}, hangs, 4 * time.Second},
+		"a record that hangs":               {dispatch.Config{}, hangs, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +91,39 @@ func TestSettleIsGivenUpInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While a result can't be written, its delivery stays this worker's; and once the dispatcher stops, the tries end soon.
+func TestWhileItCantBeSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{take: answers(granted())}
+		r.settle = func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error) {
+			return dispatch.Settlement{}, errAway
+		}
+		r.extend = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		b := newBench(dispatch.Config{Farewell: 5 * time.Second}, r, sends)
+		start := time.Now()
+		done := b.start(t.Context(), tick)
+		pass(14 * time.Second)
+		unfinished(t, done)
+		if b.InFlight() != 1 || b.RoomTaken() != 1 {
+			t.Errorf("%d in flight, %d places taken", b.InFlight(), b.RoomTaken())
+		}
+		for i, at := range r.extended {
+			if i > 0 && at.Sub(r.extended[i-1]) > 5*time.Second {
+				t.Errorf("extended after %s and %s", r.extended[i-1].Sub(start), at.Sub(start))
+			}
+		}
+		if len(r.extended) < 3 {
+			t.Errorf("extended %d times", len(r.extended))
+		}
+		b.Stop()
+		pass(5*time.Second + time.Millisecond)
+		if err := finished(t, done); !errors.Is(err, errAway) {
+			t.Errorf("Handle gives %v", err)
+		}
+	})
 }
 
 func TestSettlementDecidesWhatBecomesOfTheTick(t *testing.T) {

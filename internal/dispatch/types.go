@@ -158,6 +158,9 @@ type Record interface {
 	Take(ctx context.Context, q Question) (Answer, error)
 	// Settle writes what became of a grant. Settling twice is harmless.
 	Settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error)
+	// Extend lets the lease of a grant begin anew, since its result can't be written yet. An error, or a lease that is not
+	// this worker's any more, changes nothing.
+	Extend(ctx context.Context, g *Grant) error
 }
 
 // Queue brings ticks to the workers.

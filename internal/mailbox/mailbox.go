@@ -62,6 +62,9 @@ type Config struct {
 	Retention time.Duration
 	// Grace is how long after an expected event the sweeper looks for what is missing. Defaults to 5 s.
 	Grace time.Duration
+	// Truce is how long leases that ended are left to their holders after half of that time in which nobody could sweep: they
+	// could not settle either. Defaults to 5 s.
+	Truce time.Duration
 	// MaxCrashes is how many leases of a notification may end before it is given up. Defaults to 3.
 	MaxCrashes int
 }
@@ -71,6 +74,7 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 15*time.Second)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
+	c.Truce = cmp.Or(c.Truce, 5*time.Second)
 	c.MaxCrashes = cmp.Or(c.MaxCrashes, 3)
 	return c
 }
@@ -98,12 +102,12 @@ type Store struct {
 	lanes  []string   // prefix of each lane's keys
 	locks  [][]string // what a script of a lane names as its keys, see dispatch.LaneKeys
 
-	put, take, settle, end, cancel, view, sweep, clear, restore *script.Script
+	put, take, settle, end, extend, cancel, view, sweep, clear, restore *script.Script
 
 	lease, horizon, retention, grace string // as the scripts take them
 
-	takes []*batch.Batcher[dispatch.Question, taken]   // by lane
-	ends  []*batch.Batcher[ended, dispatch.Settlement] // by lane
+	takes []*batch.Batcher[dispatch.Question, taken] // by lane
+	ends  []*batch.Batcher[ended, lapsing]           // by lane
 }
 
 // New makes a Store.
@@ -128,7 +132,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		s.takes = append(s.takes, batch.New(takeAtOnce, func(ctx context.Context, questions []dispatch.Question) ([]taken, error) {
 			return s.takeAll(ctx, lane, questions)
 		}))
-		s.ends = append(s.ends, batch.New(endAtOnce, func(ctx context.Context, deliveries []ended) ([]dispatch.Settlement, error) {
+		s.ends = append(s.ends, batch.New(endAtOnce, func(ctx context.Context, deliveries []ended) ([]lapsing, error) {
 			return s.endAll(ctx, lane, deliveries)
 		}))
 	}
@@ -145,7 +149,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 // scripts lists where each script is kept, by its file's name.
 func (s *Store) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
-		"put": &s.put, "takes": &s.take, "settle": &s.settle, "end": &s.end, "cancel": &s.cancel,
+		"put": &s.put, "takes": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear, "restore": &s.restore,
 	}
 }
@@ -173,8 +177,8 @@ func sourceOf(name string, guarded bool) (string, error) {
 	parts := []string{"mailbox", name}
 	before := throttle.Functions
 	switch name {
-	case "end":
-		parts, before = []string{"end"}, ""
+	case "end", "extend":
+		parts, before = []string{name}, ""
 	case "takes":
 		// One function, so that only the questions that need all the others pay for them.
 		parts, before = []string{"mailbox", "take", "takes"}, "local function ask(ARGV)\n"+before

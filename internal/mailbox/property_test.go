@@ -38,7 +38,7 @@ func playHistory(t *testing.T, r *rapid.T, client *redis.Client) {
 	limit := []throttle.Rule{{Max: rapid.IntRange(2, 8).Draw(r, "cap"), Per: 5 * time.Second, Kind: throttle.KindCap}}
 	w := newWorld(t, r, client, mailbox.Terms{Plan: throttle.Plan{Rules: rules, Cap: limit}})
 	h := &history{world: w, r: r, admitted: map[string][]*dispatch.Grant{}}
-	steps := []func(){h.put, h.put, h.pull, h.pull, h.pull, h.settleOne, h.settleOne, h.pass, h.lose, h.cancel, h.crash}
+	steps := []func(){h.put, h.put, h.pull, h.pull, h.pull, h.settleOne, h.settleOne, h.pass, h.lose, h.cancel, h.crash, h.lapse}
 	for range rapid.IntRange(1, 60).Draw(r, "steps") {
 		steps[rapid.IntRange(0, len(steps)-1).Draw(r, "step")]()
 		h.check()
@@ -131,6 +131,14 @@ func (h *history) crash() {
 	}
 	h.grants = nil
 	h.advance(lease + grace + time.Second)
+	h.sweep()
+}
+
+// lapse lets the leases end of workers that live: their results come late.
+func (h *history) lapse() {
+	h.advance(lease + time.Second)
+	h.sweepAfterGap()
+	h.advance(time.Duration(rapid.IntRange(1, 6000).Draw(h.r, "truce")) * time.Millisecond)
 	h.sweep()
 }
 

@@ -19,7 +19,9 @@ var letters = map[dispatch.Fate]string{
 func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	if (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund {
 		settled, err := s.ends[g.Lane].Ask(ctx, ended{g.Notification.ID, g.Generation, letters[o.Fate], o.Reason})
-		return settled, lost(err)
+		if err != nil || !settled.lapsed {
+			return settled.Settlement, lost(err)
+		}
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), g.Tick.ID, letters[o.Fate],
@@ -52,8 +54,24 @@ type ended struct {
 	letter, reason string
 }
 
+// lapsing is what became of an end; lapsed ones stand in line again, untouched.
+type lapsing struct {
+	dispatch.Settlement
+
+	lapsed bool
+}
+
+// Extend lets a grant's lease begin anew, while its result can't be written.
+func (s *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
+	err := s.extend.Run(ctx, s.client, s.keys(g.Lane), g.Notification.ID, strconv.Itoa(g.Generation), s.lease).Err()
+	if err != nil {
+		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, lost(err))
+	}
+	return nil
+}
+
 // endAll writes the ends of a lane in one script.
-func (s *Store) endAll(ctx context.Context, lane int, deliveries []ended) ([]dispatch.Settlement, error) {
+func (s *Store) endAll(ctx context.Context, lane int, deliveries []ended) ([]lapsing, error) {
 	args := make([]any, 0, 1+4*len(deliveries))
 	args = append(args, s.retention)
 	for _, d := range deliveries {
@@ -66,9 +84,9 @@ func (s *Store) endAll(ctx context.Context, lane int, deliveries []ended) ([]dis
 	if len(written) != len(deliveries) {
 		return nil, fmt.Errorf("the end script answered for %d of %d deliveries", len(written), len(deliveries))
 	}
-	settlements := make([]dispatch.Settlement, len(written))
+	settlements := make([]lapsing, len(written))
 	for i := range written {
-		settlements[i].Stale = written[i] == 0
+		settlements[i].Stale, settlements[i].lapsed = written[i] == 0, written[i] == 2
 	}
 	return settlements, nil
 }

@@ -18,7 +18,7 @@ func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
 	tasks := "asynq:{" + dispatch.LaneName(lane) + "}:"
 	reply, err := s.run(ctx, s.sweep, lane, []any{
 		tasks, rand.Text()[:12], s.retention, s.grace,
-		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit),
+		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit), micros(s.cfg.Truce),
 	})
 	if err != nil {
 		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: %w", lane, lost(err))

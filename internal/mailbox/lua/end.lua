@@ -5,7 +5,8 @@
 -- ARGV[1]  retention in ms
 -- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
 --
--- Result   for each 1: written, now or before; 0: the generation in flight is another
+-- Result   for each 1: written, now or before; 0: the generation in flight is another; 2: its lease has ended, it stands in
+--          line again, and settle.lua has to take it out
 local call, ARGV = redis.call, ARGV
 local lane, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')
@@ -17,6 +18,7 @@ local function write(id, generation, state, reason)
   local key = lane .. 'n:' .. id
   local f = call('HMGET', key, 's', 'g')
   if f[2] ~= generation then return 0 end
+  if f[1] == 'q' then return 2 end
   if f[1] ~= 's' then return f[1] == state and 1 or 0 end
   call('HSET', key, 's', state, 'y', reason, 'z', now)
   redis.call('PEXPIRE', key, retention)

@@ -23,8 +23,11 @@ local key = lane .. 'n:' .. id
 local state = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e')
 local now = now_micros()
 if state[2] ~= generation then return { 'stale' } end
-if state[1] ~= 's' then
-  -- Settled before, and the answer was lost; or the lease has ended.
+if state[1] == 'q' and outcome ~= 'q' and leave(box, id) then
+  -- The lease has ended, but nobody else has been granted it: the late result is still the latest.
+  redis.call('HINCRBY', key, 'x', -1)
+elseif state[1] ~= 's' then
+  -- Settled before, and the answer was lost.
   if state[1] == 'r' then return { 'retry', now, tonumber(redis.call('ZSCORE', box.later, id) or now) } end
   return { state[1] == 'q' and 'stale' or 'ended' }
 end
@@ -69,7 +72,8 @@ end
 if outcome == 'x' then
   redis.call('DEL', key)
   add_count('attempts', -1)
-  return { 'ended' }
+else
+  finish(id, now, outcome, reason, ARGV[11])
 end
-finish(id, now, outcome, reason, ARGV[11])
+if state[1] == 'q' then account(box, now, tonumber(ARGV[12])) end
 return { 'ended' }

@@ -8,10 +8,12 @@
 -- ARGV[4]  grace in µs
 -- ARGV[5]  crashes after which a notification is given up
 -- ARGV[6]  how many of each to look at
+-- ARGV[7]  truce in µs: how long no lease is ended after nobody could sweep
 --
 -- Result   {leases ended, expired, mailboxes repaired, then per new tick: tick, category, user}
 local tasks, nonce, retention = ARGV[1], ARGV[2], ARGV[3]
 local grace, max_crashes, limit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local truce = tonumber(ARGV[7])
 local now = now_micros()
 local result = { 0, 0, 0 }
 
@@ -21,6 +23,20 @@ local function kick(box)
   result[#result + 1] = tick
   result[#result + 1] = box.category
   result[#result + 1] = box.user
+end
+
+-- lapsed_by gives the moment up to which leases that ended are taken back: now, but after a gap between sweeps, in which
+-- Redis was away or the lane's slot on its way, no one could settle either. Those who live get a truce to do so. It is
+-- given once: what ended before the truce before this one is taken back in any case.
+local function lapsed_by()
+  local key = lane .. 'sweep'
+  local f = redis.call('HMGET', key, 'last', 'truce', 'before')
+  local last, began, before = tonumber(f[1] or now), tonumber(f[2] or 0), tonumber(f[3] or 0)
+  if began > now then began, before = 0, 0 end -- the clock was set back
+  if now - last > truce / 2 and now - began >= truce then before, began = began, now end
+  redis.call('HSET', key, 'last', digits(now), 'truce', digits(began), 'before', digits(before))
+  if now - began < truce then return before end
+  return now
 end
 
 local function end_lease(id)
@@ -85,7 +101,7 @@ local function inspect(name)
   account(box, now, grace)
 end
 
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'e', '-inf', digits(now), 'LIMIT', 0, limit)) do end_lease(id) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'e', '-inf', digits(lapsed_by()), 'LIMIT', 0, limit)) do end_lease(id) end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'y', '-inf', digits(now), 'LIMIT', 0, limit)) do expire(id) end
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'm', '-inf', digits(now), 'LIMIT', 0, limit)) do inspect(name) end
 return result

@@ -106,10 +106,16 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	return settlement, nil
 }
 
+// Extend implements [dispatch.Record]: while the mailboxes keep a grant, nobody else can claim it.
+func (r *Record) Extend(ctx context.Context, g *dispatch.Grant) error { return r.boxes.Extend(ctx, g) }
+
+// tellPause is the longest pause between two tries to tell the mailboxes of a result.
+const tellPause = 250 * time.Millisecond
+
 // tellMailboxes tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on its
 // way to another server.
 func (r *Record) tellMailboxes(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	for pause := 20 * time.Millisecond; ; pause *= 2 {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, tellPause) {
 		settlement, err := r.boxes.Settle(ctx, g, o)
 		if err == nil || errors.Is(err, mailbox.ErrLost) {
 			return settlement, err

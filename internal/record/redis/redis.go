@@ -89,6 +89,9 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	return r.boxes.Settle(ctx, g, o)
 }
 
+// Extend implements [dispatch.Record].
+func (r *Record) Extend(ctx context.Context, g *dispatch.Grant) error { return r.boxes.Extend(ctx, g) }
+
 // Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
 func (r *Record) Cancel(ctx context.Context, id string) error { return r.boxes.Cancel(ctx, id) }
 

@@ -1,0 +1,14 @@
+-- extend lets a delivery have its lease anew, while its result can't be written elsewhere.
+--
+-- KEYS[1]  the lane's prefix
+-- ARGV[1]  notification
+-- ARGV[2]  generation that was granted
+-- ARGV[3]  lease in µs
+--
+-- Result   1 extended, 0 the generation in flight is another
+local f = redis.call('HMGET', KEYS[1] .. 'n:' .. ARGV[1], 's', 'g')
+if f[1] ~= 's' or f[2] ~= ARGV[2] then return 0 end
+local t = redis.call('TIME')
+local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
+redis.call('ZADD', KEYS[1] .. 'e', 'XX', string.format('%.0f', now + tonumber(ARGV[3])), ARGV[1])
+return 1
