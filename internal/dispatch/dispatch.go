@@ -36,8 +36,9 @@ type Config struct {
 	// Early is how long before its slot a held tick asks; the record grants a slot that close for its own moment.
 	// Defaults to 5 ms.
 	Early time.Duration
-	// Stale is how late after its moment a grant is given back instead of used: windows may have moved on.
-	// Defaults to 250 ms.
+	// Stale is how late after its moment a grant is given back instead of used: windows may have moved on. The moment is
+	// taken to be as early as it can have been, counted from when it was asked for. After each grant of a lane that was late
+	// the next one may be twice as late, until one is in time. Defaults to 250 ms.
 	Stale time.Duration
 	// SendTimeout bounds one delivery. Defaults to 10 s.
 	SendTimeout time.Duration
@@ -101,6 +102,7 @@ type Dispatcher struct {
 	queue   Queue
 	senders push.Registry
 
+	patience patience
 	room     chan struct{} // one token per delivery in flight
 	inFlight atomic.Int64
 	stopped  context.Context //nolint:containedctx // ends with Stop
@@ -116,8 +118,9 @@ func New(cfg Config, record Record, queue Queue, senders push.Registry) *Dispatc
 	stopped, stop := context.WithCancel(context.Background())
 	return &Dispatcher{
 		cfg: cfg, record: record, queue: queue, senders: senders,
-		room:    make(chan struct{}, cfg.Concurrency),
-		stopped: stopped, stop: stop, stopping: stopped.Done(),
+		patience: patience{limit: cfg.Stale},
+		room:     make(chan struct{}, cfg.Concurrency),
+		stopped:  stopped, stop: stop, stopping: stopped.Done(),
 		nonce: rand.Text()[:12],
 	}
 }
@@ -171,6 +174,9 @@ func (d *Dispatcher) turn(ctx context.Context, tick Tick, pulled bool, slot time
 		return nil, answeredAt, false, fmt.Errorf("take for category %s in lane %d: %w", tick.Category, tick.Lane, err)
 	}
 	if answer.Grant != nil {
+		if answer.Grant.AskedAt.IsZero() {
+			answer.Grant.AskedAt = asked
+		}
 		traced, ended := d.cfg.Trace(ctx, answer.Grant, asked, answeredAt)
 		again, err = d.run(traced, answer.Grant, answeredAt, slot, ended)
 		return nil, answeredAt, again, err
@@ -257,7 +263,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Ti
 		timer := time.NewTimer(wait)
 		<-timer.C
 	}
-	if time.Since(moment) > d.cfg.Stale {
+	if d.patience.late(g.Lane, time.Since(g.AskedAt.Add(g.StartIn))) {
 		late := Outcome{Fate: Returned, Reason: "late", Refund: true}
 		ended(late)
 		_, err := d.settle(ctx, g, late)

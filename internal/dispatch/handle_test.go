@@ -394,3 +394,59 @@ func TestExtraTickIsEnqueuedBesideAnError(t *testing.T) {
 		}
 	})
 }
+
+// slowly gives grants after these times, the last of them for ever.
+func slowly(latencies ...time.Duration) func(context.Context, dispatch.Question) (dispatch.Answer, error) {
+	return func(context.Context, dispatch.Question) (dispatch.Answer, error) {
+		answer := granted()
+		answer.Grant.AdmittedAt = time.Now()
+		pass(latencies[0]) // the limiter has admitted it; the claim, or the way back, takes its time
+		latencies = latencies[min(1, len(latencies)-1):]
+		return answer, nil
+	}
+}
+
+// An answer that took long tells of an admission that may be as old: it is given back, unless it always takes that long.
+func TestSlowAnswersAreLate(t *testing.T) {
+	t.Parallel()
+	ms := time.Millisecond
+	for name, test := range map[string]struct {
+		latencies []time.Duration
+		handled   int
+		returned  int
+		lateness  time.Duration // of the worst delivery
+	}{
+		"one claim of 3 s":    {[]time.Duration{3 * time.Second, 0}, 1, 1, 0},
+		"just in time":        {[]time.Duration{250 * ms}, 3, 0, 250 * ms},
+		"a network of 600 ms": {[]time.Duration{600 * ms}, 20, 2, 600 * ms},
+		"a network of 5 s":    {[]time.Duration{5 * time.Second}, 20, 5, 5 * time.Second},
+		"slow for a while, then one claim of 400 ms": {[]time.Duration{600 * ms, 600 * ms, 600 * ms, 0, 400 * ms, 0}, 3, 3, 600 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				worst := time.Duration(0)
+				r := &record{take: slowly(test.latencies...)}
+				b := newBench(dispatch.Config{}, r, func(_ context.Context, m push.Message) error {
+					worst = max(worst, time.Since(m.AdmittedAt))
+					return nil
+				})
+				for range test.handled {
+					if err := b.Handle(t.Context(), tick); err != nil {
+						t.Fatal(err)
+					}
+				}
+				returned := 0
+				for _, o := range r.settled() {
+					if o.Fate == dispatch.Returned {
+						returned++
+					}
+				}
+				if returned != test.returned || len(b.journal.Sends) != test.handled || worst != test.lateness {
+					t.Errorf("%d returned, %d sent, the worst %s late; want %d, %d, %s", returned, len(b.journal.Sends), worst,
+						test.returned, test.handled, test.lateness)
+				}
+			})
+		})
+	}
+}

@@ -103,6 +103,9 @@ type Grant struct {
 	AdmittedAt time.Time
 	// StartIn is how long after the answer that moment comes; 0 when it is now.
 	StartIn time.Duration
+	// AskedAt is when the admission was asked for, on this process's clock: it was made then or later. Zero: when Take was
+	// called.
+	AskedAt time.Time
 	// Tick that it was granted to.
 	Tick Tick
 	// History is what the record remembers of its deferrals, in a form of the record's.

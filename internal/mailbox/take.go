@@ -18,6 +18,8 @@ type Granted struct {
 	// At is the moment that the limiter counted, In how long after the answer it comes.
 	At time.Time
 	In time.Duration
+	// AskedAt is when the script was sent, on this process's clock.
+	AskedAt time.Time
 	// ArrivedAt is when the notification was accepted.
 	ArrivedAt time.Time
 	Payload   string
@@ -74,6 +76,7 @@ func (s *Store) takeAll(ctx context.Context, lane int, questions []dispatch.Ques
 	for i, q := range questions {
 		args = append(args, q.Category, q.UserID, q.ID, q.Nonce, flag(q.Pulled), numbers[i])
 	}
+	asked := time.Now()
 	replies, err := s.run(ctx, s.take, lane, args)
 	if err != nil {
 		return nil, err
@@ -84,6 +87,9 @@ func (s *Store) takeAll(ctx context.Context, lane int, questions []dispatch.Ques
 	answers := make([]taken, len(questions))
 	for i, q := range questions {
 		answers[i].answer, answers[i].err = answerOf(replies[i], q.Mailbox, terms[i].Plan)
+		if g := answers[i].answer.Granted; g != nil {
+			g.AskedAt = asked
+		}
 	}
 	return answers, nil
 }

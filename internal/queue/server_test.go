@@ -119,6 +119,8 @@ func (*sleepy) Settle(context.Context, *dispatch.Grant, dispatch.Outcome) (dispa
 	return dispatch.Settlement{}, nil
 }
 
+func (*sleepy) Extend(context.Context, *dispatch.Grant) error { return nil }
+
 // A process that stops gives what it holds back at once; nothing is lost, nothing stays behind as being worked on.
 func TestStopReturnsHeldTicks(t *testing.T) {
 	t.Parallel()
@@ -186,6 +188,8 @@ func (g *granting) Settle(context.Context, *dispatch.Grant, dispatch.Outcome) (d
 	g.settled.Add(1)
 	return dispatch.Settlement{}, nil
 }
+
+func (*granting) Extend(context.Context, *dispatch.Grant) error { return nil }
 
 // slow is a sender that takes as long as the test wants.
 type slow struct{ sending, release chan struct{} }

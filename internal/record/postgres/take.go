@@ -97,7 +97,8 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 	}
 	granted := answer.Granted
 	grant := &dispatch.Grant{
-		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In, Tick: q.Tick, History: granted.History,
+		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In,
+		AskedAt: granted.AskedAt, Tick: q.Tick, History: granted.History,
 		Notification: &notification.Notification{ID: granted.ID},
 	}
 	c, err := r.claims.Ask(ctx, claim{

@@ -79,7 +79,7 @@ func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer
 		Extra: answer.Extra,
 		Grant: &dispatch.Grant{
 			Mailbox: q.Mailbox, Notification: n, Generation: g.Generation, Attempt: g.Attempt, Failures: g.Failure,
-			AdmittedAt: g.At, StartIn: g.In, Tick: q.Tick, History: g.History,
+			AdmittedAt: g.At, StartIn: g.In, AskedAt: g.AskedAt, Tick: q.Tick, History: g.History,
 		},
 	}, nil
 }
