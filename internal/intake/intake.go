@@ -63,6 +63,8 @@ type Accepted struct {
 	// Tick has to come, after DueIn.
 	Tick  dispatch.Tick
 	DueIn time.Duration
+	// Enqueued is true when the record itself sees to it that the tick comes.
+	Enqueued bool
 }
 
 // Claim is the answer to the reservation of an idempotency key.
@@ -400,13 +402,16 @@ func (in *Intake) trace(ctx context.Context, notifications []*notification.Notif
 	}
 }
 
-// enqueue puts the ticks of what was accepted anew into the queue.
+// enqueue puts the ticks of what was accepted anew into the queue, unless the record does.
 func (in *Intake) enqueue(ctx context.Context, accepted []Accepted) {
 	alarms := make([]dispatch.Alarm, 0, len(accepted))
 	for _, a := range accepted {
-		if !a.Known {
+		if !a.Known && !a.Enqueued {
 			alarms = append(alarms, dispatch.Alarm{Tick: a.Tick, After: a.DueIn})
 		}
+	}
+	if len(alarms) == 0 {
+		return
 	}
 	if err := in.cfg.Queue.Enqueue(ctx, alarms...); err != nil {
 		in.cfg.Log.WarnContext(ctx, "enqueue ticks; the sweeper will replace those missing", "count", len(alarms), "error", err)

@@ -23,8 +23,8 @@ type Entry struct {
 	CollapseKey string
 	// Payload comes back with the grant.
 	Payload string
-	// Arrival is when it was accepted, for one that is put back after the lane lost its state; zero for now. No two of a
-	// lane may have the same.
+	// Arrival is when it was accepted, for one whose record is elsewhere; zero for now. It gives the place in line, however
+	// late the entry comes.
 	Arrival time.Time
 }
 

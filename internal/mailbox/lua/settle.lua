@@ -35,7 +35,7 @@ end
 redis.call('ZREM', lane .. 'e', id)
 if ARGV[9] == '1' then
   local plan = plan_of(13, box.name, box.user)
-  refund(plan, tonumber(state[4]), state[3] .. '#' .. generation)
+  refund(plan, tonumber(state[4]), id .. '#' .. generation)
 end
 if ARGV[10] == '1' then redis.call('HINCRBY', key, 'f', 1) end
 

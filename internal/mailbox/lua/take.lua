@@ -74,7 +74,7 @@ local function run(h, at, why, tick_known)
   redis.call('ZREM', box.line, h.id)
   if h.collapse then release_collapse(box, h.id, h.collapse) end
   if h.expires then redis.call('ZREM', lane .. 'y', h.id) end
-  charge(plan, now, at, digits(h.arrival) .. '#' .. h.generation)
+  charge(plan, now, at, h.id .. '#' .. h.generation)
   redis.call('ZADD', lane .. 'e', digits(at + lease), h.id)
   if tick == h.id then
     redis.call('HSET', key, 's', 's', 'g', h.generation, 'm', digits(at), 'q', nonce)

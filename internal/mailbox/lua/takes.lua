@@ -70,7 +70,7 @@ local function alone(i, n)
   end
   if at > now + horizon then return nil end
   local moment, generation = string.format('%.0f', at), tonumber(f[3] or 0) + 1
-  local token = f[1] .. '#' .. generation
+  local token = tick .. '#' .. generation
   call('DEL', lane .. 'w:' .. name, lane .. 't:' .. name)
   for log = 1, 2 do
     if max[log] > 0 then

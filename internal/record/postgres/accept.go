@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,16 +12,14 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 const (
 	// insertBatch is how many notifications of a larger batch one statement accepts, or a few more; inserters how many such
-	// statements are under way at once; putBatch how many notifications one script puts into line.
+	// statements are under way at once.
 	insertBatch = 500
 	inserters   = 2
-	putBatch    = 64
 )
 
 // insertSQL accepts what is new, and tells of that when it was accepted. What the user has opted out of is accepted too,
@@ -38,18 +35,27 @@ ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
 
-// knownSQL tells when, and for whom, the first with an id was accepted.
-const knownSQL = `SELECT id, accepted_at, user_id FROM pacer.notifications WHERE id = ANY ($1)`
+// knownSQL tells when, and for whom, the first with an id was accepted. A repeat of what still waits makes sure that it
+// stands in its backlog: the relay looks.
+const knownSQL = `
+WITH known AS MATERIALIZED (
+	SELECT id, accepted_at, user_id, status IN ('waiting', 'retrying') AS waits FROM pacer.notifications WHERE id = ANY ($1)
+), again AS (
+	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE waits ON CONFLICT DO NOTHING
+)
+SELECT id, accepted_at, user_id FROM known`
 
 // acceptance is what the database did with a notification.
 type acceptance struct {
 	at time.Time
 	// fresh is true for the one that was accepted now, sameUser unless its id belongs to another user's.
 	fresh, sameUser, optedOut bool
+	// placing brings it into its backlog; nil when the relay has to.
+	placing *placing
 }
 
-// Accept implements [intake.Record]. It has accepted what it says once the database has, even when Redis is away. Many go
-// in parts, so that one is written while another is put into line.
+// Accept implements [intake.Record]. It has accepted what it says once the database has, whatever Redis does. Many go in
+// parts, so that one is written while another is put into line.
 func (r *Record) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
 	var parts errgroup.Group
@@ -103,26 +109,15 @@ func (r *Record) acceptPart(ctx context.Context, batch []*notification.Notificat
 	if err != nil {
 		return err
 	}
-	lanes := map[int][]*notification.Notification{}
+	var under []*placing
 	for i, n := range asked {
-		a := acceptedAs(found[i], n, r.boxes.LaneOf(n.UserID))
-		accepted[part[i]] = a
-		if found[i].fresh {
-			lanes[a.Tick.Lane] = append(lanes[a.Tick.Lane], n)
+		accepted[part[i]] = acceptedAs(found[i], n, r.boxes.LaneOf(n.UserID))
+		accepted[part[i]].Enqueued = r.cfg.Queue != nil
+		if p := found[i].placing; p != nil && !slices.Contains(under, p) {
+			under = append(under, p)
 		}
 	}
-	var putting sync.WaitGroup
-	for lane, notifications := range lanes {
-		putting.Go(func() { r.putIntoLine(ctx, lane, notifications) })
-	}
-	putting.Wait()
-	for i, n := range asked {
-		if found[i].fresh && found[i].optedOut {
-			if err := r.end(ctx, n.ID, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
-				r.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn", "notification_id", n.ID, "error", err)
-			}
-		}
-	}
+	r.placer.wait(ctx, under)
 	return nil
 }
 
@@ -172,6 +167,9 @@ func (r *Record) insert(ctx context.Context, batch []*notification.Notification)
 		fresh++
 		return nil
 	})
+	if err == nil {
+		r.placer.place(ctx, batch, answers)
+	}
 	if err == nil && fresh < len(batch) {
 		err = r.findKnown(ctx, batch, answers)
 	}
@@ -181,7 +179,7 @@ func (r *Record) insert(ctx context.Context, batch []*notification.Notification)
 	return answers, nil
 }
 
-// findKnown fills in the answers for those that were not accepted now.
+// findKnown fills in the answers for those that were not accepted now, and has the relay look for those that wait.
 func (r *Record) findKnown(ctx context.Context, batch []*notification.Notification, answers []acceptance) error {
 	var ids []string
 	places := map[string][]int{}
@@ -237,45 +235,4 @@ func timestamp(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// putIntoLine puts accepted notifications into their mailboxes. What does not get there goes to the outbox, from where
-// the relay brings it later; should even that fail, the relay finds it by looking.
-func (r *Record) putIntoLine(ctx context.Context, lane int, notifications []*notification.Notification) {
-	for len(notifications) > 0 {
-		part := notifications[:min(putBatch, len(notifications))]
-		notifications = notifications[len(part):]
-		entries := make([]mailbox.Entry, 0, len(part))
-		ids := make([]string, len(part))
-		for i, n := range part {
-			ids[i] = n.ID
-			if i%3 == 0 && mutation("lose-enqueue") {
-				continue
-			}
-			entries = append(entries, entryOf(n))
-		}
-		_, err := r.boxes.Put(ctx, lane, entries)
-		if err == nil {
-			continue
-		}
-		r.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count", len(part), "lane", lane, "error", err)
-		if err := r.leaveInOutbox(ctx, ids); err != nil {
-			r.cfg.Log.WarnContext(ctx, "leave accepted notifications in the outbox; the relay will find them", "count", len(part), "error", err)
-		}
-	}
-}
-
-func entryOf(n *notification.Notification) mailbox.Entry {
-	return mailbox.Entry{
-		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt, ExpiresAt: n.ExpiresAt,
-		CollapseKey: n.CollapseKey,
-	}
-}
-
-// leaveInOutbox has the relay put notifications into line.
-func (r *Record) leaveInOutbox(ctx context.Context, ids []string) error {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	_, err := r.pool.Exec(ctx, "INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
-	return err
 }

@@ -1,7 +1,7 @@
 // Package postgres is the record of the durable set-ups. Postgres is the truth: what was accepted, every claim and what
 // became of it. The mailboxes on Redis decide who goes when, and can be lost whole: they are rebuilt from here.
 //
-//	accept   one statement for many, then the mailboxes; what does not get there waits in the outbox
+//	accept   one statement for many, then the mailboxes; what does not get there the relay carries over
 //	take     the mailboxes grant, Postgres claims: only what is claimed is sent
 //	settle   Postgres writes, fenced by the claim; then the mailboxes
 //
@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -37,6 +38,10 @@ type Config struct {
 	AcceptTimeout time.Duration
 	// StatementTimeout bounds every other statement. Defaults to 5 s.
 	StatementTimeout time.Duration
+	// Queue brings the ticks of what is accepted. Without one the caller of Accept sees to them.
+	Queue dispatch.Queue
+	// PlacePatience is how long an answer waits for Redis after Postgres has accepted. Defaults to 500 ms.
+	PlacePatience time.Duration
 	// Retention is how long ended notifications are kept. Defaults to 30 days.
 	Retention time.Duration
 	Log       *slog.Logger
@@ -47,6 +52,7 @@ func (c Config) withDefaults() Config {
 	c.MaxCrashes = cmp.Or(c.MaxCrashes, 3)
 	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, 2500*time.Millisecond)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
+	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
 	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
@@ -62,11 +68,13 @@ type Record struct {
 	accepts *batch.Batcher[*notification.Notification, acceptance]
 	claims  *batch.Batcher[claim, claimed]
 	results *batch.Batcher[result, settled]
+	placer  *placer
 }
 
 // New makes a Record over the database and the mailboxes of a deployment, which must be guarded. Close it after use.
 func New(pool *pgxpool.Pool, boxes *mailbox.Store, cfg Config) *Record {
 	r := &Record{cfg: cfg.withDefaults(), pool: pool, boxes: boxes}
+	r.placer = newPlacer(r)
 	r.accepts = batch.New(500, r.insert)
 	r.claims = batch.New(250, r.claimAll)
 	r.results = batch.New(250, r.settleAll)
@@ -76,6 +84,7 @@ func New(pool *pgxpool.Pool, boxes *mailbox.Store, cfg Config) *Record {
 // Close waits for what was asked and stops taking more.
 func (r *Record) Close() error {
 	r.accepts.Close()
+	r.placer.close()
 	r.claims.Close()
 	r.results.Close()
 	return nil

@@ -81,7 +81,7 @@ func newWorldWith(tb testing.TB, client *goredis.Client, cfg mailbox.Config) *wo
 		tb.Fatal(err)
 	}
 	w.record = postgres.New(pool, w.boxes, postgres.Config{
-		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
+		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, PlacePatience: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	tb.Cleanup(func() { _ = w.record.Close() })
 	w.relay = postgres.NewRelay(w.record, postgres.RelayConfig{

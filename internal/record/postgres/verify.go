@@ -11,6 +11,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
+// searchBatch is how many notifications are compared at a time.
+const searchBatch = 5000
+
 // Difference is one way in which Redis is not what the database says.
 type Difference struct {
 	// What is "missing": waits in the database and Redis does not know it; "surplus": stands in line in Redis and has ended;

@@ -95,13 +95,13 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 }
 
 // place fills in what the mailboxes know of a notification that has not ended: its place in line, its slot, and an end that
-// the database has not been told of. Without Redis the view tells what the database knows.
+// the database has not been told of. When Redis is away or stands still, the view tells what the database knows.
 func (r *Record) place(ctx context.Context, v *row) {
 	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
 		return
 	}
-	state, err := r.boxes.LookupIn(ctx, r.boxes.LaneOf(v.UserID), v.ID)
-	if err != nil {
+	state := r.lookup(ctx, r.boxes.LaneOf(v.UserID), v.ID)
+	if state == nil {
 		return
 	}
 	v.Status, v.DeliverAt = state.Status, state.DeliverAt
@@ -111,6 +111,29 @@ func (r *Record) place(ctx context.Context, v *row) {
 		v.history = state.Lines
 	}
 	v.endedAt = state.EndedAt
+}
+
+// lookup asks Redis for a notification, for as long as an answer may wait; nil when there is none.
+func (r *Record) lookup(ctx context.Context, lane int, id string) *mailbox.State {
+	if r.placer.stands(lane) {
+		return nil
+	}
+	found := make(chan *mailbox.State, 1)
+	r.placer.running.Go(func() {
+		state, err := r.boxes.LookupIn(ctx, lane, id)
+		if err != nil {
+			state = nil
+		}
+		found <- state
+	})
+	patience := time.NewTimer(r.cfg.PlacePatience)
+	defer patience.Stop()
+	select {
+	case state := <-found:
+		return state
+	case <-patience.C:
+		return nil
+	}
 }
 
 // attempt is one of a notification.

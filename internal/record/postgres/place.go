@@ -1,0 +1,298 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+const (
+	// putBatch is how many notifications one script puts into line.
+	putBatch = 64
+	// placeRoom bounds what a process holds on its way to Redis, in notifications; a single one takes placeLeast of it, since
+	// each has a goroutine. What finds no room the relay carries over.
+	placeRoom  = 20_000
+	placeLeast = 16
+	// unplacedRow is how many ids a row of pacer.unplaced holds at most, see the migration.
+	unplacedRow = 1000
+)
+
+// placer puts what Postgres has accepted into the backlogs on Redis. Postgres knows from the same transaction on what has
+// not surely arrived there, so a placer may die, fail or hang at any step: the relay carries over what it leaves.
+type placer struct {
+	record  *Record
+	room    *semaphore.Weighted
+	acks    *batch.Batcher[[]string, struct{}]
+	running sync.WaitGroup
+	closing atomic.Bool
+
+	mu    sync.Mutex
+	lanes map[int]*laneProgress
+}
+
+// laneProgress tells whether a lane's Redis moves: how many placings are under way, and when one last began or ended.
+type laneProgress struct {
+	underWay int
+	moved    time.Time
+}
+
+// placing is the way of what one statement accepted into the backlogs of one lane.
+type placing struct {
+	lane     int
+	entries  []mailbox.Entry
+	optedOut []string
+	done     chan struct{} // closed when it has arrived, or been left to the relay
+}
+
+// statement is what one statement accepted; the last of its placings to arrive takes its rows out of pacer.unplaced.
+type statement struct {
+	ids      []string
+	underWay atomic.Int32
+	// left is true when something of it could neither be placed nor left in the outbox.
+	left atomic.Bool
+	free func()
+}
+
+func newPlacer(r *Record) *placer {
+	p := &placer{record: r, room: semaphore.NewWeighted(placeRoom), lanes: map[int]*laneProgress{}}
+	p.acks = batch.New(100, p.acknowledge)
+	return p
+}
+
+// place starts to put those of a batch that were accepted just now into their backlogs, and notes their placings.
+func (p *placer) place(ctx context.Context, accepted []*notification.Notification, answers []acceptance) {
+	lanes := map[int]*placing{}
+	s := &statement{}
+	for i, n := range accepted {
+		if !answers[i].fresh {
+			continue
+		}
+		s.ids = append(s.ids, n.ID)
+		lane := p.record.boxes.LaneOf(n.UserID)
+		if lanes[lane] == nil {
+			lanes[lane] = &placing{lane: lane, done: make(chan struct{})}
+		}
+		lanes[lane].add(n, answers[i])
+		answers[i].placing = lanes[lane]
+	}
+	weight := int64(max(placeLeast, min(len(s.ids), placeRoom)))
+	if len(s.ids) == 0 || p.closing.Load() {
+		return
+	}
+	if !p.room.TryAcquire(weight) {
+		for i := range answers {
+			answers[i].placing = nil
+		}
+		return
+	}
+	s.free = func() { p.room.Release(weight) }
+	s.underWay.Store(int32(len(lanes)))
+	ctx = context.WithoutCancel(ctx)
+	for _, way := range lanes {
+		p.begin(way.lane)
+		p.running.Go(func() { p.run(ctx, s, way) })
+	}
+}
+
+// add notes a notification. Its place is that of its acceptance, however it gets there and when.
+func (w *placing) add(n *notification.Notification, a acceptance) {
+	e := entryOf(n)
+	e.Arrival = a.at
+	w.entries = append(w.entries, e)
+	if a.optedOut {
+		w.optedOut = append(w.optedOut, n.ID)
+	}
+}
+
+// run brings one placing to its end.
+func (p *placer) run(ctx context.Context, s *statement, w *placing) {
+	if !p.putIntoLine(ctx, w) {
+		s.left.Store(true)
+	}
+	p.end(w.lane)
+	close(w.done)
+	if s.underWay.Add(-1) > 0 {
+		return
+	}
+	s.free()
+	if s.left.Load() {
+		return
+	}
+	if _, err := p.acks.Ask(ctx, s.rows()); err != nil {
+		p.record.cfg.Log.WarnContext(ctx, "note that accepted notifications stand in line; the relay will look again", "count", len(s.ids), "error", err)
+	}
+}
+
+// putIntoLine puts accepted notifications into their backlogs, with a tick each. What does not get there goes to the outbox;
+// it gives false when that fails too.
+func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
+	all := true
+	ticks := make([]dispatch.Alarm, 0, len(w.entries))
+	for part := range slices.Chunk(w.entries, putBatch) {
+		if p.closing.Load() {
+			return false
+		}
+		put := part
+		if mutation("lose-enqueue") {
+			put, all = twoOfThree(part), false
+		}
+		placed, err := p.record.boxes.Put(ctx, w.lane, put)
+		if err != nil {
+			p.record.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count", len(part), "lane", w.lane, "error", err)
+			all = p.leave(ctx, part) && all
+			continue
+		}
+		ticks = append(ticks, ticksOf(w.lane, put, placed)...)
+	}
+	if queue := p.record.cfg.Queue; queue != nil && len(ticks) > 0 {
+		if err := queue.Enqueue(ctx, ticks...); err != nil {
+			p.record.cfg.Log.WarnContext(ctx, "enqueue ticks; the sweeper will replace those missing", "count", len(ticks), "error", err)
+		}
+	}
+	for _, id := range w.optedOut {
+		if err := p.record.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
+			p.record.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn", "notification_id", id, "error", err)
+		}
+	}
+	return all
+}
+
+// twoOfThree plays a process that dies on the way.
+func twoOfThree(entries []mailbox.Entry) []mailbox.Entry {
+	var kept []mailbox.Entry
+	for i, e := range entries {
+		if i%3 != 0 {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// leave leaves notifications in the outbox, and tells whether it could.
+func (p *placer) leave(ctx context.Context, entries []mailbox.Entry) bool {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	if err := p.record.leaveInOutbox(ctx, ids); err != nil {
+		p.record.cfg.Log.WarnContext(ctx, "leave accepted notifications in the outbox; the relay will find them", "count", len(ids), "error", err)
+		return false
+	}
+	return true
+}
+
+// ticksOf gives the ticks of what was put into a lane.
+func ticksOf(lane int, entries []mailbox.Entry, placed []mailbox.Placed) []dispatch.Alarm {
+	ticks := make([]dispatch.Alarm, len(entries))
+	for i, e := range entries {
+		ticks[i] = dispatch.Alarm{After: placed[i].DueIn, Tick: dispatch.Tick{
+			ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category},
+		}}
+	}
+	return ticks
+}
+
+func entryOf(n *notification.Notification) mailbox.Entry {
+	return mailbox.Entry{
+		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt, ExpiresAt: n.ExpiresAt,
+		CollapseKey: n.CollapseKey,
+	}
+}
+
+// rows names the rows of pacer.unplaced that the statement left: one, by its smallest id, or for a statement of many rows
+// whichever of its ids name one.
+func (s *statement) rows() []string {
+	if len(s.ids) > unplacedRow {
+		return s.ids
+	}
+	return []string{slices.Min(s.ids)}
+}
+
+// acknowledgeSQL takes out of pacer.unplaced what has arrived.
+const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
+
+// acknowledge takes out the rows of many statements. Should the database forget that in a crash, the relay looks once more.
+func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
+	ctx, cancel := bounded(ctx, p.record.cfg.StatementTimeout)
+	defer cancel()
+	b := &pgx.Batch{} // one round trip, one transaction
+	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	b.Queue(acknowledgeSQL, slices.Concat(statements...))
+	if err := p.record.pool.SendBatch(ctx, b).Close(); err != nil {
+		return nil, describe("note that accepted notifications stand in line", err)
+	}
+	return make([]struct{}, len(statements)), nil
+}
+
+// wait gives placings the patience that an answer has. It does not wait for a lane whose Redis stands still.
+func (p *placer) wait(ctx context.Context, under []*placing) {
+	patience := time.NewTimer(p.record.cfg.PlacePatience)
+	defer patience.Stop()
+	for _, w := range under {
+		if p.stands(w.lane) {
+			continue
+		}
+		select {
+		case <-w.done:
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *placer) begin(lane int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[lane]
+	if l == nil {
+		l = &laneProgress{}
+		p.lanes[lane] = l
+	}
+	if l.underWay == 0 {
+		l.moved = time.Now()
+	}
+	l.underWay++
+}
+
+func (p *placer) end(lane int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[lane]
+	l.underWay--
+	l.moved = time.Now()
+}
+
+// stands tells that a lane's placings have not moved for longer than an answer may wait.
+func (p *placer) stands(lane int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[lane]
+	return l != nil && l.underWay > 0 && time.Since(l.moved) > p.record.cfg.PlacePatience
+}
+
+// close waits for what is under way; the rest is the relay's.
+func (p *placer) close() {
+	p.closing.Store(true)
+	p.running.Wait()
+	p.acks.Close()
+}
+
+// leaveInOutbox has the relay put notifications into line.
+func (r *Record) leaveInOutbox(ctx context.Context, ids []string) error {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	_, err := r.pool.Exec(ctx, "INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
+	return err
+}
