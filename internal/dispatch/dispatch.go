@@ -37,8 +37,8 @@ type Config struct {
 	// Defaults to 5 ms.
 	Early time.Duration
 	// Stale is how late after its moment a grant is given back instead of used: windows may have moved on. The moment is
-	// taken to be as early as it can have been, counted from when it was asked for. After each grant of a lane that was late
-	// the next one may be twice as late, until one is in time. Defaults to 250 ms.
+	// taken to be as early as it can have been, counted from when it was asked for. After a late grant of a lane the next
+	// one to be asked for may be twice as late, until one is in time. Defaults to 250 ms.
 	Stale time.Duration
 	// SendTimeout bounds one delivery. Defaults to 10 s.
 	SendTimeout time.Duration
@@ -263,7 +263,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Ti
 		timer := time.NewTimer(wait)
 		<-timer.C
 	}
-	if d.patience.late(g.Lane, time.Since(g.AskedAt.Add(g.StartIn))) {
+	if d.patience.late(g.Lane, g.AskedAt, g.StartIn) {
 		late := Outcome{Fate: Returned, Reason: "late", Refund: true}
 		ended(late)
 		_, err := d.settle(ctx, g, late)

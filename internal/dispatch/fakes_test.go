@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,13 @@ func (r *record) Extend(ctx context.Context, _ *dispatch.Grant) error {
 		return nil
 	}
 	return r.extend(ctx)
+}
+
+// extensions are the moments at which a lease was extended.
+func (r *record) extensions() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.extended)
 }
 
 func (r *record) questions() []question {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -449,4 +451,46 @@ func TestSlowAnswersAreLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Many grants of a lane are under way when it stalls. All of them are late, not only the first few, whose lateness would
+// excuse that of the others; and the lane goes on at once afterwards.
+func TestOneStallExcusesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const underWay = 40
+		stalled := make(chan struct{})
+		var asked atomic.Int64
+		r := &record{take: func(context.Context, dispatch.Question) (dispatch.Answer, error) {
+			answer := granted()
+			answer.Grant.AdmittedAt = time.Now()
+			if asked.Add(1) <= underWay {
+				<-stalled
+			} else {
+				pass(time.Millisecond) // every grant that stalled is judged before the first that did not
+			}
+			return answer, nil
+		}}
+		var late atomic.Int64
+		b := newBench(dispatch.Config{}, r, func(_ context.Context, m push.Message) error {
+			if time.Since(m.AdmittedAt) > 250*time.Millisecond {
+				late.Add(1)
+			}
+			return nil
+		})
+		var handling sync.WaitGroup
+		for range underWay {
+			handling.Go(func() {
+				if err := b.Handle(t.Context(), tick); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		pass(3 * time.Second)
+		close(stalled)
+		handling.Wait()
+		if n := late.Load(); n != 0 {
+			t.Errorf("%d of %d grants that stalled for 3 s were sent late", n, underWay)
+		}
+	})
 }
