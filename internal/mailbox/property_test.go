@@ -37,7 +37,9 @@ func playHistory(t *testing.T, r *rapid.T, client *redis.Client) {
 	}
 	limit := []throttle.Rule{{Max: rapid.IntRange(2, 8).Draw(r, "cap"), Per: 5 * time.Second, Kind: throttle.KindCap}}
 	w := newWorld(t, r, client, mailbox.Terms{Plan: throttle.Plan{Rules: rules, Cap: limit}})
-	h := &history{world: w, r: r, admitted: map[string][]*dispatch.Grant{}}
+	h := &history{
+		world: w, r: r, admitted: map[string][]*dispatch.Grant{}, collapsing: map[string]string{}, newest: map[string]time.Time{},
+	}
 	steps := []func(){h.put, h.put, h.pull, h.pull, h.pull, h.settleOne, h.settleOne, h.pass, h.lose, h.cancel, h.crash, h.lapse}
 	for range rapid.IntRange(1, 60).Draw(r, "steps") {
 		steps[rapid.IntRange(0, len(steps)-1).Draw(r, "step")]()
@@ -53,6 +55,11 @@ type history struct {
 	// ids accepted, and the grants not taken back, by user.
 	ids      []string
 	admitted map[string][]*dispatch.Grant
+	// collapsing tells the user and category of what has the collapse key, newest the latest arrival of each; looked is how
+	// many of the grants in flight were looked at when they were made.
+	collapsing map[string]string
+	newest     map[string]time.Time
+	looked     int
 }
 
 func (h *history) put() {
@@ -67,10 +74,34 @@ func (h *history) put() {
 		e.SendAt = h.now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(h.r, "ahead")) * time.Millisecond)
 	case 1:
 		e.ExpiresAt = h.now.Add(time.Duration(rapid.IntRange(1, 8000).Draw(h.r, "life")) * time.Millisecond)
-	case 2:
+	case 2, 3, 4:
 		e.CollapseKey = "same"
+		if rapid.IntRange(0, 3).Draw(h.r, "late") == 0 {
+			// No two arrive at the same µs: what comes now has whole ms, and few of them.
+			e.Arrival = h.now.Add(-time.Duration(rapid.IntRange(1, 3000).Draw(h.r, "arrived"))*time.Millisecond - time.Duration(len(h.ids)+100)*time.Microsecond)
+		}
 	}
-	h.ids = append(h.ids, h.world.put(e))
+	id := h.world.put(e)
+	h.ids = append(h.ids, id)
+	if e.CollapseKey != "" {
+		of := e.UserID + "/" + e.Category
+		h.collapsing[id] = of
+		if at := h.state(id).AcceptedAt; at.After(h.newest[of]) {
+			h.newest[of] = at
+		}
+	}
+}
+
+// neverOlder fails when a grant is of something older than what has been accepted with the same collapse key.
+func (h *history) neverOlder() {
+	h.r.Helper()
+	for _, g := range h.grants[h.looked:] {
+		id := g.Notification.ID
+		if of, keyed := h.collapsing[id]; keyed && h.state(id).AcceptedAt.Before(h.newest[of]) {
+			h.r.Fatalf("%s was granted, but a newer one with its collapse key has been accepted", id)
+		}
+	}
+	h.looked = len(h.grants)
 }
 
 // pull lets the next tick come: up to 1.2 s early, or late.
@@ -83,6 +114,7 @@ func (h *history) pull() {
 		h.advance(at.Sub(h.now))
 	}
 	h.ask(tick, rapid.Bool().Draw(h.r, "pulled"))
+	h.neverOlder()
 }
 
 func (h *history) settleOne() {
@@ -98,6 +130,7 @@ func (h *history) settleOne() {
 		{Fate: dispatch.Retry, Reason: heldReason, Refund: true, Untried: true, RetryAfter: time.Second},
 	}[rapid.IntRange(0, 4).Draw(h.r, "fate")]
 	stale := h.settle(o).Stale
+	h.looked = len(h.grants)
 	switch {
 	case o.Fate == dispatch.Returned && !stale:
 		h.ticks[g.Tick] = h.now
@@ -129,7 +162,7 @@ func (h *history) crash() {
 	for _, g := range h.grants {
 		h.admitted[g.UserID] = append(h.admitted[g.UserID], g)
 	}
-	h.grants = nil
+	h.grants, h.looked = nil, 0
 	h.advance(lease + grace + time.Second)
 	h.sweep()
 }
@@ -183,6 +216,7 @@ func (h *history) finish(rules, limit []throttle.Rule) {
 		for len(h.grants) > 0 {
 			g := h.grants[0]
 			h.settle(delivered)
+			h.looked = len(h.grants)
 			h.admitted[g.UserID] = append(h.admitted[g.UserID], g)
 		}
 		tick, at, found := h.next()
@@ -198,6 +232,7 @@ func (h *history) finish(rules, limit []throttle.Rule) {
 			h.advance(at.Sub(h.now))
 		}
 		h.ask(tick, true)
+		h.neverOlder()
 	}
 	h.check()
 	for _, id := range h.ids {

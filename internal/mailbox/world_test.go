@@ -278,7 +278,7 @@ func (w *world) leftovers() []string {
 			return false
 		}
 		switch rest[0] {
-		case 'n', 'l', 'u', 'f', 'b':
+		case 'n', 'l', 'u', 'f', 'b', 'h':
 			return true
 		}
 		return rest == "c" || rest == "a" || rest == "sweep"

@@ -27,8 +27,10 @@
 --   r:  zset  later: notification → not before (send_at or a retry)
 --   s:  zset  ticks of what is later: tick → when
 --   x:  hash  collapse key → the waiting notification that has it
+--   h:  string  arrival of the newest with a collapse key; the key's length, the key and the mailbox stand in the name
 -- and the limiter's. Per notification:
---   n:  hash  u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
+--   n:  hash  u user, c category, p priority, v arrival, l arrival of what it replaced and whose place it took (absent: v),
+--             s state, g generation, o grants returned untried,
 --             f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before, z ended,
 --             h history, w held for its provider, and of the tick of the same name: q nonce of its last question, r what it was granted
 --             (absent: itself)
@@ -93,6 +95,23 @@ local function finish(id, now, state, reason, retention)
   if GUARDED then redis.call('HSET', lane .. 'z', id, state .. digits(now) .. ' ' .. reason) end
 end
 
+-- An older one with a collapse key can come back for as long as it is in flight, or on its way here: an hour (in ms) is
+-- long for that.
+local COLLAPSE_LIFE = 3600000
+
+local function newest_key(name, collapse_key)
+  return lane .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. name
+end
+
+-- superseded tells whether a newer one with the same collapse key has been accepted, whatever became of it. Then this one
+-- must not wait again.
+local function superseded(box, id)
+  local fields = redis.call('HMGET', lane .. 'n:' .. id, 'k', 'v')
+  if not fields[1] then return false end
+  local newest = redis.call('GET', newest_key(box.name, fields[1]))
+  return newest and tonumber(newest) > tonumber(fields[2])
+end
+
 local function release_collapse(box, id, collapse_key)
   if collapse_key and collapse_key ~= '' and redis.call('HGET', box.collapse, collapse_key) == id then
     redis.call('HDEL', box.collapse, collapse_key)
@@ -126,12 +145,13 @@ local function leave(box, id)
   return true
 end
 
--- join puts a notification into the line, at the place that its priority and arrival give it.
+-- join puts a notification into the line, at the place that its priority and arrival give it, or the arrival of what it
+-- replaced.
 local function join(box, id)
   local key = lane .. 'n:' .. id
-  local fields = redis.call('HMGET', key, 'p', 'v', 'k', 'e')
+  local fields = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l')
   redis.call('HSET', key, 's', 'q')
-  redis.call('ZADD', box.line, place(tonumber(fields[1]), tonumber(fields[2])), id)
+  redis.call('ZADD', box.line, place(tonumber(fields[1]), tonumber(fields[5] or fields[2])), id)
   if fields[3] then redis.call('HSETNX', box.collapse, fields[3], id) end
   if fields[4] then redis.call('ZADD', lane .. 'y', fields[4], id) end
   add_count('waiting', 1)

@@ -24,33 +24,51 @@ local names = {}
 for i = 4, #ARGV, 10 do names[#names + 1] = ARGV[i + 1] .. ':' .. ARGV[i + 2] end
 local deferred = call('HMGET', lane .. 'd', unpack(names))
 
-local function replace_earlier(box, id, collapse_key)
+-- replace_earlier ends what waits with the same collapse key, and gives the arrival whose place the newer one takes.
+local function replace_earlier(box, id, arrival, collapse_key)
   local earlier = call('HGET', box.collapse, collapse_key)
-  if earlier and leave(box, earlier) then finish(earlier, now, 'R', 'collapse_key', retention) end
   call('HSET', box.collapse, collapse_key, id)
+  call('SET', newest_key(box.name, collapse_key), digits(arrival), 'PX', COLLAPSE_LIFE)
+  if not earlier then return arrival end
+  local f = call('HMGET', lane .. 'n:' .. earlier, 's', 'l', 'v')
+  if not leave(box, earlier) then return arrival end
+  finish(earlier, now, 'R', 'collapse_key', retention)
+  if f[1] == 't' then return arrival end
+  return tonumber(f[2] or f[3])
 end
 
-local function store(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
+local function write(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
   local key = lane .. 'n:' .. id
   call('HSET', key, 'u', user, 'c', category, 'p', priority, 'v', digits(arrival), 'b', payload, 's', state)
   if send_at ~= '0' then call('HSET', key, 't', send_at) end
-  if expires_at ~= '0' then
-    call('HSET', key, 'e', expires_at)
-    call('ZADD', lane .. 'y', expires_at, id)
-  end
-  if collapse_key ~= '' then
-    call('HSET', key, 'k', collapse_key)
-    replace_earlier(open_box(category, user), id, collapse_key)
-  end
+  if expires_at ~= '0' then call('HSET', key, 'e', expires_at) end
+  if collapse_key ~= '' then call('HSET', key, 'k', collapse_key) end
+end
+
+-- await remembers what has to happen while it waits, and gives the arrival by which it has its place.
+local function await(box, id, arrival, expires_at, collapse_key)
+  if expires_at ~= '0' then call('ZADD', lane .. 'y', expires_at, id) end
+  if collapse_key == '' then return arrival end
+  local from = replace_earlier(box, id, arrival, collapse_key)
+  if from ~= arrival then call('HSET', lane .. 'n:' .. id, 'l', digits(from)) end
+  return from
 end
 
 local function accept(n, id, category, user, priority, send_at, expires_at, collapse_key, payload, given, state)
   local arrival = tonumber(given)
   if arrival == 0 then arrival = math.max(now - YEAR_2020, last + 1) end
   last = math.max(last, arrival)
-  if tonumber(send_at) > now then
+  local later = tonumber(send_at) > now
+  write(id, category, user, priority, arrival, later and state or 'q', send_at, expires_at, collapse_key, payload)
+  if collapse_key ~= '' and superseded(open_box(category, user), id) then
+    -- It comes late: a newer one has been here, and may have gone.
+    add_count('accepted', 1)
+    finish(id, now, 'R', 'collapse_key', retention)
+    return arrival, 0
+  end
+  if later then
     local box = open_box(category, user)
-    store(id, category, user, priority, arrival, state, send_at, expires_at, collapse_key, payload)
+    await(box, id, arrival, expires_at, collapse_key)
     call('ZADD', box.later, send_at, id)
     call('ZADD', box.sleepers, send_at, id)
     add_count(state == 't' and 'scheduled' or 'retrying', 1)
@@ -58,9 +76,9 @@ local function accept(n, id, category, user, priority, send_at, expires_at, coll
     account(box, now, grace)
     return arrival, tonumber(send_at)
   end
-  local name = names[n]
-  store(id, category, user, priority, arrival, 'q', send_at, expires_at, collapse_key, payload)
-  call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), arrival), id)
+  local name, from = names[n], arrival
+  if expires_at ~= '0' or collapse_key ~= '' then from = await(open_box(category, user), id, arrival, expires_at, collapse_key) end
+  call('ZADD', lane .. 'w:' .. name, place(tonumber(priority), from), id)
   call('ZADD', lane .. 't:' .. name, 0, id)
   index[#index + 1] = digits(now + grace)
   index[#index + 1] = name

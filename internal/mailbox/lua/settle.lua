@@ -43,6 +43,14 @@ local due = now + tonumber(ARGV[8])
 local expires = tonumber(state[5] or nil)
 if outcome == 'r' and expires and due >= expires then outcome, reason = 'E', 'expires_at' end
 
+if (outcome == 'r' or outcome == 'q') and superseded(box, id) then
+  if outcome == 'q' or ARGV[10] == '2' then
+    redis.call('HINCRBY', key, 'o', 1)
+    add_count('attempts', -1)
+  end
+  outcome, reason = 'R', 'collapse_key'
+end
+
 if outcome == 'r' then
   remember(id, now, 'retrying', digits(due) .. ' ' .. reason)
   redis.call('HSET', key, 's', 'r', 'y', reason)

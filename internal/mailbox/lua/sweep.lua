@@ -51,6 +51,10 @@ local function end_lease(id)
     return
   end
   remember(id, now, 'lease_ended', '')
+  if superseded(box, id) then
+    finish(id, now, 'R', 'collapse_key', retention)
+    return
+  end
   join(box, id)
   kick(box)
   account(box, now, grace)

@@ -232,6 +232,25 @@ func replaced(p *probe) {
 	}
 }
 
+// What fails while a newer one with its collapse key waits, or has gone, is not tried again.
+func replacedInFlight(p *probe) {
+	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
+	first, tick := p.accept(keyed)
+	older := p.grant(tick)
+	second, tick := p.accept(keyed)
+	newer := p.grant(tick)
+	if newer.Notification.ID != second.ID {
+		p.Fatalf("%s is given out", newer.Notification.ID)
+	}
+	p.settle(newer, wasDelivered)
+	if s := p.settle(older, wasLost); s.RetryIn != 0 || s.Stale {
+		p.Errorf("settled: %+v", s)
+	}
+	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
+	p.want(first.ID, notification.StatusReplaced, 1, "collapse_key")
+	p.want(second.ID, notification.StatusDelivered, 1, "")
+}
+
 func expires(p *probe) {
 	n, _ := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
 	p.repairUntil("it expires", p.becomes(n.ID, notification.StatusExpired))

@@ -80,6 +80,7 @@ func Cases() []Case {
 		{"CancelledWhileItWaits", cancelled},
 		{"NotCancelledOnceItIsOut", notCancelled},
 		{"ReplacedByItsCollapseKey", replaced},
+		{"ReplacedInFlight", replacedInFlight},
 		{"ExpiresWhileItWaits", expires},
 		{"RetryAfterItsEndExpires", retryTooLate},
 		{"LeaseEndsAndTheResultIsStale", leaseEnds},
