@@ -92,12 +92,10 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 		return httpapi.Stats{}, err
 	}
 	processes, err := presence.List(ctx, a.store.client)
-	if err != nil {
-		return httpapi.Stats{}, err
-	}
 	t := mailbox.Sum(lanes)
 	s := httpapi.Stats{
-		Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,
+		Partial: err != nil || t.Away,
+		Queued:  t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,
 		UsersDeferred: t.UsersDeferred,
 		Totals: httpapi.Totals{
 			Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
@@ -109,7 +107,7 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 		s.OldestDeferredSeconds = max(0, time.Since(t.OldestDeferred).Seconds())
 	}
 	for _, l := range lanes {
-		s.Lanes = append(s.Lanes, httpapi.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred})
+		s.Lanes = append(s.Lanes, httpapi.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Unreachable: l.Away})
 	}
 	for _, p := range processes {
 		s.Processes = append(s.Processes, httpapi.Process{ID: p.ID, Host: p.Host, Roles: p.Roles, Since: p.Since, InFlight: p.InFlight})

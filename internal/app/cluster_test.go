@@ -119,3 +119,34 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 		})
 	}
 }
+
+// A shard dies and nobody takes over: what belongs to the others goes on, and the counts say what they lack. When it comes
+// back, empty, what belongs to it goes on, too.
+func TestRedisClusterShardAway(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, false)
+	d, r := onCluster(t, cluster, onPostgres), newReceiver(t)
+	r.await(t, len(d.bulk(r.crowd("first", "default", 1)))) // the lanes are built by now
+	dead, _ := cluster.Holder(t, dispatch.LaneName(0))
+	dead.Kill()
+	var items []item
+	elsewhere := 1
+	for i := range 40 {
+		user := "user-" + strconv.Itoa(i)
+		items = append(items, r.crowd(user, "default", 1)...)
+		if holder, _ := cluster.Holder(t, dispatch.LaneName(dispatch.LaneOf(user, 4))); holder != dead {
+			elsewhere++
+		}
+	}
+	ids := d.bulk(items)
+	if elsewhere < 2 || elsewhere > len(ids) {
+		t.Fatalf("%d of %d users are elsewhere: the test shows nothing", elsewhere, len(ids))
+	}
+	r.await(t, elsewhere)
+	s := d.stats()
+	if !s.Partial || s.Totals.Accepted == 0 {
+		t.Errorf("the counts are %+v, want them to lack a shard", s)
+	}
+	dead.Restart()
+	r.await(t, 1+len(ids))
+}

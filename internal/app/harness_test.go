@@ -287,6 +287,7 @@ func (d *deployment) view(id string) view {
 type stats struct {
 	Queued, Scheduled, Deferred, Retrying, Sending int64
 	UsersDeferred                                  int64 `json:"users_deferred"`
+	Partial                                        bool
 	Totals                                         struct {
 		Accepted, Delivered, Failed, Expired, Cancelled, Replaced, Pulls, Deferrals, Attempts int64
 	}

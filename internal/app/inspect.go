@@ -78,6 +78,10 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 		g.OldestDeferred = time.Since(total.OldestDeferred)
 	}
 	for _, lane := range lanes {
+		if lane.Away {
+			g.LanesUnreachable++
+			lane.Deferred = -1
+		}
 		g.DeferredByLane = append(g.DeferredByLane, lane.Deferred)
 	}
 	for _, category := range a.policy.Current().Categories {

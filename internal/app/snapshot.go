@@ -81,7 +81,7 @@ func fillCounts(s *ops.Snapshot, lanes []mailbox.LaneStats) {
 		s.OldestDeferred = max(0, s.At.Sub(t.OldestDeferred).Seconds())
 	}
 	for _, l := range lanes {
-		s.Lanes = append(s.Lanes, ops.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending})
+		s.Lanes = append(s.Lanes, ops.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending, Unreachable: l.Away})
 	}
 }
 

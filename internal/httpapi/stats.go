@@ -20,6 +20,7 @@ type Stats struct {
 	Totals                Totals    `json:"totals"`
 	Lanes                 []Lane    `json:"lanes"`
 	Processes             []Process `json:"processes"`
+	Partial               bool      `json:"partial,omitempty" doc:"True when a part of Redis could not be asked: the figures of the unreachable lanes, or the processes, are missing."`
 }
 
 // Totals count since the deployment began.
@@ -40,6 +41,8 @@ type Lane struct {
 	Lane     int   `json:"lane"`
 	Queued   int64 `json:"queued"`
 	Deferred int64 `json:"deferred"`
+	// Unreachable lanes are not in any of the sums.
+	Unreachable bool `json:"unreachable,omitempty" doc:"True when the lane's Redis could not be asked: its figures are missing everywhere."`
 }
 
 // Process is one process of the deployment.

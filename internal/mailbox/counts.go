@@ -18,10 +18,11 @@ func laneStats(lane int, counts map[string]string) LaneStats {
 	}
 }
 
-// Sum adds lanes up; the oldest is that of all.
+// Sum adds lanes up; the oldest is that of all. It is away when any of them is, and lacks that lane's figures.
 func Sum(lanes []LaneStats) LaneStats {
 	var t LaneStats
 	for _, l := range lanes {
+		t.Away = t.Away || l.Away
 		t.Queued += l.Queued
 		t.Scheduled += l.Scheduled
 		t.Deferred += l.Deferred

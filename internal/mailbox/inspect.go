@@ -98,6 +98,8 @@ func times(log *redis.ZSliceCmd) []throttle.Micros {
 // LaneStats are the exact counts of a lane.
 type LaneStats struct {
 	Lane int
+	// Away is true for a lane whose Redis could not be asked; then nothing else is known of it.
+	Away bool
 	// Gauges: how many are in which state now.
 	Queued, Scheduled, Deferred, Retrying, Sending int64
 	// Capped are those of Deferred that wait for the cap over all categories, Held those of Retrying that wait for their
@@ -112,7 +114,8 @@ type LaneStats struct {
 	Pulls, Deferrals, Attempts                                int64
 }
 
-// Stats reads the counts of every lane. It costs the same however much waits.
+// Stats reads the counts of every lane, and tells which can't be asked; the error says that none can. It costs the same
+// however much waits.
 func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
 	type replies struct {
 		counts *redis.MapStringStringCmd
@@ -128,16 +131,23 @@ func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
 			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read the counts of the lanes: %w", err)
-	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
 	stats := make([]LaneStats, len(s.lanes))
+	away, fault := 0, error(nil)
 	for lane, r := range asked {
+		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.oldest.Err()); err != nil {
+			stats[lane] = LaneStats{Lane: lane, Away: true}
+			away, fault = away+1, err
+			continue
+		}
 		stats[lane] = laneStats(lane, r.counts.Val())
 		stats[lane].Sending, stats[lane].UsersDeferred = r.flight.Val(), r.users.Val()
 		if oldest := r.oldest.Val(); len(oldest) == 1 {
 			stats[lane].OldestDeferred = time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
 		}
+	}
+	if away == len(stats) {
+		return nil, fmt.Errorf("read the counts of the lanes: %w", fault)
 	}
 	return stats, nil
 }
@@ -152,7 +162,7 @@ type Crowd struct {
 const crowdsRead = 5000
 
 // Crowds gives the n mailboxes with most deferred notifications. With more than some thousand of them in a lane it looks at
-// some only, and exact is false.
+// some only, and exact is false; so it is when a lane can't be asked.
 func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
 	sizes, some := make([]*redis.IntCmd, len(s.lanes)), make([]*redis.ScanCmd, len(s.lanes))
 	pipe := s.client.Pipeline()
@@ -160,11 +170,13 @@ func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, 
 		sizes[lane] = pipe.HLen(ctx, prefix+"d")
 		some[lane] = pipe.HScan(ctx, prefix+"d", 0, "", crowdsRead)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, false, fmt.Errorf("read who waits: %w", err)
-	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
 	exact = true
 	for lane := range s.lanes {
+		if sizes[lane].Err() != nil || some[lane].Err() != nil {
+			exact = false
+			continue
+		}
 		entries, _ := some[lane].Val()
 		if len(entries)%2 != 0 {
 			return nil, false, fmt.Errorf("read who waits: Redis answered %d fields, not pairs", len(entries))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,23 +68,26 @@ func (e Epoch) number() int64 {
 	return n
 }
 
-// Lost lists the lanes that have another epoch than they should.
+// Lost lists the lanes that have another epoch than they should. The error is about those that can't be asked; each lane is
+// judged by itself.
 func (s *Store) Lost(ctx context.Context, should func(lane int) Epoch) ([]int, error) {
 	pipe := s.client.Pipeline()
 	epochs := make([]*redis.StringCmd, len(s.lanes))
 	for lane, prefix := range s.lanes {
 		epochs[lane] = pipe.Get(ctx, prefix+"epoch")
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("read the epochs of the lanes: %w", err)
-	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
 	var lanes []int
+	var faults []error
 	for lane, epoch := range epochs {
-		if Epoch(epoch.Val()) != should(lane) {
+		switch err := epoch.Err(); {
+		case err != nil && !errors.Is(err, redis.Nil):
+			faults = append(faults, fmt.Errorf("read the epoch of lane %d: %w", lane, err))
+		case Epoch(epoch.Val()) != should(lane):
 			lanes = append(lanes, lane)
 		}
 	}
-	return lanes, nil
+	return lanes, errors.Join(faults...)
 }
 
 // BeginRebuild stops the lanes and removes all their state. Until [Store.EndRebuild] only calls with the same token change
@@ -97,10 +101,35 @@ func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) err
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("stop %d lanes: %w", len(lanes), err)
 	}
-	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return s.wipe(ctx, node, lanes) })
+	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
+	if !ok {
+		return s.wipe(ctx, s.cfg.Direct, lanes)
 	}
-	return s.wipe(ctx, s.cfg.Direct, lanes)
+	masters, err := s.mastersOf(ctx, cluster, lanes)
+	if err != nil {
+		return err
+	}
+	for _, master := range masters {
+		if err := s.wipe(ctx, master, lanes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mastersOf lists the servers that lanes lie on: another that is away is none of their business.
+func (s *Store) mastersOf(ctx context.Context, cluster *redis.ClusterClient, lanes []int) ([]*redis.Client, error) {
+	var masters []*redis.Client
+	for _, lane := range lanes {
+		master, err := cluster.MasterForKey(ctx, s.lanes[lane])
+		if err != nil {
+			return nil, fmt.Errorf("find the server of lane %d: %w", lane, err)
+		}
+		if !slices.Contains(masters, master) {
+			masters = append(masters, master)
+		}
+	}
+	return masters, nil
 }
 
 // wipeBatch is how many keys are removed at a time.

@@ -151,7 +151,9 @@ type Gauges struct {
 	States         map[notification.Status]int64
 	OldestDeferred time.Duration
 	UsersDeferred  int64
-	DeferredByLane []int64
+	// DeferredByLane is -1 for each of the LanesUnreachable, whose figures are missing everywhere.
+	DeferredByLane   []int64
+	LanesUnreachable int
 	// MaxDefer is the shortest that any category has.
 	MaxDefer time.Duration
 	// Paused is what operators have rest; Evicts tells whether Redis forgets keys when it is full.
@@ -168,7 +170,7 @@ type Gauges struct {
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, oldest, users, lanes, maxDefer, paused, evicts, breakers, inFlight, concurrency *prometheus.Desc
+	states, oldest, users, lanes, unreachable, maxDefer, paused, evicts, breakers, inFlight, concurrency *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -185,6 +187,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		oldest:      gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
 		users:       gauge("pacer_users_deferred", "Users with deferred notifications."),
 		lanes:       gauge("pacer_lane_deferred", "Deferred notifications by lane.", "lane"),
+		unreachable: gauge("pacer_lanes_unreachable", "Lanes whose Redis could not be asked; the other gauges lack them."),
 		maxDefer:    gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
 		paused:      gauge("pacer_paused", "1 for each channel, category and lane that operators have rest.", "kind", "name"),
 		evicts:      gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
@@ -197,7 +200,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.states, c.oldest, c.users, c.lanes, c.maxDefer, c.paused, c.evicts, c.breakers, c.inFlight, c.concurrency,
+		c.states, c.oldest, c.users, c.lanes, c.unreachable, c.maxDefer, c.paused, c.evicts, c.breakers, c.inFlight, c.concurrency,
 	} {
 		descs <- d
 	}
@@ -218,6 +221,9 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 		tell(c.states, float64(n), string(state))
 	}
 	for lane, n := range g.DeferredByLane {
+		if n < 0 {
+			continue
+		}
 		tell(c.lanes, float64(n), strconv.Itoa(lane))
 	}
 	for _, s := range g.Paused {
@@ -231,6 +237,7 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 		evicts = 1
 	}
 	tell(c.oldest, g.OldestDeferred.Seconds())
+	tell(c.unreachable, float64(g.LanesUnreachable))
 	tell(c.users, float64(g.UsersDeferred))
 	tell(c.maxDefer, g.MaxDefer.Seconds())
 	tell(c.evicts, evicts)

@@ -40,6 +40,7 @@ var added = []string{
 	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge", "pacer_breakers_open gauge channel",
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_lane_deferred gauge lane",
+	"pacer_lanes_unreachable gauge",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",
 }

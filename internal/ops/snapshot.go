@@ -85,6 +85,8 @@ type Lane struct {
 	Queued   int64 `json:"queued"`
 	Deferred int64 `json:"deferred"`
 	Sending  int64 `json:"sending"`
+	// Unreachable is true when the lane's Redis could not be asked: its figures are missing everywhere.
+	Unreachable bool `json:"unreachable,omitempty"`
 }
 
 // Process is one process of the deployment with its load.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,17 +36,25 @@ type Rebuilt struct {
 }
 
 // RebuildLost rebuilds the lanes that have lost their state, be it that Redis is empty, or that another server answers,
-// which may have older state. It does nothing while another process is at it.
+// which may have older state. It does nothing while another process is at it. A lane that can't be asked keeps no other from
+// being rebuilt.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.record.boxes.Identity(ctx)
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	lanes, err := l.lost(ctx, identity)
-	if err != nil || len(lanes) == 0 || mutation("no-rebuild") {
-		return Rebuilt{}, err
+	lanes, away := l.lost(ctx, identity)
+	if len(lanes) == 0 || mutation("no-rebuild") {
+		return Rebuilt{}, away
 	}
-	return l.rebuildAlone(ctx, identity, func() ([]int, error) { return l.lost(ctx, identity) })
+	rebuilt, err := l.rebuildAlone(ctx, identity, func() ([]int, error) {
+		lanes, err := l.lost(ctx, identity)
+		if len(lanes) > 0 {
+			err = nil // away says so already
+		}
+		return lanes, err
+	})
+	return rebuilt, errors.Join(err, away)
 }
 
 // lost lists the lanes that are not in the epoch that the database knows, on the server that answers now.

@@ -1,0 +1,172 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/record/recordtest"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// errShard answers what is asked of a shard that is away.
+var errShard = errors.New("the shard is away")
+
+// oneLaneAway is a hook under which every command about one lane fails, as if its shard were away.
+type oneLaneAway struct {
+	lane atomic.Int32 // -1: none
+}
+
+func (o *oneLaneAway) about(command goredis.Cmder) bool {
+	prefix := mailbox.LanePrefix(int(o.lane.Load()))
+	for _, arg := range command.Args() {
+		if text, ok := arg.(string); ok && strings.HasPrefix(text, prefix) {
+			command.SetErr(errShard)
+			return true
+		}
+	}
+	return false
+}
+
+// DialHook implements [goredis.Hook].
+func (o *oneLaneAway) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+// ProcessHook implements [goredis.Hook].
+func (o *oneLaneAway) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, command goredis.Cmder) error {
+		if o.about(command) {
+			return errShard
+		}
+		return next(ctx, command)
+	}
+}
+
+// ProcessPipelineHook implements [goredis.Hook]: as in a cluster, the others are answered.
+func (o *oneLaneAway) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []goredis.Cmder) error {
+		var others []goredis.Cmder
+		for _, command := range commands {
+			if !o.about(command) {
+				others = append(others, command)
+			}
+		}
+		if len(others) > 0 {
+			if err := next(ctx, others); err != nil {
+				return err
+			}
+		}
+		if len(others) < len(commands) {
+			return errShard
+		}
+		return nil
+	}
+}
+
+// userOf gives a user of a lane.
+func (w *world) userOf(lane int) string {
+	for i := 0; ; i++ {
+		if user := fmt.Sprint("user", i); w.boxes.LaneOf(user) == lane {
+			return user
+		}
+	}
+}
+
+// One lane's shard is away, whichever it is: what belongs to the others is carried over and rebuilt all the same, and what
+// belongs to it once it is back.
+func TestOneLaneAwayKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	for lane := range recordtest.Lanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			hook := &oneLaneAway{}
+			hook.lane.Store(-1)
+			client := redistest.Client(t)
+			client.AddHook(hook)
+			w := newWorld(t, client)
+			here, away := w.userOf(1-lane), w.userOf(lane)
+			hook.lane.Store(int32(lane))
+
+			w.enqueueMany(t, away, 600) // more than one look takes, and before the other
+			w.enqueueMany(t, here, 1)
+			w.roundDespite(t, errShard)
+			w.wantTicks(t, 1)
+			w.deliver(t, w.queue.ticks[here+"-0"], "a")
+
+			w.flush(t)
+			w.exec(t, "DELETE FROM pacer.outbox WHERE id LIKE $1", here+"-%")
+			w.accept(t, here, "free", 1) // left in the outbox: its lane has lost its state
+			w.roundDespite(t, errShard)
+			w.deliver(t, w.queue.ticks[here+"-free-0"], "b")
+
+			hook.lane.Store(-1)
+			w.await(t, "all are in line", func() bool { return w.relay.Round(t.Context()) == nil && w.ticks() == 602 })
+			w.deliver(t, w.queue.ticks[away+"-0"], "c")
+			w.wantNothingLeft(t)
+		})
+	}
+}
+
+// enqueueMany accepts notifications within a producer's transaction.
+func (w *world) enqueueMany(t *testing.T, user string, n int) {
+	t.Helper()
+	w.exec(t, `SELECT pacer.enqueue(jsonb_build_object('id', $1::text || '-' || i, 'user_id', $1::text, 'category', 'free')) FROM generate_series(0, $2 - 1) i`, user, n)
+}
+
+// roundDespite has the relay look once, and wants it to tell of an error.
+func (w *world) roundDespite(t *testing.T, want error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.relay.Round(ctx); !errors.Is(err, want) {
+		t.Errorf("the relay says %v, want %v", err, want)
+	}
+}
+
+func (w *world) ticks() int {
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	return len(w.queue.ticks)
+}
+
+func (w *world) wantTicks(t *testing.T, want int) {
+	t.Helper()
+	if got := w.ticks(); got != want {
+		t.Fatalf("%d have a tick, want %d", got, want)
+	}
+}
+
+// The counts tell which lane they lack; without any there are none.
+func TestCountsLackOneLane(t *testing.T) {
+	t.Parallel()
+	hook := &oneLaneAway{}
+	hook.lane.Store(-1)
+	client := redistest.Client(t)
+	client.AddHook(hook)
+	w := newWorld(t, client)
+	w.accept(t, w.userOf(0), "free", 3)
+	w.accept(t, w.userOf(1), "free", 5)
+	hook.lane.Store(0)
+	lanes, err := w.boxes.Stats(t.Context())
+	if err != nil || !lanes[0].Away || lanes[1].Away || lanes[0].Accepted != 0 || lanes[1].Accepted != 5 {
+		t.Errorf("counts %+v, %v", lanes, err)
+	}
+	if sum := mailbox.Sum(lanes); !sum.Away || sum.Accepted != 5 {
+		t.Errorf("the sum is %+v", sum)
+	}
+	if _, exact, err := w.boxes.Crowds(t.Context(), 5); err != nil || exact {
+		t.Errorf("who waits is exact, %v", err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lanes, err := w.boxes.Stats(t.Context()); err == nil {
+		t.Errorf("without Redis the counts are %+v", lanes)
+	}
+}
