@@ -89,18 +89,17 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 }
 
 func verify(ctx context.Context, resolved *settings.Resolved, to streams) error {
-	differences, err := app.Verify(ctx, resolved, newLogger(to.err, resolved))
+	differences := 0
+	err := app.Verify(ctx, resolved, newLogger(to.err, resolved), func(d app.Difference) error {
+		differences++
+		_, err := fmt.Fprintf(to.out, "%-8s %s  %s\n", d.What, d.ID, d.Detail)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	for _, d := range differences {
-		if _, err := fmt.Fprintf(to.out, "%-8s %s  %s\n", d.What, d.ID, d.Detail); err != nil {
-			return err
-		}
-	}
-	if len(differences) > 0 {
-		return fmt.Errorf("Redis and Postgres differ in %d places: what is still there when asked again is mended by dispatcher rebuild", //nolint:staticcheck // a name
-			len(differences))
+	if differences > 0 {
+		return fmt.Errorf("Redis and Postgres differ in %d places: what is still there when asked again is mended by dispatcher rebuild", differences) //nolint:staticcheck // a name
 	}
 	_, err = fmt.Fprintln(to.out, "Redis is what Postgres says")
 	return err

@@ -27,13 +27,9 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 	return done, err
 }
 
-// Verify compares Redis with Postgres.
-func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (differences []Difference, err error) {
-	err = withRelay(ctx, cfg, log, func(relay *recordpostgres.Relay) error {
-		differences, err = relay.Verify(ctx)
-		return err
-	})
-	return differences, err
+// Verify compares Redis with Postgres, and tells found of each difference.
+func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(Difference) error) error {
+	return withRelay(ctx, cfg, log, func(relay *recordpostgres.Relay) error { return relay.Verify(ctx, found) })
 }
 
 func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, do func(*recordpostgres.Relay) error) error {

@@ -102,7 +102,7 @@ type Store struct {
 	lanes  []string   // prefix of each lane's keys
 	locks  [][]string // what a script of a lane names as its keys, see dispatch.LaneKeys
 
-	put, take, settle, end, extend, cancel, view, sweep, clear, restore *script.Script
+	put, take, settle, end, extend, cancel, view, sweep, clear, restore, standing, awake *script.Script
 
 	lease, horizon, retention, grace string // as the scripts take them
 
@@ -151,6 +151,7 @@ func (s *Store) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"put": &s.put, "takes": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "clear": &s.clear, "restore": &s.restore,
+		"standing": &s.standing, "awake": &s.awake,
 	}
 }
 
@@ -166,6 +167,8 @@ func guardOf(name string, guarded bool) string {
 		return "local GUARDED, EPOCH = false, ''\n"
 	case name == "put" || name == "restore":
 		return "local GUARDED = true\n"
+	case name == "standing" || name == "awake":
+		return ""
 	case name == "takes":
 		return "local EPOCH = redis.call('GET', KEYS[1] .. 'epoch')\n" + strings.Replace(guard, "redis.call('EXISTS', KEYS[1] .. 'epoch') == 0", "not EPOCH", 1)
 	}
@@ -177,8 +180,12 @@ func sourceOf(name string, guarded bool) (string, error) {
 	parts := []string{"mailbox", name}
 	before := throttle.Functions
 	switch name {
-	case "end", "extend":
+	case "end", "extend", "standing":
 		parts, before = []string{name}, ""
+	case "awake":
+		parts, before = []string{"alive", "awake"}, ""
+	case "sweep":
+		parts = []string{"mailbox", "alive", "sweep"}
 	case "takes":
 		// One function, so that only the questions that need all the others pay for them.
 		parts, before = []string{"mailbox", "take", "takes"}, "local function ask(ARGV)\n"+before
@@ -232,3 +239,6 @@ func ruleName(plan throttle.Plan, number int64) string {
 func (s *Store) run(ctx context.Context, source *script.Script, lane int, args []any) ([]any, error) {
 	return source.Run(ctx, s.client, s.keys(lane), args...).Slice()
 }
+
+// tasksPrefix begins the keys of a lane's asynq queue.
+func tasksPrefix(lane int) string { return "asynq:{" + dispatch.LaneName(lane) + "}:" }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -370,8 +372,15 @@ func TestRefundAheadKeepsTheGap(t *testing.T) {
 
 func TestLostTicksAreReplaced(t *testing.T) {
 	t.Parallel()
-	for name, task := range map[string]map[string]string{
-		"Missing": nil, "ActiveWithoutLease": {"state": "active"}, "Archived": {"state": "archived"},
+	for name, task := range map[string]fakeTask{
+		"Missing":             {},
+		"ActiveWithoutLease":  {state: "active"},
+		"Archived":            {state: "archived"},
+		"PendingWithoutList":  {state: "pending", since: 5},
+		"ListIsAnother":       {state: "pending", since: 5, oldest: 6},
+		"ScheduledInNoSet":    {state: "scheduled"},
+		"RetryInNoSet":        {state: "retry"},
+		"ScheduledInTheOther": {state: "scheduled", set: "retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -388,26 +397,57 @@ func TestLostTicksAreReplaced(t *testing.T) {
 			}
 		})
 	}
-	t.Run("LivingOnesAreLeftAlone", func(t *testing.T) {
-		t.Parallel()
-		w := setup(t, mailbox.Terms{})
-		id := w.put(mailbox.Entry{})
-		w.fakeTask(id, map[string]string{"state": "pending"})
-		w.advance(grace + time.Second)
-		if repairs := w.sweep(); repairs.Woken != 0 || len(w.ticks) != 1 {
-			t.Errorf("a tick that is in the queue was replaced: %+v", repairs)
-		}
-	})
 }
 
-// fakeTask writes what asynq would have of a task.
-func (w *world) fakeTask(id string, fields map[string]string) {
+func TestLivingTicksAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, task := range map[string]fakeTask{
+		"PendingAndTheOldest": {state: "pending", since: 5, oldest: 5},
+		"PendingAmongOthers":  {state: "pending", since: 7, oldest: 6},
+		"Scheduled":           {state: "scheduled", set: "scheduled"},
+		"Retry":               {state: "retry", set: "retry"},
+		"Active":              {state: "active", set: "lease"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, mailbox.Terms{})
+			id := w.put(mailbox.Entry{})
+			w.fakeTask(id, task)
+			w.advance(grace + time.Second)
+			if repairs := w.sweep(); repairs.Woken != 0 || len(w.ticks) != 1 {
+				t.Errorf("a tick that is in the queue was replaced: %+v", repairs)
+			}
+		})
+	}
+}
+
+// fakeTask is what asynq would have of a task: its hash, and where it stands.
+type fakeTask struct {
+	state string
+	// set holds the task; since is when it joined the list of what is pending, oldest when the oldest of that did, if any.
+	set           string
+	since, oldest int
+}
+
+func (w *world) fakeTask(id string, task fakeTask) {
 	w.t.Helper()
-	for field, value := range fields {
-		key := "asynq:{" + dispatch.LaneName(w.store.LaneOf("ada")) + "}:t:" + id
-		if err := w.client.HSet(w.test.Context(), key, field, value).Err(); err != nil {
-			w.t.Fatalf("write a task: %v", err)
-		}
+	ctx, prefix := w.test.Context(), "asynq:{"+dispatch.LaneName(w.store.LaneOf("ada"))+"}:"
+	pipe := w.client.Pipeline()
+	if task.state != "" {
+		pipe.HSet(ctx, prefix+"t:"+id, "state", task.state)
+	}
+	if task.since > 0 {
+		pipe.HSet(ctx, prefix+"t:"+id, "pending_since", task.since)
+	}
+	if task.oldest > 0 {
+		pipe.HSet(ctx, prefix+"t:oldest", "state", "pending", "pending_since", task.oldest)
+		pipe.LPush(ctx, prefix+"pending", "oldest")
+	}
+	if task.set != "" {
+		pipe.ZAdd(ctx, prefix+task.set, redis.Z{Score: 1 << 40, Member: id})
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		w.t.Fatalf("write a task: %v", err)
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *Store) Lost(ctx context.Context, should func(lane int) Epoch) ([]int, e
 	return lanes, errors.Join(faults...)
 }
 
-// BeginRebuild stops the lanes and removes all their state. Until [Store.EndRebuild] only calls with the same token change
+// BeginRebuild stops the lanes and removes all their state and their ticks. Until [Store.EndRebuild] only calls with the same token change
 // them.
 func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) error {
 	pipe := s.client.Pipeline()
@@ -135,29 +135,54 @@ func (s *Store) mastersOf(ctx context.Context, cluster *redis.ClusterClient, lan
 // wipeBatch is how many keys are removed at a time.
 const wipeBatch = 1000
 
+// wipe removes what a server holds of the lanes: their state, and their ticks, since a rebuild puts one for each that waits
+// into the queue, and what is left of a queue that lost a part would be in its way.
 func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []int) error {
-	cursor := uint64(0)
-	for {
-		keys, next, err := node.Scan(ctx, cursor, "pacer:{*", wipeBatch).Result()
-		if err != nil {
-			return fmt.Errorf("list what is left of the lanes: %w", err)
-		}
-		pipe := node.Pipeline()
-		for _, key := range keys {
-			if s.stale(key, lanes) {
-				pipe.Unlink(ctx, key)
+	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, pattern, wipeBatch).Result()
+			if err != nil {
+				return fmt.Errorf("list what is left of the lanes: %w", err)
 			}
-		}
-		if pipe.Len() > 0 {
-			if _, err := pipe.Exec(ctx); err != nil {
+			if err := s.remove(ctx, node, slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, lanes) })); err != nil {
 				return fmt.Errorf("remove what is left of the lanes: %w", err)
 			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
+			if cursor = next; cursor == 0 {
+				break
+			}
 		}
 	}
+	return nil
 }
+
+// remove removes keys, but for tasks that were put aside for people to look at.
+func (s *Store) remove(ctx context.Context, node redis.UniversalClient, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	pipe := node.Pipeline()
+	states := map[string]*redis.StringCmd{}
+	for _, key := range keys {
+		if _, name, _ := strings.Cut(key, "}:"); strings.HasPrefix(key, "asynq:") && strings.HasPrefix(name, "t:") {
+			states[key] = pipe.HGet(ctx, key, "state")
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	pipe = node.Pipeline()
+	for _, key := range keys {
+		if state, task := states[key]; !task || state.Val() != "archived" {
+			pipe.Unlink(ctx, key)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// queueParts are the places of a lane's asynq queue in which tasks stand. What asynq counts, what is archived and whether
+// the lane is paused stays.
+var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 
 // stale tells whether a key is state of one of the lanes. Ends that the record has not been told of are none: nobody else
 // knows of them.
@@ -165,6 +190,9 @@ func (s *Store) stale(key string, lanes []int) bool {
 	for _, lane := range lanes {
 		if name, ours := strings.CutPrefix(key, s.lanes[lane]); ours {
 			return name != "rebuild" && name != "z"
+		}
+		if name, queued := strings.CutPrefix(key, tasksPrefix(lane)); queued {
+			return strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name)
 		}
 	}
 	return false
@@ -247,50 +275,4 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("ask Redis for the time: %w", err)
 	}
 	return now, nil
-}
-
-// EachWaiting gives the ids of all that stand in line, or wait for their time, in batches of about n.
-func (s *Store) EachWaiting(ctx context.Context, n int, do func(ids []string) error) error {
-	node := func(ctx context.Context, node redis.UniversalClient) error {
-		cursor := uint64(0)
-		for {
-			keys, next, err := node.Scan(ctx, cursor, "pacer:{*", int64(n)).Result()
-			if err != nil {
-				return fmt.Errorf("list the mailboxes: %w", err)
-			}
-			if err := s.eachIn(ctx, node, keys, do); err != nil {
-				return err
-			}
-			if cursor = next; cursor == 0 {
-				return nil
-			}
-		}
-	}
-	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return node(ctx, master) })
-	}
-	return node(ctx, s.cfg.Direct)
-}
-
-// eachIn reads the lines among the keys.
-func (s *Store) eachIn(ctx context.Context, node redis.UniversalClient, keys []string, do func([]string) error) error {
-	pipe := node.Pipeline()
-	var lines []*redis.StringSliceCmd
-	for _, key := range keys {
-		_, name, _ := strings.Cut(key, "}:")
-		if strings.HasPrefix(name, "w:") || strings.HasPrefix(name, "r:") {
-			lines = append(lines, pipe.ZRange(ctx, key, 0, -1))
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("read %d lines: %w", len(lines), err)
-	}
-	var ids []string
-	for _, line := range lines {
-		ids = append(ids, line.Val()...)
-	}
-	return do(ids)
 }

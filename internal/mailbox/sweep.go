@@ -15,7 +15,7 @@ const sweepLimit = 100
 // Sweep repairs a lane: gives notifications back whose lease has ended, ends those that expired, and replaces ticks that
 // were lost. It is safe in any number of processes at once.
 func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
-	tasks := "asynq:{" + dispatch.LaneName(lane) + "}:"
+	tasks := tasksPrefix(lane)
 	reply, err := s.run(ctx, s.sweep, lane, []any{
 		tasks, rand.Text()[:12], s.retention, s.grace,
 		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit), micros(s.cfg.Truce),

@@ -178,6 +178,52 @@ func TestTickThatIsThereAlready(t *testing.T) {
 	again("scheduled")
 }
 
+// A tick of which only the hash is left, since the key with its place was lost, is put in anew, and once.
+func TestTickThatLostItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		state, lost string
+		before      func(t *testing.T, conn redis.UniversalClient)
+	}{
+		"Pending": {"pending", "pending", nil},
+		"PendingBeforeOthers": {"pending", "pending", func(t *testing.T, conn redis.UniversalClient) {
+			t.Helper()
+			enqueue(t, conn, tickIn(0, "n-2"))
+		}},
+		"Scheduled": {"scheduled", "scheduled", nil},
+		"Retry":     {"retry", "retry", nil},
+		"Active":    {"active", "lease", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := redistest.Client(t)
+			tick := tickIn(0, "n-1")
+			enqueue(t, conn, tick)
+			pipe := conn.Pipeline()
+			pipe.HSet(t.Context(), "asynq:{push-0}:t:n-1", "state", c.state)
+			pipe.Del(t.Context(), "asynq:{push-0}:pending")
+			pipe.Del(t.Context(), "asynq:{push-0}:"+c.lost)
+			if _, err := pipe.Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := where{Pending: []string{"n-1"}}
+			if c.before != nil {
+				c.before(t, conn)
+				want.Pending = append(want.Pending, "n-2")
+			}
+			alarm := dispatch.Alarm{Tick: tick}
+			for range 2 {
+				if err := queue.NewClient(conn).Enqueue(t.Context(), alarm, alarm); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(want, look(t, conn, 0)); diff != "" {
+				t.Errorf("the queue differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestEnqueueTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -62,8 +62,7 @@ func (c *Client) Enqueue(ctx context.Context, alarms ...dispatch.Alarm) error {
 // enqueue puts ticks of one lane into it.
 func (c *Client) enqueue(ctx context.Context, lane int, alarms []dispatch.Alarm) error {
 	name, now := dispatch.LaneName(lane), time.Now()
-	args := make([]any, 0, 1+3*len(alarms))
-	args = append(args, now.UnixNano())
+	args := make([]any, 0, 3*len(alarms))
 	for _, a := range alarms {
 		message, err := encodeTask(name, a.Tick)
 		if err != nil {

@@ -78,8 +78,7 @@ func (w *watcher) forward(ctx context.Context) {
 			for _, l := range group {
 				keys = append(keys, l.keys...)
 			}
-			now := time.Now()
-			if err := forwardScript.Run(ctx, w.conn, keys, now.Unix(), now.UnixNano()).Err(); err != nil {
+			if err := forwardScript.Run(ctx, w.conn, keys, time.Now().Unix()).Err(); err != nil {
 				w.log.WarnContext(ctx, "move due tasks into the queue; it is tried again", "error", err)
 			}
 		})

@@ -71,22 +71,12 @@ local function expire(id)
   result[2] = result[2] + 1
 end
 
--- A live worker extends the lease of its active tasks every 5 s to 30 s ahead.
-local function alive(tick)
-  local state = redis.call('HGET', tasks .. 't:' .. tick, 'state')
-  if state == 'active' then
-    local lease = redis.call('ZSCORE', tasks .. 'lease', tick)
-    return lease and tonumber(lease) > now / 1000000 + 15
-  end
-  return state == 'pending' or state == 'retry' or state == 'scheduled'
-end
-
 -- bury removes the overdue ticks of a set that no task stands behind any more, and tells whether it is to be replaced:
 -- some were dead, or there is none at all.
 local function bury(ticks)
   local dead = false
   for _, tick in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', digits(now - grace / 2), 'LIMIT', 0, limit)) do
-    if not alive(tick) then
+    if not alive(tasks, tick, now) then
       redis.call('ZREM', ticks, tick)
       dead = true
     end

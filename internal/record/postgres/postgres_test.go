@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/postgrestest"
+	pacerqueue "github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -33,20 +34,21 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// queue keeps the ticks that it is given.
+// queue puts ticks into asynq's and keeps those that it was given.
 type queue struct {
+	*pacerqueue.Client
 	mu    sync.Mutex
 	ticks map[string]dispatch.Tick
 }
 
 // Enqueue implements [dispatch.Queue].
-func (q *queue) Enqueue(_ context.Context, alarms ...dispatch.Alarm) error {
+func (q *queue) Enqueue(ctx context.Context, alarms ...dispatch.Alarm) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, a := range alarms {
 		q.ticks[a.Tick.ID] = a.Tick
 	}
-	return nil
+	return q.Client.Enqueue(ctx, alarms...)
 }
 
 // world is a record over a database and a Redis of its own.
@@ -64,7 +66,7 @@ func newWorld(tb testing.TB, client *goredis.Client) *world {
 	return newWorldWith(tb, client, mailbox.Config{MaxCrashes: 1000, Lease: recordtest.Lease})
 }
 
-// newWorldWith is newWorld with the crashes and the lease that the mailboxes allow.
+// newWorldWith is newWorld with the crashes and the lease that the mailboxes allow, and with terms when there are any.
 func newWorldWith(tb testing.TB, client *goredis.Client, cfg mailbox.Config) *world {
 	tb.Helper()
 	pool, err := pgxpool.New(tb.Context(), postgrestest.URL(tb))
@@ -72,9 +74,12 @@ func newWorldWith(tb testing.TB, client *goredis.Client, cfg mailbox.Config) *wo
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	w := &world{pool: pool, redis: client, queue: &queue{ticks: map[string]dispatch.Tick{}}}
+	w := &world{pool: pool, redis: client, queue: &queue{Client: pacerqueue.NewClient(client), ticks: map[string]dispatch.Tick{}}}
+	if cfg.Terms == nil {
+		cfg.Terms = recordtest.Terms
+	}
 	w.boxes, err = mailbox.New(client, mailbox.Config{
-		Lanes: recordtest.Lanes, Terms: recordtest.Terms, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
+		Lanes: recordtest.Lanes, Terms: cfg.Terms, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
 		Grace: 100 * time.Millisecond, Retention: time.Minute,
 	})
 	if err != nil {

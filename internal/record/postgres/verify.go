@@ -4,11 +4,27 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+)
+
+// The ways in which Redis can differ from what Postgres says.
+const (
+	// DiffEpoch is a lane that has lost its state, or was built on another server: it holds until it is rebuilt.
+	DiffEpoch = "epoch"
+	// DiffMissing is a notification that has not ended and stands nowhere in Redis.
+	DiffMissing = "missing"
+	// DiffSurplus waits in Redis, and has ended or never was.
+	DiffSurplus = "surplus"
+	// DiffWindow is an admission that Redis does not count and should.
+	DiffWindow = "window"
+	// DiffTick is a mailbox in which something waits that no task of the queue will come for.
+	DiffTick = "tick"
 )
 
 // searchBatch is how many notifications are compared at a time.
@@ -16,134 +32,287 @@ const searchBatch = 5000
 
 // Difference is one way in which Redis is not what the database says.
 type Difference struct {
-	// What is "missing": waits in the database and Redis does not know it; "surplus": stands in line in Redis and has ended;
-	// "window": Redis does not count an admission that it should.
+	// What is one of the constants above.
 	What string
-	// ID of the notification, or the mailbox of the window as category:user.
+	// ID of the notification; of a window or tick the mailbox as category:user, of a user's cap "user_cap:" and the user; of an
+	// epoch the lane.
 	ID string
 	// Detail says more, for people.
 	Detail string
 }
 
-// Verify compares Redis with the database, and gives every difference. While the deployment works, what changes meanwhile
-// may show as one: a difference counts when it stays.
-func (l *Relay) Verify(ctx context.Context) ([]Difference, error) {
-	missing, err := l.missing(ctx)
-	if err != nil {
-		return nil, err
+const (
+	// verifyBatch is how many notifications are compared at a time.
+	verifyBatch = 1000
+	// verifyAgain is after which time what differs is looked at again: a notification on its way from one place to the next
+	// is told of by one store before the other.
+	verifyAgain = 200 * time.Millisecond
+)
+
+// Verify compares Redis with the database, part by part, and tells found of every difference. It changes nothing. What
+// differs is looked at twice; while the deployment works, something may still be on its way: a difference counts when it
+// stays.
+func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
+	for _, part := range []func(context.Context, func(Difference) error) error{
+		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
+	} {
+		if err := part(ctx, found); err != nil {
+			return err
+		}
 	}
-	surplus, err := l.surplus(ctx)
-	if err != nil {
-		return nil, err
-	}
-	windows, err := l.uncounted(ctx)
-	return slices.Concat(missing, surplus, windows), err
+	return nil
 }
 
-// missing finds what waits in the database and is unknown to Redis.
-func (l *Relay) missing(ctx context.Context) ([]Difference, error) {
-	rows, err := l.record.pool.Query(ctx, "SELECT id, user_id, status FROM pacer.notifications WHERE ended_at IS NULL")
-	if err != nil {
-		return nil, describe("read what waits", err)
-	}
-	var ids, users, statuses []string
-	var id, user, status string
-	if _, err := pgx.ForEachRow(rows, []any{&id, &user, &status}, func() error {
-		ids, users, statuses = append(ids, id), append(users, user), append(statuses, status)
+// again waits before a second look.
+func again(ctx context.Context) error {
+	timer := time.NewTimer(verifyAgain)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
 		return nil
-	}); err != nil {
-		return nil, describe("read what waits", err)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	var found []Difference
-	for from := 0; from < len(ids); from += searchBatch {
-		to := min(from+searchBatch, len(ids))
-		known, err := l.record.boxes.Knows(ctx, users[from:to], ids[from:to])
-		if err != nil {
-			return nil, err
-		}
-		for i, ok := range known {
-			if !ok {
-				found = append(found, Difference{"missing", ids[from+i], "is " + statuses[from+i] + " in Postgres, unknown to Redis"})
-			}
-		}
-	}
-	return found, nil
 }
 
-// surplus finds what stands in line in Redis and has ended, or never was.
-func (l *Relay) surplus(ctx context.Context) ([]Difference, error) {
-	var found []Difference
-	err := l.record.boxes.EachWaiting(ctx, searchBatch, func(ids []string) error {
-		rows, err := l.record.pool.Query(ctx, `SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
-			LEFT JOIN pacer.notifications n USING (id) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`, ids)
-		if err != nil {
-			return describe("look up what stands in line", err)
-		}
-		var id, status string
-		_, err = pgx.ForEachRow(rows, []any{&id, &status}, func() error {
-			found = append(found, Difference{"surplus", id, "waits in Redis, is " + status + " in Postgres"})
-			return nil
-		})
+// verifyEpochs finds lanes that are not in the state that the database knows.
+func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) error {
+	identity, err := l.record.boxes.Identity(ctx)
+	if err != nil {
 		return err
-	})
-	return found, err
+	}
+	lanes, err := l.lost(ctx, identity)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		detail := "has lost its state, or was built on another server: it holds until it is rebuilt"
+		if err := found(Difference{DiffEpoch, strconv.Itoa(lane), detail}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// uncounted finds admissions that a log should hold and does not. Counters hold no moments and are not compared.
-func (l *Relay) uncounted(ctx context.Context) ([]Difference, error) {
-	now, err := l.record.boxes.Now(ctx)
+// What has not ended and is not left in the outbox, from where the relay will bring it: page by page, and of some.
+const (
+	verifyOpenSQL = `
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at FROM pacer.notifications n
+WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2) AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = n.id)
+ORDER BY n.accepted_at, n.id LIMIT $3`
+	verifyOpenAgainSQL = `
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at FROM pacer.notifications n
+WHERE n.id = ANY ($1) AND n.ended_at IS NULL AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = n.id)`
+)
+
+// verifyOpen finds what has not ended and stands nowhere in Redis.
+func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
+	at, id := time.Time{}, ""
+	for {
+		page, err := l.readOpen(ctx, verifyOpenSQL, at, id, verifyBatch)
+		if err != nil {
+			return err
+		}
+		if err := l.verifyPage(ctx, page, found); err != nil {
+			return err
+		}
+		if len(page) < verifyBatch {
+			return nil
+		}
+		at, id = page[len(page)-1].acceptedAt, page[len(page)-1].ID
+	}
+}
+
+func (l *Relay) readOpen(ctx context.Context, sql string, args ...any) ([]open, error) {
+	rows, err := l.record.pool.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, err
+		return nil, describe("read what waits", err)
 	}
-	rows, err := l.record.pool.Query(ctx, windowsSQL, now.Add(-l.cfg.Windows()).UnixMicro())
+	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o open, err error) {
+		return o, row.Scan(&o.ID, &o.UserID, &o.Category, &o.status, &o.acceptedAt)
+	})
 	if err != nil {
-		return nil, describe("read the admissions", err)
+		return nil, describe("read what waits", err)
 	}
-	admitted := map[dispatch.Mailbox][]throttle.Micros{}
-	var user, category string
-	var at int64
-	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
-		box := dispatch.MailboxOf(user, category, l.record.boxes.Lanes())
-		admitted[box] = append(admitted[box], throttle.Micros(at))
-		return nil
-	}); err != nil {
-		return nil, describe("read the admissions", err)
+	return page, nil
+}
+
+func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Difference) error) error {
+	suspects, err := l.displaced(ctx, page)
+	if err != nil || len(suspects) == 0 {
+		return err
 	}
-	var found []Difference
-	for box, moments := range admitted {
-		difference, err := l.compareWindow(ctx, box, moments, throttle.MicrosOf(now))
+	if err := again(ctx); err != nil {
+		return err
+	}
+	ids := make([]string, 0, len(suspects))
+	for id := range suspects {
+		ids = append(ids, id)
+	}
+	if page, err = l.readOpen(ctx, verifyOpenAgainSQL, ids); err != nil {
+		return err
+	}
+	if suspects, err = l.displaced(ctx, page); err != nil {
+		return err
+	}
+	for _, o := range page {
+		standing, displaced := suspects[o.ID]
+		if !displaced {
+			continue
+		}
+		detail := "is " + o.status + " in Postgres, unknown to Redis"
+		if standing.Status != "" {
+			detail = fmt.Sprintf("is %s in Postgres; Redis knows it as %s, and has it nowhere", o.status, standing.Status)
+		}
+		if err := found(Difference{DiffMissing, o.ID, detail}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// displaced gives those of a page that stand nowhere in Redis.
+func (l *Relay) displaced(ctx context.Context, page []open) (map[string]mailbox.Standing, error) {
+	lanes := map[int][]mailbox.Entry{}
+	for _, o := range page {
+		lane := l.record.boxes.LaneOf(o.UserID)
+		lanes[lane] = append(lanes[lane], o.Entry)
+	}
+	displaced := map[string]mailbox.Standing{}
+	for lane, entries := range lanes {
+		standings, err := l.record.boxes.Find(ctx, lane, entries)
 		if err != nil {
 			return nil, err
 		}
-		if difference != nil {
-			found = append(found, *difference)
-		}
-	}
-	return found, nil
-}
-
-func (l *Relay) compareWindow(ctx context.Context, box dispatch.Mailbox, moments []throttle.Micros, now throttle.Micros) (*Difference, error) {
-	plan := l.record.boxes.PlanOf(box.UserID, box.Category)
-	if plan.Algorithm != throttle.Rolling || len(plan.Rules) == 0 {
-		return nil, nil //nolint:nilnil // nothing to compare, no fault
-	}
-	in, err := l.record.boxes.Inspect(ctx, box, 0)
-	if err != nil {
-		return nil, err
-	}
-	missing := 0
-	for _, rule := range plan.Rules {
-		newest := moments[max(0, len(moments)-rule.Max):]
-		lacks := 0
-		for _, at := range newest {
-			if now.Sub(at) < rule.Per && !slices.Contains(in.Admitted, at) {
-				lacks++
+		for i, s := range standings {
+			if !s.Placed() {
+				displaced[entries[i].ID] = s
 			}
 		}
-		missing = max(missing, lacks)
 	}
-	if missing == 0 {
-		return nil, nil //nolint:nilnil // the same, no fault
+	return displaced, nil
+}
+
+// verifyWaiting finds what waits in Redis and has ended, and mailboxes that nobody will wake.
+func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
+	return l.record.boxes.EachWaiting(ctx, verifyBatch, func(page []mailbox.Waiting) error {
+		if err := l.verifySurplus(ctx, page, found); err != nil {
+			return err
+		}
+		return l.verifyTicks(ctx, page, found)
+	})
+}
+
+// endedSQL gives those that have ended, or never were.
+const endedSQL = `
+SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
+LEFT JOIN pacer.notifications n USING (id) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
+
+func (l *Relay) verifySurplus(ctx context.Context, page []mailbox.Waiting, found func(Difference) error) error {
+	ids := make([]string, len(page))
+	for i, w := range page {
+		ids[i] = w.ID
 	}
-	return &Difference{"window", box.Category + ":" + box.UserID, fmt.Sprintf("%d admissions are not counted in Redis", missing)}, nil
+	ended, err := l.ended(ctx, ids)
+	if err != nil || len(ended) == 0 {
+		return err
+	}
+	if err := again(ctx); err != nil {
+		return err
+	}
+	lanes := map[int][]mailbox.Entry{}
+	for _, w := range page {
+		if _, over := ended[w.ID]; over {
+			lanes[w.Lane] = append(lanes[w.Lane], mailbox.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category})
+		}
+	}
+	for lane, entries := range lanes {
+		standings, err := l.record.boxes.Find(ctx, lane, entries)
+		if err != nil {
+			return err
+		}
+		for i, s := range standings {
+			if !s.InLine && !s.Later {
+				continue
+			}
+			id := entries[i].ID
+			if err := found(Difference{DiffSurplus, id, "waits in Redis, is " + ended[id] + " in Postgres"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, error) {
+	rows, err := l.record.pool.Query(ctx, endedSQL, ids)
+	if err != nil {
+		return nil, describe("look up what stands in line", err)
+	}
+	ended := map[string]string{}
+	var id, status string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error { ended[id] = status; return nil }); err != nil {
+		return nil, describe("look up what stands in line", err)
+	}
+	return ended, nil
+}
+
+// verifyTicks finds the mailboxes of a page that no task of the queue will come for.
+func (l *Relay) verifyTicks(ctx context.Context, page []mailbox.Waiting, found func(Difference) error) error {
+	boxes := map[int][]dispatch.Mailbox{}
+	seen := map[dispatch.Mailbox]bool{}
+	for _, w := range page {
+		if !seen[w.Mailbox] {
+			seen[w.Mailbox] = true
+			boxes[w.Lane] = append(boxes[w.Lane], w.Mailbox)
+		}
+	}
+	asleep, err := l.asleep(ctx, boxes)
+	if err != nil || len(asleep) == 0 {
+		return err
+	}
+	if err := again(ctx); err != nil {
+		return err
+	}
+	if asleep, err = l.asleep(ctx, asleep); err != nil {
+		return err
+	}
+	for _, boxes := range asleep {
+		for _, box := range boxes {
+			detail := "something waits, and no task of the queue will come for it"
+			if err := found(Difference{DiffTick, box.Category + ":" + box.UserID, detail}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asleep gives those mailboxes, by lane, that nobody will wake.
+func (l *Relay) asleep(ctx context.Context, lanes map[int][]dispatch.Mailbox) (map[int][]dispatch.Mailbox, error) {
+	asleep := map[int][]dispatch.Mailbox{}
+	for lane, boxes := range lanes {
+		awake, err := l.record.boxes.Awake(ctx, lane, boxes)
+		if err != nil {
+			return nil, err
+		}
+		for i, box := range boxes {
+			if !awake[i] {
+				asleep[lane] = append(asleep[lane], box)
+			}
+		}
+	}
+	return asleep, nil
+}
+
+// Differences is [Relay.Verify] for a deployment that has few.
+func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
+	var all []Difference
+	err := l.Verify(ctx, func(d Difference) error {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+		return nil
+	})
+	return all, err
 }
