@@ -48,6 +48,7 @@ func TestDeliveries(t *testing.T) {
 		"StopWaitsForWhatIsInFlight":                           stopWaitsForWhatIsInFlight,
 		"PolicyReloadReachesWhatWaits":                         policyReloadReachesWhatWaits,
 		"PausedThingsWait":                                     pausedThingsWait,
+		"NoLaneStaysPausedUnseen":                              noLaneStaysPausedUnseen,
 		"OperatorsCancelAndRetry":                              operatorsCancelAndRetry,
 		"SnapshotTellsWhoWaits":                                snapshotTellsWhoWaits,
 		"PolicyReloadTakesEffect":                              policyReloadTakesEffect,

@@ -71,4 +71,31 @@ func TestAsynqsToolsWork(t *testing.T) {
 	if info, err := inspector.GetQueueInfo(lane); err != nil || info.Paused {
 		t.Errorf("the resumed lane is %+v, %v", info, err)
 	}
+
+	// What they pause themselves shows, stays, and ends either way.
+	pauseThere := func() {
+		t.Helper()
+		if err := inspector.PauseQueue(lane); err != nil {
+			t.Fatal(err)
+		}
+		s := d.awaitPauses(d.apps[0], 1)
+		if p := s.Pauses[0]; p.Kind != "lane" || p.Name != number || p.By != "asynq's tools" || time.Since(p.At).Abs() > time.Minute {
+			t.Errorf("the pause is %+v", p)
+		}
+	}
+	pauseThere()
+	d.awaitLogs("msg=paused kind=lane name="+number+" by=\"asynq's tools\"", 1)
+	if metrics := d.opsPage(d.apps[0], "/metrics"); !strings.Contains(metrics, `pacer_paused{kind="lane",name="`+number+`"} 1`) {
+		t.Errorf("the metrics do not show it")
+	}
+	if err := inspector.UnpauseQueue(lane); err != nil {
+		t.Fatal(err)
+	}
+	d.awaitPauses(d.apps[0], 0)
+	pauseThere()
+	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "lane", Name: number})
+	if s := d.snapshot(d.apps[0]); len(s.Pauses) != 0 {
+		t.Errorf("after it was resumed the pauses are %+v", s.Pauses)
+	}
+	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "resume", Kind: "lane", Name: number})
 }

@@ -24,17 +24,18 @@ func (a *App) openControl(ctx context.Context) error {
 	} else {
 		a.control = control.NewRedis(a.store.client)
 	}
-	a.follower = control.NewFollower(a.control, a.restLane, a.log)
+	a.follower = control.NewFollower(a.control, a.reconcileLanes, a.log)
 	return a.follower.Refresh(ctx) // what rests must not run in the first second
 }
 
-// restLane stops a lane's queue, or lets it go on.
-func (a *App) restLane(ctx context.Context, name string, resting bool) error {
-	lane, err := strconv.Atoi(name)
-	if err != nil {
-		return fmt.Errorf("lane %q is no number: %w", name, err)
+// reconcileLanes has the queues of the lanes rest that rests says, and no others.
+func (a *App) reconcileLanes(ctx context.Context, rests func(lane string) bool) ([]control.LaneState, error) {
+	found, err := a.queue.Reconcile(ctx, a.cfg.Lanes, func(lane int) bool { return rests(strconv.Itoa(lane)) })
+	states := make([]control.LaneState, len(found))
+	for i, rest := range found {
+		states[i] = control.LaneState{Name: strconv.Itoa(rest.Lane), Outside: rest.Outside, Since: rest.Since.UTC()}
 	}
-	return a.queue.Rest(ctx, lane, resting)
+	return states, err
 }
 
 func (a *App) categoryRests(category string) time.Duration {
@@ -83,19 +84,37 @@ func (c actions) Pause(ctx context.Context, p control.Pause) error {
 	if err := c.app.control.Pause(ctx, p); err != nil {
 		return err
 	}
-	return c.app.follower.Refresh(ctx)
+	c.follow(ctx)
+	return nil
 }
 
-// Resume implements ops's Actions. What the policy or the settings name no more can be resumed all the same.
+// Resume implements ops's Actions. What the policy or the settings name no more can be resumed all the same, and so can a lane
+// that was paused past pacer.
 func (c actions) Resume(ctx context.Context, s control.Subject) error {
 	was, err := c.app.control.Resume(ctx, s)
 	if err != nil {
 		return err
 	}
+	if lane, err := strconv.Atoi(s.Name); err == nil && s.Kind == control.Lane {
+		stopped, err := c.app.queue.Resume(ctx, lane)
+		if err != nil && !was {
+			return err // whether somebody paused it from outside is not known
+		}
+		was = was || stopped
+	}
 	if !was {
 		return &ops.RefusalError{Reason: s.String() + " is not paused"}
 	}
-	return c.app.follower.Refresh(ctx)
+	c.follow(ctx)
+	return nil
+}
+
+// follow brings what was written into force in this process without waiting for its next look. The action is taken in any
+// case: every process follows what is written.
+func (c actions) follow(ctx context.Context) {
+	if err := c.app.follower.Refresh(ctx); err != nil {
+		c.app.log.WarnContext(ctx, "could not read what is paused after changing it; it comes into force at a later look", "error", err)
+	}
 }
 
 // Cancel implements ops's Actions.

@@ -32,6 +32,7 @@ func (a *App) report() any {
 
 // snapshot reads what the dashboard shows, but for what follows from the snapshot before.
 func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
+	at := time.Now().UTC() // before anything is read, so that it is no older than it says
 	lanes, err := a.boxes.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ops.Snapshot{At: time.Now().UTC(), CrowdsExact: exact, Pauses: pauses, Audit: ops.Audit(a.auditor.Latest())}
+	s := &ops.Snapshot{At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...), Audit: ops.Audit(a.auditor.Latest())}
 	fillCounts(s, lanes)
 	for _, c := range crowds {
 		s.Crowds = append(s.Crowds, ops.Crowd(c))

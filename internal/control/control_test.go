@@ -106,34 +106,85 @@ func (m *memory) set(away error, pauses ...control.Pause) {
 	}
 }
 
+// queues are those of the lanes of a deployment, as far as the follower sees them.
+type queues struct {
+	mu      sync.Mutex
+	stopped map[string]bool // by pacer
+	outside map[string]bool
+	away    map[string]bool
+	looks   int
+}
+
+// reconcile implements [control.Reconcile].
+func (q *queues) reconcile(_ context.Context, rests func(string) bool) (states []control.LaneState, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.looks++
+	for _, lane := range []string{"0", "1", "2", "3"} {
+		if q.away[lane] {
+			err = errors.New("lane " + lane + " is away")
+			continue
+		}
+		if q.stopped[lane] = rests(lane); q.stopped[lane] {
+			q.outside[lane] = false
+		}
+		states = append(states, control.LaneState{Name: lane, Outside: q.outside[lane], Since: time.Now()})
+	}
+	return states, err
+}
+
+func (q *queues) set(change func(*queues)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	change(q)
+}
+
+func (q *queues) are(stopped ...string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for lane, is := range q.stopped {
+		if is != slices.Contains(stopped, lane) {
+			return false
+		}
+	}
+	return true
+}
+
+// following runs a follower until the test's end; passes lets it look again.
+func following(t *testing.T, store control.Store, log *strings.Builder) (f *control.Follower, q *queues, passes func()) {
+	t.Helper()
+	q = &queues{stopped: map[string]bool{}, outside: map[string]bool{}, away: map[string]bool{}}
+	f = control.NewFollower(store, q.reconcile, slog.New(slog.NewTextHandler(log, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return f, q, func() {
+		<-time.After(1100 * time.Millisecond)
+		synctest.Wait()
+	}
+}
+
+func pauseOf(kind control.Kind, name string) control.Pause {
+	return control.Pause{Subject: control.Subject{Kind: kind, Name: name}, At: time.Now(), By: "ada", Why: "spam"}
+}
+
 // A process follows within a second, keeps what it knew while the store is away, and stops the queues of lanes.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var lanes []string
 		var log strings.Builder
 		store := &memory{}
-		f := control.NewFollower(store, func(_ context.Context, name string, resting bool) error {
-			if !resting {
-				name = "not " + name
-			}
-			lanes = append(lanes, name)
-			return nil
-		}, slog.New(slog.NewTextHandler(&log, nil)))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); f.Run(ctx) }()
-		passes := func() {
-			<-time.After(1100 * time.Millisecond)
-			synctest.Wait()
-		}
+		f, lanes, passes := following(t, store, &log)
 		passes()
-		store.set(nil, control.Pause{Subject: control.Subject{Kind: control.Category, Name: "chat"}, At: time.Now(), By: "ada", Why: "spam"},
-			control.Pause{Subject: control.Subject{Kind: control.Lane, Name: "3"}, At: time.Now()})
+		store.set(nil, pauseOf(control.Category, "chat"), pauseOf(control.Lane, "3"))
 		passes()
 		wait := f.Wait(control.Category, "chat")
 		if wait < time.Second || wait > 3*time.Second || f.Wait(control.Category, "news") != 0 || f.Wait(control.Channel, "chat") != 0 {
 			t.Errorf("what is paused waits %s", wait)
+		}
+		if !lanes.are("3") {
+			t.Errorf("the queues are %v", lanes.stopped)
 		}
 		store.set(errors.New("away"))
 		<-time.After(10 * time.Minute)
@@ -143,18 +194,128 @@ func TestFollower(t *testing.T) {
 		}
 		store.set(nil)
 		passes()
-		if wait := f.Wait(control.Category, "chat"); wait != 0 {
-			t.Errorf("once it is resumed it waits %s", wait)
-		}
-		stop()
-		<-done
-		if len(lanes) < 2 || lanes[0] != "3" || lanes[len(lanes)-1] != "not 3" || slices.Index(lanes, "not 3") != len(lanes)-1 {
-			t.Errorf("the lanes were told %v", lanes)
+		if wait := f.Wait(control.Category, "chat"); wait != 0 || !lanes.are() {
+			t.Errorf("once it is resumed it waits %s, and the queues are %v", wait, lanes.stopped)
 		}
 		for _, want := range []string{"msg=paused kind=category name=chat by=ada why=spam", "msg=resumed kind=lane name=3"} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log does not say %q once: %s", want, &log)
 			}
+		}
+	})
+}
+
+// Whatever fails at the moment of pausing or resuming, a later look puts it right, in both directions; a lane that is away
+// keeps no other from it.
+func TestFollowerReconcilesAtEachLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		store := &memory{}
+		_, lanes, passes := following(t, store, &log)
+		passes()
+		for range 2 {
+			lanes.set(func(q *queues) { q.away["3"] = true })
+			store.set(nil, pauseOf(control.Lane, "2"), pauseOf(control.Lane, "3"))
+			passes()
+			if !lanes.are("2") {
+				t.Errorf("while lane 3 is away the queues are %v", lanes.stopped)
+			}
+			lanes.set(func(q *queues) { q.away["3"] = false })
+			passes()
+			if !lanes.are("2", "3") {
+				t.Errorf("then the queues are %v", lanes.stopped)
+			}
+			lanes.set(func(q *queues) { q.away["3"] = true })
+			store.set(nil)
+			passes()
+			lanes.set(func(q *queues) { q.away["3"] = false })
+			passes()
+			if !lanes.are() {
+				t.Errorf("once they are resumed the queues are %v", lanes.stopped)
+			}
+		}
+		lanes.set(func(q *queues) { q.stopped["1"] = true }) // what a process left that died while it resumed
+		passes()
+		if !lanes.are() {
+			t.Errorf("after a process died the queues are %v", lanes.stopped)
+		}
+	})
+}
+
+// A lane that is paused past pacer is seen, is not undone, and is known to rest while it can't be asked.
+func TestFollowerSeesPausesFromOutside(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		store := &memory{}
+		f, lanes, passes := following(t, store, &log)
+		lanes.set(func(q *queues) { q.outside["2"] = true })
+		passes()
+		seen := func(when string, want bool) {
+			t.Helper()
+			pauses := f.FromOutside()
+			if (len(pauses) == 1 && pauses[0].Subject == control.Subject{Kind: control.Lane, Name: "2"} && pauses[0].By == control.Outside) != want ||
+				(f.Wait(control.Lane, "2") > 0) != want || (len(f.Paused()) == 1) != want {
+				t.Errorf("%s: from outside are %+v, in all %v", when, pauses, f.Paused())
+			}
+		}
+		seen("it is paused", true)
+		lanes.set(func(q *queues) { q.away["2"], q.outside["2"] = true, false })
+		passes()
+		seen("it is away", true)
+		store.set(nil, pauseOf(control.Lane, "2"))
+		passes()
+		if len(f.Paused()) != 1 || len(f.FromOutside()) != 0 {
+			t.Errorf("it is paused by both: %v, of them from outside %v", f.Paused(), f.FromOutside())
+		}
+		store.set(nil)
+		lanes.set(func(q *queues) { q.away["2"] = false })
+		passes()
+		seen("it goes on", false)
+		for _, want := range []string{`msg=paused kind=lane name=2 by="asynq's tools"`} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log does not say %q once: %s", want, &log)
+			}
+		}
+	})
+}
+
+// slow is a store whose answer is that of the moment it was asked, and comes when it is let go.
+type slow struct {
+	*memory
+	asked, answer chan struct{}
+}
+
+// Pauses implements [control.Store].
+func (s *slow) Pauses(ctx context.Context) ([]control.Pause, error) {
+	pauses, err := s.memory.Pauses(ctx)
+	s.asked <- struct{}{}
+	<-s.answer
+	return pauses, err
+}
+
+// An answer that comes late does not undo what a later look found.
+func TestFollowerLooksOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{&memory{}, make(chan struct{}, 9), make(chan struct{})}
+		f := control.NewFollower(store, (&queues{stopped: map[string]bool{}, outside: map[string]bool{}}).reconcile, slog.New(slog.DiscardHandler))
+		var looks sync.WaitGroup
+		look := func() {
+			if err := f.Refresh(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		looks.Go(look)
+		<-store.asked
+		store.set(nil, pauseOf(control.Category, "chat")) // the first look has read the store already
+		looks.Go(look)
+		synctest.Wait()
+		close(store.answer)
+		looks.Wait()
+		if f.Wait(control.Category, "chat") == 0 {
+			t.Error("the pause that the later look found is gone")
 		}
 	})
 }

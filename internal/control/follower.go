@@ -1,8 +1,8 @@
 package control
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// refreshEvery is how often a process asks what is paused.
-const refreshEvery = time.Second
+const (
+	// refreshEvery is how often a process asks what is paused.
+	refreshEvery = time.Second
+	// refreshTimeout bounds one look: a store that does not answer must not keep a process from looking again.
+	refreshTimeout = 5 * time.Second
+)
 
 const (
 	// shortest and longest are how long what meets a pause stays away before it asks again: the longer the pause has been,
@@ -21,21 +25,39 @@ const (
 	longest  = 30 * time.Second
 )
 
+// Outside is who paused a lane that no operator of pacer did: by asynq's own tools, or by hand.
+const Outside = "asynq's tools"
+
+// LaneState is how the queue of a lane was found.
+type LaneState struct {
+	Name string
+	// Outside is true when the queue is stopped although nobody told pacer to, Since the moment if it is known.
+	Outside bool
+	Since   time.Time
+}
+
+// Reconcile makes the queue of every lane as it should be: stopped where rests says so, else going on unless somebody
+// stopped it from outside. It gives the lanes that could be asked, and with an error those are not all.
+type Reconcile func(ctx context.Context, rests func(lane string) bool) ([]LaneState, error)
+
 // Follower keeps in memory what is paused, for the path of every delivery.
 type Follower struct {
 	store Store
-	// lane stops the queue of a lane, at each look, or lets it go on, once.
-	lane func(ctx context.Context, name string, resting bool) error
-	log  *slog.Logger
+	lanes Reconcile
+	log   *slog.Logger
 
-	paused atomic.Pointer[map[Subject]time.Time] // since when
+	looking chan struct{} // holds one while a look is under way: a later one must not be undone by an earlier
+	paused  atomic.Pointer[paused]
 }
 
-// NewFollower makes a follower that knows of no pause yet; lane stops the queue of a lane at each look that finds it
-// paused, and lets it go on at the first that does not.
-func NewFollower(store Store, lane func(ctx context.Context, name string, resting bool) error, log *slog.Logger) *Follower {
-	f := &Follower{store: store, lane: lane, log: log}
-	f.paused.Store(&map[Subject]time.Time{})
+// paused is since when what rests.
+type paused struct{ told, outside map[Subject]time.Time }
+
+// NewFollower makes a follower that knows of no pause yet. It has the queues of the lanes reconciled at each look, so that one
+// whose store or process failed in between is put right by the next, of any process.
+func NewFollower(store Store, lanes Reconcile, log *slog.Logger) *Follower {
+	f := &Follower{store: store, lanes: lanes, log: log, looking: make(chan struct{}, 1)}
+	f.paused.Store(&paused{})
 	return f
 }
 
@@ -55,46 +77,80 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Refresh looks once.
+// Refresh looks once. Its error is the store's; lanes whose queue can't be reached are logged, and reconciled at a later look.
 func (f *Follower) Refresh(ctx context.Context) error {
+	select {
+	case f.looking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-f.looking }()
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
 	pauses, err := f.store.Pauses(ctx)
 	if err != nil {
 		return err
 	}
-	before, after := *f.paused.Load(), make(map[Subject]time.Time, len(pauses))
+	before := f.paused.Load()
+	after := &paused{told: make(map[Subject]time.Time, len(pauses)), outside: before.outside}
 	for _, p := range pauses {
-		after[p.Subject] = p.At
-		if _, known := before[p.Subject]; !known {
+		after.told[p.Subject] = p.At
+		if _, known := before.told[p.Subject]; !known {
 			f.log.InfoContext(ctx, "paused", "kind", p.Kind, "name", p.Name, "by", p.By, "why", p.Why)
 		}
 	}
-	f.paused.Store(&after)
-	var faults []error
-	for s := range after {
-		if s.Kind == Lane {
-			faults = append(faults, f.lane(ctx, s.Name, true))
+	f.paused.Store(after)
+	for s := range before.told {
+		if _, still := after.told[s]; !still {
+			f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
 		}
 	}
-	for s := range before {
-		if _, still := after[s]; still {
-			continue
+	f.reconcile(ctx, after)
+	return nil
+}
+
+// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a lane that can't be asked it
+// goes on believing what it knew.
+func (f *Follower) reconcile(ctx context.Context, now *paused) {
+	states, err := f.lanes(ctx, func(lane string) bool {
+		_, rests := now.told[Subject{Lane, lane}]
+		return rests
+	})
+	if err != nil && ctx.Err() == nil {
+		f.log.WarnContext(ctx, "could not look at the queues of all lanes; they are paused or resumed at a later look", "error", err)
+	}
+	outside := maps.Clone(now.outside)
+	if outside == nil {
+		outside = map[Subject]time.Time{}
+	}
+	for _, state := range states {
+		s := Subject{Lane, state.Name}
+		_, known := outside[s]
+		switch {
+		case state.Outside && !known:
+			f.log.InfoContext(ctx, "paused", "kind", s.Kind, "name", s.Name, "by", Outside)
+		case !state.Outside && known:
+			f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
 		}
-		f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
-		if s.Kind == Lane {
-			faults = append(faults, f.lane(ctx, s.Name, false))
+		if delete(outside, s); state.Outside {
+			outside[s] = state.Since
 		}
 	}
-	return errors.Join(faults...)
+	maps.DeleteFunc(outside, func(s Subject, _ time.Time) bool { _, told := now.told[s]; return told })
+	f.paused.Store(&paused{told: now.told, outside: outside})
 }
 
 // Wait is how long what belongs to a subject stays away before it asks again; 0 when the subject does not rest. The waits
 // are spread, so that not all come back at once.
 func (f *Follower) Wait(kind Kind, name string) time.Duration {
-	paused := *f.paused.Load()
-	if len(paused) == 0 {
+	paused := f.paused.Load()
+	if len(paused.told)+len(paused.outside) == 0 {
 		return 0
 	}
-	since, resting := paused[Subject{kind, name}]
+	since, resting := paused.told[Subject{kind, name}]
+	if !resting {
+		since, resting = paused.outside[Subject{kind, name}]
+	}
 	if !resting {
 		return 0
 	}
@@ -102,5 +158,21 @@ func (f *Follower) Wait(kind Kind, name string) time.Duration {
 	return wait/2 + rand.N(wait) //nolint:gosec // spread, no secret
 }
 
-// Paused lists what is paused, in no order.
-func (f *Follower) Paused() []Subject { return slices.Collect(maps.Keys(*f.paused.Load())) }
+// Paused lists what is paused, by whomever, in no order.
+func (f *Follower) Paused() []Subject {
+	paused := f.paused.Load()
+	return slices.AppendSeq(slices.Collect(maps.Keys(paused.told)), maps.Keys(paused.outside))
+}
+
+// FromOutside lists the lanes that are stopped although nobody told pacer to.
+func (f *Follower) FromOutside() []Pause {
+	outside := f.paused.Load().outside
+	pauses := make([]Pause, 0, len(outside))
+	for s, since := range outside {
+		pauses = append(pauses, Pause{Subject: s, By: Outside, At: since})
+	}
+	slices.SortFunc(pauses, func(a, b Pause) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) // they are numbers
+	})
+	return pauses
+}

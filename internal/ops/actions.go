@@ -87,6 +87,9 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		h.unavailable(w, r, err)
 		return
 	}
+	if h.cfg.Live != nil {
+		h.cfg.Live.changed() // who acted sees what he did
+	}
 	entry := control.Entry{By: operator(r), Action: action.Action, Subject: subject, Detail: cmp.Or(action.Why, done.ID)}
 	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
 		h.cfg.Log.ErrorContext(r.Context(), "an action was taken and the audit trail can't be written", "action", action.Action,

@@ -35,13 +35,15 @@ type Live struct {
 	read func(context.Context) (*Snapshot, error)
 	log  *slog.Logger
 
-	mu       sync.Mutex
-	trend    trend
-	latest   *Snapshot
-	history  []Point
-	watchers map[chan []byte]struct{}
-	woken    chan struct{} // a watcher came
-	stopped  bool
+	mu      sync.Mutex
+	trend   trend
+	latest  *Snapshot
+	history []Point
+	// changedAt is when an action was last taken here: snapshots from before do not show it.
+	changedAt time.Time
+	watchers  map[chan []byte]struct{}
+	woken     chan struct{} // a watcher came, or an action was taken
+	stopped   bool
 }
 
 // NewLive makes a Live that looks by calling read, which fills everything but what follows from the look before.
@@ -87,6 +89,9 @@ func (l *Live) look(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.latest != nil && s.At.Before(l.latest.At) {
+		return nil // it was overtaken by a look that began later
+	}
 	l.trend.follow(s)
 	l.latest = s
 	l.history = append(l.history, Point{
@@ -112,10 +117,21 @@ func (l *Live) look(ctx context.Context) error {
 	return nil
 }
 
-// Latest gives the latest snapshot, of now when nobody watches.
+// changed says that the deployment is not as the latest snapshot shows it any more.
+func (l *Live) changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changedAt = time.Now()
+	select {
+	case l.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Latest gives the latest snapshot, of now when nobody watches or an action was taken since.
 func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	l.mu.Lock()
-	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery
+	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery && l.latest.At.After(l.changedAt)
 	l.mu.Unlock()
 	if fresh {
 		return latest, nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -146,4 +147,62 @@ func TestEvents(t *testing.T) {
 	if kind, _ := stream(t, server.URL)(); kind != "history" {
 		t.Errorf("who comes later gets %q", kind)
 	}
+}
+
+// A look that was overtaken by a later one changes nothing.
+func TestOldLooksAreForgotten(t *testing.T) {
+	t.Parallel()
+	answers := make(chan *ops.Snapshot)
+	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return <-answers, nil }, slog.New(slog.DiscardHandler))
+	latest := make(chan *ops.Snapshot, 2)
+	for range 2 {
+		go func() {
+			s, err := live.Latest(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			latest <- s
+		}()
+	}
+	answers <- &ops.Snapshot{At: at.Add(time.Second), UsersDeferred: 2}
+	if s := <-latest; s.UsersDeferred != 2 {
+		t.Errorf("the first to answer gives %+v", s)
+	}
+	answers <- &ops.Snapshot{At: at, UsersDeferred: 1}
+	if s := <-latest; s.UsersDeferred != 2 {
+		t.Errorf("the one that began before gives %+v", s)
+	}
+}
+
+// Who takes an action sees it on the page, however young the latest snapshot is.
+func TestActionsShowAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &deeds{}
+		cfg := config()
+		cfg.Actions = d
+		cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+			began := time.Now()
+			users := int64(len(d.done))
+			<-time.After(10 * time.Millisecond)
+			return &ops.Snapshot{At: began, UsersDeferred: users}, nil
+		}, cfg.Log)
+		show := func(want int64) {
+			t.Helper()
+			var s ops.Snapshot
+			if got := ask(t, cfg, http.MethodGet, "/snapshot"); json.Unmarshal([]byte(got.Body), &s) != nil || s.UsersDeferred != want {
+				t.Errorf("the page shows %d actions, want %d", s.UsersDeferred, want)
+			}
+		}
+		show(0)
+		for n := range int64(3) {
+			recorder := httptest.NewRecorder()
+			ops.Handler(cfg).ServeHTTP(recorder, asked(t, http.MethodPost, "/actions", "127.0.0.1:8081", "localhost:8081"))
+			if recorder.Code != http.StatusOK {
+				t.Fatalf("%d %s", recorder.Code, recorder.Body)
+			}
+			show(n + 1)
+			<-time.After(time.Millisecond)
+		}
+	})
 }

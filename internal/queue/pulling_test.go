@@ -82,9 +82,7 @@ func TestIdleAndPausedLanes(t *testing.T) {
 			t.Errorf("%s came, want %s", got, id)
 		}
 	}
-	if err := client.Rest(t.Context(), 0, true); err != nil {
-		t.Fatal(err)
-	}
+	reconcile(t, client, 2, 0)
 	enqueue(t, conn, tickIn(0, "rests"), tickIn(1, "goes"))
 	if got := receive(t, "the tick of the other lane", begun); got != "goes" {
 		t.Errorf("%s came", got)
@@ -93,9 +91,7 @@ func TestIdleAndPausedLanes(t *testing.T) {
 	if w := look(t, conn, 0); !slices.Equal(w.Pending, []string{"rests"}) {
 		t.Errorf("the paused lane holds %+v", w)
 	}
-	if err := client.Rest(t.Context(), 0, false); err != nil {
-		t.Fatal(err)
-	}
+	reconcile(t, client, 2)
 	if got := receive(t, "the tick that rested", begun); got != "rests" {
 		t.Errorf("%s came", got)
 	}

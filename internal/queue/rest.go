@@ -2,24 +2,83 @@ package queue
 
 import (
 	"context"
+	_ "embed"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// Rest stops a lane's queue, or lets it go on: the key is asynq's own, so that its tools show it and can end it. What is
-// under way goes on.
-func (c *Client) Rest(ctx context.Context, lane int, resting bool) error {
-	key := "asynq:{" + dispatch.LaneName(lane) + "}:paused"
-	var err error
-	if resting {
-		err = c.conn.SetNX(ctx, key, time.Now().Unix(), 0).Err()
-	} else {
-		err = c.conn.Del(ctx, key).Err()
-	}
-	if err != nil {
-		return fmt.Errorf("pause or resume the queue of lane %d: %w", lane, err)
-	}
-	return nil
+// pausedByPacer is what pacer writes into asynq's key of a paused queue. asynq's own tools write the moment instead, so a pause
+// of theirs is told apart, and is theirs to end.
+const pausedByPacer = "pacer"
+
+//go:embed rest.lua
+var restText string
+
+var restScript = redis.NewScript(restText)
+
+// Rest is how a lane's queue was found, after it was made as it should be.
+type Rest struct {
+	Lane int
+	// Outside is true when somebody paused the queue past pacer, such as with asynq's tools, at Since if they tell.
+	Outside bool
+	Since   time.Time
 }
+
+// Reconcile stops the queues of the lanes that should rest, and lets go on those that pacer stopped and that should not rest
+// any more; what is stopped from outside stays so. It gives the lanes that could be asked, each judged by itself, and the
+// errors of the others. Workers look at asynq's key when they take from a queue; what is under way goes on.
+func (c *Client) Reconcile(ctx context.Context, lanes int, rests func(lane int) bool) ([]Rest, error) {
+	pipe := c.conn.Pipeline()
+	found := make([]*redis.StringCmd, lanes)
+	for lane := range found {
+		found[lane] = pipe.Get(ctx, pausedKey(lane))
+	}
+	_, _ = pipe.Exec(ctx) // each answer has its own error
+	known := make([]Rest, 0, lanes)
+	var faults []error
+	for lane, answer := range found {
+		value, err := answer.Result()
+		if errors.Is(err, redis.Nil) {
+			value, err = "", nil
+		}
+		if err == nil && rests(lane) != (value == pausedByPacer) {
+			value, err = c.rest(ctx, lane, rests(lane))
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("pause or resume the queue of lane %d: %w", lane, err))
+			continue
+		}
+		known = append(known, restOf(lane, value))
+	}
+	return known, errors.Join(faults...)
+}
+
+// rest stops a lane's queue, or lets it go on if it was pacer that stopped it, and gives the key's value afterwards.
+func (c *Client) rest(ctx context.Context, lane int, rests bool) (string, error) {
+	return restScript.Run(ctx, c.conn, []string{pausedKey(lane)}, pausedByPacer, rests).Text()
+}
+
+// Resume lets a lane's queue go on, whoever stopped it, and tells whether somebody had.
+func (c *Client) Resume(ctx context.Context, lane int) (bool, error) {
+	deleted, err := c.conn.Del(ctx, pausedKey(lane)).Result()
+	if err != nil {
+		return false, fmt.Errorf("resume the queue of lane %d: %w", lane, err)
+	}
+	return deleted > 0, nil
+}
+
+func restOf(lane int, value string) Rest {
+	rest := Rest{Lane: lane, Outside: value != "" && value != pausedByPacer}
+	if seconds, err := strconv.ParseInt(value, 10, 64); rest.Outside && err == nil {
+		rest.Since = time.Unix(seconds, 0)
+	}
+	return rest
+}
+
+func pausedKey(lane int) string { return "asynq:{" + dispatch.LaneName(lane) + "}:paused" }

@@ -1,0 +1,170 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/queue"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// reconcile has the named lanes rest, and no others, and gives those that are stopped from outside.
+func reconcile(t *testing.T, client *queue.Client, lanes int, resting ...int) (outside []int) {
+	t.Helper()
+	found, err := client.Reconcile(t.Context(), lanes, func(lane int) bool { return slices.Contains(resting, lane) })
+	if err != nil || len(found) != lanes {
+		t.Fatalf("%d of %d lanes are known, %v", len(found), lanes, err)
+	}
+	for _, rest := range found {
+		if rest.Outside {
+			outside = append(outside, rest.Lane)
+			if age := time.Since(rest.Since); age < -time.Minute || age > time.Minute {
+				t.Errorf("lane %d is stopped for %s", rest.Lane, age)
+			}
+		}
+	}
+	return outside
+}
+
+// Whatever a queue is found in, it is afterwards as it should be; a pause of asynq's tools stays until it is taken over or
+// ended.
+func TestQueuesAreReconciled(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	client, inspector := queue.NewClient(conn), asynq.NewInspectorFromRedisClient(conn)
+	const lanes = 3
+	enqueue(t, conn, tickIn(0, "a"), tickIn(1, "b"), tickIn(2, "c")) // so that asynq knows the queues
+	paused := func(want ...int) {
+		t.Helper()
+		for lane := range lanes {
+			info, err := inspector.GetQueueInfo("push-" + string(rune('0'+lane)))
+			if err != nil || info.Paused != slices.Contains(want, lane) {
+				t.Errorf("lane %d is paused: %t, %v", lane, info != nil && info.Paused, err)
+			}
+		}
+	}
+	steps := []struct {
+		what    string
+		before  func() error
+		resting []int
+		outside []int
+		paused  []int
+	}{
+		{"nothing rests", nil, nil, nil, nil},
+		{"one is to rest", nil, []int{1}, nil, []int{1}},
+		{"it goes on resting", nil, []int{1}, nil, []int{1}},
+		{"asynq's tools let it go on", func() error { return inspector.UnpauseQueue("push-1") }, []int{1}, nil, []int{1}},
+		{"it is to rest no more", nil, nil, nil, nil},
+		{"asynq's tools stop one", func() error { return inspector.PauseQueue("push-2") }, nil, []int{2}, []int{2}},
+		{"it stays so", nil, nil, []int{2}, []int{2}},
+		{"it is taken over", nil, []int{2}, nil, []int{2}},
+		{"and ended", nil, nil, nil, nil},
+		{"asynq's tools stop one again", func() error { return inspector.PauseQueue("push-0") }, []int{1}, []int{0}, []int{0, 1}},
+		{"and let it go on", func() error { return inspector.UnpauseQueue("push-0") }, []int{1}, nil, []int{1}},
+		{"the whole of Redis was lost", func() error {
+			return conn.Del(t.Context(), "asynq:{push-0}:paused", "asynq:{push-1}:paused").Err()
+		}, []int{1, 2}, nil, []int{1, 2}},
+	}
+	for _, step := range steps {
+		if step.before != nil {
+			if err := step.before(); err != nil {
+				t.Fatalf("%s: %v", step.what, err)
+			}
+		}
+		if outside := reconcile(t, client, lanes, step.resting...); !slices.Equal(outside, step.outside) {
+			t.Errorf("%s: stopped from outside are %v, want %v", step.what, outside, step.outside)
+		}
+		paused(step.paused...)
+		if t.Failed() {
+			t.Fatalf("at: %s", step.what)
+		}
+	}
+}
+
+func TestResumeEndsAnyPause(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	client := queue.NewClient(conn)
+	enqueue(t, conn, tickIn(0, "a"))
+	resume := func(want bool) {
+		t.Helper()
+		if was, err := client.Resume(t.Context(), 0); was != want || err != nil {
+			t.Errorf("it was stopped: %t, %v; want %t", was, err, want)
+		}
+	}
+	resume(false)
+	reconcile(t, client, 1, 0)
+	resume(true)
+	if err := asynq.NewInspectorFromRedisClient(conn).PauseQueue("push-0"); err != nil {
+		t.Fatal(err)
+	}
+	resume(true)
+	resume(false)
+	if outside := reconcile(t, client, 1); outside != nil {
+		t.Errorf("still stopped: %v", outside)
+	}
+}
+
+// refusing is a connection on which commands about one key fail.
+type refusing struct{ key string }
+
+var errRefused = errors.New("CLUSTERDOWN the cluster is down")
+
+// DialHook implements [redis.Hook].
+func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (r refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if r.about(cmd) {
+			cmd.SetErr(errRefused)
+			return errRefused
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (r refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		rest := slices.DeleteFunc(slices.Clone(cmds), r.about)
+		err := next(ctx, rest)
+		for _, cmd := range cmds {
+			if r.about(cmd) {
+				cmd.SetErr(errRefused)
+				err = errRefused
+			}
+		}
+		return err
+	}
+}
+
+func (r refusing) about(cmd redis.Cmder) bool {
+	return slices.ContainsFunc(cmd.Args(), func(arg any) bool { text, _ := arg.(string); return strings.Contains(text, r.key) })
+}
+
+// A lane whose part of Redis is away keeps no other from being reconciled.
+func TestEachQueueIsReconciledByItself(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	enqueue(t, conn, tickIn(0, "a"), tickIn(1, "b"), tickIn(2, "c"))
+	broken := redis.NewClient(conn.Options())
+	t.Cleanup(func() { _ = broken.Close() })
+	broken.AddHook(refusing{"{push-1}"})
+	found, err := queue.NewClient(broken).Reconcile(t.Context(), 3, func(int) bool { return true })
+	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "lane 1") || len(found) != 2 || found[0].Lane != 0 || found[1].Lane != 2 {
+		t.Errorf("known are %+v, %v", found, err)
+	}
+	for lane, want := range map[string]int64{"0": 1, "1": 0, "2": 1} {
+		if n := conn.Exists(t.Context(), "asynq:{push-"+lane+"}:paused").Val(); n != want {
+			t.Errorf("the queue of lane %s is stopped: %d, want %d", lane, n, want)
+		}
+	}
+}
