@@ -63,7 +63,10 @@ type instance struct {
 }
 
 // newInstance makes an empty server with extra arguments, each of the form name=value, and starts it on a free port.
-func newInstance(args []string) (_ *instance, err error) {
+func newInstance(args []string) (*instance, error) { return newInstanceWith(nil, args) }
+
+// newInstanceWith does so with further arguments of initdb.
+func newInstanceWith(initdb, args []string) (_ *instance, err error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -82,7 +85,7 @@ func newInstance(args []string) (_ *instance, err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	if err = in.initialise(); err != nil {
+	if err = in.initialise(initdb); err != nil {
 		return nil, err
 	}
 	for range testproc.PortAttempts {
@@ -101,13 +104,13 @@ func (in *instance) data() string { return filepath.Join(in.dir, "data") }
 func (in *instance) logPath() string { return filepath.Join(in.dir, "log") }
 
 // initialise makes the server's files.
-func (in *instance) initialise() error {
+func (in *instance) initialise(args []string) error {
 	if err := in.owner.Give(in.dir); err != nil {
 		return err
 	}
-	proc, err := testproc.Launch(filepath.Join(in.bin, "initdb"), []string{
+	proc, err := testproc.Launch(filepath.Join(in.bin, "initdb"), append([]string{
 		"--pgdata", in.data(), "--username", role, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync",
-	}, in.dir, in.logPath(), in.owner)
+	}, args...), in.dir, in.logPath(), in.owner)
 	if err != nil {
 		return err
 	}

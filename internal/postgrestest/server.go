@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/testproc"
 	"github.com/pacer-notify/pacer/migrations"
 )
 
@@ -35,7 +36,13 @@ type Server struct {
 // win over the defaults.
 func Start(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	in, err := newInstance(settings)
+	return StartWith(tb, nil, settings...)
+}
+
+// StartWith does what Start does, with further arguments of initdb.
+func StartWith(tb testing.TB, initdb []string, settings ...string) *Server {
+	tb.Helper()
+	in, err := newInstanceWith(initdb, settings)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -72,23 +79,35 @@ func (s *Server) Thaw() {
 // signal reaches the server and its children, one of which serves each connection.
 func (s *Server) signal(sig syscall.Signal) {
 	s.tb.Helper()
-	text, err := os.ReadFile(filepath.Join(s.in.data(), "postmaster.pid"))
-	if err != nil {
-		s.check(fmt.Errorf("signal postgres: it is down: %w", err))
-		return
-	}
-	first, _, _ := strings.Cut(string(text), "\n")
-	parent, err := strconv.Atoi(first)
-	if err != nil {
-		s.check(fmt.Errorf("read the process number of postgres: %w", err))
-		return
-	}
-	for _, pid := range append([]int{parent}, children(parent)...) {
+	for _, pid := range s.PIDs() {
 		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
 			s.check(fmt.Errorf("send %v to postgres: %w", sig, err))
 		}
 	}
 }
+
+// PIDs are the process numbers of the running server and, after it, of its children.
+func (s *Server) PIDs() []int {
+	s.tb.Helper()
+	text, err := os.ReadFile(filepath.Join(s.in.data(), "postmaster.pid"))
+	if err != nil {
+		s.check(fmt.Errorf("find the processes of postgres: it is down: %w", err))
+		return nil
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	parent, err := strconv.Atoi(first)
+	if err != nil {
+		s.check(fmt.Errorf("read the process number of postgres: %w", err))
+		return nil
+	}
+	return append([]int{parent}, children(parent)...)
+}
+
+// Addr is the TCP address. It stays the same over a restart.
+func (s *Server) Addr() string { return testproc.Addr(s.in.port) }
+
+// Data is the directory with the server's files.
+func (s *Server) Data() string { return s.in.data() }
 
 // children of a process, as far as the system tells.
 func children(parent int) []int {

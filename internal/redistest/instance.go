@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -35,13 +36,17 @@ type instance struct {
 	dir    string
 	port   int
 	args   []string
+	under  []string // what becomes the server, with its arguments; empty for the server itself
 
 	mu   sync.Mutex
 	proc *testproc.Process // nil while the server is down
 }
 
 // newInstance starts a redis-server with the extra arguments args on a free port and waits until it answers.
-func newInstance(args []string) (*instance, error) {
+func newInstance(args []string) (*instance, error) { return newInstanceUnder(nil, args) }
+
+// newInstanceUnder does so through a program, given with its arguments, that becomes redis-server.
+func newInstanceUnder(under, args []string) (*instance, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errNotInstalled
@@ -50,7 +55,7 @@ func newInstance(args []string) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
-	in := &instance{binary: binary, dir: dir, args: args}
+	in := &instance{binary: binary, under: under, dir: dir, args: args}
 	for range testproc.PortAttempts {
 		if in.port, err = testproc.FreePort(); err != nil {
 			break
@@ -93,7 +98,15 @@ func (in *instance) start() error {
 			return fmt.Errorf("clean up before the start of redis-server: %w", err)
 		}
 	}
-	proc, err := testproc.Launch(in.binary, args, in.dir, in.logPath(), nil)
+	binary := in.binary
+	if len(in.under) > 0 {
+		path, err := exec.LookPath(in.under[0])
+		if err != nil {
+			return fmt.Errorf("start redis-server under %s: %w", in.under[0], err)
+		}
+		binary, args = path, slices.Concat(in.under[1:], []string{in.binary}, args)
+	}
+	proc, err := testproc.Launch(binary, args, in.dir, in.logPath(), nil)
 	if err != nil {
 		return err
 	}

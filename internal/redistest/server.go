@@ -33,6 +33,32 @@ func Start(tb testing.TB, args ...string) *Server {
 	return s
 }
 
+// StartUnder runs a redis-server as Start does, through a program that changes its surroundings and then becomes it, for
+// example "env", "LD_PRELOAD=...".
+func StartUnder(tb testing.TB, under []string, args ...string) *Server {
+	tb.Helper()
+	in, err := newInstanceUnder(under, args)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &Server{tb: tb, in: in}
+	tb.Cleanup(func() { s.check(in.remove()) })
+	return s
+}
+
+// PID is the process number of the running server, 0 while it is down.
+func (s *Server) PID() int {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	if s.in.proc == nil {
+		return 0
+	}
+	return s.in.proc.PID()
+}
+
+// Dir is where the server keeps its files.
+func (s *Server) Dir() string { return s.in.dir }
+
 // Addr is the TCP address, as in 127.0.0.1:23456. It stays the same over a restart.
 func (s *Server) Addr() string { return addr(s.in.port) }
 

@@ -24,6 +24,9 @@ type Process struct {
 // Done is closed when the process is gone.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Signal sends sig.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
