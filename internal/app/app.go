@@ -175,7 +175,7 @@ func (a *App) openRecord(ctx context.Context) error {
 		return err
 	}
 	a.defers("senders", closeSenders)
-	if a.senders, err = a.gated(senders); err != nil {
+	if a.senders, err = a.gated(mutateSenders(senders)); err != nil {
 		return err
 	}
 	if err := a.openRecordWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
@@ -236,7 +236,7 @@ func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, CategoryRests: a.categoryRests, ChannelRests: a.channelRests,
 		Trace: a.traceDeliver(), Observer: a.metrics, Log: a.log,
-	}, a.record, a.queue, a.toDevices(a.senders))
+	}, mutateRecord(a.record), a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
 			Lanes: a.cfg.Lanes, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
@@ -261,7 +261,7 @@ func (a *App) openListeners(ctx context.Context) error {
 		if a.tracer != nil {
 			handler = a.tracer.Handler(handler)
 		}
-		if a.api, err = listen(ctx, "API", a.cfg.Listen, httpapi.Server(handler)); err != nil {
+		if a.api, err = listen(ctx, "API", a.cfg.Listen, mutateAPI(httpapi.Server(handler))); err != nil {
 			return err
 		}
 		a.defers("API listener", a.api.close)
@@ -320,7 +320,9 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	if a.workers != nil {
 		sweeper := dispatch.NewSweeper(a.boxes, a.queue, sweepInterval, a.metrics.Repaired, a.log)
-		a.running.Go(func() { sweeper.Run(ctx) })
+		if !mutation("no-sweep") {
+			a.running.Go(func() { sweeper.Run(ctx) })
+		}
 		if a.relay != nil {
 			a.running.Go(func() { a.relay.Run(ctx) })
 		}

@@ -43,6 +43,7 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs; idle
 	// connections by this.
 	config.HealthCheckPeriod = 5 * time.Second
+	mutateDatabase(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, refuse("DATABASE_URL can't be used: %s", withoutPassword(err, address))

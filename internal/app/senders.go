@@ -113,7 +113,9 @@ func secretsOf(text string) []secret.Secret {
 
 // guarded says which targets from input may be called.
 func guarded(cfg *settings.Resolved) httpsend.GuardedConfig {
-	return httpsend.GuardedConfig{Allow: allowed(cfg), Idle: cfg.Concurrency}
+	config := httpsend.GuardedConfig{Allow: allowed(cfg), Idle: cfg.Concurrency}
+	mutateTargets(&config)
+	return config
 }
 
 // allowed are the networks that targets may be in although not public.

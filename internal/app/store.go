@@ -64,7 +64,7 @@ func openStore(ctx context.Context, where *settings.Redis) (*store, error) {
 	}
 	options := *where.Options
 	connections := script.Watch(&options)
-	client := redis.NewUniversalClient(&options)
+	client := mutateRedis(redis.NewUniversalClient, &options)
 	s := &store{client: client, close: client.Close}
 	if err := s.check(ctx, where.String()); err != nil {
 		return nil, errors.Join(err, client.Close())
