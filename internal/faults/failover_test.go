@@ -3,17 +3,13 @@
 package faults_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,129 +18,91 @@ import (
 	"github.com/pacer-notify/pacer/internal/testproc"
 )
 
-// redirector is an address that leads to one server and then to another, as a fail-over's does.
-type redirector struct {
-	listener net.Listener
-
-	mu     sync.Mutex
-	target string
-	open   map[net.Conn]bool
-}
-
-func newRedirector(t *testing.T, target string) *redirector {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// failoverScenarios are those in which another Redis takes a master's place.
+func failoverScenarios() []*scenario {
+	var replica *redistest.Server
+	var front *link
+	var cluster *redistest.Cluster
+	return []*scenario{
+		{name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: fencing,
+			prepare: func(d *deployment) {
+				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
+				d.replicate(replica, d.redis)
+				front = d.link(d.redis.Addr())
+				d.redisURL = "redis://" + front.addr() + "/0"
+			},
+			inject: func(d *deployment) {
+				if err := replica.Client(d.t).ReplicaOf(d.t.Context(), "NO", "ONE").Err(); err != nil {
+					d.fail("cut the replica off: %v", err)
+				}
+				d.last(4 * time.Second)
+				d.redis.Kill()
+				front.lead(replica.Addr())
+			}},
+		{name: "SentinelFailsOver", fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
+			prepare: func(d *deployment) {
+				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
+				d.replicate(replica, d.redis)
+				d.redisURL = "redis+sentinel://" + d.sentinels() + "/pacer/0"
+				if red() {
+					d.redisURL = d.redis.URL() // that of the master alone
+				}
+			},
+			inject:  func(d *deployment) { d.redis.Kill() },
+			without: protection{name: "Sentinel"}},
+		{name: "ClusterShardFailsOver", fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
+			doubled: inFlight,
+			prepare: func(d *deployment) {
+				cluster = redistest.StartCluster(d.t, 3, true)
+				d.redisURL = cluster.URL()
+			},
+			inject: func(d *deployment) {
+				d.inFlight = d.sending() + 8 // and what begins before the kill
+				cluster.Masters[1].Kill()
+			}},
 	}
-	r := &redirector{listener: l, target: target, open: map[net.Conn]bool{}}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go r.serve(conn)
-		}
-	}()
-	return r
 }
 
-func (r *redirector) serve(client net.Conn) {
-	r.mu.Lock()
-	target := r.target
-	r.mu.Unlock()
-	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", target)
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	r.mu.Lock()
-	r.open[client], r.open[server] = true, true
-	r.mu.Unlock()
-	go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-	_, _ = io.Copy(client, server)
-	_ = client.Close()
-}
-
-// lead leads to another server from now on, and ends every connection.
-func (r *redirector) lead(target string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.target = target
-	for conn := range r.open {
-		_ = conn.Close()
-	}
-	r.open = map[net.Conn]bool{}
-}
-
-func replicate(t *testing.T, replica, master *redistest.Server) {
-	t.Helper()
+// replicate has one server follow another.
+func (d *deployment) replicate(replica, master *redistest.Server) {
 	host, port, err := net.SplitHostPort(master.Addr())
 	if err != nil {
-		t.Fatal(err)
+		d.fail("%v", err)
 	}
-	client := replica.Client(t)
-	if err := client.ReplicaOf(t.Context(), host, port).Err(); err != nil {
-		t.Fatal(err)
+	client := replica.Client(d.t)
+	if err := client.ReplicaOf(d.t.Context(), host, port).Err(); err != nil {
+		d.fail("%v", err)
 	}
-	if !eventually(20*time.Second, func() bool {
-		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
-	}) {
-		t.Fatal("the replica does not follow")
-	}
+	d.await("the replica follows", 20*time.Second, func() bool {
+		return strings.Contains(client.Info(d.t.Context(), "replication").Val(), "master_link_status:up")
+	})
 }
 
-// The replica is cut off from its master while the deployment goes on, and then takes its place: it lacks what was
-// accepted since and still has what was delivered since.
-func TestFailOverToAReplicaThatWasCutOff(t *testing.T) {
-	master, replica := redistest.Start(t), redistest.Start(t)
-	replicate(t, replica, master)
-	front := newRedirector(t, master.Addr())
-	d := deploy(t, 2, options{redisURL: "redis://" + front.listener.Addr().String() + "/0"})
-	d.load(d.workers[0], "before", users()/4, each/2)
-	d.await("the run is under way", time.Minute, func() bool { return d.receiver.count() > users()/4*6 })
-	if err := replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
-	d.load(d.workers[1], "after", users()/4, 5)
-	<-time.After(4 * time.Second)
-	master.Kill()
-	front.lead(replica.Addr())
-	v := d.drain(patience)
-	t.Log(v)
-	if v.lost+v.doubled > 0 {
-		t.Error("want none lost, and none that had ended sent again")
-	}
-}
-
-// sentinels are three of them that watch over a master.
-func sentinels(t *testing.T, master *redistest.Server) string {
-	t.Helper()
-	host, port, err := net.SplitHostPort(master.Addr())
+// sentinels are three of them that watch over the master. It gives their addresses.
+func (d *deployment) sentinels() string {
+	host, port, err := net.SplitHostPort(d.redis.Addr())
 	if err != nil {
-		t.Fatal(err)
+		d.fail("%v", err)
 	}
 	var addresses []string
 	for range 3 {
 		own, err := testproc.FreePort()
 		if err != nil {
-			t.Fatal(err)
+			d.fail("%v", err)
 		}
-		dir := t.TempDir()
+		dir := d.t.TempDir()
 		config := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor pacer %s %s 2\nsentinel down-after-milliseconds pacer 1000\n"+
 			"sentinel failover-timeout pacer 10000\n", own, dir, host, port)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			d.fail("%v", err)
 		}
 		process := exec.Command("redis-server", config, "--sentinel")
 		process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := process.Start(); err != nil {
-			t.Fatal(err)
+			d.fail("%v", err)
 		}
-		t.Cleanup(func() {
+		d.t.Cleanup(func() {
 			_ = process.Process.Kill()
 			_ = process.Wait() // killed: never without an error
 		})
@@ -152,31 +110,9 @@ func sentinels(t *testing.T, master *redistest.Server) string {
 	}
 	client := redis.NewSentinelClient(&redis.Options{Addr: addresses[0]})
 	defer func() { _ = client.Close() }()
-	if !eventually(30*time.Second, func() bool {
-		state, err := client.Master(t.Context(), "pacer").Result()
+	d.await("the sentinels find each other and the replica", 30*time.Second, func() bool {
+		state, err := client.Master(d.t.Context(), "pacer").Result()
 		return err == nil && state["num-other-sentinels"] == "2" && state["num-slaves"] == "1"
-	}) {
-		t.Fatal("the sentinels do not find each other and the replica")
-	}
+	})
 	return strings.Join(addresses, ",")
-}
-
-// Sentinels see the master die and promote its replica; the processes follow by themselves.
-func TestSentinelFailOver(t *testing.T) {
-	master, replica := redistest.Start(t), redistest.Start(t)
-	replicate(t, replica, master)
-	d := deploy(t, 2, options{redisURL: "redis+sentinel://" + sentinels(t, master) + "/pacer/0"})
-	d.load(d.workers[0], "n", users()/4, each/2)
-	d.await("the run is under way", time.Minute, func() bool { return d.receiver.count() > users()/4*6 })
-	master.Kill()
-	start := time.Now()
-	<-time.After(500 * time.Millisecond) // what was on its way has arrived
-	arrived := len(d.receiver.deliveries())
-	d.await("deliveries go on", time.Minute, func() bool { return len(d.receiver.deliveries()) > arrived+50 })
-	resumed := time.Since(start)
-	v := d.drain(patience)
-	t.Logf("%s; deliveries went on %.1f s after the master's death", v, resumed.Seconds())
-	if v.lost+v.doubled > 0 {
-		t.Error("want none lost, none doubled")
-	}
 }

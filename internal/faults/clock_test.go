@@ -1,0 +1,150 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// A worker's clock is set wrong inside its program: it is built with a package time whose Now adds what a file says. Nothing
+// outside can do that, since Go asks the kernel for the time without a library in between. Redis asks through one: faketime's.
+
+// clockScenarios are clocks that are wrong.
+func clockScenarios() []*scenario {
+	redisClock := protection{name: "time of Redis", mutations: "client-clock"}
+	return []*scenario{
+		{name: "WorkerClocksApart", fault: "the workers' clocks are 5 min ahead and 5 min behind", record: inRedis, without: redisClock, prepare: skewable,
+			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
+			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true},
+		{name: "WorkerClocksApartPostgres", fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
+			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
+			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true},
+		{name: "WorkerClockStepped", fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", record: inRedis, without: redisClock, prepare: skewable,
+			inject: func(d *deployment) {
+				for _, offset := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
+					d.setClocks(offset)
+					d.last(time.Second)
+				}
+			}},
+		{name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true, tolerance: 400 * time.Millisecond, without: fencing,
+			inject: func(d *deployment) { d.setRedisClock(-5 * time.Second) }},
+		{name: "RedisClockAhead", fault: "Redis's clock is set 1 h ahead, longer than all leases, with deliveries in flight", prepare: fakeClock, slow: 500 * time.Millisecond, without: fencing,
+			inject: func(d *deployment) { d.setRedisClock(time.Hour) }},
+	}
+}
+
+// skewed builds the dispatcher whose clock can be set wrong; once, since the whole standard library is built again.
+var skewed = sync.OnceValues(func() (string, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", err
+	}
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	text, err := os.ReadFile(original)
+	if err != nil {
+		return "", err
+	}
+	const now = "\nfunc Now() Time {\n"
+	if !strings.Contains(string(text), now) {
+		return "", os.ErrNotExist
+	}
+	changed := filepath.Join(programs, "time.go")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), now, "\nfunc rightNow() Time {\n", 1)+wrongNow), 0o600); err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(programs, "overlay.json")
+	if err := os.WriteFile(path, overlay, 0o600); err != nil {
+		return "", err
+	}
+	built := filepath.Join(programs, "dispatcher-skewed")
+	return built, build(built, "../..", "-overlay", path)
+})
+
+// wrongNow is added to package time: Now is off by the seconds in the file FAULTS_CLOCK, which is read each time. The
+// monotonic clock stays right, as it does when a clock is set.
+const wrongNow = `
+var faultsClock = -2
+
+// Now returns the current local time, as a clock tells it that somebody has set wrong.
+func Now() Time {
+	t := rightNow()
+	if faultsClock == -2 {
+		faultsClock = -1
+		if path, set := syscall.Getenv("FAULTS_CLOCK"); set {
+			if fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err == nil {
+				faultsClock = fd
+			}
+		}
+	}
+	if faultsClock < 0 {
+		return t
+	}
+	var b [8]byte
+	if n, err := syscall.Pread(faultsClock, b[:], 0); n != 8 || err != nil {
+		return t
+	}
+	seconds := int64(uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56)
+	if t.wall&hasMonotonic != 0 {
+		t.wall += uint64(seconds) << nsecShift
+		return t
+	}
+	t.ext += seconds
+	return t
+}
+`
+
+// skewable has the workers' clocks told by files.
+func skewable(d *deployment) {
+	built, err := skewed()
+	if err != nil {
+		d.fail("build a dispatcher whose clock can be set wrong: %v", err)
+	}
+	d.program = built
+	d.clocks = d.t.TempDir()
+}
+
+// setClocks sets the clocks of the workers, in their order.
+func (d *deployment) setClocks(offsets ...time.Duration) {
+	for i, offset := range offsets {
+		if err := os.WriteFile(d.workers[i].clock, binary.LittleEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0o600); err != nil {
+			d.fail("set a clock: %v", err)
+		}
+	}
+}
+
+// fakeClock starts a Redis whose clock can be set.
+func fakeClock(d *deployment) {
+	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if err != nil || len(libraries) == 0 {
+		d.fail("libfaketime is not to be found: install it (apt-get install faketime)")
+	}
+	d.clocks = filepath.Join(d.t.TempDir(), "clock")
+	d.setRedisClock(0)
+	d.redis = redistest.StartUnder(d.t, []string{"env", "LD_PRELOAD=" + libraries[0], "FAKETIME_TIMESTAMP_FILE=" + d.clocks, "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1"})
+	d.redisURL = d.redis.URL()
+}
+
+func (d *deployment) setRedisClock(offset time.Duration) {
+	next := d.clocks + ".next"
+	if err := os.WriteFile(next, []byte(fmt.Sprintf("%+d\n", int(offset/time.Second))), 0o600); err != nil {
+		d.fail("set the clock of Redis: %v", err)
+	}
+	if err := os.Rename(next, d.clocks); err != nil {
+		d.fail("set the clock of Redis: %v", err)
+	}
+}

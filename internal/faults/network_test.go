@@ -1,0 +1,182 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// link is a piece of network that a test can make bad: a proxy of Toxiproxy's.
+type link struct {
+	d     *deployment
+	proxy *toxiproxy.Proxy
+	names []string
+}
+
+// link makes one that leads to an address.
+func (d *deployment) link(upstream string) *link { return d.linkAt("127.0.0.1:0", upstream) }
+
+// linkAt makes one that listens on an address.
+func (d *deployment) linkAt(listen, upstream string) *link {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	l := &link{d: d, proxy: toxiproxy.NewProxy(server, upstream, listen, upstream)}
+	if err := l.proxy.Start(); err != nil {
+		d.fail("start a proxy before %s: %v", upstream, err)
+	}
+	d.t.Cleanup(l.proxy.Stop)
+	return l
+}
+
+func (l *link) addr() string { return l.proxy.Listen }
+
+// lead leads to another server from now on, and ends every connection.
+func (l *link) lead(upstream string) {
+	listen := l.proxy.Listen
+	l.proxy.Stop()
+	l.proxy.Upstream, l.proxy.Listen = upstream, listen
+	if err := l.proxy.Start(); err != nil {
+		l.d.fail("lead to %s: %v", upstream, err)
+	}
+}
+
+// toxic is one way in which a network is bad.
+type toxic struct {
+	name, kind, says string
+	attributes       map[string]any
+	// breaks tells that it breaks connections; else it only slows them down.
+	breaks bool
+}
+
+// toxics are all of them.
+var toxics = []toxic{
+	{name: "Latency", kind: "latency", says: "latency of 60 ± 50 ms each way", attributes: map[string]any{"latency": 60, "jitter": 50}},
+	{name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 64 KB/s each way", attributes: map[string]any{"rate": 64}},
+	{name: "Slicing", kind: "slicer", says: "pieces of 32 bytes, 0.5 ms apart", attributes: map[string]any{"average_size": 32, "size_variation": 16, "delay": 500}},
+	{name: "HalfOpen", kind: "timeout", says: "half-open connections: what is sent vanishes", attributes: map[string]any{"timeout": 0}, breaks: true},
+	{name: "Reset", kind: "reset_peer", says: "resets after 50 ms", attributes: map[string]any{"timeout": 50}, breaks: true},
+	{name: "CutShort", kind: "limit_data", says: "connections cut after 2 KB, in the middle of an answer", attributes: map[string]any{"bytes": 2000}, breaks: true},
+}
+
+// turn makes the link bad in both directions.
+func (l *link) turn(x toxic) {
+	for _, stream := range []string{"upstream", "downstream"} {
+		name := x.kind + "-" + stream
+		text, err := json.Marshal(map[string]any{"name": name, "type": x.kind, "stream": stream, "toxicity": 1, "attributes": x.attributes})
+		if err != nil {
+			l.d.fail("%v", err)
+		}
+		if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
+			l.d.fail("make the network bad (%s): %v", x.kind, err)
+		}
+		l.names = append(l.names, name)
+	}
+}
+
+// mend makes the link good again.
+func (l *link) mend() {
+	for _, name := range l.names {
+		if err := l.proxy.Toxics.RemoveToxic(context.Background(), name); err != nil {
+			l.d.fail("make the network good (%s): %v", name, err)
+		}
+	}
+	l.names = nil
+}
+
+// pair is two of the programs, and the network between them.
+type pair struct {
+	name, says string
+	record     recordKind
+	// prepare puts a link between them before the processes start, links gives those that there are when the fault comes.
+	prepare func(*deployment)
+	links   func(*deployment) []*link
+	// slowed and broken are the protections against a slow network and one that breaks connections.
+	slowed, broken protection
+	slow           time.Duration
+	// repeats tells that what is lost on the way is sent again as another attempt.
+	repeats bool
+}
+
+// pairs are those that talk to one another.
+func pairs() []pair {
+	half := 500 * time.Millisecond
+	patient := func(with string) protection {
+		return protection{name: "time-outs with room", mutations: "impatient-" + with}
+	}
+	kept := func(name string) func(*deployment) []*link {
+		return func(d *deployment) []*link { return []*link{d.links[name]} }
+	}
+	return []pair{
+		{name: "Redis", says: "workers – Redis", record: inRedis, slow: half, slowed: patient("redis"), broken: settling,
+			links: kept("Redis"), prepare: func(d *deployment) {
+				d.redis = redistest.Start(d.t)
+				d.links["Redis"] = d.link(d.redis.Addr())
+				d.redisURL = "redis://" + d.links["Redis"].addr() + "/0"
+			}},
+		{name: "Postgres", says: "workers – Postgres", slow: half, slowed: patient("postgres"), broken: settling,
+			links: kept("Postgres"), prepare: func(d *deployment) {
+				d.postgres = postgrestest.Start(d.t)
+				d.links["Postgres"] = d.link(d.postgres.Addr())
+				d.databaseURL = strings.Replace(d.postgres.URL(), d.postgres.Addr(), d.links["Postgres"].addr(), 1)
+			}},
+		{name: "API", says: "producers – API", slowed: patient("api"), broken: protection{name: "ids of the producer's", anonymous: true},
+			links: func(d *deployment) []*link {
+				var all []*link
+				for _, w := range d.workers {
+					if d.links[w.api] == nil {
+						d.links[w.api] = d.link(w.api)
+						w.front = d.links[w.api].addr()
+					}
+					all = append(all, d.links[w.api])
+				}
+				return all
+			}},
+		{name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, repeats: true,
+			links: kept("Provider"), prepare: behindLink},
+	}
+}
+
+// networkScenarios are every toxic between every pair.
+func networkScenarios() []*scenario {
+	var all []*scenario
+	for _, p := range pairs() {
+		for _, x := range toxics {
+			all = append(all, networkScenario(p, x))
+		}
+	}
+	return all
+}
+
+func networkScenario(p pair, x toxic) *scenario {
+	s := &scenario{
+		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), record: p.record, slow: p.slow,
+		goesOn: !x.breaks, without: p.slowed, perAttempt: p.repeats && x.breaks,
+		soak: !p.repeats || !x.breaks, prepare: p.prepare,
+		inject: func(d *deployment) {
+			links := p.links(d)
+			for _, l := range links {
+				l.turn(x)
+			}
+			d.last(3 * time.Second)
+			for _, l := range links {
+				l.mend()
+			}
+		},
+	}
+	if x.breaks {
+		s.without = p.broken
+	} else if p.repeats {
+		s.goesOn = false // what arrives goes on; whether its answer does is told by what comes twice
+	}
+	return s
+}

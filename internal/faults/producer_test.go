@@ -1,0 +1,88 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// item is a notification as producers hand it over.
+type item map[string]any
+
+// items are n notifications for each of some users, of whom each gets one before any gets the next.
+func (d *deployment) items(prefix string, users, n int) []item {
+	var all []item
+	for i := range users * n {
+		key := fmt.Sprint(prefix, i)
+		one := item{"id": key, "title": key, "user_id": fmt.Sprint("user", i%users), "to": d.target}
+		if d.scenario.body > 0 {
+			one["body"] = strings.Repeat("x", d.scenario.body)
+		}
+		if red() && d.scenario.without.anonymous {
+			delete(one, "id")
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// post hands notifications to the API of a process. It tells whether all of them are known to be accepted.
+func (d *deployment) post(w *worker, items []item) bool {
+	body, err := json.Marshal(items)
+	if err != nil {
+		d.fail("encode notifications: %v", err)
+	}
+	var answer struct{ Accepted int }
+	status, _ := call(http.MethodPost, "http://"+w.front+"/v1/notifications/bulk?results=errors", body, &answer)
+	if status != http.StatusOK || answer.Accepted != len(items) {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range items {
+		d.accepted = append(d.accepted, one["title"].(string))
+	}
+	return true
+}
+
+// insist hands notifications over again and again, to one process after the other, until all are accepted.
+func (d *deployment) insist(items []item, patience time.Duration) bool {
+	turn := 0
+	return eventually(patience, func() bool {
+		turn++
+		workers := d.processes()
+		return d.post(workers[turn%len(workers)], items)
+	})
+}
+
+// load accepts notifications before the fault.
+func (d *deployment) load(users, n int) {
+	for part := range slices.Chunk(d.items("before", users, n), 5000) {
+		if !d.insist(part, 30*time.Second) {
+			d.fail("notifications were not accepted before the fault")
+		}
+	}
+}
+
+// produce goes on to accept during and after the fault, one of each user at a time. What is returned waits until all is
+// accepted.
+func (d *deployment) produce(users, n int) (wait func()) {
+	done := make(chan struct{})
+	items := d.items("during", users, n)
+	go func() {
+		defer close(done)
+		for part := range slices.Chunk(items, users) {
+			if !d.insist(part, 90*time.Second) {
+				d.blame("accepting does not go on")
+				return
+			}
+			<-time.After(500 * time.Millisecond)
+		}
+	}()
+	return func() { <-done }
+}

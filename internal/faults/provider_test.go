@@ -1,0 +1,123 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// retrying is the protection against what a provider does wrong.
+var retrying = protection{name: "retries", mutations: "no-retry"}
+
+// providerScenarios are what providers do.
+func providerScenarios() []*scenario {
+	timeouts := protection{name: "time-out of a send", mutations: "no-send-timeout"}
+	var told sync.Map // when a notification may be sent again
+	var early sync.Map
+	return []*scenario{
+		{name: "ProviderHangs", soak: true, fault: "provider accepts and never answers, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
+			inject: during(3*time.Second, func(_ http.ResponseWriter, r *http.Request, _ delivery) int {
+				<-r.Context().Done()
+				return 0
+			})},
+		{name: "ProviderDrips", soak: true, fault: "provider answers one byte a second, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
+			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request, _ delivery) int { return drip(w, r) })},
+		{name: "ProviderFails", soak: true, fault: "provider answers 503 to all, 3 s", perAttempt: true, without: retrying,
+			inject: during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, _ delivery) int {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return http.StatusServiceUnavailable
+			})},
+		{name: "ProviderDrops", fault: "provider closes every connection before it answers, 3 s", perAttempt: true, without: retrying,
+			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request, delivery) int { panic(http.ErrAbortHandler) })},
+		{name: "ProviderThrottles", soak: true, fault: "provider answers 429 with `Retry-After: 4`, 3 s", holds: "no call before `Retry-After`", perAttempt: true,
+			without: protection{name: "Retry-After is obeyed", mutations: "no-retry-after"},
+			inject: func(d *deployment) {
+				during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, x delivery) int {
+					if until, known := told.Load(d.t.Name() + x.key); known && x.arrived.Before(until.(time.Time)) {
+						early.Store(d.t.Name()+x.key, true)
+					}
+					told.Store(d.t.Name()+x.key, x.arrived.Add(4*time.Second))
+					w.Header().Set("Retry-After", "4")
+					w.WriteHeader(http.StatusTooManyRequests)
+					return http.StatusTooManyRequests
+				})(d)
+			},
+			check: func(d *deployment, _ verdict) {
+				n := 0
+				for _, x := range d.receiver.deliveries() {
+					until, known := told.Load(d.t.Name() + x.key)
+					_, before := early.Load(d.t.Name() + x.key)
+					if known && x.accepted && (before || x.arrived.Before(until.(time.Time))) {
+						n++
+					}
+				}
+				if n > 0 {
+					d.blame("%d calls came before Retry-After", n)
+				}
+			}},
+		{name: "ProviderGone", soak: true, fault: "nobody listens at the provider's address, 3 s", perAttempt: true, without: retrying, prepare: behindLink,
+			inject: func(d *deployment) {
+				d.links["Provider"].proxy.Stop()
+				d.last(3 * time.Second)
+				d.links["Provider"].lead(d.links["Provider"].proxy.Upstream)
+			}},
+	}
+}
+
+// behindLink has webhooks go through a link.
+func behindLink(d *deployment) {
+	d.links["Provider"] = d.link(d.receiver.server.Listener.Addr().String())
+	d.target = "http://" + d.links["Provider"].addr()
+}
+
+// during has the receiver behave in a way for some time.
+func during(duration time.Duration, b behaviour) func(*deployment) {
+	return func(d *deployment) {
+		d.receiver.behaves(b)
+		d.last(duration)
+		d.receiver.behaves(nil)
+	}
+}
+
+// drip answers a failure that never ends.
+func drip(w http.ResponseWriter, r *http.Request) int {
+	w.WriteHeader(http.StatusInternalServerError)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if _, err := w.Write([]byte("x")); err != nil || http.NewResponseController(w).Flush() != nil {
+			return http.StatusInternalServerError
+		}
+		select {
+		case <-r.Context().Done():
+			return http.StatusInternalServerError
+		case <-tick.C:
+		}
+	}
+}
+
+// nothingInFlight says that no process is busy with a delivery when all have ended.
+func nothingInFlight(d *deployment, _ verdict) {
+	var answer struct {
+		Processes []struct {
+			InFlight int `json:"in_flight"`
+		}
+	}
+	idle := eventually(15*time.Second, func() bool {
+		answer.Processes = nil
+		if status, _ := call(http.MethodGet, "http://"+d.workers[0].api+"/v1/stats", nil, &answer); status != http.StatusOK {
+			return false
+		}
+		for _, p := range answer.Processes {
+			if p.InFlight > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	if !idle {
+		d.blame("all have ended, and the processes still are at deliveries: %+v", answer.Processes)
+	}
+}
