@@ -61,9 +61,21 @@ accept-full: need-servers ## the same, with ten days of the chat room instead of
 	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./internal/accept
 
 .PHONY: faults
-faults: need-servers ## kill, freeze, empty and cut off real Redis and Postgres under load; FAULTS=short for a tenth of the load
-	go test -count=1 -timeout 30m -v -tags faults ./internal/faults
+faults: need-faults ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
+	go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./internal/faults
 	go test -count=1 -timeout 10m -v -tags faults -run TestRedisClusterShardFailsOver ./internal/app
+
+.PHONY: faults-docs
+faults-docs: need-faults ## the same, and write the table into docs/faults.md
+	FAULTS_DOCS=../../docs/faults.md go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./internal/faults
+
+.PHONY: faults-red
+faults-red: need-faults ## run every fault with its protection switched off, and see it fail
+	FAULTS_RED=1 go test -count=1 -timeout 120m -v -tags faults -run TestFaults ./internal/faults
+
+.PHONY: soak
+soak: need-faults ## an hour of all kinds of traffic with faults at random, all promises checked (SOAK=2m to try, SOAK_REPORT=FILE)
+	go test -count=1 -timeout 0 -v -tags faults,soak -run TestSoak ./internal/faults
 
 .PHONY: fuzz
 fuzz: need-servers ## run every fuzz target for FUZZTIME=10s
@@ -101,6 +113,10 @@ tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 .PHONY: need-servers
 need-servers: $(NODE_PACKAGES:%=%/node_modules/.package-lock.json) ## install what the tests start, where it is missing and that is possible
 	@for program in redis postgres chromium promtool; do scripts/need.sh $$program; done
+
+.PHONY: need-faults
+need-faults: need-servers ## install what the fault scenarios start besides
+	@scripts/need.sh faketime
 
 # What the tests ask in another language: libraries that read what the senders send, and rules of accessibility.
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json

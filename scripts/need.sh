@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh redis|postgres|node|chromium|promtool sees to it that the program is on this machine: the tests start it themselves. Where it is missing
+# need.sh redis|postgres|node|chromium|promtool|faketime sees to it that the program is on this machine: the tests start it themselves. Where it is missing
 # it is installed with the system's package manager, if that is possible without asking for a password; else one sentence
 # says what to do.
 set -eu
@@ -10,7 +10,8 @@ postgres) program=postgres apt=postgresql dnf=postgresql-server apk=postgresql b
 node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
 chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
 promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
-*) echo "usage: need.sh redis|postgres|node|chromium|promtool" >&2 && exit 2 ;;
+faketime) program=faketime apt=faketime dnf=libfaketime apk=libfaketime brew=libfaketime ;;
+*) echo "usage: need.sh redis|postgres|node|chromium|promtool|faketime" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs away from PATH; the tests look there too. Chromium has several names.

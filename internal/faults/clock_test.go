@@ -4,7 +4,6 @@ package faults_test
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,28 +49,8 @@ var skewed = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	text, err := os.ReadFile(original)
-	if err != nil {
-		return "", err
-	}
-	const now = "\nfunc Now() Time {\n"
-	if !strings.Contains(string(text), now) {
-		return "", os.ErrNotExist
-	}
-	changed := filepath.Join(programs, "time.go")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), now, "\nfunc rightNow() Time {\n", 1)+wrongNow), 0o600); err != nil {
-		return "", err
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(programs, "overlay.json")
-	if err := os.WriteFile(path, overlay, 0o600); err != nil {
-		return "", err
-	}
 	built := filepath.Join(programs, "dispatcher-skewed")
-	return built, build(built, "../..", "-overlay", path)
+	return built, overlaid(built, original, "\nfunc Now() Time {\n", wrongNow+"\nfunc rightNow() Time {\n")
 })
 
 // wrongNow is added to package time: Now is off by the seconds in the file FAULTS_CLOCK, which is read each time. The

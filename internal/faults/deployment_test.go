@@ -105,6 +105,9 @@ func deploy(t *testing.T, s *scenario) *deployment {
 	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if red() && s.without.rewrite != nil {
+		d.program = d.rewritten(s.without.rewrite)
+	}
 	if red() && s.without.prepare != nil {
 		s.without.prepare(d)
 	}

@@ -3,11 +3,15 @@
 package faults_test
 
 import (
+	"fmt"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -28,19 +32,24 @@ func diskScenarios() []*scenario {
 			},
 			inject: func(d *deployment) {
 				pid := d.redis.PID()
-				d.limit(pid, rlimitFileSize, d.largest(filepath.Join(d.redis.Dir(), "appendonlydir")))
+				d.limit(pid, "fsize", d.largest(filepath.Join(d.redis.Dir(), "appendonlydir")))
 				d.last(3 * time.Second)
-				d.limit(pid, rlimitFileSize, unlimited)
+				d.lift(pid, "fsize")
 			}},
-		{name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1500, slow: half, without: settling,
-			prepare: withSmallLogs,
+		{name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1800, slow: half, without: settling,
+			prepare: withSmallLogs, check: tableCouldNotGrow,
 			inject: func(d *deployment) {
-				tables := d.largest(filepath.Join(d.postgres.Data(), "base"))
-				d.limitPostgres(max(tables, walSegment))
+				size, err := d.query("SELECT pg_relation_size('pacer.notifications')")
+				if err != nil {
+					d.fail("%v", err)
+				}
+				d.limitPostgres(max(uint64(size), walSegment))
 				d.last(3 * time.Second)
-				d.limitPostgres(unlimited)
+				for _, pid := range d.postgres.PIDs() {
+					d.lift(pid, "fsize")
+				}
 			}},
-		{name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: settling,
+		{name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: sweeping,
 			doubled: inFlight, prepare: withSmallLogs,
 			inject: func(d *deployment) {
 				d.inFlight = d.sending() + 16
@@ -56,6 +65,14 @@ const walSegment = 1 << 20
 
 func withSmallLogs(d *deployment) {
 	d.postgres = postgrestest.StartWith(d.t, []string{"--wal-segsize=1"}, "min_wal_size=2MB", "wal_recycle=off")
+}
+
+// tableCouldNotGrow looks for Postgres's own word that its disk was full.
+func tableCouldNotGrow(d *deployment, _ verdict) {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(d.postgres.Data()), "log"))
+	if err != nil || !strings.Contains(string(text), "could not extend file") {
+		d.blame("Postgres could write all it wanted: the scenario shows nothing (%v)", err)
+	}
 }
 
 // largest is the size of the largest file below a directory.
@@ -78,29 +95,33 @@ func (d *deployment) largest(dir string) uint64 {
 
 func (d *deployment) limitPostgres(bytes uint64) {
 	for _, pid := range d.postgres.PIDs() {
-		d.limit(pid, rlimitFileSize, bytes)
+		d.limit(pid, "fsize", bytes)
 	}
 }
 
-// Numbers of Linux's limits.
-const (
-	rlimitFileSize  = 1
-	rlimitFiles     = 7
-	rlimitAddresses = 9
-	unlimited       = ^uint64(0)
-)
+// limit sets one of the limits of a running process: fsize, nofile or as. The highest that it may be set to stays, so that
+// it can be lifted again. It is set as the user that the process runs as: not every root may set others' limits.
+func (d *deployment) limit(pid int, resource string, to uint64) {
+	command := exec.Command("prlimit", "--pid", strconv.Itoa(pid), fmt.Sprintf("--%s=%d:", resource, to))
+	if os.Geteuid() == 0 {
+		info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		if err != nil {
+			return // it is gone
+		}
+		owner := info.Sys().(*syscall.Stat_t)
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+	}
+	if out, err := command.CombinedOutput(); err != nil && !strings.Contains(string(out), "No such process") {
+		d.fail("limit %s of process %d: %v: %s", resource, pid, err, out)
+	}
+}
 
-// limit sets the limit that is in force of a running process, which must be ours or anybody's if we are root. The highest
-// that it may be set to stays, so that it can be lifted again.
-func (d *deployment) limit(pid, resource int, to uint64) {
-	var old struct{ current, most uint64 }
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource), 0, uintptr(unsafe.Pointer(&old)), 0, 0)
-	if errno == 0 {
-		next := old
-		next.current = min(to, old.most)
-		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource), uintptr(unsafe.Pointer(&next)), 0, 0, 0)
+// lift sets a limit as high as it may be.
+func (d *deployment) lift(pid int, resource string) {
+	text, err := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--"+resource, "--raw", "--noheadings", "--output", "HARD").Output()
+	most, parseErr := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || parseErr != nil {
+		most = math.MaxUint64 // unlimited
 	}
-	if errno != 0 && errno != syscall.ESRCH {
-		d.fail("limit process %d: %v", pid, errno)
-	}
+	d.limit(pid, resource, most)
 }

@@ -24,7 +24,7 @@ func failoverScenarios() []*scenario {
 	var front *link
 	var cluster *redistest.Cluster
 	return []*scenario{
-		{name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: fencing,
+		{name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)

@@ -110,11 +110,11 @@ func useUpFiles(d *deployment) {
 		if err != nil {
 			d.fail("count the files of a worker: %v", err)
 		}
-		d.limit(pid, rlimitFiles, uint64(len(open)))
+		d.limit(pid, "nofile", uint64(len(open)))
 	}
 	d.last(3 * time.Second)
 	for _, w := range d.workers {
-		d.limit(w.process.Process.Pid, rlimitFiles, unlimited)
+		d.lift(w.process.Process.Pid, "nofile")
 	}
 }
 
@@ -132,7 +132,7 @@ func starve(d *deployment) {
 		d.fail("read the size of a worker: %v", err)
 	}
 	d.inFlight = d.sending() + 64
-	d.limit(pid, rlimitAddresses, pages*uint64(os.Getpagesize()))
+	d.limit(pid, "as", pages*uint64(os.Getpagesize()))
 	big := []byte(`[{"user_id":"big","to":"` + d.target + `","body":"` + strings.Repeat("x", 15<<20) + `"}]`)
 	d.await("the worker dies", 30*time.Second, func() bool {
 		go func() { _, _ = call("POST", "http://"+victim.api+"/v1/notifications/bulk", big, nil) }()

@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -21,7 +22,7 @@ func (d *deployment) items(prefix string, users, n int) []item {
 		key := fmt.Sprint(prefix, i)
 		one := item{"id": key, "title": key, "user_id": fmt.Sprint("user", i%users), "to": d.target}
 		if d.scenario.body > 0 {
-			one["body"] = strings.Repeat("x", d.scenario.body)
+			one["body"] = incompressible(d.scenario.body)
 		}
 		if red() && d.scenario.without.anonymous {
 			delete(one, "id")
@@ -29,6 +30,15 @@ func (d *deployment) items(prefix string, users, n int) []item {
 		all = append(all, one)
 	}
 	return all
+}
+
+// incompressible is text that Postgres can't make smaller.
+func incompressible(size int) string {
+	var b strings.Builder
+	for b.Len() < size {
+		b.WriteString(rand.Text())
+	}
+	return b.String()[:size]
 }
 
 // post hands notifications to the API of a process. It tells whether all of them are known to be accepted.

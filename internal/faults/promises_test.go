@@ -144,19 +144,23 @@ func (r *soakReport) checkTimes(all map[string]*sent, calls []delivery) {
 	}
 }
 
-// checkCollapse: what was replaced does not come after what replaced it (P12).
+// checkCollapse: what was replaced does not come after what replaced it (P12). The order of two is known when they came in
+// one request, or when the one had been answered before the other was handed over.
 func (r *soakReport) checkCollapse(all map[string]*sent, calls []delivery) {
-	newest, older := map[string]int{}, 0
+	lines, older := map[string][]*sent{}, 0
 	for _, c := range calls {
 		s := all[c.key]
 		if s == nil || s.collapse == "" || !c.accepted {
 			continue
 		}
 		line := s.user + " " + s.collapse
-		if s.sequence < newest[line] {
-			older++
+		for _, before := range lines[line] {
+			if before.batch == s.batch && s.sequence < before.sequence || s.accepted.Before(before.handed) {
+				older++
+				break
+			}
 		}
-		newest[line] = max(newest[line], s.sequence)
+		lines[line] = append(lines[line], s)
 	}
 	if older > 0 {
 		r.blame("%d were delivered after what replaced them", older)

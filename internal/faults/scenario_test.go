@@ -24,7 +24,7 @@ type scenario struct {
 	// name is the test's. fault is what the table says of it, and holds what must hold besides nothing lost, doubled, violated.
 	name, fault, holds string
 	record             recordKind
-	// users and each are the size of the load; a third of it is accepted during and after the fault. Default to 100 and 40.
+	// users and each are the size of the load; a third of it is accepted during and after the fault. Default to 200 and 40.
 	users, each int
 	// body is the size of each notification's text.
 	body int
@@ -65,6 +65,8 @@ type protection struct {
 	name string
 	// mutations switch it off in the program.
 	mutations string
+	// rewrite switches it off where the program has no switch: what a source file says, and what it is to say instead.
+	rewrite *rewrite
 	// late tells that a deployment can't begin without it: the processes are replaced by such that lack it before the fault.
 	late bool
 	// prepare sets up a deployment that lacks it. It comes before the scenario's own.
@@ -110,7 +112,7 @@ func only(variable string) *regexp.Regexp { return regexp.MustCompile(os.Getenv(
 func run(t *testing.T, s *scenario) row {
 	t.Helper()
 	if s.users == 0 {
-		s.users = 100
+		s.users = 200
 	}
 	if s.each == 0 {
 		s.each = 40

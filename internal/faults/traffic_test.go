@@ -19,7 +19,9 @@ type sent struct {
 	sequence         int
 	notBefore, until time.Time // no time where there is no such bound
 	cancelled        time.Time // when the API said that it is
-	accepted         bool
+	// handed is when it was first handed over, accepted when that was answered; batch is the request.
+	handed, accepted time.Time
+	batch            int
 	devices          int // to how many devices it goes; 0 for one target
 }
 
@@ -83,7 +85,7 @@ func (x *traffic) produce() {
 		}
 		x.mu.Lock()
 		for _, key := range keys {
-			x.sent[key].accepted = true
+			x.sent[key].accepted = time.Now()
 		}
 		x.mu.Unlock()
 		x.cancelSome(keys)
@@ -94,10 +96,11 @@ func (x *traffic) produce() {
 func (x *traffic) batch() (items []item, keys []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	batch := x.next + 1
 	for range 5 + x.random.IntN(10) {
 		x.next++
 		key := fmt.Sprint("soak", x.next)
-		s := &sent{user: fmt.Sprint("user", x.random.IntN(x.d.scenario.users)), category: "default", sequence: x.next}
+		s := &sent{user: fmt.Sprint("user", x.random.IntN(x.d.scenario.users)), category: "default", sequence: x.next, batch: batch, handed: time.Now()}
 		one := item{"id": key, "title": key, "to": x.d.target}
 		x.vary(s, one)
 		one["user_id"], one["category"] = s.user, s.category
@@ -159,7 +162,7 @@ func (x *traffic) all() map[string]*sent {
 	defer x.mu.Unlock()
 	accepted := map[string]*sent{}
 	for key, s := range x.sent {
-		if s.accepted {
+		if !s.accepted.IsZero() {
 			accepted[key] = s
 		}
 	}
