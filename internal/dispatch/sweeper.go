@@ -11,6 +11,8 @@ type Repairs struct {
 	// LeasesEnded counts deliveries whose worker did not settle them in time, Expired notifications that expired while
 	// they waited, Woken mailboxes whose tick was lost.
 	LeasesEnded, Expired, Woken int
+	// More is true when a further sweep of the lane would find more at once.
+	More bool
 	// Ticks have to be put into the queue.
 	Ticks []Tick
 }
@@ -79,10 +81,23 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return first
 }
 
+// sweepsAtMost is how many sweeps of a lane follow each other: what is left then waits for the next round.
+const sweepsAtMost = 100
+
 func (s *Sweeper) sweep(ctx context.Context, lane int) error {
+	for range sweepsAtMost {
+		more, err := s.sweepOnce(ctx, lane)
+		if err != nil || !more || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sweeper) sweepOnce(ctx context.Context, lane int) (more bool, err error) {
 	repairs, err := s.lanes.Sweep(ctx, lane)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if repairs.LeasesEnded+repairs.Expired+repairs.Woken > 0 {
 		s.repaired(repairs)
@@ -91,5 +106,5 @@ func (s *Sweeper) sweep(ctx context.Context, lane int) error {
 	for i, tick := range repairs.Ticks {
 		alarms[i] = Alarm{Tick: tick}
 	}
-	return s.queue.Enqueue(ctx, alarms...) // a tick that does not get in counts as lost, and is replaced once more
+	return repairs.More, s.queue.Enqueue(ctx, alarms...) // a tick that does not get in counts as lost, and is replaced once more
 }

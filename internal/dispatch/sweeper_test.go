@@ -195,3 +195,30 @@ func TestSweeperEndsQuietly(t *testing.T) {
 		}
 	})
 }
+
+// A lane with more to mend than one sweep may is swept again at once, but not for ever: others wait too.
+func TestALaneIsSweptUntilNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ more, sweeps int }{
+		"three times": {2, 3},
+		"for ever":    {1 << 30, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left, sweeps, other := test.more, 0, 0
+			busy := func(context.Context) (dispatch.Repairs, error) {
+				sweeps++
+				left--
+				return dispatch.Repairs{Expired: 100, More: left >= 0}, nil
+			}
+			quiet := func(context.Context) (dispatch.Repairs, error) { other++; return dispatch.Repairs{}, nil }
+			s := dispatch.NewSweeper(lanes{busy, quiet}, &lines{}, time.Second, nil, slog.New(slog.DiscardHandler))
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if sweeps != test.sweeps || other != 1 {
+				t.Errorf("swept %d times, the other lane %d times; want %d and once", sweeps, other, test.sweeps)
+			}
+		})
+	}
+}

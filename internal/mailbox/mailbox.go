@@ -155,6 +155,10 @@ func (s *Store) scripts() map[string]**script.Script {
 	}
 }
 
+// scriptLimit is how many entries one script ends, moves or looks at, so that it does not block Redis: for what is left it
+// has to be asked again.
+const scriptLimit = 100
+
 // guard stands before the scripts of a guarded store, so that none works on a lane that has lost its state.
 const guard = `local GUARDED = true
 if redis.call('EXISTS', KEYS[1] .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
@@ -188,7 +192,7 @@ func sourceOf(name string, guarded bool) (string, error) {
 		parts = []string{"mailbox", "alive", "sweep"}
 	case "takes":
 		// One function, so that only the questions that need all the others pay for them.
-		parts, before = []string{"mailbox", "take", "takes"}, "local function ask(ARGV)\n"+before
+		parts, before = []string{"mailbox", "take", "takes"}, "local budget = "+strconv.Itoa(scriptLimit)+"\nlocal function ask(ARGV)\n"+before
 	}
 	var source strings.Builder
 	source.WriteString(guardOf(name, guarded))

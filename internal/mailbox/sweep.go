@@ -9,26 +9,23 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// sweepLimit is how many leases, expiries and mailboxes one sweep of a lane looks at: a script must not block Redis.
-const sweepLimit = 100
-
 // Sweep repairs a lane: gives notifications back whose lease has ended, ends those that expired, and replaces ticks that
 // were lost. It is safe in any number of processes at once.
 func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
 	tasks := tasksPrefix(lane)
 	reply, err := s.run(ctx, s.sweep, lane, []any{
 		tasks, rand.Text()[:12], s.retention, s.grace,
-		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(sweepLimit), micros(s.cfg.Truce),
+		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(s.cfg.Truce),
 	})
 	if err != nil {
 		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: %w", lane, lost(err))
 	}
 	r := reader{fields: reply}
-	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2))}
-	if len(reply)%3 != 0 {
+	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2)), More: r.number(3) == 1}
+	if len(reply)%3 != 1 {
 		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: the script answered %d fields", lane, len(reply))
 	}
-	for i := 3; i+2 < len(reply); i += 3 {
+	for i := 4; i+2 < len(reply); i += 3 {
 		swept.Ticks = append(swept.Ticks, dispatch.Tick{
 			ID: r.text(i), Mailbox: dispatch.Mailbox{Lane: lane, Category: r.text(i + 1), UserID: r.text(i + 2)},
 		})

@@ -157,14 +157,15 @@ local function join(box, id)
   add_count('waiting', 1)
 end
 
--- promote moves what is due from later into the line.
-local function promote(box, now)
-  local due = redis.call('ZRANGEBYSCORE', box.later, '-inf', digits(now), 'LIMIT', 0, 100)
+-- promote moves what is due from later into the line, up to a limit, and tells how many.
+local function promote(box, now, limit)
+  local due = redis.call('ZRANGEBYSCORE', box.later, '-inf', digits(now), 'LIMIT', 0, limit)
   for _, id in ipairs(due) do
     redis.call('ZREM', box.later, id)
     leave_later(id)
     join(box, id)
   end
+  return #due
 end
 
 local function slots_taken(box)

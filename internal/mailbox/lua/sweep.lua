@@ -7,18 +7,19 @@
 -- ARGV[3]  retention of ended notifications in ms
 -- ARGV[4]  grace in µs
 -- ARGV[5]  crashes after which a notification is given up
--- ARGV[6]  how many of each to look at
+-- ARGV[6]  how many of each to look at: leases, expired ones, ticks
 -- ARGV[7]  truce in µs: how long no lease is ended after nobody could sweep
 --
--- Result   {leases ended, expired, mailboxes repaired, then per new tick: tick, category, user}
+-- Result   {leases ended, expired, mailboxes repaired, 1 when there is more to be done at once or 0, then per new tick: tick,
+--          category, user}
 local tasks, nonce, retention = ARGV[1], ARGV[2], ARGV[3]
 local grace, max_crashes, limit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local truce = tonumber(ARGV[7])
 local now = now_micros()
-local result = { 0, 0, 0 }
+local result = { 0, 0, 0, 0 }
 
 local function kick(box)
-  local tick = '~' .. nonce .. '-' .. (#result - 3) / 3
+  local tick = '~' .. nonce .. '-' .. (#result - 4) / 3
   redis.call('ZADD', box.ticks, 0, tick)
   result[#result + 1] = tick
   result[#result + 1] = box.category
@@ -71,23 +72,38 @@ local function expire(id)
   result[2] = result[2] + 1
 end
 
--- bury removes the overdue ticks of a set that no task stands behind any more, and tells whether it is to be replaced:
--- some were dead, or there is none at all.
+-- looks is how many ticks may still be looked at.
+local looks = limit
+
+-- bury removes the overdue ticks of a set that no task stands behind any more. It tells whether the set is to be replaced:
+-- some were dead, or there is none at all; and whether there may be more dead ones behind.
 local function bury(ticks)
-  local dead = false
-  for _, tick in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', digits(now - grace / 2), 'LIMIT', 0, limit)) do
+  local overdue = redis.call('ZRANGEBYSCORE', ticks, '-inf', digits(now - grace / 2), 'LIMIT', 0, looks)
+  local dead = 0
+  for _, tick in ipairs(overdue) do
     if not alive(tasks, tick, now) then
       redis.call('ZREM', ticks, tick)
-      dead = true
+      dead = dead + 1
     end
   end
-  return dead or redis.call('EXISTS', ticks) == 0
+  local more = dead > 0 and #overdue == looks
+  looks = looks - #overdue
+  return dead > 0 or redis.call('EXISTS', ticks) == 0, more
 end
 
+-- inspect replaces lost ticks of a mailbox by one, once all the dead are out of the way: while one of them is believed
+-- to come, no tick is made for the next slot.
 local function inspect(name)
   local box = box_of_name(name)
-  local line_stuck = redis.call('EXISTS', box.line) == 1 and bury(box.ticks)
-  local later_stuck = redis.call('EXISTS', box.later) == 1 and bury(box.sleepers)
+  local line_stuck, later_stuck, more_line, more_later = false, false, false, false
+  if redis.call('EXISTS', box.line) == 1 then line_stuck, more_line = bury(box.ticks) end
+  if redis.call('EXISTS', box.later) == 1 and not more_line then later_stuck, more_later = bury(box.sleepers) end
+  if more_line or more_later then
+    account(box, now, grace)
+    redis.call('ZADD', lane .. 'm', digits(now), name)
+    result[4] = 1
+    return
+  end
   if line_stuck or later_stuck then
     kick(box)
     result[3] = result[3] + 1
@@ -95,7 +111,20 @@ local function inspect(name)
   account(box, now, grace)
 end
 
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'e', '-inf', digits(lapsed_by()), 'LIMIT', 0, limit)) do end_lease(id) end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'y', '-inf', digits(now), 'LIMIT', 0, limit)) do expire(id) end
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', lane .. 'm', '-inf', digits(now), 'LIMIT', 0, limit)) do inspect(name) end
+-- each has up to that many members of a sorted set handled that are due, while it may go on.
+local function each(set, due, handle, may)
+  local members = redis.call('ZRANGEBYSCORE', set, '-inf', digits(due), 'LIMIT', 0, limit)
+  for _, member in ipairs(members) do
+    if may and not may() then
+      result[4] = 1
+      return
+    end
+    handle(member)
+  end
+  if #members == limit then result[4] = 1 end
+end
+
+each(lane .. 'e', lapsed_by(), end_lease)
+each(lane .. 'y', now, expire)
+each(lane .. 'm', now, inspect, function() return looks > 0 end)
 return result

@@ -16,7 +16,8 @@
 --
 -- Result    {"run", now, at, rule, id, generation, attempt, failures, arrival, payload, extra tick or "", its slot,
 --            deferrals, history, epoch of the lane}
---           {"wait", now, until, rule}  rule: its number in the plan; 0: the line is empty, something is due then
+--           {"wait", now, until, rule}  rule: its number in the plan; 0: the line is empty, something is due then, or this
+--           script has ended as many as it may, and the tick has to ask again at once
 --           {"done", now}
 local tick, nonce, pulled = ARGV[3], ARGV[4], ARGV[5] == '1'
 local horizon, lease, max_defer = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -38,7 +39,8 @@ local function granted_before()
     tonumber(f[6]) + YEAR_2020, f[7], '', 0, tonumber(f[8] or 0), f[9] or '', EPOCH }
 end
 
--- head gives the first in line that has not expired.
+-- head gives the first in line that has not expired; nil when there is none, and true beside it when this script has ended
+-- as many as it may.
 local function head()
   while true do
     local id = redis.call('ZRANGE', box.line, 0, 0)[1]
@@ -50,9 +52,17 @@ local function head()
         returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = expires, collapse = f[7], payload = f[8],
         deferrals = tonumber(f[9] or 0), history = f[10] or '' }
     end
+    if budget <= 0 then return nil, true end
+    budget = budget - 1
     leave(box, id)
     if f[1] then finish(id, now, 'E', 'expires_at', retention) end
   end
+end
+
+-- ask_again has the tick ask again at once, in a script of its own.
+local function ask_again()
+  redis.call('ZADD', box.ticks, 0, tick)
+  return { 'wait', now, now, 0 }
 end
 
 -- cover_next makes sure that a tick comes at the next slot of a line that goes on; it returns the tick to be enqueued
@@ -163,6 +173,8 @@ local function wait(first_slot, first_why, slot_before)
       end
       return { 'wait', now, slot, why }
     end
+    if budget <= 0 then return ask_again() end
+    budget = budget - 1
     leave(box, served)
     finish(served, now, 'E', 'max_defer', retention)
   end
@@ -174,10 +186,12 @@ local function answer()
   if pulled then add_count('pulls', 1) end
   local slot_before = tonumber(redis.call('ZSCORE', box.ticks, tick) or nil)
   if slot_before then redis.call('ZREM', box.ticks, tick) else redis.call('ZREM', box.sleepers, tick) end
-  promote(box, now)
-  local h = head()
+  budget = budget - promote(box, now, budget)
+  local h, more = head()
   local result
-  if not h then
+  if more then
+    result = ask_again()
+  elseif not h then
     result = sleep()
   elseif h.priority <= bypass then
     result = run(h, now, 0, tick_known)
