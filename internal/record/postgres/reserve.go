@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 )
@@ -32,13 +35,27 @@ WHERE key = $1 AND NOT EXISTS (SELECT FROM mine)`
 func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
+	for {
+		reservation, err := r.reserve(ctx, key, fingerprint, id, life)
+		switch {
+		case err == nil:
+			return reservation, nil
+		case !errors.Is(err, pgx.ErrNoRows):
+			return intake.Reservation{}, describe("reserve an idempotency key", err)
+		}
+		// Somebody reserved it while this statement ran: it is in the way, but not in sight. The next one sees it.
+	}
+}
+
+// reserve asks once. It gives [pgx.ErrNoRows] when another reservation was committed meanwhile.
+func (r *Record) reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
 	var mine, accepting bool
 	var owner string
 	reservation := intake.Reservation{}
 	err := r.pool.QueryRow(ctx, reserveSQL, key, fingerprint, id, acceptTime, life).Scan(&mine, &owner, &reservation.ID, &accepting)
 	switch {
 	case err != nil:
-		return intake.Reservation{}, describe("reserve an idempotency key", err)
+		return intake.Reservation{}, err
 	case mine:
 		reservation.Claim = intake.ClaimNew
 	case owner != fingerprint:

@@ -86,6 +86,7 @@ func Cases() []Case {
 		{"LeaseEndsAndTheResultIsStale", leaseEnds},
 		{"CrashLoopEnds", crashLoop},
 		{"KeysAreClaimedOnce", keys},
+		{"KeysAreClaimedOnceByManyAtOnce", keysAtOnce},
 		{"UnknownIsNotFound", unknown},
 		{"AuditorSees", auditorSees},
 		{"DevicesAreKept", devicesAreKept},
