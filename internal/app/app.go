@@ -47,6 +47,8 @@ const sweepInterval = time.Second
 type App struct {
 	cfg *settings.Resolved
 	log *slog.Logger
+	// attached says that it is no dispatcher: it takes what the deployment's dispatchers published for granted.
+	attached bool
 
 	store   *store
 	policy  *policy.Watcher
@@ -181,7 +183,7 @@ func (a *App) openRecord(ctx context.Context) error {
 	if err := a.openRecordWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
 		return err
 	}
-	return a.publishChannels(ctx)
+	return errors.Join(a.publishChannels(ctx), a.publishTemplates(ctx))
 }
 
 // openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.

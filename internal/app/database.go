@@ -133,7 +133,10 @@ func (a *App) openPostgresRecord(ctx context.Context) error {
 
 // writeFactsAgain writes what the deployment keeps in Redis besides its lanes.
 func (a *App) writeFactsAgain(ctx context.Context) {
-	err := errors.Join(a.store.agreeOnLanes(ctx, a.cfg.Lanes), a.publishPolicy(ctx, a.rules.current()), a.publishChannels(ctx))
+	err := errors.Join(a.store.agreeOnLanes(ctx, a.cfg.Lanes), a.publishPolicy(ctx, a.rules.current()))
+	if !a.attached { // whose settings say nothing of channels and templates
+		err = errors.Join(err, a.publishChannels(ctx), a.publishTemplates(ctx))
+	}
 	if err != nil {
 		a.log.WarnContext(ctx, "write lanes and policy to Redis again", "error", err)
 	}

@@ -26,6 +26,9 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	if a.templates, err = publishedTemplates(ctx, a.store.client); err != nil {
+		return nil, errors.Join(err, a.closeAll())
+	}
 	a.openIntake(nil)
 	handler, err := a.apiHandler(nil, nil)
 	if err != nil {
@@ -37,7 +40,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 // attach connects to a deployment's stores without taking part in its work. Lanes and policy are those that its
 // dispatchers run with; before the first of them has started, they are what the settings say.
 func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log}
+	a := &App{cfg: cfg, log: log, attached: true}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.closeAll())
@@ -71,7 +74,7 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 		}
 		current = a.policy.Current()
 	}
-	checkers, err := publishedCheckers(ctx, store.client, cfg)
+	checkers, err := publishedCheckers(ctx, store.client)
 	if err != nil {
 		return nil, err
 	}

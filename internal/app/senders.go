@@ -140,11 +140,17 @@ func apnsHost(endpoint string) string {
 // channelsKey holds which channels the deployment's dispatchers have, for producers that write to the queue themselves.
 const channelsKey = "pacer:channels"
 
-// published is what producers have to know of the channels.
+// published is what producers have to know of the channels, so that they refuse what the API would.
 type published struct {
 	Channels  []string `json:"channels"`
 	APNsTopic string   `json:"apns_topic,omitempty"`
+	// TargetsAllow are the networks that targets may be in although not public. Of a program that did not tell it is nil: the
+	// workers judge, who do so at each delivery in any case.
+	TargetsAllow *[]netip.Prefix `json:"targets_allow,omitempty"`
 }
+
+// everyTarget are the networks of all addresses.
+var everyTarget = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
 // channelNames are the configured channels.
 func (a *App) channelNames() []string {
@@ -158,7 +164,8 @@ func (a *App) channelNames() []string {
 
 // publishChannels tells producers that write to the queue themselves which channels there are.
 func (a *App) publishChannels(ctx context.Context) error {
-	text, err := json.Marshal(published{APNsTopic: a.cfg.Channels.APNsTopic, Channels: a.channelNames()})
+	allow := append([]netip.Prefix{}, allowed(a.cfg)...) // none is told too
+	text, err := json.Marshal(published{APNsTopic: a.cfg.Channels.APNsTopic, Channels: a.channelNames(), TargetsAllow: &allow})
 	if err != nil {
 		return err
 	}
@@ -170,7 +177,7 @@ func (a *App) publishChannels(ctx context.Context) error {
 
 // publishedCheckers are those of the deployment's channels, which need no credentials; before its first dispatcher has
 // started, those of webhook and log.
-func publishedCheckers(ctx context.Context, client redis.UniversalClient, cfg *settings.Resolved) (checkers, error) {
+func publishedCheckers(ctx context.Context, client redis.UniversalClient) (checkers, error) {
 	p := published{Channels: []string{string(notification.ChannelWebhook), string(notification.ChannelLog)}}
 	switch text, err := client.Get(ctx, channelsKey).Bytes(); {
 	case errors.Is(err, redis.Nil):
@@ -181,7 +188,10 @@ func publishedCheckers(ctx context.Context, client redis.UniversalClient, cfg *s
 			return nil, fmt.Errorf("read the deployment's channels: %w", err)
 		}
 	}
-	dialer, err := egress.New(egress.Config{Allow: allowed(cfg)})
+	if p.TargetsAllow == nil {
+		p.TargetsAllow = &everyTarget
+	}
+	dialer, err := egress.New(egress.Config{Allow: *p.TargetsAllow})
 	if err != nil {
 		return nil, err
 	}

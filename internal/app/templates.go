@@ -1,12 +1,17 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/templates"
 )
 
@@ -21,6 +26,48 @@ func (a *App) openTemplates() error {
 	}
 	a.templates = set
 	return nil
+}
+
+// templatesKey holds the deployment's templates, for producers that write to the queue themselves.
+const templatesKey = "pacer:templates"
+
+// publishTemplates writes the templates where producers that write to the queue themselves find them. Those of the processes
+// with the API are the deployment's.
+func (a *App) publishTemplates(ctx context.Context) error {
+	if !a.cfg.HasRole(settings.RoleAPI) {
+		return nil
+	}
+	if a.templates == nil {
+		return a.store.client.Del(ctx, templatesKey).Err()
+	}
+	packed, err := templates.Pack(os.DirFS(a.cfg.Templates))
+	if errors.Is(err, templates.ErrTooLarge) {
+		a.log.WarnContext(ctx, "producers that write to the queue themselves can't use templates", "error", err)
+		return a.store.client.Del(ctx, templatesKey).Err()
+	}
+	if err != nil {
+		return refuse("--templates (PACER_TEMPLATES) %v", err)
+	}
+	if err := a.store.client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
+		return fmt.Errorf("publish the templates: %w", err)
+	}
+	return nil
+}
+
+// publishedTemplates are the deployment's; nil when it has none.
+func publishedTemplates(ctx context.Context, client redis.UniversalClient) (*templates.Set, error) {
+	packed, err := client.Get(ctx, templatesKey).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil //nolint:nilnil // none published: no templates, no fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the deployment's templates: %w", err)
+	}
+	set, err := templates.Unpack(packed)
+	if err != nil {
+		return nil, fmt.Errorf("read the deployment's templates: %w", err)
+	}
+	return set, nil
 }
 
 // renderer makes contents from templates for intake; nil without templates.

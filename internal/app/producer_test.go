@@ -1,0 +1,149 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/app"
+)
+
+// produce posts a notification to a producer that was told of the stores only.
+func (d *deployment) produce(body string) (status int, answer struct{ ID, Title, Body, Detail string }) {
+	d.t.Helper()
+	s := d.settings()
+	s.WebhookAllow = nil
+	producer, err := app.NewProducer(d.t.Context(), s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() {
+		if err := producer.Close(); err != nil {
+			d.t.Error(err)
+		}
+	}()
+	request := httptest.NewRequestWithContext(context.WithoutCancel(d.t.Context()), http.MethodPost, "/v1/notifications", strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	producer.Handler.ServeHTTP(recorder, request)
+	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
+		d.t.Fatalf("%s: %v", recorder.Body, err)
+	}
+	return recorder.Code, answer
+}
+
+// A producer that writes to the queue itself takes what the deployment's API takes, and refuses what it refuses: targets by
+// its --webhook-allow, contents by its templates.
+func TestProducersJudgeAsTheDeployment(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, onRedis, crowdPolicy, 0), newReceiver(t)
+	to := func(target string) string { return `{"user_id":"ada","to":"` + target + `","title":"x"}` }
+	const private, templated = "http://10.1.2.3/hook", `{"user_id":"ada","channel":"log","template":{"name":"hi","locale":"de","data":{"name":"Ada"}}}`
+
+	if status, answer := d.produce(to(private)); status != http.StatusAccepted {
+		t.Errorf("before the deployment told what it allows: %d %+v, want it left to the workers", status, answer)
+	}
+	if status, answer := d.produce(to("gopher://x")); status != http.StatusUnprocessableEntity {
+		t.Errorf("no URL of a webhook: %d %+v", status, answer)
+	}
+
+	folder := filepath.Join(t.TempDir(), "hi", "default")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "body.txt"), []byte("{{.name}} is here"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := d.settings() // which allow 127.0.0.0/8
+	s.Templates = filepath.Dir(filepath.Dir(folder))
+	process := d.startWith(s)
+	d.awaitStats("the workers refused what the producer left to them", func(s stats) bool { return s.Totals.Failed == 1 })
+
+	if status, answer := d.produce(to(r.server.URL)); status != http.StatusAccepted {
+		t.Errorf("an allowed target: %d %+v", status, answer)
+	} else {
+		r.await(t, 1)
+	}
+	if status, answer := d.produce(to(private)); status != http.StatusUnprocessableEntity || !strings.Contains(answer.Detail, "10.1.2.3 is not public") {
+		t.Errorf("a target that is not allowed: %d %+v", status, answer)
+	}
+	if status, answer := d.produce(templated); status != http.StatusAccepted || answer.Body != "Ada is here" {
+		t.Errorf("a template: %d %+v", status, answer)
+	}
+	if status, answer := d.produce(strings.Replace(templated, `"hi"`, `"ho"`, 1)); status != http.StatusUnprocessableEntity || !strings.Contains(answer.Detail, "there is no template") {
+		t.Errorf("an unknown template: %d %+v", status, answer)
+	}
+
+	if err := process.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.startWith(d.settings()) // without templates any more
+	if status, answer := d.produce(templated); status != http.StatusUnprocessableEntity {
+		t.Errorf("a template of before: %d %+v", status, answer)
+	}
+}
+
+// A deployment of a program that did not tell what it allows judges itself.
+func TestProducersLeaveToWorkersWhatTheyAreNotTold(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
+	if err := d.client().Set(t.Context(), "pacer:channels", `{"channels":["log","webhook"]}`, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := d.produce(`{"user_id":"ada","to":"http://10.1.2.3/","title":"x"}`); status != http.StatusAccepted {
+		t.Errorf("%d %+v", status, answer)
+	}
+	d.awaitStats("the worker refused it", func(s stats) bool { return s.Totals.Failed == 1 })
+}
+
+// With Postgres all of Redis can be lost, and then producers judge as before: whoever rebuilds it tells them again what it
+// knows. A rebuild by command, which knows neither channels nor templates, leaves what is told of them.
+func TestProducersAreToldAgainAfterRedisWasLost(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onPostgres, crowdPolicy, 0)
+	s := d.settings()
+	s.Templates = t.TempDir()
+	d.startWith(s)
+	client := d.client()
+	told := func() map[string]string {
+		all := map[string]string{}
+		for _, key := range []string{"pacer:lanes", "pacer:policy", "pacer:channels", "pacer:templates"} {
+			all[key] = client.Get(t.Context(), key).Val()
+		}
+		return all
+	}
+	want := told()
+	if want["pacer:templates"] == "" || !strings.Contains(want["pacer:channels"], "127.0.0.0/8") {
+		t.Fatalf("told is %q", want)
+	}
+	if err := client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); !maps.Equal(told(), want); <-time.After(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("told is %q, want %q", told(), want)
+		}
+	}
+	s = d.settings()
+	s.WebhookAllow = nil
+	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+		_, err := app.Rebuild(t.Context(), s, slog.New(slog.DiscardHandler))
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) { // the process's own may be under way until then
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(told(), want) {
+		t.Errorf("after a rebuild told is %q, want %q", told(), want)
+	}
+}
