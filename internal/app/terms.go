@@ -36,7 +36,8 @@ func (r *rules) Terms(userID, category string) mailbox.Terms {
 		return terms
 	}
 	if own, ok := r.own.Rules(userID, category); ok {
-		terms.Plan.Rules = own
+		// The user may take them back at any time, and must not have become a stranger to the policy's limits by then.
+		terms.Plan.Dormant, terms.Plan.Rules = terms.Plan.Rules, own
 	}
 	return terms
 }

@@ -90,7 +90,9 @@ func (s *Store) Inspect(ctx context.Context, box dispatch.Mailbox, n int) (Inspe
 func times(log *redis.ZSliceCmd) []throttle.Micros {
 	var at []throttle.Micros
 	for _, entry := range log.Val() {
-		at = append(at, throttle.Micros(entry.Score))
+		if entry.Score > 0 { // else it says how deep the log is
+			at = append(at, throttle.Micros(entry.Score))
+		}
 	}
 	return at
 }

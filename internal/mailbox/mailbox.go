@@ -182,7 +182,7 @@ func guardOf(name string, guarded bool) string {
 // sourceOf puts a script together: after the functions, except for what must not pay for loading them.
 func sourceOf(name string, guarded bool) (string, error) {
 	parts := []string{"mailbox", name}
-	before := throttle.Functions
+	before := throttle.LogFunctions + throttle.Functions
 	switch name {
 	case "end", "extend", "standing":
 		parts, before = []string{name}, ""
@@ -191,8 +191,11 @@ func sourceOf(name string, guarded bool) (string, error) {
 	case "sweep":
 		parts = []string{"mailbox", "alive", "sweep"}
 	case "takes":
-		// One function, so that only the questions that need all the others pay for them.
-		parts, before = []string{"mailbox", "take", "takes"}, "local budget = "+strconv.Itoa(scriptLimit)+"\nlocal function ask(ARGV)\n"+before
+		// One function, so that only the questions that need all the others pay for them. All share those on logs.
+		parts = []string{"mailbox", "take", "takes"}
+		before = throttle.LogFunctions + "local budget = " + strconv.Itoa(scriptLimit) + "
+local function ask(ARGV)
+" + throttle.Functions
 	}
 	var source strings.Builder
 	source.WriteString(guardOf(name, guarded))

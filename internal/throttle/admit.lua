@@ -3,14 +3,14 @@
 -- Returns 1 or 0, the moment, and the number of the rule that decides (0: none).
 local function admitted_at(plan, token)
   local at
-  if plan.state_max > 0 then
+  if plan.state_log.max > 0 then
     if plan.algorithm == ROLLING then
-      at = redis.call('ZSCORE', plan.state, token)
+      at = newest_of(plan.state, plan.state_log) and redis.call('ZSCORE', plan.state, token)
     elseif counters(plan).token == token then
       at = counters(plan).at
     end
   end
-  if not at and plan.has_cap then at = redis.call('ZSCORE', plan.cap, token) end
+  if not at and plan.cap_log.max > 0 and newest_of(plan.cap, plan.cap_log) then at = redis.call('ZSCORE', plan.cap, token) end
   return tonumber(at or nil)
 end
 

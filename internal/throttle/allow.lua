@@ -2,7 +2,7 @@
 --
 -- KEYS      per question: state of the plan, log of the cap
 -- ARGV[1]   how many plans follow; each is how many arguments it has, then those, see read_plan
--- then      per question: token of the admission, at most 64 bytes; number of its plan
+-- then      per question: token of the admission, at most 62 bytes; number of its plan
 --
 -- Result    for each {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none)}, where `at` of a
 --           refusal is the earliest moment at which it could be allowed; {"error", text} in place of one that could not be given: an error inside a list would

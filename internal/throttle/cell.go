@@ -2,8 +2,6 @@ package throttle
 
 import (
 	"slices"
-	"sort"
-	"strings"
 	"time"
 )
 
@@ -21,16 +19,15 @@ type cell struct {
 	due   int64
 	index int
 
-	// Of a log: the admissions by time, those at the same time by token; and the time of each token.
-	times  []Micros
-	tokens []string
-	at     map[string]Micros
+	// log is that of a rolling plan or a cap.
+	admissionLog
 
 	// Of counters: the latest admission's token and moment, the moment that a gap counts from, each limit by its Per.
 	token    string
 	latest   Micros
 	gap      Micros
 	gapKnown bool
+	before   Micros // the latest moment that a gap counts from when the last admission is refunded
 	limits   []limitCounter
 }
 
@@ -41,10 +38,14 @@ type cellName struct {
 	isCap          bool
 }
 
+// limitCounter is the counter of a limit, with the limit under which it was charged last.
 type limitCounter struct {
-	per     time.Duration
+	limit   Rule
 	counter counter
 }
+
+// maxWindows bounds how many windows of rules that are no longer in force a cell remembers.
+const maxWindows = 64
 
 // log is the cell's admissions as [Next] takes them. A nil cell is an empty one, here and in all that only reads.
 func (c *cell) log(rules []Rule) Log {
@@ -54,64 +55,20 @@ func (c *cell) log(rules []Rule) Log {
 	return Log{Rules: rules, Admitted: c.times}
 }
 
-// insert adds an admission to the log, and forgets all but the newest `most` of the past and what lies ahead.
-func (c *cell) insert(most int, now, at Micros, token string) {
-	if c.at == nil {
-		c.at = make(map[string]Micros)
-	}
-	i := sort.Search(len(c.times), func(i int) bool {
-		return c.times[i] > at || c.times[i] == at && strings.Compare(c.tokens[i], token) > 0
-	})
-	c.times = slices.Insert(c.times, i, at)
-	c.tokens = slices.Insert(c.tokens, i, token)
-	c.at[token] = at
-
-	past := sort.Search(len(c.times), func(i int) bool { return c.times[i] > now })
-	if excess := past - most; excess > 0 {
-		for _, old := range c.tokens[:excess] {
-			delete(c.at, old)
-		}
-		c.times = slices.Delete(c.times, 0, excess)
-		c.tokens = slices.Delete(c.tokens, 0, excess)
-	}
+// admit adds an admission to the log under a plan with that largest max and longest per.
+func (c *cell) admit(most int, per time.Duration, now, at Micros, token string) {
+	c.charge(most, per, now, at, token)
+	c.expireAfter(now, lifetime(now, c.times[len(c.times)-1], c.longest))
 }
 
 // remove takes an admission out of the log.
-func (c *cell) remove(token string) bool {
-	if c == nil {
-		return false
-	}
-	at, found := c.at[token]
-	if !found {
-		return false
-	}
-	delete(c.at, token)
-	i := sort.Search(len(c.times), func(i int) bool { return c.times[i] >= at })
-	for c.tokens[i] != token {
-		i++
-	}
-	c.times = slices.Delete(c.times, i, i+1)
-	c.tokens = slices.Delete(c.tokens, i, i+1)
-	return true
-}
-
-// rollingUsage is how many admissions of the log a rule's window holds, and when the oldest of them leaves it.
-func (c *cell) rollingUsage(r Rule, now Micros) (used int, frees Micros) {
-	if c == nil {
-		return 0, 0
-	}
-	from := sort.Search(len(c.times), func(i int) bool { return c.times[i] > now-r.micros() })
-	if from == len(c.times) {
-		return 0, 0
-	}
-	return len(c.times) - from, c.times[from] + r.micros()
-}
+func (c *cell) remove(token string) bool { return c != nil && c.refund(token) }
 
 // counter is that of one limit.
 func (c *cell) counter(algorithm Algorithm, r Rule) counter {
 	if c != nil {
 		for _, l := range c.limits {
-			if l.per == r.Per {
+			if l.limit.Per == r.Per {
 				return l.counter.clamped(algorithm, r)
 			}
 		}
@@ -121,12 +78,12 @@ func (c *cell) counter(algorithm Algorithm, r Rule) counter {
 
 func (c *cell) setCounter(r Rule, to counter) {
 	for i, l := range c.limits {
-		if l.per == r.Per {
-			c.limits[i].counter = to
+		if l.limit.Per == r.Per {
+			c.limits[i] = limitCounter{r, to}
 			return
 		}
 	}
-	c.limits = append(c.limits, limitCounter{per: r.Per, counter: to})
+	c.limits = append(c.limits, limitCounter{r, to})
 }
 
 // free is the earliest moment that a rule of a fixed window or bucket plan allows.
@@ -140,37 +97,75 @@ func (c *cell) free(algorithm Algorithm, r Rule, now Micros) Micros {
 	return c.counter(algorithm, r).free(algorithm, r, now)
 }
 
-// count charges every counter, and returns the latest moment that one of them holds.
-func (c *cell) count(plan Plan, at Micros, token string) Micros {
-	c.token, c.latest = token, at
-	last := at
-	for _, r := range plan.Rules {
-		if r.Kind == KindGap {
-			if !c.gapKnown || at > c.gap {
-				c.gap, c.gapKnown = at, true
-			}
-			last = max(last, c.gap)
-			continue
+// count charges every counter, those of rules not in force too, and returns when the last of them has passed.
+func (c *cell) count(plan Plan, at Micros, token string) (last Micros) {
+	limits := plan.limits()
+	c.forget(plan.Algorithm, limits, at)
+	for _, l := range c.limits {
+		if !hasWindow(limits, l.limit.Per) {
+			limits = append(limits, l.limit)
 		}
+	}
+	c.token, c.latest = token, at
+	if c.gapKnown {
+		c.before = max(c.before, min(c.gap, at))
+	}
+	c.gap, c.gapKnown = max(c.gap, at), true
+	_, longest := plan.depth()
+	last = c.gap.Add(longest)
+	for _, r := range limits {
 		charged := c.counter(plan.Algorithm, r).charge(plan.Algorithm, r, at)
 		c.setCounter(r, charged)
-		last = max(last, charged.from)
+		last = max(last, charged.from.Add(max(r.Per, longest)))
 	}
 	return last
+}
+
+// limits are those that a plan charges: of each window the one in force, else a dormant one.
+func (p Plan) limits() []Rule {
+	var limits []Rule
+	for _, r := range p.Rules {
+		if r.Kind == KindLimit {
+			limits = append(limits, r)
+		}
+	}
+	for _, r := range p.Dormant {
+		if !hasWindow(limits, r.Per) {
+			limits = append(limits, Rule{Max: r.Max, Per: r.Per})
+		}
+	}
+	return limits
+}
+
+func hasWindow(limits []Rule, per time.Duration) bool {
+	return slices.ContainsFunc(limits, func(r Rule) bool { return r.Per == per })
+}
+
+// forget lets go the windows of rules that are in a plan no more and have passed, or all when there are too many.
+func (c *cell) forget(algorithm Algorithm, limits []Rule, at Micros) {
+	past := slices.Clone(c.limits)
+	past = slices.DeleteFunc(past, func(l limitCounter) bool { return hasWindow(limits, l.limit.Per) })
+	tooMany := len(limits)+len(past) > maxWindows
+	c.limits = slices.DeleteFunc(c.limits, func(l limitCounter) bool {
+		return !hasWindow(limits, l.limit.Per) && (tooMany || l.counter.clamped(algorithm, l.limit).passed(algorithm, l.limit, at))
+	})
 }
 
 // uncount takes an admission out of every counter; false when none of them counted it any more.
 func (c *cell) uncount(plan Plan, at Micros, token string) bool {
 	found := false
-	for _, r := range plan.Rules {
-		if r.Kind == KindGap {
-			// The admission before this one is not known, but it lies a gap before it or more.
-			if c.gapKnown && c.gap == at {
-				c.gap = at - r.micros()
-				found = true
-			}
-			continue
+	// Of the admissions before the last only a latest moment is known. It stays, so a second refund moves nothing.
+	if c.gapKnown && c.gap == at && c.before < at {
+		c.gap = c.before
+		found = slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Kind == KindGap })
+	}
+	limits := plan.limits()
+	for _, l := range c.limits {
+		if !hasWindow(limits, l.limit.Per) {
+			limits = append(limits, l.limit)
 		}
+	}
+	for _, r := range limits {
 		if refunded, counted := c.counter(plan.Algorithm, r).refund(plan.Algorithm, r, at); counted {
 			c.setCounter(r, refunded)
 			found = true
@@ -182,29 +177,28 @@ func (c *cell) uncount(plan Plan, at Micros, token string) bool {
 	return found
 }
 
-// mend moves what lies too far ahead to now; false when nothing does.
-func (c *cell) mend(now Micros) bool {
+// mend moves what lies too far ahead to now.
+func (c *cell) mend(now Micros, per time.Duration) {
 	if c == nil {
-		return false
+		return
 	}
 	far := now + farAhead
-	changed := false
-	for i := len(c.times) - 1; i >= 0 && c.times[i] > far; i = len(c.times) - 1 {
-		// Taken out and put in again, since the order of equal times is that of their tokens.
-		token := c.tokens[i]
-		c.remove(token)
-		c.insert(len(c.times)+1, now, now, token)
-		changed = true
-	}
+	changed := c.pullBack(far, now)
 	if c.gapKnown && c.gap > far {
 		c.gap, changed = now, true
 	}
+	if c.before > far {
+		c.before, changed = now, true
+	}
 	for i := range c.limits {
+		per = max(per, c.limits[i].limit.Per)
 		if c.limits[i].counter.from > far {
 			c.limits[i].counter.from, changed = now, true
 		}
 	}
-	return changed
+	if changed {
+		c.expireAfter(now, ceilMillis(farAhead+Micros(max(per, c.longest).Microseconds())))
+	}
 }
 
 // expireAfter sets until when the cell counts, as PEXPIRE would.

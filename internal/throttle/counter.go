@@ -15,6 +15,8 @@ type counter struct {
 	// which a token has Per (in µs) and each µs brings Max. So it is a whole number, and nothing is rounded away as
 	// long as Max·Per is below 2⁵³.
 	load float64
+	// owed is what was charged beyond an empty bucket since it last had a token: a refund gives that back first.
+	owed float64
 	// open is false before the first admission.
 	open bool
 }
@@ -30,7 +32,11 @@ func (c counter) free(algorithm Algorithm, r Rule, now Micros) Micros {
 // charge counts an admission.
 func (c counter) charge(algorithm Algorithm, r Rule, at Micros) counter {
 	if algorithm == TokenBucket {
-		return counter{from: at, load: c.debt(r, at) + units(r), open: true}
+		load, full := c.debt(r, at)+units(r), float64(float64(r.Max)*units(r))
+		if load > full {
+			return counter{from: at, load: full, owed: c.owed + load - full, open: true}
+		}
+		return counter{from: at, load: load, open: true}
 	}
 	if !c.open || at >= c.from+r.micros() {
 		return counter{from: at, load: 1, open: true}
@@ -57,7 +63,9 @@ func (c counter) refund(algorithm Algorithm, r Rule, at Micros) (counter, bool) 
 	if back <= 0 {
 		return c, false
 	}
-	c.load = max(0, c.load-back)
+	paid := min(back, c.owed)
+	c.owed -= paid
+	c.load = max(0, c.load-(back-paid))
 	return c, true
 }
 
@@ -102,6 +110,14 @@ func (c counter) debt(r Rule, at Micros) float64 {
 		return 0
 	}
 	return max(0, c.load-float64(float64(at-c.from)*float64(r.Max)))
+}
+
+// passed tells whether nothing counts any more at a moment, or the bucket is full.
+func (c counter) passed(algorithm Algorithm, r Rule, at Micros) bool {
+	if algorithm == TokenBucket {
+		return c.debt(r, at) == 0
+	}
+	return !c.open || at >= c.from+r.micros()
 }
 
 // clamped is the counter under a rule whose Max may have become smaller: a bucket is no emptier than empty.

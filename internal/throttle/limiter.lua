@@ -3,59 +3,49 @@
 -- script, so what not every script needs stands in files of its own: mend.lua, undo.lua, usage.lua.
 --
 -- A plan limits one key. Its state:
---   rolling        sorted set   member = token of the admission, score = its time in µs
+--   rolling        sorted set   see log.lua, which stands before this
 --   fixed_window   hash         s<per> begin of the window in µs, n<per> admissions in it
---   token_bucket   hash         s<per> a moment in µs, n<per> debt of the bucket at that moment, see bucket_debt
---   both hashes                 m, a token and moment of the admission written last, g the moment a gap counts from
+--   token_bucket   hash         s<per> a moment in µs, n<per> debt of the bucket at that moment, see bucket_debt; o<per> what
+--                               was charged beyond an empty bucket since it last had a token
+--   both hashes                 m, a token and moment of the admission written last, g the moment a gap counts from, p the
+--                               latest at which it counts from when that one is refunded, x<per> the max of the limit. Windows of rules that are not in force any more stay and are
+--                               charged until they have passed, so that a rule that comes back finds them
 -- The cap is always a rolling sorted set of its own.
 --
 -- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly; they are
 -- written with %.0f, since Lua's own conversion keeps 14 digits only.
 
-local redis, KEYS, ARGV = redis, KEYS, ARGV
-
 local ROLLING, FIXED_WINDOW, TOKEN_BUCKET = 0, 1, 2
-local KIND_LIMIT, KIND_GAP, KIND_CAP = 0, 1, 2
+local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 3
 
 -- No admission is written further ahead than this (10 s in µs). What lies further ahead was written before the clock
 -- was set back.
 local FAR_AHEAD = 10000000
-
--- Keys live this much longer (in ms) than they are needed: an engine may remove them early (the embedded one by half a
--- second), and a window forgotten early is a limit broken.
-local SLACK = 1000
 
 local function now_micros()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
 
-local function digits(n)
-  return string.format('%.0f', n)
-end
-
 -- read_plan reads a plan from ARGV, from index i on: algorithm, number of rules, then max, per in µs and kind of each
--- (0 limit, 1 gap, 2 cap). Returns the plan and the index after it. A plan remembers what it read of a hash, so a
--- script that charges must have one plan object for each state key, not two.
+-- (0 limit, 1 gap, 2 cap, 3 a limit that is not in force but may come back, which is only counted). Returns the plan and
+-- the index after it. A plan remembers what it read of its state, so a script that charges must have one plan object for
+-- each state key, not two.
 local function read_plan(i, state_key, cap_key)
   local plan = {
-    algorithm = tonumber(ARGV[i]), state = state_key, cap = cap_key, rules = {},
-    has_cap = false, state_max = 0, state_per = 0, cap_max = 0, cap_per = 0,
+    algorithm = tonumber(ARGV[i]), state = state_key, cap = cap_key, rules = {}, dormant = {},
+    state_log = { max = 0, per = 0 }, cap_log = { max = 0, per = 0 },
   }
   local count = tonumber(ARGV[i + 1])
   i = i + 2
-  for r = 1, count do
+  for _ = 1, count do
     local max, per, kind = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
     local rule = { max = max, per = per, kind = kind, window = ARGV[i + 1] }
-    plan.rules[r] = rule
-    if kind == KIND_CAP then
-      plan.has_cap = true
-      if max > plan.cap_max then plan.cap_max, plan.cap_deepest = max, rule end
-      if per > plan.cap_per then plan.cap_per = per end
-    else
-      if max > plan.state_max then plan.state_max, plan.state_deepest = max, rule end
-      if per > plan.state_per then plan.state_per = per end
-    end
+    local among = kind == KIND_DORMANT and plan.dormant or plan.rules
+    among[#among + 1] = rule
+    local log = kind == KIND_CAP and plan.cap_log or plan.state_log
+    if max > log.max then log.max = max end
+    if per > log.per then log.per = per end
     i = i + 3
   end
   return plan, i
@@ -63,57 +53,66 @@ end
 
 -- like_plan gives a plan with the rules of another, for other keys.
 local function like_plan(plan, state_key, cap_key)
+  local state, cap = plan.state_log, plan.cap_log
   return {
-    algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, has_cap = plan.has_cap,
-    state_max = plan.state_max, state_per = plan.state_per, state_deepest = plan.state_deepest,
-    cap_max = plan.cap_max, cap_per = plan.cap_per, cap_deepest = plan.cap_deepest,
+    algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, dormant = plan.dormant,
+    state_log = { max = state.max, per = state.per }, cap_log = { max = cap.max, per = cap.per },
   }
-end
-
--- nth_newest gives the score of the n-th newest member of a sorted set, or nil.
-local function nth_newest(key, n)
-  return tonumber(redis.call('ZREVRANGE', key, n - 1, n - 1, 'WITHSCORES')[2])
 end
 
 -- nobody stands for "no admission is planned ahead of this one"; see bound.
 local nobody = { count = 0 }
 
--- counters gives what a plan's hash holds, read once: {token, at, gap, [rule] = {from, load} of each limit}. For a
--- fixed window `from` is its begin (nil: none yet) and `load` the admissions in it, for a bucket a moment and its debt.
+-- MAX_WINDOWS bounds how many windows of rules that are no longer in force a hash remembers.
+local MAX_WINDOWS = 64
+
+-- counters gives what a plan's hash holds, read once: {token, at, gap, before, limits = rules, [rule] = {from, load, owed} of each}.
+-- For a fixed window `from` is its begin (nil: none yet) and `load` the admissions in it, for a bucket a moment and its debt.
+-- The limits are those of the plan, those dormant, and those of other plans (with `past`).
 local function counters(plan)
   if plan.counters then return plan.counters end
-  local fields = { 'm', 'a', 'g' }
-  for _, rule in ipairs(plan.rules) do
-    if rule.kind == KIND_LIMIT then
-      fields[#fields + 1] = 's' .. rule.window
-      fields[#fields + 1] = 'n' .. rule.window
-    end
+  local hash, fields = redis.call('HGETALL', plan.state), {}
+  for i = 1, #hash, 2 do fields[hash[i]] = hash[i + 1] end
+  local found = { token = fields.m, at = tonumber(fields.a or nil), gap = tonumber(fields.g or nil),
+    before = tonumber(fields.p or 0), limits = {} }
+  local opened = {}
+  local function open(rule)
+    local window = rule.window
+    if opened[window] then return end
+    opened[window] = true
+    local load = tonumber(fields['n' .. window] or 0)
+    -- A bucket emptied under a larger max is no emptier than empty.
+    if plan.algorithm == TOKEN_BUCKET then load = math.min(load, rule.max * rule.per) end
+    found[rule] = { from = tonumber(fields['s' .. window] or nil), load = load, owed = tonumber(fields['o' .. window] or 0) }
+    found.limits[#found.limits + 1] = rule
   end
-  local values = redis.call('HMGET', plan.state, unpack(fields))
-  local found = { token = values[1], at = tonumber(values[2] or nil), gap = tonumber(values[3] or nil) }
-  local v = 4
   for _, rule in ipairs(plan.rules) do
-    if rule.kind == KIND_LIMIT then
-      local load = tonumber(values[v + 1] or 0)
-      -- A bucket emptied under a larger max, or by admissions that nobody judged, is no emptier than empty.
-      if plan.algorithm == TOKEN_BUCKET then load = math.min(load, rule.max * rule.per) end
-      found[rule] = { from = tonumber(values[v] or nil), load = load }
-      v = v + 2
+    if rule.kind == KIND_LIMIT then open(rule) end
+  end
+  for _, rule in ipairs(plan.dormant) do open(rule) end
+  for name, max in pairs(fields) do
+    if string.sub(name, 1, 1) == 'x' and not opened[string.sub(name, 2)] then
+      local window = string.sub(name, 2)
+      open({ max = tonumber(max), per = tonumber(window), window = window, kind = KIND_DORMANT, past = true })
     end
   end
   plan.counters = found
   return found
 end
 
+-- newest_of gives the moment of the newest admission in a log, read once; false when it is empty.
+local function newest_of(key, log)
+  if log.newest == nil then log.newest = nth_newest(key, 1) or false end
+  return log.newest
+end
+
 -- rolling_bound: the earliest moment that the rule allows after the admissions in the log and those planned ahead.
-local function rolling_bound(key, rule, ahead)
-  local time
-  if rule.max <= ahead.count then
-    time = ahead.newest(rule.max)
-  else
-    time = nth_newest(key, rule.max - ahead.count)
-    rule.room = not time and ahead.count == 0
-  end
+local function rolling_bound(key, log, rule, ahead)
+  if rule.max <= ahead.count then return ahead.newest(rule.max) + rule.per end
+  local n = rule.max - ahead.count
+  local time = newest_of(key, log)
+  if time and n > 1 then time = nth_newest(key, n) end
+  if ahead.count == 0 and rule.max == log.max then log.nth = time or false end
   return time and time + rule.per
 end
 
@@ -158,8 +157,8 @@ end
 -- bound gives the earliest moment at which one rule allows the admission that follows those planned ahead, or nil.
 -- ahead.count is how many are planned, ahead.newest(n) the time of the n-th newest of them.
 local function bound(plan, rule, now, ahead)
-  if rule.kind == KIND_CAP then return rolling_bound(plan.cap, rule, ahead) end
-  if plan.algorithm == ROLLING then return rolling_bound(plan.state, rule, ahead) end
+  if rule.kind == KIND_CAP then return rolling_bound(plan.cap, plan.cap_log, rule, ahead) end
+  if plan.algorithm == ROLLING then return rolling_bound(plan.state, plan.state_log, rule, ahead) end
   if rule.kind == KIND_GAP then return gap_bound(plan, rule, ahead) end
   if plan.algorithm == FIXED_WINDOW then return window_bound(plan, rule, now, ahead) end
   return bucket_bound(plan, rule, now, ahead)
@@ -176,29 +175,18 @@ local function decide(plan, now, ahead)
   return at, why
 end
 
--- charge_log adds an admission to a sorted set. It keeps the newest `max` entries of the past beside all that lie
--- ahead: an entry ahead may still be taken back, and the one that it would push out is then needed again. The key lives
--- until its latest entry has passed, which need not be this one. There is nothing to remove when the rule of the
--- largest max has just found room in the log.
-local function charge_log(key, deepest, per, now, at, token)
-  local time = digits(at)
-  redis.call('ZADD', key, time, token)
-  local newest = at
-  if redis.call('ZCOUNT', key, '(' .. time, '+inf') > 0 then newest = nth_newest(key, 1) end
-  if deepest.room then
-    deepest.room = false
-  else
-    local ahead = 0
-    if newest > now then ahead = redis.call('ZCOUNT', key, '(' .. digits(now), '+inf') end
-    redis.call('ZREMRANGEBYRANK', key, 0, -1 - deepest.max - ahead)
-  end
-  redis.call('PEXPIRE', key, digits(math.ceil((newest - now + per) / 1000) + SLACK))
-end
-
 local function charge_counter(plan, c, rule, at)
   if plan.algorithm == TOKEN_BUCKET then
+    local full = rule.max * rule.per
     c.load = bucket_debt(c, rule, at) + rule.per
     c.from = at
+    if c.load > full then
+      -- Nobody judged it. A refund gives back first what the bucket could not give.
+      c.owed = c.owed + c.load - full
+      c.load = full
+    else
+      c.owed = 0
+    end
   elseif not c.from or at >= c.from + rule.per then
     c.from, c.load = at, 1
   else
@@ -206,40 +194,60 @@ local function charge_counter(plan, c, rule, at)
   end
 end
 
+-- passed tells whether nothing counts in a window any more, or a bucket is full.
+local function passed(plan, c, rule, at)
+  if plan.algorithm == TOKEN_BUCKET then return bucket_debt(c, rule, at) == 0 end
+  return not c.from or at >= c.from + rule.per
+end
+
+-- forget takes the windows of past rules out that have passed, or all when there are too many.
+local function forget(plan, c, at)
+  local kept, fields = {}, {}
+  for _, rule in ipairs(c.limits) do
+    if rule.past and (#c.limits > MAX_WINDOWS or passed(plan, c[rule], rule, at)) then
+      for _, field in ipairs({ 's', 'n', 'o', 'x' }) do fields[#fields + 1] = field .. rule.window end
+    else
+      kept[#kept + 1] = rule
+    end
+  end
+  if #fields > 0 then redis.call('HDEL', plan.state, unpack(fields)) end
+  c.limits = kept
+end
+
 local function charge_counters(plan, now, at, token)
   local c = counters(plan)
+  forget(plan, c, at)
   c.token, c.at = token, at
-  local fields = { 'm', token, 'a', digits(at) }
-  local latest = at
-  local function set(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = digits(value)
-  end
-  for _, rule in ipairs(plan.rules) do
-    if rule.kind == KIND_GAP then
-      c.gap = math.max(c.gap or at, at)
-      latest = math.max(latest, c.gap)
-      set('g', c.gap)
-    elseif rule.kind == KIND_LIMIT then
-      charge_counter(plan, c[rule], rule, at)
-      latest = math.max(latest, c[rule].from)
-      set('s' .. rule.window, c[rule].from)
-      set('n' .. rule.window, c[rule].load)
+  if c.gap then c.before = math.max(c.before, math.min(c.gap, at)) end
+  c.gap = math.max(c.gap or at, at)
+  local fields = { 'm', token, 'a', digits(at), 'g', digits(c.gap), 'p', digits(c.before) }
+  local last = c.gap + plan.state_log.per
+  for _, rule in ipairs(c.limits) do
+    local counter, owed = c[rule], c[rule].owed
+    charge_counter(plan, counter, rule, at)
+    last = math.max(last, counter.from + math.max(rule.per, plan.state_log.per))
+    for name, value in pairs({ s = digits(counter.from), n = digits(counter.load), x = rule.max }) do
+      fields[#fields + 1] = name .. rule.window
+      fields[#fields + 1] = value
+    end
+    if owed ~= counter.owed then
+      fields[#fields + 1] = 'o' .. rule.window
+      fields[#fields + 1] = digits(counter.owed)
     end
   end
   redis.call('HSET', plan.state, unpack(fields))
-  redis.call('PEXPIRE', plan.state, digits(math.ceil((latest - now + plan.state_per) / 1000) + SLACK))
+  redis.call('PEXPIRE', plan.state, digits(math.ceil((last - now) / 1000) + SLACK))
 end
 
 -- charge writes an admission at a moment into the plan's state and the cap's log.
 local function charge(plan, now, at, token)
-  if plan.state_max > 0 then
+  if plan.state_log.max > 0 then
     if plan.algorithm == ROLLING then
-      charge_log(plan.state, plan.state_deepest, plan.state_per, now, at, token)
+      charge_log(plan.state, plan.state_log, now, at, token)
     else
       charge_counters(plan, now, at, token)
     end
   end
-  if plan.has_cap then charge_log(plan.cap, plan.cap_deepest, plan.cap_per, now, at, token) end
+  if plan.cap_log.max > 0 then charge_log(plan.cap, plan.cap_log, now, at, token) end
 end
 

@@ -105,7 +105,7 @@ func (m *Memory) question(key Key, plan Plan) *question {
 	now := MicrosOf(m.clock())
 	m.sweep(now)
 	q := &question{key: key, plan: plan, now: now}
-	if len(plan.Rules) > 0 {
+	if plan.counted() {
 		q.state = m.find(stateName(key, plan.Algorithm), now)
 	}
 	if len(plan.Cap) > 0 {
@@ -123,7 +123,13 @@ func (m *Memory) admit(q *question, token string) Decision {
 	if at > q.now {
 		return Decision{At: at, Now: q.now, Rule: rule}
 	}
-	if len(q.plan.Rules) > 0 && q.state == nil {
+	m.charge(q, at, token)
+	return Decision{Allowed: true, At: at, Now: q.now, Rule: NoRule}
+}
+
+// charge counts an admission, whether it was judged or not.
+func (m *Memory) charge(q *question, at Micros, token string) {
+	if q.plan.counted() && q.state == nil {
 		q.state = m.create(stateName(q.key, q.plan.Algorithm))
 	}
 	if len(q.plan.Cap) > 0 && q.cap == nil {
@@ -132,7 +138,6 @@ func (m *Memory) admit(q *question, token string) Decision {
 	q.charge(at, token)
 	m.schedule(q.state)
 	m.schedule(q.cap)
-	return Decision{Allowed: true, At: at, Now: q.now, Rule: NoRule}
 }
 
 func stateName(key Key, algorithm Algorithm) cellName {

@@ -3,36 +3,46 @@
 local function mend(plan, now)
   local far = now + FAR_AHEAD
 
-  local function mend_log(key, per)
+  local function mend_log(key, log)
     local tokens = redis.call('ZRANGEBYSCORE', key, '(' .. digits(far), '+inf')
     if #tokens == 0 then return end
     for _, token in ipairs(tokens) do redis.call('ZADD', key, digits(now), token) end
-    redis.call('PEXPIRE', key, digits(math.ceil((FAR_AHEAD + per) / 1000)))
+    local _, per = depth_of(key)
+    redis.call('PEXPIRE', key, digits(math.ceil((FAR_AHEAD + math.max(per, log.per)) / 1000)))
+    log.newest, log.nth = nil, nil
   end
 
   local function mend_counters()
     local c = counters(plan)
-    local fields = {}
-    for _, rule in ipairs(plan.rules) do
-      if rule.kind == KIND_GAP and c.gap and c.gap > far then
-        c.gap = now
-        fields[#fields + 1] = 'g'
-        fields[#fields + 1] = digits(now)
-      elseif rule.kind == KIND_LIMIT and c[rule].from and c[rule].from > far then
+    local fields, per = {}, plan.state_log.per
+    local function set(name)
+      fields[#fields + 1] = name
+      fields[#fields + 1] = digits(now)
+    end
+    if c.gap and c.gap > far then
+      c.gap = now
+      set('g')
+    end
+    if c.before > far then
+      c.before = now
+      set('p')
+    end
+    for _, rule in ipairs(c.limits) do
+      per = math.max(per, rule.per)
+      if c[rule].from and c[rule].from > far then
         c[rule].from = now
-        fields[#fields + 1] = 's' .. rule.window
-        fields[#fields + 1] = digits(now)
+        set('s' .. rule.window)
       end
     end
     if #fields == 0 then return end
     redis.call('HSET', plan.state, unpack(fields))
-    redis.call('PEXPIRE', plan.state, digits(math.ceil((FAR_AHEAD + plan.state_per) / 1000)))
+    redis.call('PEXPIRE', plan.state, digits(math.ceil((FAR_AHEAD + per) / 1000)))
   end
 
-  if plan.state_max > 0 then
-    if plan.algorithm == ROLLING then mend_log(plan.state, plan.state_per) else mend_counters() end
+  if plan.state_log.max > 0 then
+    if plan.algorithm == ROLLING then mend_log(plan.state, plan.state_log) else mend_counters() end
   end
-  if plan.has_cap then mend_log(plan.cap, plan.cap_per) end
+  if plan.cap_log.max > 0 then mend_log(plan.cap, plan.cap_log) end
 end
 
 -- judge is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the clock

@@ -48,9 +48,11 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 // Plan is everything that limits one key (for notifications: one user's category), judged all or none. The limiters
 // take it as valid: see [Plan.Validate].
 //
-// A plan may change between two questions. Smaller limits and longer windows hold from the next decision on, as far as
-// the admissions are remembered: of a log the newest ones, as many as its largest Max was so far, until the longest
-// window so far has passed since the last of them; of a fixed window or a bucket nothing when its Per changes.
+// A plan may change between two questions, and back. Smaller limits and longer windows hold from the next decision on. A
+// log remembers the largest Max and the longest Per that it was ever charged under, and lets an admission go only when no
+// such rule can see it, so that a rule that comes back finds all that was admitted meanwhile. It forgets the rules together
+// with the admissions, when nothing was admitted for the longest window. A rule longer than any before begins with what is
+// remembered.
 type Plan struct {
 	// Algorithm judges Rules. A gap and the cap are always exact.
 	Algorithm Algorithm
@@ -58,6 +60,9 @@ type Plan struct {
 	Rules []Rule
 	// Cap are the rules over all categories of the user, always rolling.
 	Cap []Rule
+	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own limits
+	// replace them. They refuse nothing, and find everything that was admitted when they are back.
+	Dormant []Rule
 }
 
 // All lists the rules in the order in which they are judged: the category's, then the cap's. A decision's rule index
@@ -113,19 +118,33 @@ func validateRules(what string, rules []Rule, kinds ...Kind) error {
 
 // Equal tells whether both plans judge alike.
 func (p Plan) Equal(o Plan) bool {
-	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Cap, o.Cap)
+	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Cap, o.Cap) &&
+		slices.Equal(p.Dormant, o.Dormant)
 }
+
+// dormantKind is the kind of dormant rules in the arguments of a script.
+const dormantKind = KindCap + 1
 
 // Args appends the plan as the argument list that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
-	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)))
-	for _, rules := range [...][]Rule{p.Rules, p.Cap} {
-		for _, r := range rules {
-			args = append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(int(r.Kind)))
-		}
+	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)+len(p.Dormant)))
+	for _, r := range p.Rules {
+		args = r.args(args, r.Kind)
+	}
+	for _, r := range p.Cap {
+		args = r.args(args, r.Kind)
+	}
+	for _, r := range p.Dormant {
+		args = r.args(args, dormantKind)
 	}
 	return args
 }
+
+// argCount is how many arguments Args appends.
+func (p Plan) argCount() int { return 2 + 3*(len(p.Rules)+len(p.Cap)+len(p.Dormant)) }
+
+// counted tells whether the plan keeps a state for its category.
+func (p Plan) counted() bool { return len(p.Rules)+len(p.Dormant) > 0 }
 
 // StateKey is where the limiter keeps the windows of a category of a user, below a key prefix. Each way of counting has
 // keys of its own, so that a change of the algorithm starts anew instead of meeting a key of another type. A colon in
@@ -147,10 +166,15 @@ func escapeCategory(category string) string {
 func CapKey(prefix string, key Key) string { return prefix + "u:" + key.User }
 
 // depth is how many admissions a log must remember for the rules, and for how long.
-func depth(rules []Rule) (admissions int, per time.Duration) {
-	for _, r := range rules {
-		admissions = max(admissions, r.Max)
-		per = max(per, r.Per)
+func depth(lists ...[]Rule) (admissions int, per time.Duration) {
+	for _, rules := range lists {
+		for _, r := range rules {
+			admissions = max(admissions, r.Max)
+			per = max(per, r.Per)
+		}
 	}
 	return admissions, per
 }
+
+// depth is that of the log of the plan's category.
+func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.Rules, p.Dormant) }

@@ -50,47 +50,47 @@ func (q *question) judge() (at Micros, rule int) {
 	if rule == NoRule || at-q.now <= q.plan.rule(rule).micros()+farAhead {
 		return at, rule
 	}
-	if q.state.mend(q.now) {
-		_, per := depth(q.plan.Rules)
-		q.state.expireAfter(q.now, ceilMillis(farAhead+Micros(per.Microseconds())))
-	}
-	if q.cap.mend(q.now) {
-		_, per := depth(q.plan.Cap)
-		q.cap.expireAfter(q.now, ceilMillis(farAhead+Micros(per.Microseconds())))
-	}
+	_, per := q.plan.depth()
+	q.state.mend(q.now, per)
+	_, per = depth(q.plan.Cap)
+	q.cap.mend(q.now, per)
 	return q.decide()
 }
 
 // charge counts an admission in cells that are there.
 func (q *question) charge(at Micros, token string) {
 	if q.state != nil {
-		most, per := depth(q.plan.Rules)
-		var latest Micros
+		most, per := q.plan.depth()
 		if q.plan.Algorithm == Rolling {
-			q.state.insert(most, q.now, at, token)
-			latest = q.state.times[len(q.state.times)-1]
+			q.state.admit(most, per, q.now, at, token)
 		} else {
-			latest = q.state.count(q.plan, at, token)
+			q.state.expireAfter(q.now, lifetime(q.now, q.state.count(q.plan, at, token), 0))
 		}
-		q.state.expireAfter(q.now, lifetime(q.now, latest, per))
 	}
 	if q.cap != nil {
 		most, per := depth(q.plan.Cap)
-		q.cap.insert(most, q.now, at, token)
-		q.cap.expireAfter(q.now, lifetime(q.now, q.cap.times[len(q.cap.times)-1], per))
+		q.cap.admit(most, per, q.now, at, token)
 	}
 }
 
 // refund takes an admission out. Counters know their latest token only, the cap's log some more; any other may have been
 // refunded already.
 func (q *question) refund(token string, at Micros) bool {
-	found := false
-	if q.plan.Algorithm == Rolling {
-		found = q.state.remove(token)
-	} else if q.state != nil {
+	if q.plan.Algorithm != Rolling && q.state != nil {
 		if _, known := q.admittedAt(token); !known {
 			return false
 		}
+	}
+	return q.takeBack(token, at)
+}
+
+// takeBack is refund for a caller who knows that the token was admitted at that moment, and asks once.
+func (q *question) takeBack(token string, at Micros) bool {
+	found := false
+	switch {
+	case q.plan.Algorithm == Rolling:
+		found = q.state.remove(token)
+	case q.state != nil:
 		found = q.state.uncount(q.plan, at, token)
 	}
 	return q.cap.remove(token) || found

@@ -15,10 +15,15 @@ import (
 )
 
 // Functions is the Lua source of the limiter's functions (read_plan, decide, charge, refund, usage, …), for scripts that
-// judge a plan together with state of their own. It must stand before them.
+// judge a plan together with state of their own. It must stand before them, and [LogFunctions] before it.
 var Functions = limiterSource + mendSource + undoSource + usageSource
 
+// LogFunctions is the Lua source of the functions on a log of admissions.
+var LogFunctions = logSource
+
 var (
+	//go:embed log.lua
+	logSource string
 	//go:embed limiter.lua
 	limiterSource string
 	//go:embed mend.lua
@@ -63,10 +68,10 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 	l := &Redis{
 		client: client,
 		prefix: prefix,
-		allow:  script.New(before + limiterSource + mendSource + admitSource + allowSource),
-		spend:  script.New(before + limiterSource + mendSource + admitSource + usageSource + spendSource),
-		peek:   script.New(before + limiterSource + usageSource + peekSource),
-		refund: script.New(before + limiterSource + undoSource + refundSource),
+		allow:  script.New(before + logSource + limiterSource + mendSource + admitSource + allowSource),
+		spend:  script.New(before + logSource + limiterSource + mendSource + admitSource + usageSource + spendSource),
+		peek:   script.New(before + logSource + limiterSource + usageSource + peekSource),
+		refund: script.New(before + logSource + limiterSource + undoSource + refundSource),
 	}
 	for i := range l.allowing {
 		l.allowing[i] = batch.New(allowAtOnce, l.allowAll)

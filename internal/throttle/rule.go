@@ -95,3 +95,8 @@ func (r Rule) Validate() error {
 
 // micros is the length of the window in µs.
 func (r Rule) micros() Micros { return Micros(r.Per.Microseconds()) }
+
+// args appends the rule as a script reads it.
+func (r Rule) args(args []any, kind Kind) []any {
+	return append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(int(kind)))
+}

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  state of the plan
 -- KEYS[2]  log of the cap
--- ARGV[1]  token of the admission, at most 64 bytes
+-- ARGV[1]  token of the admission, at most 62 bytes
 -- ARGV[2…] the plan, see read_plan
 --
 -- Result   {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none), then for each rule: used,

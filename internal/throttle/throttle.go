@@ -14,6 +14,7 @@ package throttle
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -59,11 +60,15 @@ type Usage struct {
 	Rules []RuleUsage
 }
 
-// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory.
-const MaxToken = 64
+// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory, and two are the
+// log's own.
+const MaxToken = 62
 
 // checkToken refuses tokens that a log must not hold.
 func checkToken(token string) error {
+	if strings.HasPrefix(token, tokenOfCut) {
+		return fmt.Errorf("name an admission otherwise: what begins with %q is the log's own", tokenOfCut)
+	}
 	if token == "" || len(token) > MaxToken {
 		return fmt.Errorf("name an admission: a token has 1 to %d bytes, not %d", MaxToken, len(token))
 	}
@@ -74,7 +79,8 @@ func checkToken(token string) error {
 type Limiter interface {
 	// Allow decides one admission and counts it when it may happen now. The token, 1 to [MaxToken] bytes, names the
 	// admission: asked again with it, because an answer was lost, the limiter answers as before. A rolling plan or a
-	// cap remembers the newest admissions, as many as the largest Max; otherwise only the latest is remembered.
+	// cap remembers the newest admissions, as many as the largest Max; otherwise only the latest is remembered. A token
+	// does not begin with a slash.
 	Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error)
 	// Spend is Allow, and tells in the same step how far each rule is used afterwards.
 	Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error)

@@ -64,7 +64,7 @@ func (l *Redis) allowTogether(ctx context.Context, questions []asked, answers []
 		number := slices.IndexFunc(distinct, plan.Equal)
 		if number < 0 {
 			number, distinct = len(distinct), append(distinct, plan)
-			args = append(args, strconv.Itoa(2+3*len(plan.Rules)+3*len(plan.Cap)))
+			args = append(args, strconv.Itoa(plan.argCount()))
 			args = plan.Args(args)
 		}
 		numbers[i] = strconv.Itoa(number + 1)

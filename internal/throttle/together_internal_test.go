@@ -24,7 +24,7 @@ end
 // onStandingClock is a limiter whose time is that of the key test:now.
 func onStandingClock(client redis.UniversalClient, prefix func(user string) string) *Redis {
 	l := NewRedis(client, prefix)
-	l.allow = script.New(standing + strings.ReplaceAll(limiterSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
+	l.allow = script.New(standing + strings.ReplaceAll(logSource+limiterSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
 	return l
 }
 
@@ -39,7 +39,7 @@ func TestAllowedTogetherIsAsAllowedInTurn(t *testing.T) {
 		together, inTurn := onStandingClock(client, prefix), onStandingClock(apart, prefix)
 		plans := make([]Plan, 1+random.IntN(3))
 		for i := range plans {
-			plans[i], _ = randomTrace(random)
+			plans[i] = randomPlans(random)[0]
 		}
 		now := 1_800_000_000_000_000
 		for range 3 {

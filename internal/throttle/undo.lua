@@ -1,6 +1,6 @@
 -- refund_counter takes one admission out of a window or a bucket; false when it does not count there any more. A bucket
 -- gets back no more than what the time since then cannot have refilled anyway: without the admission it might have been
--- full meanwhile, and what flows into a full bucket is lost.
+-- full meanwhile, and what flows into a full bucket is lost. What it owes it gets first.
 local function refund_counter(plan, c, rule, at)
   if not c.from or c.load <= 0 then return false end
   if plan.algorithm == FIXED_WINDOW then
@@ -10,46 +10,63 @@ local function refund_counter(plan, c, rule, at)
   end
   local back = rule.per - math.max(0, c.from - at) * rule.max
   if back <= 0 then return false end
-  c.load = math.max(0, c.load - back)
+  local paid = math.min(back, c.owed)
+  c.owed = c.owed - paid
+  c.load = math.max(0, c.load - (back - paid))
   return true
 end
 
 local function refund_counters(plan, at, token)
   local c = counters(plan)
-  local fields = {}
-  for _, rule in ipairs(plan.rules) do
-    if rule.kind == KIND_GAP then
-      -- The admission before this one is not known, but it lies a gap before it or more.
-      if c.gap == at then
-        c.gap = at - rule.per
-        fields[#fields + 1] = 'g'
-        fields[#fields + 1] = digits(c.gap)
-      end
-    elseif rule.kind == KIND_LIMIT and refund_counter(plan, c[rule], rule, at) then
-      fields[#fields + 1] = 'n' .. rule.window
-      fields[#fields + 1] = digits(c[rule].load)
+  local fields, found = {}, false
+  local function set(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = digits(value)
+  end
+  -- Of the admissions before the last only a latest moment is known. It stays, so a second refund moves nothing.
+  if c.gap == at and c.before < at then
+    c.gap = c.before
+    set('g', c.gap)
+    for _, rule in ipairs(plan.rules) do found = found or rule.kind == KIND_GAP end
+  end
+  for _, rule in ipairs(c.limits) do
+    local owed = c[rule].owed
+    if refund_counter(plan, c[rule], rule, at) then
+      found = true
+      set('n' .. rule.window, c[rule].load)
+      if owed ~= c[rule].owed then set('o' .. rule.window, c[rule].owed) end
     end
   end
   if #fields > 0 then redis.call('HSET', plan.state, unpack(fields)) end
   if c.token == token then
-    c.token, c.at = false, nil
+    c.token, c.at = nil, nil
     redis.call('HDEL', plan.state, 'm', 'a')
   end
-  return #fields > 0
+  return found
+end
+
+-- refund_log takes an admission out of a log. Where that would leave fewer than the largest max, though others were cut
+-- off, the newest of those takes its place.
+local function refund_log(key, token)
+  if redis.call('ZREM', key, token) == 0 then return false end
+  local cut = redis.call('ZSCORE', key, '/')
+  if cut and redis.call('ZCARD', key) - 2 < depth_of(key) then redis.call('ZADD', key, cut, '/-' .. token) end
+  return true
 end
 
 -- refund takes an admission back that surely had no effect, and tells whether one was taken out. A log knows its
 -- entries by their tokens; counters do not, and take the caller's word that this one was made at `at`, once.
 local function refund(plan, at, token)
   local found = false
-  if plan.state_max > 0 then
+  if plan.state_log.max > 0 then
     if plan.algorithm == ROLLING then
-      found = redis.call('ZREM', plan.state, token) == 1
+      found = refund_log(plan.state, token)
     else
       found = refund_counters(plan, at, token)
     end
   end
-  if plan.has_cap and redis.call('ZREM', plan.cap, token) == 1 then found = true end
+  if plan.cap_log.max > 0 and refund_log(plan.cap, token) then found = true end
+  plan.state_log.newest, plan.state_log.nth, plan.cap_log.newest, plan.cap_log.nth = nil, nil, nil, nil
   return found
 end
 

@@ -2,8 +2,8 @@
 -- function `ask` before this, which is the functions and take.lua; but for the commonest case, in the fewest steps, here:
 -- the tick's own notification is all that its mailbox holds, without expiry and collapse key, the category is rolling,
 -- and it may go now. For everything else that case falls through to `ask`, having changed nothing. It does without the
--- functions, since loading them costs as much as it does itself; what it decides and charges must be what they would. What
--- can be written for all together is: leases, the index of mailboxes, counts.
+-- functions, but for those on logs, since loading them costs as much as it does itself; what it decides and charges must be
+-- what they would. What can be written for all together is: leases, the index of mailboxes, counts.
 --
 -- KEYS[1]  the lane's prefix
 -- ARGV[1]  horizon in µs: a slot that close is granted now, for its own moment
@@ -52,37 +52,30 @@ local function alone(i, n)
   local f = call('HMGET', key, 'v', 'p', 'g', 'o', 'f', 'b', 'e', 'k', 'r', 'd', 'h')
   if not f[1] or f[7] or f[8] then return nil end
   local bypasses = tonumber(f[2]) <= tonumber(ARGV[t + 2])
-  local logs = { lane .. 'l:' .. name, lane .. 'u:' .. ARGV[i + 1] }
-  local max, per, full, newest = { 0, 0 }, { 0, 0 }, false, {}
+  local keys = { lane .. 'l:' .. name, lane .. 'u:' .. ARGV[i + 1] }
+  local logs = { { max = 0, per = 0 }, { max = 0, per = 0 } }
   local at, why = now, 0
   for rule = 1, tonumber(ARGV[t + 4]) do
     local r = t + 2 + 3 * rule
-    local n, span, log = tonumber(ARGV[r]), tonumber(ARGV[r + 1]), ARGV[r + 2] == '2' and 2 or 1
-    if n > max[log] then max[log] = n end
-    if span > per[log] then per[log] = span end
-    if newest[log] == nil then newest[log] = call('ZREVRANGE', logs[log], 0, 0, 'WITHSCORES')[2] or false end
-    local score = newest[log] -- a user's log is mostly empty: asked once for all its rules
-    if score and n > 1 then score = call('ZREVRANGE', logs[log], n - 1, n - 1, 'WITHSCORES')[2] end
-    if score then
-      full = true
-      if not bypasses and score + span > at then at, why = score + span, rule end
+    local n, span, kind = tonumber(ARGV[r]), tonumber(ARGV[r + 1]), ARGV[r + 2]
+    local which = kind == '2' and 2 or 1
+    local log = logs[which]
+    if n > log.max then log.max, log.nth = n, nil end
+    if span > log.per then log.per = span end
+    if log.newest == nil then log.newest = nth_newest(keys[which], 1) or false end
+    if kind ~= '3' then -- a dormant rule refuses nothing
+      local score = log.newest -- a user's log is mostly empty: asked once for all its rules
+      if score and n > 1 then score = nth_newest(keys[which], n) end
+      if n == log.max then log.nth = score or false end
+      if score and not bypasses and score + span > at then at, why = score + span, rule end
     end
   end
   if at > now + horizon then return nil end
-  local moment, generation = string.format('%.0f', at), tonumber(f[3] or 0) + 1
+  local moment, generation = digits(at), tonumber(f[3] or 0) + 1
   local token = tick .. '#' .. generation
   call('DEL', lane .. 'w:' .. name, lane .. 't:' .. name)
-  for log = 1, 2 do
-    if max[log] > 0 then
-      call('ZADD', logs[log], moment, token)
-      if full then
-        -- Keeps the newest of the past beside what lies ahead, as charge_log does.
-        local spare = call('ZCARD', logs[log]) - max[log]
-        if spare > 0 then spare = spare - call('ZCOUNT', logs[log], '(' .. string.format('%.0f', now), '+inf') end
-        if spare > 0 then call('ZREMRANGEBYRANK', logs[log], 0, spare - 1) end
-      end
-      redis.call('PEXPIRE', logs[log], string.format('%.0f', math.ceil((horizon + per[log]) / 1000) + 1000))
-    end
+  for which = 1, 2 do
+    if logs[which].max > 0 then charge_log(keys[which], logs[which], now, at, token) end
   end
   call('HSET', key, 's', 's', 'g', generation, 'm', moment, 'q', ARGV[i + 3])
   if f[9] then call('HDEL', key, 'r') end

@@ -13,7 +13,7 @@ func tokenCases() []scenario {
 		{"AskedTwiceCountsOnce", askedTwice},
 		{"ARefusedTokenMayPassLater", refusedToken},
 		{"AskedAgainWhileTheCapRemembers", askedAgainWithCap},
-		{"TokensOfOneToSixtyFourBytes", tokenLengths},
+		{"TokensOfOneToSixtyTwoBytes", tokenLengths},
 		{"RefundFreesExactlyOne", refundFreesOne},
 		{"RefundOfWhatIsAbsent", refundAbsent},
 		{"RefundWithinAGap", refundGap},

@@ -1,0 +1,127 @@
+package throttle
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// admissionLog is the admissions that a rolling plan or a cap remembers: the specification of what log.lua keeps. The
+// zero value is empty.
+//
+// An admission leaves it only when no rule that was in force since the log began can see it any more, and none would after
+// a refund: it is older than the longest window, and beyond as many newer ones as the largest max. So [Next] over what is
+// left gives what it would over all admissions ever made. Only bypasses, which nobody judged, put admissions that are not
+// old beyond the largest max. Some are kept, since those that pushed them there may be refunded; past that room they are
+// cut off, and a refund frees no slot that one of them would fill.
+type admissionLog struct {
+	// The admissions by time, those at the same time by token; and the time of each token.
+	times  []Micros
+	tokens []string
+	at     map[string]Micros
+	// most and longest are the largest max and the longest per of the rules that the log was ever charged under.
+	most    int
+	longest time.Duration
+}
+
+const (
+	// logRoom is how many admissions a log keeps at most beyond its largest max.
+	logRoom = 64
+	// tokenOfCut stands for all admissions that were cut off, at the moment of the newest of them.
+	tokenOfCut = "/"
+	// prefixOfUncut begins the token of one that counts again.
+	prefixOfUncut = "/-"
+)
+
+// charge adds an admission under a plan with that largest max and longest per, and lets go what no rule can see.
+func (l *admissionLog) charge(most int, per time.Duration, now, at Micros, token string) {
+	if len(l.times) == 0 {
+		l.most, l.longest = 0, 0
+	}
+	l.most, l.longest = max(l.most, most), max(l.longest, per)
+	l.insert(at, token)
+	if len(l.times) <= l.most {
+		return
+	}
+	beyond, old := l.times[len(l.times)-1-l.most], now-Micros(l.longest.Microseconds())
+	l.drop(sort.Search(len(l.times), func(i int) bool { return l.times[i] > min(beyond, old) }))
+	if excess := len(l.times) - l.most - logRoom; excess > 0 {
+		newest := l.times[excess]
+		l.drop(excess + 1)
+		l.insert(newest, tokenOfCut)
+	}
+}
+
+// insert puts an admission to its place. One with the same token moves there.
+func (l *admissionLog) insert(at Micros, token string) {
+	if l.at == nil {
+		l.at = make(map[string]Micros)
+	}
+	l.take(token)
+	i := sort.Search(len(l.times), func(i int) bool {
+		return l.times[i] > at || l.times[i] == at && strings.Compare(l.tokens[i], token) > 0
+	})
+	l.times = slices.Insert(l.times, i, at)
+	l.tokens = slices.Insert(l.tokens, i, token)
+	l.at[token] = at
+}
+
+// drop forgets the oldest n.
+func (l *admissionLog) drop(n int) {
+	for _, old := range l.tokens[:n] {
+		delete(l.at, old)
+	}
+	l.times = slices.Delete(l.times, 0, n)
+	l.tokens = slices.Delete(l.tokens, 0, n)
+}
+
+// take takes an admission out; false when it is not there.
+func (l *admissionLog) take(token string) bool {
+	at, found := l.at[token]
+	if !found {
+		return false
+	}
+	delete(l.at, token)
+	i := sort.Search(len(l.times), func(i int) bool { return l.times[i] >= at })
+	for l.tokens[i] != token {
+		i++
+	}
+	l.times = slices.Delete(l.times, i, i+1)
+	l.tokens = slices.Delete(l.tokens, i, i+1)
+	return true
+}
+
+// refund takes an admission out. Where that would leave fewer than the largest max, though others were cut off, the newest
+// of those takes its place.
+func (l *admissionLog) refund(token string) bool {
+	if !l.take(token) {
+		return false
+	}
+	if cut, found := l.at[tokenOfCut]; found && len(l.times) < l.most {
+		l.insert(cut, prefixOfUncut+token)
+	}
+	return true
+}
+
+// pullBack moves what lies later than a moment to now; false when nothing does.
+func (l *admissionLog) pullBack(far, now Micros) bool {
+	from := sort.Search(len(l.times), func(i int) bool { return l.times[i] > far })
+	tokens := slices.Clone(l.tokens[from:])
+	for _, token := range tokens {
+		l.insert(now, token)
+	}
+	return len(tokens) > 0
+}
+
+// rollingUsage is how many admissions of the log a rule's window holds, and when the oldest of them leaves it.
+func (c *cell) rollingUsage(r Rule, now Micros) (used int, frees Micros) {
+	if c == nil {
+		return 0, 0
+	}
+	from := sort.Search(len(c.times), func(i int) bool { return c.times[i] > now-r.micros() })
+	if from == len(c.times) {
+		return 0, 0
+	}
+	return len(c.times) - from, c.times[from] + r.micros()
+}

@@ -1,0 +1,80 @@
+-- The log of a rolling plan, or of a user's cap: a sorted set of admissions, put before every script that judges or
+-- charges one.
+--
+--   member = token of the admission, score = its moment in µs, which is positive
+--   /n     minus the largest max, and
+--   /t     minus the longest per in µs, of all rules that the log was ever charged under
+--   /      the moment of the newest admission that was cut off, see charge_log
+--   /-…    an admission that was cut off and counts again, since a newer one was refunded
+--
+-- An admission leaves the log only when no rule that was in force since the log began can see it any more, and none would
+-- after a refund: it is older than /t, and beyond the newest /n.
+
+local redis, KEYS, ARGV = redis, KEYS, ARGV
+
+-- Keys live this much longer (in ms) than they are needed: an engine may remove them early (the embedded one by half a
+-- second), and a window forgotten early is a limit broken.
+local SLACK = 1000
+
+-- A log holds that many admissions beyond /n at most. Only bypasses make it that long: each may be refunded, and those
+-- before it count again then.
+local ROOM = 64
+
+local function digits(n)
+  return string.format('%.0f', n)
+end
+
+-- nth_newest gives the moment of the n-th newest admission in a log, or nil.
+local function nth_newest(key, n)
+  local score = tonumber(redis.call('ZREVRANGE', key, n - 1, n - 1, 'WITHSCORES')[2])
+  if score and score > 0 then return score end
+end
+
+-- depth_of reads /n and /t, which have the lowest scores; 0 where there is none.
+local function depth_of(key)
+  local kept = redis.call('ZRANGE', key, 0, 1, 'WITHSCORES')
+  local depth = { ['/n'] = 0, ['/t'] = 0 }
+  for i = 1, #kept, 2 do
+    if depth[kept[i]] then depth[kept[i]] = -tonumber(kept[i + 1]) end
+  end
+  return depth['/n'], depth['/t']
+end
+
+-- cut_off bounds a log that holds more admissions than `most` though no rule has forgotten them. The newest of those cut
+-- off stays for all of them, as the moment that a refund gives its slot to.
+local function cut_off(key, most)
+  local excess = redis.call('ZCARD', key) - 2 - most
+  if excess <= 0 then return end
+  local newest = redis.call('ZRANGE', key, 2 + excess, 2 + excess, 'WITHSCORES')[2]
+  redis.call('ZREMRANGEBYRANK', key, 2, 2 + excess)
+  redis.call('ZADD', key, newest, '/')
+end
+
+-- charge_log adds an admission to a log. `log` tells the largest max and the longest per of the plan, and what is known of
+-- the log: `newest` moment in it, and its `nth` newest for the largest max (nil: not known, false: there is none).
+local function charge_log(key, log, now, at, token)
+  local newest = log.newest
+  if newest == nil then newest = nth_newest(key, 1) end
+  local most, per = log.max, log.per
+  if not newest then
+    redis.call('ZADD', key, digits(at), token, digits(-most), '/n', digits(-per), '/t')
+  else
+    local n, t = depth_of(key)
+    if n < most or t < per then
+      most, per = math.max(n, most), math.max(t, per)
+      redis.call('ZADD', key, digits(at), token, digits(-most), '/n', digits(-per), '/t')
+    else
+      most, per = n, t
+      redis.call('ZADD', key, digits(at), token)
+    end
+    local beyond = log.nth
+    if beyond == nil or most > log.max then beyond = nth_newest(key, most + 1) end
+    if beyond then
+      redis.call('ZREMRANGEBYSCORE', key, 0, digits(math.min(beyond, now - per)))
+      if beyond > now - per then cut_off(key, most + ROOM) end
+    end
+  end
+  log.newest, log.nth = math.max(newest or at, at), nil
+  redis.call('PEXPIRE', key, digits(math.ceil((log.newest - now + per) / 1000) + SLACK))
+end
+
