@@ -236,7 +236,7 @@ func (a *App) openMetrics(context.Context) error {
 
 func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, CategoryRests: a.categoryRests, ChannelRests: a.channelRests,
+		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, MaxDefer: a.rules.MaxDefer, CategoryRests: a.categoryRests, ChannelRests: a.channelRests,
 		Trace: a.traceDeliver(), Observer: a.metrics, Log: a.log,
 	}, mutateRecord(a.record), a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {

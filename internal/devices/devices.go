@@ -6,7 +6,6 @@ package devices
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,42 +93,38 @@ func (f *Fanout) pending(ctx context.Context, m push.Message) ([]notification.De
 
 // nothingPending says what it means that no device is left to be tried.
 func nothingPending(known map[string]notification.Delivery) error {
-	for _, d := range known {
-		if d.Outcome == notification.OutcomeDelivered {
-			return nil
-		}
-	}
-	if len(known) > 0 {
+	switch {
+	case deliveredTo(known):
+		return &push.Error{Class: push.AlreadyDelivered, Code: "devices", Partial: true, Unsent: true}
+	case len(known) > 0:
 		return &push.Error{Class: push.TargetGone, Code: "devices_gone", Unsent: true}
 	}
 	return &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}
 }
 
+// deliveredTo tells whether some device has had it.
+func deliveredTo(known map[string]notification.Delivery) bool {
+	for _, d := range known {
+		if d.Outcome == notification.OutcomeDelivered {
+			return true
+		}
+	}
+	return false
+}
+
 // sendAll sends to each target, and gives one error for all.
 func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notification.Device, known map[string]notification.Delivery) error {
-	var mu sync.Mutex
-	failures := make([]*push.Error, 0, len(targets))
-	delivered := false
-	for _, d := range known {
-		delivered = delivered || d.Outcome == notification.OutcomeDelivered
-	}
+	answers := make([]*push.Error, len(targets))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	for _, target := range targets {
+	for i, target := range targets {
 		group.Go(func() error {
-			failure := f.sendOne(ctx, m, &target, known[target.ID].Attempts+1)
-			mu.Lock()
-			defer mu.Unlock()
-			if failure == nil {
-				delivered = true
-			} else {
-				failures = append(failures, failure)
-			}
+			answers[i] = f.sendOne(ctx, m, &target, known[target.ID].Attempts+1)
 			return nil
 		})
 	}
 	_ = group.Wait() // gives no error
-	return sum(failures, delivered)
+	return sum(answers, deliveredTo(known))
 }
 
 // sendOne sends to one device and notes what became of it.
@@ -140,7 +135,7 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 	delivery := notification.Delivery{DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered}
 	if failure != nil {
 		delivery.Outcome = failure.Class.String() + ": " + failure.Code
-		delivery.Ended = failure.Class == push.Permanent || failure.Class == push.TargetGone
+		delivery.Ended = failure.Final()
 	}
 	// What the provider has said is written even when the time for the delivery is over.
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
@@ -159,34 +154,50 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 // noteTimeout bounds the writing of what became of a delivery.
 const noteTimeout = 3 * time.Second
 
-// sum is one error for what became of all devices: what can be tried again counts most, a delivery next.
-func sum(failures []*push.Error, delivered bool) error {
-	var again, ended *push.Error
-	unsent := !delivered
-	for _, e := range failures {
-		unsent = unsent && e.Unsent
-		if e.Class == push.Permanent || e.Class == push.TargetGone {
-			ended = e
+// sum is one error for what became of the devices that an attempt went to; nil stands for one that took it. What may be
+// tried again decides the class, the longest wait is kept to, and the attempt counts when it reached anybody. `before` says
+// that some device had it from an earlier attempt.
+func sum(answers []*push.Error, before bool) error {
+	all := push.Error{Partial: before}
+	for _, e := range answers {
+		if e == nil {
+			all.Partial, all.Reached = true, true
 			continue
 		}
-		if again == nil {
-			copied := *e
-			again = &copied
+		all.Reached = all.Reached || e.Counts()
+		all.RetryAfter = max(all.RetryAfter, e.RetryAfter)
+		if weight(e) > weight(&all) {
+			all.Class, all.Code, all.Err = e.Class, e.Code, e.Err
 		}
-		// One failure that costs an attempt makes all cost one, and the longest wait is kept to.
-		if again.Class == push.Throttled && e.Class != push.Throttled {
-			again.Class, again.Code = e.Class, e.Code
-		}
-		again.RetryAfter = max(again.RetryAfter, e.RetryAfter)
 	}
+	all.Unsent = !all.Reached
 	switch {
-	case again != nil:
-		again.Unsent, again.Partial = unsent, delivered
-		return again
-	case delivered || ended == nil:
+	case all.Class != 0 && !all.Final():
+		return &all
+	case all.Partial && all.Reached:
 		return nil
+	case all.Partial:
+		return &push.Error{Class: push.AlreadyDelivered, Code: "devices", Partial: true, Unsent: all.Unsent}
 	}
-	copied := *ended
-	copied.Unsent = unsent
-	return &copied
+	all.RetryAfter = 0
+	return &all
+}
+
+// weight orders what devices came to: whatever may be tried again weighs more than what is over, and of that, what costs
+// an attempt more than what does not.
+func weight(e *push.Error) int {
+	switch e.Class {
+	case push.Transient, push.Ambiguous:
+		return 4
+	case push.CredentialsRefused:
+		return 3
+	case push.Throttled:
+		return 2
+	case push.Permanent, push.TargetGone, push.AlreadyDelivered:
+		return 1
+	}
+	if e.Class == 0 && e.Code == "" {
+		return 0 // nothing yet
+	}
+	return 4 // a class that nobody knows is taken as ambiguous
 }

@@ -129,12 +129,13 @@ func TestEachDeviceEndsByItself(t *testing.T) {
 		"to d": &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 9 * time.Second},
 	}}
 	f := devices.NewFanout("webhook", p, s, slog.New(slog.DiscardHandler))
-	send(t, f, p, 1, []string{"to a", "to b", "to c", "to d"}, &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true})
-	send(t, f, p, 2, []string{"to c", "to d"}, &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true})
+	later := &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true, Reached: true}
+	send(t, f, p, 1, []string{"to a", "to b", "to c", "to d"}, later)
+	send(t, f, p, 2, []string{"to c", "to d"}, later)
 	delete(p.answers, "to d")
 	p.answers["to c"] = &push.Error{Class: push.Permanent, Code: "400"}
 	send(t, f, p, 3, []string{"to c", "to d"}, nil)
-	send(t, f, p, 4, nil, nil)
+	send(t, f, p, 4, nil, &push.Error{Class: push.AlreadyDelivered, Code: "devices", Partial: true, Unsent: true})
 	want := map[string]notification.Delivery{
 		"a": {DeviceID: "a", Attempts: 1, Ended: true, Outcome: "delivered"}, "b": {DeviceID: "b", Attempts: 1, Ended: true, Outcome: "target_gone: 410"},
 		"c": {DeviceID: "c", Attempts: 3, Ended: true, Outcome: "permanent: 400"}, "d": {DeviceID: "d", Attempts: 3, Ended: true, Outcome: "delivered"},
@@ -157,9 +158,9 @@ func TestWhatAllDevicesComeTo(t *testing.T) {
 		"none":           {nil, nil, &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}},
 		"all took it":    {[]string{"a", "b"}, nil, nil},
 		"one took it":    {[]string{"a", "b"}, map[string]error{"to b": &push.Error{Class: push.Permanent, Code: "400"}}, nil},
-		"all gone":       {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.TargetGone, Code: "410"}}, &push.Error{Class: push.TargetGone, Code: "410"}},
+		"all gone":       {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.TargetGone, Code: "410"}}, &push.Error{Class: push.TargetGone, Code: "410", Reached: true}},
 		"unsent":         {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Unsent: true}},
-		"unsent to some": {[]string{"a", "b"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Partial: true}},
+		"unsent to some": {[]string{"a", "b"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Partial: true, Reached: true}},
 	} {
 		p := &provider{answers: c.answers}
 		err := devices.NewFanout("webhook", p, newStore(c.devices...), slog.New(slog.DiscardHandler)).Send(t.Context(), message(1))
@@ -183,4 +184,52 @@ func TestTargetOfItsOwn(t *testing.T) {
 		t.Errorf("gives %v", err)
 	}
 	send(t, f, p, 1, nil, &push.Error{Class: push.Transient, Code: "devices_unknown", Unsent: true, Err: s.fault})
+}
+
+// An attempt counts against the user when it reached a device or may have, once however many it reached, and only then: not
+// for what an earlier attempt reached.
+func TestWhatCountsAgainstTheUser(t *testing.T) {
+	t.Parallel()
+	refused := &push.Error{Class: push.CredentialsRefused, Code: "401"}
+	budget := &push.Error{Class: push.Throttled, Code: "provider_budget", Unsent: true, RetryAfter: time.Second}
+	busy := &push.Error{Class: push.Throttled, Code: "429"}
+	closed := &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true}
+	timeout := &push.Error{Class: push.Ambiguous, Code: "timeout"}
+	had := []string{"a"}
+	for name, c := range map[string]struct {
+		had     []string // by an earlier attempt
+		answers map[string]error
+		counts  bool
+		class   push.Class // 0: delivered
+	}{
+		"one took it, one is refused":               {nil, map[string]error{"to b": refused}, true, push.CredentialsRefused},
+		"one took it, one waits for the budget":     {nil, map[string]error{"to b": budget}, true, push.Throttled},
+		"one took it, one can't be reached":         {nil, map[string]error{"to b": closed}, true, push.Transient},
+		"both refused":                              {nil, map[string]error{"to a": refused, "to b": refused}, false, push.CredentialsRefused},
+		"one refused, one can't be reached":         {nil, map[string]error{"to a": refused, "to b": closed}, false, push.Transient},
+		"one refused, one may have it":              {nil, map[string]error{"to a": refused, "to b": timeout}, true, push.Ambiguous},
+		"one asks to slow down, one is unsent":      {nil, map[string]error{"to a": busy, "to b": budget}, true, push.Throttled},
+		"a repeat waits for the budget":             {had, map[string]error{"to b": budget}, false, push.Throttled},
+		"a repeat is refused":                       {had, map[string]error{"to b": refused}, false, push.CredentialsRefused},
+		"a repeat can't be reached":                 {had, map[string]error{"to b": closed}, false, push.Transient},
+		"a repeat reaches the other":                {had, nil, true, 0},
+		"a repeat finds nobody who has not had it":  {[]string{"a", "b"}, nil, false, push.AlreadyDelivered},
+		"a repeat that nothing is sent of any more": {had, map[string]error{"to b": &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true}}, false, push.AlreadyDelivered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStore("a", "b")
+			for _, id := range c.had {
+				s.deliveries[id] = notification.Delivery{DeviceID: id, Attempts: 1, Ended: true, Outcome: notification.OutcomeDelivered}
+			}
+			attempt := 1 + min(1, len(c.had))
+			failure := push.Classify(devices.NewFanout("webhook", &provider{answers: c.answers}, s, slog.New(slog.DiscardHandler)).Send(t.Context(), message(attempt)))
+			if failure == nil {
+				failure = &push.Error{}
+			}
+			if failure.Class != c.class || failure.Counts() != c.counts {
+				t.Errorf("came to %+v, which counts: %t; want class %s, counts: %t", failure, failure.Counts(), c.class, c.counts)
+			}
+		})
+	}
 }

@@ -49,6 +49,9 @@ type Config struct {
 	Farewell time.Duration
 	// Retry gives the current retry policy.
 	Retry func() RetryPolicy
+	// MaxDefer tells how long a notification of a category may wait for its slot, and for a provider that only asks it to slow
+	// down. Defaults to no bound.
+	MaxDefer func(category string) time.Duration
 	// CategoryRests and ChannelRests tell how long what belongs to one has to stay away because operators paused it; 0 when
 	// it does not rest. Default to never.
 	CategoryRests func(category string) time.Duration
@@ -79,6 +82,9 @@ func (c Config) withDefaults() Config {
 	c.Farewell = cmp.Or(c.Farewell, 10*time.Second)
 	if c.CategoryRests == nil {
 		c.CategoryRests = func(string) time.Duration { return 0 }
+	}
+	if c.MaxDefer == nil {
+		c.MaxDefer = func(string) time.Duration { return 0 }
 	}
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ *Grant, _, _ time.Time) (context.Context, func(Outcome)) {
@@ -293,6 +299,9 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 	err := d.send(ctx, g)
 	end := time.Now()
 	classified := push.Classify(err)
+	if classified != nil && classified.Class == push.AlreadyDelivered {
+		return d.judge(g, classified)
+	}
 	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
 		// Nobody was asked: it waits for its provider's budget, or until the provider is back.
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code)
@@ -324,35 +333,6 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SendTimeout)
 	defer cancel()
 	return sender.Send(ctx, push.Message{Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt})
-}
-
-// credentialsPause is how long a notification waits that its provider refused for the deployment's credentials.
-const credentialsPause = time.Minute
-
-// judge turns a sender's answer into the notification's fate.
-func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
-	if e == nil {
-		return Outcome{Fate: Delivered, Reason: "delivered"}
-	}
-	reason := e.Class.String() + ": " + e.Code
-	retry := d.cfg.Retry()
-	switch e.Class {
-	case push.Permanent, push.TargetGone:
-		return Outcome{Fate: Failed, Reason: reason, Refund: e.Unsent, Failure: true}
-	case push.Throttled:
-		return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, Untried: e.Unsent, RetryAfter: max(e.RetryAfter, retry.Backoff(1))}
-	case push.CredentialsRefused:
-		return Outcome{Fate: Retry, Reason: reason, Refund: true, RetryAfter: max(e.RetryAfter, credentialsPause)}
-	case push.Transient, push.Ambiguous:
-	}
-	failures := g.Failures + 1
-	if failures >= retry.MaxAttempts && e.Partial {
-		return Outcome{Fate: Delivered, Reason: "delivered to some devices, last " + reason}
-	}
-	if failures >= retry.MaxAttempts {
-		return Outcome{Fate: Failed, Reason: notification.ReasonMaxAttempts + ", last " + reason, Refund: e.Unsent, Failure: true}
-	}
-	return Outcome{Fate: Retry, Reason: reason, Refund: e.Unsent, Failure: true, RetryAfter: max(e.RetryAfter, retry.Backoff(failures))}
 }
 
 type nobody struct{}

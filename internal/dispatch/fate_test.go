@@ -40,11 +40,15 @@ func TestFates(t *testing.T) {
 		"transient, unsent":         {0, &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient: connection_refused", RetryAfter: time.Second, Failure: true, Refund: true}},
 		"transient, unsent, last":   {2, &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true}, dispatch.Outcome{Fate: dispatch.Failed, Reason: "max_attempts, last transient: connection_refused", Failure: true, Refund: true}},
 
-		"throttled":                    {0, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second}},
-		"throttled, asked to wait":     {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour}},
-		"throttled, asked for less":    {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second}},
-		"throttled, no failures left":  {2, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second}},
+		"throttled":                    {0, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
+		"throttled, asked to wait":     {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour, Behind: true}},
+		"throttled, asked for less":    {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
+		"throttled, no failures left":  {2, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
 		"throttled, unsent":            {0, &push.Error{Class: push.Throttled, Code: "quota", Unsent: true}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true, Untried: true}},
+		"credentials refused":          {0, &push.Error{Class: push.CredentialsRefused, Code: "401"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute, Refund: true}},
+		"refused, but one took it":     {0, &push.Error{Class: push.CredentialsRefused, Code: "401", Partial: true, Reached: true}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute}},
+		"already delivered":            {1, &push.Error{Class: push.AlreadyDelivered, Code: "devices", Unsent: true}, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered", Refund: true}},
+		"the last of some, unsent":     {2, &push.Error{Class: push.Transient, Code: "dns", Unsent: true, Partial: true}, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered to some devices, last transient: dns", Refund: true}},
 		"ambiguous":                    {0, &push.Error{Class: push.Ambiguous, Code: "timeout"}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "ambiguous: timeout", RetryAfter: time.Second, Failure: true}},
 		"ambiguous, last":              {2, &push.Error{Class: push.Ambiguous, Code: "timeout"}, dispatch.Outcome{Fate: dispatch.Failed, Reason: "max_attempts, last ambiguous: timeout", Failure: true}},
 		"without class":                {0, errors.New("something"), dispatch.Outcome{Fate: dispatch.Retry, Reason: "ambiguous: unknown", RetryAfter: time.Second, Failure: true}},
@@ -59,6 +63,45 @@ func TestFates(t *testing.T) {
 				answer := granted()
 				answer.Grant.Failures = test.failures
 				b := newBench(dispatch.Config{}, &record{take: answers(answer)}, func(context.Context, push.Message) error { return test.err })
+				if err := b.Handle(t.Context(), tick); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]dispatch.Outcome{test.want}, b.record.settled()); diff != "" {
+					t.Errorf("outcomes differ (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A target that always asks to slow down is left alone longer and longer, and not for ever.
+func TestThrottledAnswersBackOffAndEnd(t *testing.T) {
+	t.Parallel()
+	const maxDefer = 10 * time.Minute
+	busy := &push.Error{Class: push.Throttled, Code: "429"}
+	for name, test := range map[string]struct {
+		attempt, failures int
+		waited            time.Duration
+		err               *push.Error
+		want              dispatch.Outcome
+	}{
+		"first":                {1, 0, 0, busy, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
+		"seventh":              {7, 0, 0, busy, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 7 * time.Second, Behind: true}},
+		"after failures":       {7, 3, 0, busy, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true}},
+		"just in time":         {3, 0, maxDefer - 3*time.Second, busy, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 3 * time.Second, Behind: true}},
+		"too late":             {3, 0, maxDefer - 2*time.Second, busy, dispatch.Outcome{Fate: dispatch.Expired, Reason: "max_defer, last throttled: 429"}},
+		"asked for too long":   {1, 0, 0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}, dispatch.Outcome{Fate: dispatch.Expired, Reason: "max_defer, last throttled: 429"}},
+		"some devices have it": {1, 0, maxDefer, &push.Error{Class: push.Throttled, Code: "429", Partial: true}, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered to some devices, last throttled: 429"}},
+		"nobody was asked":     {3, 0, maxDefer, &push.Error{Class: push.Throttled, Code: "quota", Unsent: true}, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true, Untried: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				answer := granted()
+				answer.Grant.Attempt, answer.Grant.Failures = test.attempt, test.failures
+				answer.Grant.Notification.CreatedAt = answer.Grant.AdmittedAt.Add(-test.waited)
+				cfg := dispatch.Config{MaxDefer: func(string) time.Duration { return maxDefer }}
+				b := newBench(cfg, &record{take: answers(answer)}, func(context.Context, push.Message) error { return test.err })
 				if err := b.Handle(t.Context(), tick); err != nil {
 					t.Fatal(err)
 				}

@@ -138,12 +138,14 @@ type Outcome struct {
 	Reason string
 	// RetryAfter is how long to wait before a retry.
 	RetryAfter time.Duration
-	// Refund gives the throttle slot back: nothing reached the provider.
+	// Refund gives the throttle slot back: nobody got anything.
 	Refund bool
 	// Failure counts against the attempts.
 	Failure bool
 	// Untried says of a retry that it was no attempt: nobody was asked, it waits for its provider.
 	Untried bool
+	// Behind has a retry come back behind what waits already, instead of to its own place.
+	Behind bool
 }
 
 // Settlement is what a settled outcome led to.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -90,5 +92,34 @@ func TestBypassesMakeNoLongLog(t *testing.T) {
 	key := mailbox.LanePrefix(w.store.LaneOf("ada")) + "l:chat:ada"
 	if n := w.client.ZCard(t.Context(), key).Val(); n == 0 || n > most {
 		t.Errorf("the log holds %d, want at most %d", n, most)
+	}
+}
+
+// What a provider asked to slow down comes back behind what has not been tried; other retries keep their places.
+func TestThrottledOnesComeBackBehind(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		outcome dispatch.Outcome
+		want    []string
+	}{
+		"throttled": {dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true}, []string{"n2", "n3", "n4", "n5", "n1"}},
+		"failed":    {dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true}, []string{"n2", "n1", "n3", "n4", "n5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, mailbox.Terms{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 2 * time.Second}}}})
+			w.rush(5)
+			if w.grants[0].Notification.ID != "n1" {
+				t.Fatalf("first goes %s", w.grants[0].Notification.ID)
+			}
+			w.settle(c.outcome)
+			var got []string
+			for _, g := range w.drain() {
+				got = append(got, g.Notification.ID)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("order (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

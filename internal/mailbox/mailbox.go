@@ -193,9 +193,7 @@ func sourceOf(name string, guarded bool) (string, error) {
 	case "takes":
 		// One function, so that only the questions that need all the others pay for them. All share those on logs.
 		parts = []string{"mailbox", "take", "takes"}
-		before = throttle.LogFunctions + "local budget = " + strconv.Itoa(scriptLimit) + "
-local function ask(ARGV)
-" + throttle.Functions
+		before = throttle.LogFunctions + "local budget = " + strconv.Itoa(scriptLimit) + "\nlocal function ask(ARGV)\n" + throttle.Functions
 	}
 	var source strings.Builder
 	source.WriteString(guardOf(name, guarded))

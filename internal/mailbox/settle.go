@@ -98,6 +98,8 @@ func countOf(o dispatch.Outcome) string {
 		return "1"
 	case o.Untried:
 		return "2"
+	case o.Behind:
+		return "3"
 	}
 	return "0"
 }

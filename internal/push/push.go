@@ -55,6 +55,8 @@ const (
 	// CredentialsRefused: the provider takes nothing from this deployment as it is configured, whatever the notification.
 	// It costs no attempt.
 	CredentialsRefused
+	// AlreadyDelivered: everybody who can have it got it from an earlier attempt, so nothing was sent now.
+	AlreadyDelivered
 )
 
 // String is the class's name in logs and metrics.
@@ -72,11 +74,14 @@ func (c Class) String() string {
 		return "ambiguous"
 	case CredentialsRefused:
 		return "credentials_refused"
+	case AlreadyDelivered:
+		return "already_delivered"
 	}
 	return "invalid"
 }
 
-// Error is why a delivery failed.
+// Error is why a delivery failed. It says four things apart: Class, whether it may be tried again; RetryAfter, when;
+// Counts, whether it counts against the user; and Reached and Partial, whether anybody got it.
 type Error struct {
 	Class Class
 	// Code is what the provider answered, in a word: "503", "timeout", "connection_refused". For logs and timelines.
@@ -85,14 +90,27 @@ type Error struct {
 	RetryAfter time.Duration
 	// ChannelWide is true when the provider meant the whole channel, not the target alone: a quota of the project, say.
 	ChannelWide bool
-	// Partial is true when some of the notification's targets have taken it.
+	// Partial is true when some of the notification's targets have taken it, now or in an earlier attempt.
 	Partial bool
+	// Reached is true when this attempt reached somebody, or may have, although it failed for others.
+	Reached bool
 	// GoneSince is when the provider found that the target does not exist any more; zero when it did not say.
 	GoneSince time.Time
-	// Unsent is true when surely nothing reached the provider, so that the throttle slot can be given back.
+	// Unsent is true when surely nothing was sent to the provider, or nothing of what was sent to several targets arrived.
 	Unsent bool
 	// Err is the cause. It must hold no secret and no content.
 	Err error
+}
+
+// Counts tells whether the attempt counts against the user. One that surely reached nobody, because nothing was sent or
+// because the provider takes nothing from this deployment, gives its throttle slot back.
+func (e *Error) Counts() bool {
+	return e.Reached || !e.Unsent && e.Class != CredentialsRefused && e.Class != AlreadyDelivered
+}
+
+// Final tells whether it is over with the target: trying again is of no use.
+func (e *Error) Final() bool {
+	return e.Class == Permanent || e.Class == TargetGone || e.Class == AlreadyDelivered
 }
 
 // Error reads "transient (503): …".

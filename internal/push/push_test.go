@@ -16,14 +16,15 @@ func TestClassNames(t *testing.T) {
 	want := map[push.Class]string{
 		0: "invalid", push.Permanent: "permanent", push.Transient: "transient", push.Throttled: "throttled",
 		push.TargetGone: "target_gone", push.Ambiguous: "ambiguous", push.CredentialsRefused: "credentials_refused",
-		push.CredentialsRefused + 1: "invalid", 255: "invalid",
+		push.AlreadyDelivered:     "already_delivered",
+		push.AlreadyDelivered + 1: "invalid", 255: "invalid",
 	}
 	for class, name := range want {
 		if class.String() != name {
 			t.Errorf("class %d is called %q, want %q", uint8(class), class, name)
 		}
 	}
-	if len(want) != 9 {
+	if len(want) != 10 {
 		t.Errorf("two classes are the same: %v", want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // traces is how many random traces are played on each engine.
-const traces = 5_000
+const traces = 3_000
 
 // The kinds of steps of a trace.
 type act int

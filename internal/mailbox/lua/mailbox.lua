@@ -32,7 +32,8 @@
 --   n:  hash  u user, c category, p priority, v arrival, l arrival of what it replaced and whose place it took (absent: v),
 --             s state, g generation, o grants returned untried,
 --             f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before, z ended,
---             h history, w held for its provider, and of the tick of the same name: q nonce of its last question, r what it was granted
+--             h history, w held for its provider, l arrival by which it stands in
+--             line instead of v, and of the tick of the same name: q nonce of its last question, r what it was granted
 --             (absent: itself)
 --
 -- A state is one letter: q in line, t scheduled, r retrying, s sending; D delivered, F failed, E expired, C cancelled,

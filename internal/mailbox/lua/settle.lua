@@ -10,7 +10,8 @@
 -- ARGV[7]  reason, for people and the notification's view
 -- ARGV[8]  wait before a retry in µs
 -- ARGV[9]  1: give the throttle slot back
--- ARGV[10] 1: the attempt counts as a failure; 2: it was none, a retry that waits for its provider
+-- ARGV[10] 1: the attempt counts as a failure; 2: it was none, a retry that waits for its provider; 3: a retry that comes
+--          back behind what waits by then
 -- ARGV[11] retention of ended notifications in ms
 -- ARGV[12] grace of the sweeper in µs
 -- ARGV[13…] the plan, see read_plan
@@ -60,6 +61,7 @@ if outcome == 'r' then
   local collapse_key = redis.call('HGET', key, 'k')
   if collapse_key then redis.call('HSETNX', box.collapse, collapse_key, id) end
   add_count('retrying', 1)
+  if ARGV[10] == '3' then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
   if ARGV[10] == '2' then
     redis.call('HSET', key, 'w', '1')
     redis.call('HINCRBY', key, 'o', 1)

@@ -83,7 +83,7 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	if !s.written {
 		return dispatch.Settlement{Stale: true}, nil
 	}
-	if s.status == string(notification.StatusExpired) {
+	if s.status == string(notification.StatusExpired) && o.Fate == dispatch.Retry {
 		o.Fate, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
 	settlement, err := r.tellMailboxes(ctx, g, o)

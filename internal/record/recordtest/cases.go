@@ -185,6 +185,27 @@ func held(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
+// throttledByItsProvider: it comes back behind what waits by then, and may end as having waited too long.
+func throttledByItsProvider(p *probe) {
+	first, tick := p.accept(nil)
+	g := p.grant(tick)
+	second, _ := p.accept(nil)
+	s := p.settle(g, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 50 * time.Millisecond, Behind: true})
+	p.want(first.ID, notification.StatusRetrying, 1, "throttled: 429")
+	<-time.After(s.RetryIn)
+	g = p.grant(tick)
+	if g.Notification.ID != second.ID {
+		p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
+	}
+	p.settle(g, wasDelivered)
+	g = p.grant(tick)
+	if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != 0 {
+		p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)
+	}
+	p.settle(g, dispatch.Outcome{Fate: dispatch.Expired, Reason: "max_defer, last throttled: 429"})
+	p.want(first.ID, notification.StatusExpired, 2, "max_defer, last throttled: 429")
+}
+
 func failed(p *probe) {
 	n, tick := p.accept(nil)
 	p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Failed, Reason: "target_gone: 410", Failure: true})

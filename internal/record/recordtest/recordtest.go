@@ -76,6 +76,7 @@ func Cases() []Case {
 		{"FailureIsTriedAgain", retried},
 		{"ReturnedIsNoAttempt", returned},
 		{"HeldIsNoAttempt", held},
+		{"ThrottledByItsProviderComesBackBehind", throttledByItsProvider},
 		{"FailedEnds", failed},
 		{"CancelledWhileItWaits", cancelled},
 		{"NotCancelledOnceItIsOut", notCancelled},
