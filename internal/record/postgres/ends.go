@@ -22,16 +22,16 @@ WITH told AS MATERIALIZED (
 	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(), not_before = NULL,
 		claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
 	FROM told e
-	WHERE n.id = e.id AND n.ended_at IS NULL AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
+	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying') OR n.status = 'sending' AND n.claimed_until < clock_timestamp())
 	RETURNING n.id
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
-	FROM ended JOIN pacer.notifications n USING (id) WHERE n.status = 'sending'
+	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )
 SELECT t.id, coalesce(n.user_id, ''), d.id IS NOT NULL, n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL
-FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n USING (id)`
+FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[t.id])`
 
 // endAnswer tells what became of an end that was to be written.
 type endAnswer struct {

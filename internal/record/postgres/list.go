@@ -19,8 +19,9 @@ const (
 		WHERE (accepted_at, id) < ($1, $2) AND accepted_at >= $3 AND ($4 = '' OR category = $4) AND status = ANY ($5)
 		ORDER BY accepted_at DESC, id DESC LIMIT $6`
 	listUserSQL = `SELECT ` + viewColumns + ` FROM pacer.notifications
-		WHERE (accepted_at, id) < ($1, $2) AND accepted_at >= $3 AND ($4 = '' OR category = $4) AND status = ANY ($5) AND user_id = $7
-		ORDER BY accepted_at DESC, id DESC LIMIT $6`
+		WHERE (user_id, accepted_at, id) < ($7, $1, $2) AND (user_id, accepted_at) >= ($7, $3)
+			AND ($4 = '' OR category = $4) AND status = ANY ($5)
+		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $6`
 )
 
 // statusesOf gives the statuses in the database that a status may be.
@@ -42,11 +43,13 @@ func (r *Record) List(ctx context.Context, f notification.Filter) (*notification
 	if err != nil {
 		return nil, err
 	}
-	query, args := listSQL, []any{at, id, f.Since, f.Category, statusesOf(f.Status), f.Limit}
-	if f.UserID != "" {
-		query, args = listUserSQL, append(args, f.UserID)
+	args := []any{at, id, f.Since, f.Category, statusesOf(f.Status), f.Limit}
+	var rows pgx.Rows
+	if f.UserID == "" {
+		rows, err = r.pool.Query(ctx, listSQL, args...)
+	} else {
+		rows, err = r.pool.Query(ctx, listUserSQL, append(args, f.UserID)...)
 	}
-	rows, err := r.pool.Query(ctx, query, args...)
 	if err != nil {
 		return nil, describe("list notifications", err)
 	}

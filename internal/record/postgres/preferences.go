@@ -67,7 +67,7 @@ func (r *Record) ClearPreferences(ctx context.Context, userID string) error {
 }
 
 const optedOutSQL = `
-SELECT id FROM pacer.notifications WHERE user_id = $1 AND ended_at IS NULL AND (category = ANY ($2) OR channel = ANY ($3))`
+SELECT id FROM pacer.notifications WHERE user_id = $1 AND status IN ('waiting', 'retrying', 'sending') AND (category = ANY ($2) OR channel = ANY ($3))`
 
 // cancelOptedOut ends what waits of categories and channels that the user does not want.
 func (r *Record) cancelOptedOut(ctx context.Context, userID string, categories, channels []string) error {

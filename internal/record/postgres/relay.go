@@ -118,8 +118,22 @@ func (r *Record) Purge(ctx context.Context) (int64, error) {
 			break
 		}
 	}
-	if _, err := r.pool.Exec(ctx, "DELETE FROM pacer.idempotency_keys WHERE expires_at < clock_timestamp()"); err != nil {
-		return total, describe("purge idempotency keys", err)
+	return total, r.purgeKeys(ctx)
+}
+
+// purgeKeysSQL removes idempotency keys that have expired.
+const purgeKeysSQL = `
+DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (
+	SELECT key FROM pacer.idempotency_keys WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
+
+func (r *Record) purgeKeys(ctx context.Context) error {
+	for {
+		tag, err := r.pool.Exec(ctx, purgeKeysSQL, purgeBatch)
+		if err != nil {
+			return describe("purge idempotency keys", err)
+		}
+		if tag.RowsAffected() < purgeBatch {
+			return nil
+		}
 	}
-	return total, nil
 }

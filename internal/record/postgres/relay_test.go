@@ -3,11 +3,8 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/mailbox"
@@ -194,60 +191,4 @@ func TestOutboxIsChecked(t *testing.T) {
 	if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.outbox").Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d are left in the outbox, %v", left, err)
 	}
-}
-
-// Every statement that runs under load finds its rows by an index: while the tables are empty and nobody has counted them,
-// since the plan of that hour is kept, and however many have ended.
-func TestStatementsUseTheirIndexes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
-	wantIndexes(t, w, "empty")
-	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at, status, ended_at)
-		SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, now() - i * interval '1 minute', 'delivered', now() FROM generate_series(1, 20000) i`)
-	w.exec(t, `INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
-		SELECT 'n' || i, 1, 1, 'user' || i % 1000, 'chat', i * 1000000::bigint, 'delivered' FROM generate_series(1, 20000) i`)
-	w.exec(t, "ANALYZE pacer.notifications, pacer.attempts, pacer.outbox, pacer.preferences")
-	wantIndexes(t, w, "full")
-}
-
-// wantIndexes fails the test for each statement whose plan reads all of a table.
-func wantIndexes(t *testing.T, w *world, when string) {
-	t.Helper()
-	conn, err := w.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for name, value := range postgres.SessionParams() {
-		if _, err := conn.Exec(t.Context(), "SET "+name+" = "+value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, sql := range postgres.Statements() {
-		plan := explain(t, conn.Conn(), when+"_"+name, sql)
-		for _, table := range []string{"notifications", "attempts"} {
-			if strings.Contains(plan, "Seq Scan on "+table) {
-				t.Errorf("%s: %s reads all of %s:\n%s", when, name, table, plan)
-			}
-		}
-	}
-}
-
-// explain gives the generic plan of a statement: that of a prepared one, executed with NULL for everything.
-func explain(t *testing.T, conn *pgx.Conn, name, sql string) string {
-	t.Helper()
-	prepared, err := conn.Prepare(t.Context(), "statement_"+name, sql)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")
-	rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE statement_"+name+"("+nulls+")", pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return strings.Join(lines, "\n")
 }

@@ -27,7 +27,7 @@ WITH asked AS MATERIALIZED (
 		ended_at = CASE WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at THEN a.now END,
 		claimed_until = NULL, failures = n.failures + a.failure, attempts = n.attempts - a.untried
 	FROM asked a
-	WHERE n.id = a.id AND ((n.generation = a.claim AND n.status = 'sending') OR $10)
+	WHERE n.id = ANY (ARRAY[a.id]) AND ((n.generation = a.claim AND n.status = 'sending') OR $10)
 	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status, a.reason AS answer, a.untried, a.counted
 ), noted AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)

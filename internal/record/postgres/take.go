@@ -31,19 +31,19 @@ WITH asked AS MATERIALIZED (
 		deferrals = greatest(n.deferrals, a.deferrals),
 		history = CASE WHEN starts_with(a.history, n.history) THEN a.history ELSE n.history || a.history END
 	FROM asked a
-	WHERE n.id = a.id AND n.ended_at IS NULL
+	WHERE n.id = ANY (ARRAY[a.id]) AND n.status IN ('waiting', 'retrying', 'sending')
 		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp() OR $8)
 		AND n.crashes + (n.status = 'sending')::int < $7
 		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND (n.not_before IS NULL OR n.not_before < clock_timestamp() + interval '250 ms')
 		AND NOT a.void
-		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
+		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
 			AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))
 	RETURNING a.place, n.*
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
-	FROM claimed c JOIN pacer.notifications n USING (id) WHERE c.crashes > 0 AND n.status = 'sending'
+	FROM claimed c JOIN pacer.notifications n ON n.id = ANY (ARRAY[c.id]) WHERE c.crashes > 0 AND n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )
 SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false,` + contentColumns + `
@@ -58,7 +58,7 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 	EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
 		AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels))),` + contentColumns + `
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, lane, epoch, place)
-JOIN pacer.notifications n USING (id) LEFT JOIN pacer.lanes l USING (lane)`
+JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.lanes l USING (lane)`
 
 const contentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,

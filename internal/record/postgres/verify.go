@@ -206,7 +206,7 @@ func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 // endedSQL gives those that have ended, or never were.
 const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
-LEFT JOIN pacer.notifications n USING (id) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
+LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
 
 func (l *Relay) verifySurplus(ctx context.Context, page []mailbox.Waiting, found func(Difference) error) error {
 	ids := make([]string, len(page))

@@ -28,8 +28,8 @@ SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts WHERE
 	// fillersSQL names the latest deliveries of a user between two moments, in one category or, with "", in all.
 	fillersSQL = `
 SELECT notification_id FROM pacer.attempts
-WHERE user_id = $1 AND admitted_at > $2 AND admitted_at <= $3 AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
-ORDER BY admitted_at DESC LIMIT $6`
+WHERE (user_id, admitted_at) > ($1, $2) AND (user_id, admitted_at) <= ($1, $3) AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
+ORDER BY user_id DESC, admitted_at DESC LIMIT $6`
 )
 
 // row is a notification as it stands in the database.
