@@ -112,7 +112,7 @@ tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 
 .PHONY: need-servers
 need-servers: $(NODE_PACKAGES:%=%/node_modules/.package-lock.json) ## install what the tests start, where it is missing and that is possible
-	@for program in redis postgres chromium promtool; do scripts/need.sh $$program; done
+	@for program in redis postgres pgbouncer chromium promtool; do scripts/need.sh $$program; done
 
 .PHONY: need-faults
 need-faults: need-servers ## install what the fault scenarios start besides

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed *.sql
@@ -19,9 +18,6 @@ var files embed.FS
 // table keeps which migrations were applied. It names its schema: for a role called pacer the schema of that name would
 // come first once it is there.
 const table = "public.pacer_migrations"
-
-// lockID is the advisory lock under which migrations run: "pacer" in ASCII.
-const lockID = 0x7061636572
 
 // Migration is one step of the schema.
 type Migration struct {
@@ -54,17 +50,15 @@ func with(ctx context.Context, url string, do func(*goose.Provider) error) error
 	if err != nil {
 		return fmt.Errorf("read the database's address: %w", err)
 	}
+	// A pooler keeps no prepared statement, and goose runs each statement once.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }() // every statement was answered
 	if err := db.PingContext(ctx); err != nil {
 		return err
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(lockID), lock.WithLockTimeout(1, 60))
-	if err != nil {
-		return err
-	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithTableName(table), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+		goose.WithTableName(table), goose.WithSessionLocker(&locker{db: db}), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}

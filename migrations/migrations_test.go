@@ -17,18 +17,27 @@ func TestMain(m *testing.M) { postgrestest.Main(m) }
 
 func TestManyMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.EmptyURL(t)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			if err := migrations.Up(t.Context(), url); err != nil {
+	for name, through := range map[string]func(testing.TB, string) string{
+		"Direct":    func(_ testing.TB, url string) string { return url },
+		"PgBouncer": func(tb testing.TB, url string) string { tb.Helper(); return postgrestest.PgBouncer(tb, url) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.EmptyURL(t)
+			address := through(t, url)
+			var all sync.WaitGroup
+			for range 8 { // more than PgBouncer has connections
+				all.Go(func() {
+					if err := migrations.Up(t.Context(), address); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if err := migrations.Check(t.Context(), postgrestest.Connect(t, url)); err != nil {
 				t.Error(err)
 			}
 		})
-	}
-	all.Wait()
-	if err := migrations.Check(t.Context(), postgrestest.Connect(t, url)); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh redis|postgres|node|chromium|promtool|faketime sees to it that the program is on this machine: the tests start it themselves. Where it is missing
+# need.sh redis|postgres|pgbouncer|node|chromium|promtool|faketime sees to it that the program is on this machine: the tests start it themselves. Where it is missing
 # it is installed with the system's package manager, if that is possible without asking for a password; else one sentence
 # says what to do.
 set -eu
@@ -7,14 +7,16 @@ set -eu
 case "${1-}" in
 redis) program=redis-server apt=redis-server dnf=redis apk=redis brew=redis ;;
 postgres) program=postgres apt=postgresql dnf=postgresql-server apk=postgresql brew=postgresql ;;
+pgbouncer) program=pgbouncer apt=pgbouncer dnf=pgbouncer apk=pgbouncer brew=pgbouncer ;;
 node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
 chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
 promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
 faketime) program=faketime apt=faketime dnf=libfaketime apk=libfaketime brew=libfaketime ;;
-*) echo "usage: need.sh redis|postgres|node|chromium|promtool|faketime" >&2 && exit 2 ;;
+*) echo "usage: need.sh redis|postgres|pgbouncer|node|chromium|promtool|faketime" >&2 && exit 2 ;;
 esac
 
-# Debian keeps Postgres's programs away from PATH; the tests look there too. Chromium has several names.
+# Debian keeps Postgres's programs, and from other users than root PgBouncer, away from PATH; the tests look there too.
+# Chromium has several names.
 found() {
 	command -v "$program" >/dev/null 2>&1 && return
 	if [ "$program" = chromium ]; then
@@ -22,7 +24,7 @@ found() {
 			command -v "$candidate" >/dev/null 2>&1 && return
 		done
 	fi
-	for candidate in /usr/lib/postgresql/*/bin/"$program"; do
+	for candidate in /usr/lib/postgresql/*/bin/"$program" /usr/sbin/"$program"; do
 		[ -x "$candidate" ] && return
 	done
 	return 1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -39,11 +38,26 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	maps.Copy(config.ConnConfig.RuntimeParams, recordpostgres.SessionParams())
 	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs; idle
 	// connections by this.
 	config.HealthCheckPeriod = 5 * time.Second
 	mutateDatabase(config)
+	// Whoever sets how statements are sent knows that a pooler stands between.
+	prepare := recordpostgres.Direct
+	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		prepare = recordpostgres.Pooled
+	}
+	pool, err := openPool(ctx, config, address, prepare)
+	if errors.Is(err, recordpostgres.ErrPooler) {
+		pool, err = openPool(ctx, config, address, recordpostgres.Pooled)
+	}
+	return pool, err
+}
+
+// openPool connects in one of the two ways; in that of no pooler it gives [recordpostgres.ErrPooler] when there is one.
+func openPool(ctx context.Context, config *pgxpool.Config, address string, prepare func(*pgxpool.Config)) (*pgxpool.Pool, error) {
+	config = config.Copy()
+	prepare(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, refuse("DATABASE_URL can't be used: %s", withoutPassword(err, address))
@@ -53,6 +67,11 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	return pool, nil
+}
+
+// throughPooler tells whether a pool was made for a pooler.
+func throughPooler(pool *pgxpool.Pool) bool {
+	return pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
 
 // withoutPassword tells an error in one line, without what the address holds in secret.
@@ -77,14 +96,11 @@ func oneLine(err error) string {
 // checkDatabase waits until the database answers, and checks its schema and that it can be written to.
 func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConfig) error {
 	where := fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
-	readOnly, err := backoff.Retry(ctx, func() (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		var recovering bool
-		var readOnly string
-		err := pool.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')").Scan(&recovering, &readOnly)
-		return recovering || readOnly == "on", err
-	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
+	readOnly, err := backoff.Retry(ctx, func() (bool, error) { return askDatabase(ctx, pool) },
+		backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
+	if errors.Is(err, recordpostgres.ErrPooler) {
+		return err
+	}
 	if err != nil {
 		return refuse("Postgres at %s can't be reached (DATABASE_URL): %s", where, oneLine(err))
 	}
@@ -98,26 +114,50 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 	return err
 }
 
-// takeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits.
-func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
+// askDatabase asks whether the database is read-only, and, unless the connections are made for one, whether a pooler stands
+// between.
+func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	conn, err := pool.Acquire(ctx)
+	if recordpostgres.RefusedByPooler(err) {
+		return false, backoff.Permanent(recordpostgres.ErrPooler)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	if !throughPooler(pool) {
+		if err := recordpostgres.FindPooler(ctx, conn.Conn()); errors.Is(err, recordpostgres.ErrPooler) {
+			return false, backoff.Permanent(err)
+		} else if err != nil {
+			return false, err
+		}
+	}
+	err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
+	return readOnly, err
+}
+
+// takeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits. The
+// lock is a transaction's, which is kept open: a session's would stay with the connection of a pooler.
+func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
+	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
-	var mine bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(nodeLock)).Scan(&mine); err != nil {
-		conn.Release()
-		return nil, fmt.Errorf("take the database for this process: %w", err)
-	}
-	if !mine {
-		conn.Release()
-		return nil, refuse("another process without REDIS_URL works on this database: give all of them the same REDIS_URL")
-	}
-	return func() error { //nolint:contextcheck // at the end, when the start's context has ended
+	release = func() error { //nolint:contextcheck // at the end, when the start's context has ended
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		return conn.Hijack().Close(ctx)
-	}, nil
+		return tx.Rollback(ctx)
+	}
+	var mine bool
+	if err := tx.QueryRow(ctx, recordpostgres.TryLockSQL, int64(nodeLock)).Scan(&mine); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the database for this process: %w", err), release())
+	}
+	if !mine {
+		return nil, errors.Join(refuse("another process without REDIS_URL works on this database: give all of them the same REDIS_URL"), release())
+	}
+	return release, nil
 }
 
 // openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.

@@ -31,6 +31,9 @@ func (a *App) logFacts(ctx context.Context) {
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "postgres", a.database(),
 			"means", "Postgres keeps the record, and Redis runs in this process, the only one of the deployment")
 	}
+	if a.pool != nil && throughPooler(a.pool) {
+		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means", "each statement is planned when it runs, which costs some speed")
+	}
 	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
 	if a.api != nil {
 		log.InfoContext(ctx, "API", "url", "http://"+a.api.addr())

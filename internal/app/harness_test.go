@@ -125,13 +125,18 @@ func newDeployment(t *testing.T, on setup, policy string, processes int) *deploy
 		d.databaseURL = postgrestest.URL(t)
 	}
 	d.policy = filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy(policy)
 	for range processes {
 		d.start()
 	}
 	return d
+}
+
+func (d *deployment) writePolicy(text string) {
+	d.t.Helper()
+	if err := os.WriteFile(d.policy, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // settings of a process on free ports.

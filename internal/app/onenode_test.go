@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -18,9 +17,7 @@ import (
 func oneNode(t *testing.T) *deployment {
 	t.Helper()
 	d := &deployment{t: t, redisURL: "redis://unused", databaseURL: postgrestest.URL(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
-	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy(crowdPolicy)
 	return d
 }
 

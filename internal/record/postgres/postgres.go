@@ -100,21 +100,6 @@ func (r *Record) Close() error {
 	return nil
 }
 
-// SessionParams are the settings of a connection that the record's statements want.
-func SessionParams() map[string]string {
-	return map[string]string{
-		// The statements are few and always the same: planning them anew at each run, or compiling them, costs more than they do.
-		"plan_cache_mode": "force_generic_plan",
-		"jit":             "off",
-		// Each has its index. A plan that was made while a table was empty must not read all of it, or of an index that has
-		// all columns it wants, once it is full.
-		"enable_seqscan":       "off",
-		"enable_indexonlyscan": "off",
-		// What is wanted in order to a limit is read in order, not sorted whole first.
-		"enable_sort": "off",
-	}
-}
-
 // bounded gives a context for a statement that a caller's own end does not interrupt half-way.
 func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), timeout)

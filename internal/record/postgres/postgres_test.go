@@ -2,11 +2,16 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 
@@ -30,6 +35,53 @@ func TestConformance(t *testing.T) {
 				w := newWorld(tb, client(tb))
 				return recordtest.Subject{Record: w.record, Repair: w.repair}
 			})
+		})
+	}
+}
+
+// Behind a pooler in transaction mode the record keeps the same promises.
+func TestConformanceBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	recordtest.Run(t, func(tb testing.TB) recordtest.Subject {
+		tb.Helper()
+		w := newWorldOn(tb, redistest.Client(tb), mailbox.Config{MaxCrashes: 1000, Lease: recordtest.Lease},
+			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled)
+		return recordtest.Subject{Record: w.record, Repair: w.repair}
+	})
+}
+
+// A pooler is found out, whether it refuses the settings of a connection or takes no notice of them.
+func TestPoolersAreFoundOut(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.URL(t)
+	ignoring := "ignore_startup_parameters = " + strings.Join(slices.Collect(maps.Keys(postgres.SessionParams())), ",")
+	for name, c := range map[string]struct {
+		address string
+		want    error
+		refused bool
+	}{
+		"Direct":   {address: address},
+		"Ignoring": {address: postgrestest.PgBouncer(t, address, ignoring), want: postgres.ErrPooler},
+		"Refusing": {address: postgrestest.PgBouncer(t, address), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, err := pgxpool.ParseConfig(c.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			postgres.Direct(config)
+			conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+			if c.refused || err != nil {
+				if !c.refused || !postgres.RefusedByPooler(err) {
+					t.Fatalf("connected with %v", err)
+				}
+				return
+			}
+			defer func() { _ = conn.Close(t.Context()) }()
+			if err := postgres.FindPooler(t.Context(), conn); !errors.Is(err, c.want) {
+				t.Errorf("found %v, want %v", err, c.want)
+			}
 		})
 	}
 }
@@ -69,7 +121,18 @@ func newWorld(tb testing.TB, client *goredis.Client) *world {
 // newWorldWith is newWorld with the crashes and the lease that the mailboxes allow, and with terms when there are any.
 func newWorldWith(tb testing.TB, client *goredis.Client, cfg mailbox.Config) *world {
 	tb.Helper()
-	pool, err := pgxpool.New(tb.Context(), postgrestest.URL(tb))
+	return newWorldOn(tb, client, cfg, postgrestest.URL(tb), postgres.Direct)
+}
+
+// newWorldOn is a world on the database at address, with connections as prepare makes them.
+func newWorldOn(tb testing.TB, client *goredis.Client, cfg mailbox.Config, address string, prepare func(*pgxpool.Config)) *world {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	prepare(config)
+	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
 	if err != nil {
 		tb.Fatal(err)
 	}

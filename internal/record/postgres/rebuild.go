@@ -87,24 +87,26 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	})
 }
 
-// rebuildAlone rebuilds under a lock that one process of the deployment can have.
+// TryLockSQL takes an advisory lock for as long as its transaction is open, however long nothing is asked in that.
+const TryLockSQL = `
+SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
+
+// rebuildAlone rebuilds under a lock that one process of the deployment can have. It is a transaction's, not a session's: a
+// pooler gives the session to others.
 func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
-	conn, err := l.record.pool.Acquire(ctx)
+	tx, err := l.record.pool.Begin(ctx)
 	if err != nil {
 		return Rebuilt{}, describe("connect for a rebuild", err)
-	}
-	defer conn.Release()
-	var mine bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(rebuildLock)).Scan(&mine); err != nil || !mine {
-		return Rebuilt{}, err
 	}
 	defer func() {
 		ctx, cancel := bounded(ctx, l.record.cfg.StatementTimeout)
 		defer cancel()
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", int64(rebuildLock)); err != nil {
-			_ = conn.Conn().Close(ctx) // the lock ends with its connection
-		}
+		_ = tx.Rollback(ctx) // it wrote nothing, and the lock ends with its connection in any case
 	}()
+	var mine bool
+	if err := tx.QueryRow(ctx, TryLockSQL, int64(rebuildLock)).Scan(&mine); err != nil || !mine {
+		return Rebuilt{}, err
+	}
 	lanes, err := which()
 	if err != nil || len(lanes) == 0 {
 		return Rebuilt{}, err
