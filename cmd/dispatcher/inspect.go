@@ -79,7 +79,7 @@ func (c *healthcheckCommand) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
+		return errors.New(strings.ReplaceAll(strings.TrimSpace(string(body)), "\n", "; "))
 	}
 	_, err = fmt.Fprintln(to.out, "ready")
 	return err

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -49,22 +48,6 @@ func (l *listener) shutdown(ctx context.Context) {
 func (l *listener) close() error {
 	if err := l.net.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
-	}
-	return nil
-}
-
-// Ready gives nil when the process can take work.
-func (a *App) Ready(ctx context.Context) error {
-	if a.draining.Load() {
-		return errors.New("draining")
-	}
-	if err := a.store.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("Redis does not answer: %w", err) //nolint:staticcheck // a name
-	}
-	if a.pool != nil {
-		if err := a.pool.Ping(ctx); err != nil {
-			return fmt.Errorf("Postgres does not answer: %w", err) //nolint:staticcheck // a name
-		}
 	}
 	return nil
 }

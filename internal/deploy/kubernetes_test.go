@@ -102,6 +102,9 @@ func checkDeployment(t *testing.T, d *apps.Deployment) {
 			t.Errorf("%s: the probe of %s is %+v", d.Name, path, probe)
 		}
 	}
+	if probe := container.ReadinessProbe; probe != nil && probe.TimeoutSeconds < 3 {
+		t.Errorf("%s: readiness takes up to 2 s to tell which store does not answer, the probe waits %d", d.Name, probe.TimeoutSeconds)
+	}
 	security := container.SecurityContext
 	if *pod.TerminationGracePeriodSeconds < 30 || !*pod.SecurityContext.RunAsNonRoot || !*security.ReadOnlyRootFilesystem || *security.AllowPrivilegeEscalation {
 		t.Errorf("%s: has too little time, or too many privileges", d.Name)

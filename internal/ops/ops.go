@@ -3,11 +3,13 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,8 +19,8 @@ import (
 
 // Config of the ops pages.
 type Config struct {
-	// Ready gives nil when this process can take work, and else says why not.
-	Ready func(context.Context) error
+	// Ready tells whether this process can take what its roles promise.
+	Ready func(context.Context) Readiness
 	// Explain tells what has become of a notification; User what is known of a user's categories.
 	Explain func(ctx context.Context, id string) (*notification.View, error)
 	User    func(ctx context.Context, userID string) ([]UserCategory, error)
@@ -35,6 +37,14 @@ type Config struct {
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 	Log     *slog.Logger
+}
+
+// Readiness is whether a process can take what its roles promise, for whoever sends it traffic.
+type Readiness struct {
+	// Reason why it is not ready; empty when it is.
+	Reason string
+	// Stores tells of each store in a line: its name, and whether it answers.
+	Stores []string
 }
 
 // UserCategory is a user's standing in one category.
@@ -108,11 +118,12 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) { plain(w, http
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if err := h.cfg.Ready(ctx); err != nil {
-		plain(w, http.StatusServiceUnavailable, err.Error())
-		return
+	readiness := h.cfg.Ready(ctx)
+	status := http.StatusOK
+	if readiness.Reason != "" {
+		status = http.StatusServiceUnavailable
 	}
-	plain(w, http.StatusOK, "ready")
+	plain(w, status, strings.Join(append([]string{cmp.Or(readiness.Reason, "ready")}, readiness.Stores...), "\n"))
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

@@ -50,7 +50,7 @@ func standing() ops.UserCategory {
 // config is of pages on which all is well.
 func config() ops.Config {
 	return ops.Config{
-		Ready:   func(context.Context) error { return nil },
+		Ready:   func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: answers"}} },
 		Explain: func(context.Context, string) (*notification.View, error) { return view(), nil },
 		User:    func(context.Context, string) ([]ops.UserCategory, error) { return []ops.UserCategory{standing()}, nil },
 		Channels: func() []ops.Channel {
@@ -167,7 +167,9 @@ const known = `[
 func TestPages(t *testing.T) {
 	t.Parallel()
 	away := config()
-	away.Ready = func(context.Context) error { return errors.New("draining: this process is about to stop") }
+	away.Ready = func(context.Context) ops.Readiness {
+		return ops.Readiness{Reason: "draining: this process is about to stop", Stores: []string{"Redis: answers", "Postgres: does not answer"}}
+	}
 	away.Explain = func(context.Context, string) (*notification.View, error) { return nil, errAway }
 	away.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
 	unknown := config()
@@ -181,8 +183,8 @@ func TestPages(t *testing.T) {
 		"alive":                   {config(), "GET", "/healthz", answer{200, plain, "", "ok\n"}},
 		"alive, though not ready": {away, "GET", "/healthz", answer{200, plain, "", "ok\n"}},
 		"alive, without a body":   {config(), "HEAD", "/healthz", answer{200, plain, "", "ok\n"}},
-		"ready":                   {config(), "GET", "/readyz", answer{200, plain, "", "ready\n"}},
-		"not ready":               {away, "GET", "/readyz", answer{503, plain, "", "draining: this process is about to stop\n"}},
+		"ready":                   {config(), "GET", "/readyz", answer{200, plain, "", "ready\nRedis: answers\n"}},
+		"not ready":               {away, "GET", "/readyz", answer{503, plain, "", "draining: this process is about to stop\nRedis: answers\nPostgres: does not answer\n"}},
 		"explained":               {config(), "GET", "/explain/n-1", answer{200, asJSON, "", explained}},
 		"explained, unknown":      {unknown, "GET", "/explain/n-1", answer{404, plain, "", "no such notification\n"}},
 		"explained, away":         {away, "GET", "/explain/n-1", cannotRead},
@@ -288,11 +290,11 @@ func TestCauseIsLoggedNotAnswered(t *testing.T) {
 func TestReadinessIsBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
-	cfg.Ready = func(ctx context.Context) error {
+	cfg.Ready = func(ctx context.Context) ops.Readiness {
 		if deadline, bounded := ctx.Deadline(); !bounded || time.Until(deadline) > 2*time.Second {
-			return errors.New("not bounded")
+			return ops.Readiness{Reason: "not bounded"}
 		}
-		return nil
+		return ops.Readiness{}
 	}
 	if got := ask(t, cfg, "GET", "/readyz"); got.Status != http.StatusOK {
 		t.Errorf("readiness: %d %s", got.Status, got.Body)

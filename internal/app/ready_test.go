@@ -1,0 +1,121 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// startRoles starts a process that has these roles only.
+func (d *deployment) startRoles(roles ...settings.Role) *app.App {
+	d.t.Helper()
+	s := d.settings()
+	s.Roles = roles
+	return d.startWith(s)
+}
+
+// A process is ready while it can take what its roles promise: an API in front of Postgres accepts without Redis, so an
+// orchestrator must leave it its traffic.
+func TestReadyForWhatItsRolesPromise(t *testing.T) {
+	t.Parallel()
+	d := newDurable(t, 0)
+	worker := d.startRoles(settings.RoleWorker, settings.RoleOps)
+	api := d.startRoles(settings.RoleAPI, settings.RoleOps)
+	all := d.startRoles(settings.RoleAPI, settings.RoleWorker, settings.RoleOps)
+	wantReady(t, "all answers", map[*app.App]string{worker: "", api: "", all: ""})
+
+	d.redis.Kill()
+	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not answer", api: "", all: ""})
+	if status, body := page(t, api, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nRedis: does not answer; ") ||
+		!strings.HasSuffix(body, "\nPostgres: answers\n") {
+		t.Errorf("the page of an API without Redis: %d %s", status, body)
+	}
+	d.apps = []*app.App{api}
+	if status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","to":"`+d.receiver.server.URL+`"}`), nil, nil); status != http.StatusAccepted {
+		t.Errorf("what says that it is ready answers %d", status)
+	}
+	d.redis.Restart()
+	awaitReady(t, worker)
+
+	// One that hangs is told apart from one that answers within the time that the page has for it.
+	d.redis.Freeze()
+	wantReady(t, "Redis hangs", map[*app.App]string{worker: "Redis does not answer"})
+	wantReady(t, "Redis hangs", map[*app.App]string{api: ""})
+	d.redis.Thaw()
+	d.postgres.Kill()
+	wantReady(t, "without Postgres", map[*app.App]string{
+		worker: "Postgres does not answer", api: "Postgres does not answer", all: "Postgres does not answer",
+	})
+	d.postgres.Restart()
+	awaitReady(t, api)
+	if err := api.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantReady(t, "stopped", map[*app.App]string{api: "draining"})
+}
+
+// Where Redis keeps the record, nothing works without it.
+func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	d := &deployment{t: t, redisURL: redis.URL(), policy: t.TempDir() + "/policy.yaml"}
+	d.writePolicy(crowdPolicy)
+	api, worker := d.startRoles(settings.RoleAPI), d.startRoles(settings.RoleWorker)
+	wantReady(t, "all answers", map[*app.App]string{worker: "", api: ""})
+	redis.Kill()
+	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not answer", api: "Redis does not answer"})
+	redis.Restart()
+	awaitReady(t, api)
+}
+
+// wantReady fails the test unless each process is ready, or says in its reason why not.
+func wantReady(t *testing.T, when string, want map[*app.App]string) {
+	t.Helper()
+	for process, reason := range want {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		got := process.Ready(ctx)
+		cancel()
+		if (reason == "") != (got.Reason == "") || !strings.Contains(got.Reason, reason) {
+			t.Errorf("%s: %+v, want %q", when, got, reason)
+		}
+	}
+}
+
+// awaitReady waits until a process is ready again.
+func awaitReady(t *testing.T, process *app.App) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		got := process.Ready(ctx)
+		cancel()
+		if got.Reason == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %+v", got)
+		}
+	}
+}
+
+// page gets one of a process's ops pages.
+func page(t *testing.T, process *app.App, path string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get("http://" + process.OpsAddr() + path) //nolint:noctx // bounded by the page
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text := new(strings.Builder)
+	if _, err := io.Copy(text, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, text.String()
+}
