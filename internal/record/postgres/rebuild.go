@@ -255,6 +255,8 @@ type open struct {
 	status                 string
 	notBefore, leasedUntil time.Time
 	acceptedAt             time.Time
+	// coming is true for one that the relay will put into line from the outbox.
+	coming bool
 }
 
 func scanOpen(row pgx.CollectableRow) (open, error) {

@@ -94,22 +94,24 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 	return nil
 }
 
-// What has not ended and is not left in the outbox, from where the relay will bring it: page by page, and of some.
+// What has not ended, and whether it is left in the outbox, from where the relay will bring it: page by page, and of some.
 const (
 	verifyOpenSQL = `
-SELECT n.id, n.user_id, n.category, n.status, n.accepted_at FROM pacer.notifications n
-WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2) AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = n.id)
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+FROM pacer.notifications n
+WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2)
 ORDER BY n.accepted_at, n.id LIMIT $3`
 	verifyOpenAgainSQL = `
-SELECT n.id, n.user_id, n.category, n.status, n.accepted_at FROM pacer.notifications n
-WHERE n.id = ANY ($1) AND n.ended_at IS NULL AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = n.id)`
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+FROM pacer.notifications n
+WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
 )
 
 // verifyOpen finds what has not ended and stands nowhere in Redis.
 func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
 	at, id := time.Time{}, ""
 	for {
-		page, err := l.readOpen(ctx, verifyOpenSQL, at, id, verifyBatch)
+		page, err := collectOpen(l.record.pool.Query(ctx, verifyOpenSQL, at, id, verifyBatch))
 		if err != nil {
 			return err
 		}
@@ -123,13 +125,13 @@ func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) er
 	}
 }
 
-func (l *Relay) readOpen(ctx context.Context, sql string, args ...any) ([]open, error) {
-	rows, err := l.record.pool.Query(ctx, sql, args...)
+// collectOpen reads the answer to one of the two.
+func collectOpen(rows pgx.Rows, err error) ([]open, error) {
 	if err != nil {
 		return nil, describe("read what waits", err)
 	}
 	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o open, err error) {
-		return o, row.Scan(&o.ID, &o.UserID, &o.Category, &o.status, &o.acceptedAt)
+		return o, row.Scan(&o.ID, &o.UserID, &o.Category, &o.status, &o.acceptedAt, &o.coming)
 	})
 	if err != nil {
 		return nil, describe("read what waits", err)
@@ -149,7 +151,7 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 	for id := range suspects {
 		ids = append(ids, id)
 	}
-	if page, err = l.readOpen(ctx, verifyOpenAgainSQL, ids); err != nil {
+	if page, err = collectOpen(l.record.pool.Query(ctx, verifyOpenAgainSQL, ids)); err != nil {
 		return err
 	}
 	if suspects, err = l.displaced(ctx, page); err != nil {
@@ -171,10 +173,13 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 	return nil
 }
 
-// displaced gives those of a page that stand nowhere in Redis.
+// displaced gives those of a page that stand nowhere in Redis, and should.
 func (l *Relay) displaced(ctx context.Context, page []open) (map[string]mailbox.Standing, error) {
 	lanes := map[int][]mailbox.Entry{}
 	for _, o := range page {
+		if o.coming {
+			continue
+		}
 		lane := l.record.boxes.LaneOf(o.UserID)
 		lanes[lane] = append(lanes[lane], o.Entry)
 	}

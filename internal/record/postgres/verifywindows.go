@@ -14,9 +14,11 @@ import (
 // windowsOfSQL is windowsSQL for one user.
 const windowsOfSQL = `
 SELECT category, admitted_at FROM (
-	SELECT category, admitted_at FROM pacer.attempts WHERE user_id = $2 AND admitted_at > $1 AND counted
+	SELECT category, admitted_at FROM pacer.attempts
+	WHERE (user_id, admitted_at) > ($2, $1) AND (user_id, admitted_at) <= ($2, 9223372036854775807) AND counted
 	UNION ALL
-	SELECT category, admitted_at FROM pacer.notifications WHERE user_id = $2 AND ended_at IS NULL AND status = 'sending' AND admitted_at > $1
+	SELECT category, admitted_at FROM pacer.notifications
+	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity') AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY category, admitted_at`
 
 // admissions of one user by category, oldest first.
