@@ -43,7 +43,7 @@ func (w *world) sameLane() string {
 // for long; the tick asks again at once.
 func TestALineIsEndedInManyScripts(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = 5_000
 	for name, test := range map[string]struct {
 		terms mailbox.Terms
 		entry mailbox.Entry

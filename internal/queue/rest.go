@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
 )
 
 // pausedByPacer is what pacer writes into asynq's key of a paused queue. asynq's own tools write the moment instead, so a pause
@@ -20,7 +21,7 @@ const pausedByPacer = "pacer"
 //go:embed rest.lua
 var restText string
 
-var restScript = redis.NewScript(restText)
+var restScript = script.New(restText)
 
 // Rest is how a lane's queue was found, after it was made as it should be.
 type Rest struct {
