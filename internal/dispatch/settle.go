@@ -20,7 +20,8 @@ const (
 func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
 	defer cancel()
-	defer d.hurry(ctx, cancel)()
+	stopHurry := d.hurry(ctx, cancel)
+	defer stopHurry()
 	extended := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		settlement, err := d.record.Settle(ctx, g, o)
@@ -51,8 +52,8 @@ func (d *Dispatcher) extend(ctx context.Context, g *Grant) {
 }
 
 // hurry ends the tries some time after Stop. The function that it returns must be called when they have ended.
-func (d *Dispatcher) hurry(ctx context.Context, cancel context.CancelFunc) (done func()) {
-	stop := context.AfterFunc(d.stopped, func() {
+func (d *Dispatcher) hurry(ctx context.Context, cancel context.CancelFunc) (done func() bool) {
+	return context.AfterFunc(d.stopped, func() { //nolint:contextcheck // it tells of Stop, and is nobody's parent
 		timer := time.NewTimer(d.cfg.Farewell)
 		defer timer.Stop()
 		select {
@@ -61,5 +62,4 @@ func (d *Dispatcher) hurry(ctx context.Context, cancel context.CancelFunc) (done
 		case <-ctx.Done():
 		}
 	})
-	return func() { stop() }
 }

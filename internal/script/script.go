@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -42,7 +43,7 @@ var asked atomic.Uint64
 // [ErrForeignAnswer], after which the client's connections are closed.
 func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	nonce := nonces + strconv.FormatUint(asked.Add(1), 36)
-	cmd := s.script.Run(ctx, client, keys, append(args[:len(args):len(args)], nonce)...)
+	cmd := s.script.Run(ctx, client, keys, append(slices.Clip(args), nonce)...)
 	if cmd.Err() != nil {
 		return cmd
 	}
