@@ -219,36 +219,42 @@ type violation struct {
 	early time.Duration
 }
 
+// past is what a user was admitted up to a moment, oldest first.
+type past struct {
+	all []throttle.Micros
+	// category and judged are those of each category, the latter without bypasses: windows and buckets hold back only what
+	// is judged, while a log counts every one.
+	category, judged map[string][]throttle.Micros
+}
+
 // judge looks at one user's admissions, oldest first, and gives those after a moment that some rule did not allow.
 func (a *Auditor) judge(admissions []Admission, after, until throttle.Micros) []violation {
 	var found []violation
-	all := make([]throttle.Micros, 0, len(admissions))
-	byCategory := map[string][]throttle.Micros{}
+	before := past{
+		all:      make([]throttle.Micros, 0, len(admissions)),
+		category: map[string][]throttle.Micros{}, judged: map[string][]throttle.Micros{},
+	}
 	for _, m := range admissions {
-		before := byCategory[m.Category]
 		terms := a.cfg.Terms(m.UserID, m.Category)
-		if m.At > after && m.At <= until && m.Priority > terms.BypassFrom {
-			if v, broken := exceeded(m, terms.Plan, before, all); broken {
-				found = append(found, v)
+		if m.Priority > terms.BypassFrom {
+			if m.At > after && m.At <= until {
+				if v, broken := before.exceeded(m, terms.Plan); broken {
+					found = append(found, v)
+				}
 			}
+			before.judged[m.Category] = append(before.judged[m.Category], m.At)
 		}
-		byCategory[m.Category] = append(before, m.At)
-		all = append(all, m.At)
+		before.category[m.Category] = append(before.category[m.Category], m.At)
+		before.all = append(before.all, m.At)
 	}
 	return found
 }
 
 // exceeded tells whether an admission came within a window that was full: of the category's admissions before it, or of
-// all of the user's for a cap. Windows that are not rolling may pass twice as many across their edge.
-func exceeded(m Admission, plan throttle.Plan, category, all []throttle.Micros) (violation, bool) {
-	for _, rule := range plan.Rules {
-		before, most := category, rule.Max
-		switch {
-		case rule.Kind == throttle.KindCap:
-			before = all
-		case rule.Kind == throttle.KindLimit && plan.Algorithm != throttle.Rolling:
-			most *= 2
-		}
+// all of the user's for a cap.
+func (p past) exceeded(m Admission, plan throttle.Plan) (violation, bool) {
+	for _, rule := range plan.All() {
+		before, most := p.counted(m.Category, plan.Algorithm, rule)
 		if len(before) < most {
 			continue
 		}
@@ -258,6 +264,18 @@ func exceeded(m Admission, plan throttle.Plan, category, all []throttle.Micros) 
 		}
 	}
 	return violation{}, false
+}
+
+// counted gives the admissions that a rule looks at, and how many of them make its window full. Windows that are not
+// rolling may pass twice as many across their edge; gaps and caps are exact in every plan.
+func (p past) counted(category string, algorithm throttle.Algorithm, rule throttle.Rule) (before []throttle.Micros, most int) {
+	switch {
+	case rule.Kind == throttle.KindCap:
+		return p.all, rule.Max
+	case rule.Kind == throttle.KindLimit && algorithm != throttle.Rolling:
+		return p.judged[category], 2 * rule.Max
+	}
+	return p.category[category], rule.Max
 }
 
 // unended counts what should have ended and was not counted before.
