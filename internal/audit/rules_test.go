@@ -81,15 +81,18 @@ func TestEachKindOfRule(t *testing.T) {
 		"gap":          {[]planted{{"ada", "gap", 0, 3}}, planted{"ada", "gap", 3*s - us, 3}, "min_gap 3s"},
 		"cap": {
 			[]planted{{"ada", "free", 0, 3}, {"ada", "gap", s, 3}, {"ada", "default", 2 * s, 3}, {"ada", "bucket", 3 * s, 3}},
-			planted{"ada", "free", 60*s - us, 3}, "user_cap 4/1m",
+			planted{"ada", "free", 60*s - us, 3},
+			"user_cap 4/1m",
 		},
 		"cap in a window's plan": {
 			[]planted{{"ada", "free", 0, 3}, {"ada", "free", s, 3}, {"ada", "free", 2 * s, 3}, {"ada", "free", 3 * s, 3}},
-			planted{"ada", "window", 60*s - us, 3}, "user_cap 4/1m",
+			planted{"ada", "window", 60*s - us, 3},
+			"user_cap 4/1m",
 		},
 		"cap after bypasses": {
 			[]planted{{"ada", "free", 0, 1}, {"ada", "gap", 0, 1}, {"ada", "default", 0, 1}, {"ada", "bucket", 0, 1}},
-			planted{"ada", "free", 60*s - us, 3}, "user_cap 4/1m",
+			planted{"ada", "free", 60*s - us, 3},
+			"user_cap 4/1m",
 		},
 		"limit after a bypass":    {[]planted{{"ada", "default", 0, 1}, {"ada", "default", s, 3}}, planted{"ada", "default", 10*s - us, 3}, "limit 2/10s"},
 		"fixed window":            {[]planted{{"ada", "window", 0, 3}, {"ada", "window", 5 * s, 3}}, planted{"ada", "window", 10*s - us, 3}, "limit 1/10s"},
@@ -99,7 +102,8 @@ func TestEachKindOfRule(t *testing.T) {
 		"own gap":                 {[]planted{{"cid", "default", 0, 3}}, planted{"cid", "default", 5*s - us, 3}, "min_gap 5s"},
 		"cap beside own limits": {
 			[]planted{{"ben", "free", 0, 3}, {"ben", "gap", 0, 3}, {"ben", "default", 0, 3}, {"ben", "bucket", 0, 3}},
-			planted{"ben", "window", 60*s - us, 3}, "user_cap 4/1m",
+			planted{"ben", "window", 60*s - us, 3},
+			"user_cap 4/1m",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -123,16 +123,16 @@ func (p Plan) Equal(o Plan) bool {
 }
 
 // dormantKind is the kind of dormant rules in the arguments of a script.
-const dormantKind = KindCap + 1
+const dormantKind = int(KindCap) + 1
 
 // Args appends the plan as the argument list that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
 	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)+len(p.Dormant)))
 	for _, r := range p.Rules {
-		args = r.args(args, r.Kind)
+		args = r.args(args, int(r.Kind))
 	}
 	for _, r := range p.Cap {
-		args = r.args(args, r.Kind)
+		args = r.args(args, int(r.Kind))
 	}
 	for _, r := range p.Dormant {
 		args = r.args(args, dormantKind)

@@ -97,6 +97,6 @@ func (r Rule) Validate() error {
 func (r Rule) micros() Micros { return Micros(r.Per.Microseconds()) }
 
 // args appends the rule as a script reads it.
-func (r Rule) args(args []any, kind Kind) []any {
-	return append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(int(kind)))
+func (r Rule) args(args []any, kind int) []any {
+	return append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(kind))
 }
