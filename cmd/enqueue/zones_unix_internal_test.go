@@ -16,6 +16,7 @@ const withoutFiles = "PROCESS_WITHOUT_FILES"
 
 // The program knows every time zone wherever it runs.
 func TestTimeZonesNeedNoFile(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(withoutFiles) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTimeZonesNeedNoFile$", "-test.v")
 		child.Env = append(os.Environ(), withoutFiles+"=1", "ZONEINFO=/nowhere")

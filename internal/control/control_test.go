@@ -154,12 +154,12 @@ func (q *queues) are(stopped ...string) bool {
 func following(t *testing.T, store control.Store, log *strings.Builder) (f *control.Follower, q *queues, passes func()) {
 	t.Helper()
 	q = &queues{stopped: map[string]bool{}, outside: map[string]bool{}, away: map[string]bool{}}
-	f = control.NewFollower(store, q.reconcile, slog.New(slog.NewTextHandler(log, nil)))
+	follower := control.NewFollower(store, q.reconcile, slog.New(slog.NewTextHandler(log, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); f.Run(ctx) }()
+	go func() { defer close(done); follower.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	return f, q, func() {
+	return follower, q, func() {
 		<-time.After(1100 * time.Millisecond)
 		synctest.Wait()
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestAPIWithoutTokensIsNotForPagesOfOthers(t *testing.T) {
 		return api
 	}
 	open, guarded := newAPI(), newAPI("t")
-	routes := append(operations[:len(operations):len(operations)],
+	routes := append(slices.Clip(operations),
 		operations[0], operations[0], operations[0])
 	for i, path := range []string{"/openapi.json", "/docs", "/nothing"} {
 		r := &routes[len(operations)+i]

@@ -115,6 +115,7 @@ const inChild = "PROFILES_OF_A_PROCESS_WITH_SECRETS"
 
 // No profile shows what the command line says, where tokens may be.
 func TestProfilesShowNoCommandLine(t *testing.T) {
+	t.Parallel()
 	const canary = "canary-api-token"
 	if os.Getenv(inChild) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProfilesShowNoCommandLine$", "-test.v", "--", "--api-tokens="+canary)

@@ -130,7 +130,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) //nolint:gosec // no browser takes it for HTML; without a client nobody is to be told
+	_, _ = w.Write([]byte(text + "\n")) // without a client nobody is to be told
 }
 
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
