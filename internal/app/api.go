@@ -8,7 +8,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/version"
@@ -87,12 +86,11 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 
 // stats gathers the counts of the whole deployment.
 func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
-	lanes, err := a.boxes.Stats(ctx)
+	lanes, t, err := a.counts(ctx)
 	if err != nil {
 		return httpapi.Stats{}, err
 	}
 	processes, err := presence.List(ctx, a.store.client)
-	t := mailbox.Sum(lanes)
 	s := httpapi.Stats{
 		Partial: err != nil || t.Away,
 		Queued:  t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,

@@ -241,7 +241,7 @@ func (a *App) openWorkers(context.Context) error {
 	}, mutateRecord(a.record), a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
-			Lanes: a.cfg.Lanes, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
+			Lanes: a.cfg.Lanes, PullCount: mailbox.PullCount, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
 			DrainTimeout: a.cfg.DrainTimeout, Log: a.log,
 		})
 	}

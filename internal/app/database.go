@@ -162,14 +162,17 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 
 // openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.
 func (a *App) openPostgresRecord(ctx context.Context) error {
-	record := recordpostgres.New(a.pool, a.boxes, recordpostgres.Config{Queue: a.queue, Retention: a.cfg.Retention, Log: a.log})
+	record := recordpostgres.New(a.pool, a.boxes, recordpostgres.Config{Queue: a.queue, Apart: a.attached, Retention: a.cfg.Retention, Log: a.log})
 	a.defers("record", record.Close)
 	a.record, a.postgres = record, record
 	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{
-		Queue: a.queue, Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain,
+		Queue: a.queue, Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain, Adopted: a.adopted,
 	})
 	return a.openOwnLimits(ctx, record)
 }
+
+// adopted counts what processes without metrics of their own accepted.
+func (a *App) adopted(category string, n int64) { a.metrics.Adopted(category, n) }
 
 // writeFactsAgain writes what the deployment keeps in Redis besides its lanes.
 func (a *App) writeFactsAgain(ctx context.Context) {

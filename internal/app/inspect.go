@@ -106,15 +106,23 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	return g, nil
 }
 
+// counts reads the counts of every lane, and of all together; the totals are those of the store that is the record.
+func (a *App) counts(ctx context.Context) (lanes []mailbox.LaneStats, total mailbox.LaneStats, err error) {
+	if a.postgres != nil {
+		return a.postgres.Stats(ctx)
+	}
+	lanes, err = a.boxes.Stats(ctx)
+	return lanes, mailbox.Sum(lanes), err
+}
+
 // Delivered counts the deployment's deliveries and the attempts at them.
 func (a *App) Delivered(ctx context.Context) (delivered, attempts int64, err error) {
-	lanes, err := a.boxes.Stats(ctx)
-	total := mailbox.Sum(lanes)
+	_, total, err := a.counts(ctx)
 	return total.Delivered, total.Attempts, err
 }
 
 // Pulls counts how often a worker of the deployment took a task off the queue.
 func (a *App) Pulls(ctx context.Context) (int64, error) {
-	lanes, err := a.boxes.Stats(ctx)
-	return mailbox.Sum(lanes).Pulls, err
+	_, total, err := a.counts(ctx)
+	return total.Pulls, err
 }

@@ -33,7 +33,7 @@ func (a *App) report() any {
 // snapshot reads what the dashboard shows, but for what follows from the snapshot before.
 func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	at := time.Now().UTC() // before anything is read, so that it is no older than it says
-	lanes, err := a.boxes.Stats(ctx)
+	lanes, total, err := a.counts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 		return nil, err
 	}
 	s := &ops.Snapshot{At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...), Audit: ops.Audit(a.auditor.Latest())}
-	fillCounts(s, lanes)
+	fillCounts(s, lanes, total)
 	for _, c := range crowds {
 		s.Crowds = append(s.Crowds, ops.Crowd(c))
 	}
@@ -67,8 +67,7 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 }
 
 // fillCounts fills in what the lanes count.
-func fillCounts(s *ops.Snapshot, lanes []mailbox.LaneStats) {
-	t := mailbox.Sum(lanes)
+func fillCounts(s *ops.Snapshot, lanes []mailbox.LaneStats, t mailbox.LaneStats) {
 	s.States = ops.States{Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending}
 	s.Waiting = ops.Waiting{
 		Throttle: t.Deferred - t.Capped, UserCap: t.Capped, Retry: t.Retrying - t.Held, Provider: t.Held, Scheduled: t.Scheduled,

@@ -1,6 +1,56 @@
 package mailbox
 
-import "strconv"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// PullCount names the key and the field in which a lane counts how often a worker took a task off its queue. The queue counts
+// there, in the step in which it gives a task out, so that no pull is missed, whatever becomes of it.
+func PullCount(lane int) (key, field string) { return LanePrefix(lane) + "c", "pulls" }
+
+// LaneCounts is what only Redis counts of a lane.
+type LaneCounts struct {
+	Lane int
+	// Epoch is the number of the state that counted; 0 when the lane has lost it, or is not guarded.
+	Epoch            int64
+	Pulls, Deferrals int64
+}
+
+// Counts reads what only Redis counts, of the lanes that can be asked; the error tells of those that can't.
+func (s *Store) Counts(ctx context.Context) ([]LaneCounts, error) {
+	pipe := s.client.Pipeline()
+	epochs, counts := make([]*redis.StringCmd, len(s.lanes)), make([]*redis.SliceCmd, len(s.lanes))
+	for lane, prefix := range s.lanes {
+		// The epoch first: what a rebuild in between leaves of the counts is less than what they were.
+		epochs[lane] = pipe.Get(ctx, prefix+"epoch")
+		counts[lane] = pipe.HMGet(ctx, prefix+"c", "pulls", "x", "deferrals")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
+	var all []LaneCounts
+	var faults []error
+	for lane := range s.lanes {
+		err := epochs[lane].Err()
+		if err == nil || errors.Is(err, redis.Nil) {
+			err = counts[lane].Err()
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("read the pulls and deferrals of lane %d: %w", lane, err))
+			continue
+		}
+		n := func(i int) int64 {
+			text, _ := counts[lane].Val()[i].(string)
+			value, _ := strconv.ParseInt(text, 10, 64) // absent means 0
+			return value
+		}
+		all = append(all, LaneCounts{Lane: lane, Epoch: Epoch(epochs[lane].Val()).number(), Pulls: n(0) + n(1), Deferrals: n(2)})
+	}
+	return all, errors.Join(faults...)
+}
 
 // laneStats reads the hash of counts that the scripts keep.
 func laneStats(lane int, counts map[string]string) LaneStats {
@@ -8,13 +58,13 @@ func laneStats(lane int, counts map[string]string) LaneStats {
 		value, _ := strconv.ParseInt(counts[field], 10, 64) // absent means 0
 		return value
 	}
-	waiting := n("waiting") + n("j") - n("x")
+	waiting := n("waiting") + n("j") - n("x") - n("w")
 	return LaneStats{
 		Lane:      lane,
 		Queued:    waiting - n("deferred"),
 		Scheduled: n("scheduled"), Deferred: n("deferred"), Retrying: n("retrying"), Capped: n("capped"), Held: n("held"),
 		Accepted: n("accepted") + n("j"), Delivered: n("D"), Failed: n("F"), Expired: n("E"), Cancelled: n("C"), Replaced: n("R"),
-		Pulls: n("pulls") + n("x"), Deferrals: n("deferrals"), Attempts: n("attempts") + n("x"),
+		Pulls: n("pulls") + n("x"), Deferrals: n("deferrals"), Attempts: n("attempts") + n("x") + n("w"),
 	}
 }
 

@@ -236,21 +236,6 @@ func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Ep
 	return nil
 }
 
-// AddTotals adds what ended before the lane lost its state to its totals.
-func (s *Store) AddTotals(ctx context.Context, lane int, t LaneStats) error {
-	pipe := s.client.Pipeline()
-	for field, n := range map[string]int64{
-		"accepted": t.Accepted, "D": t.Delivered, "F": t.Failed, "E": t.Expired, "C": t.Cancelled, "R": t.Replaced,
-		"attempts": t.Attempts, "deferrals": t.Deferrals,
-	} {
-		pipe.HIncrBy(ctx, s.lanes[lane]+"c", field, n)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("add to the totals of lane %d: %w", lane, err)
-	}
-	return nil
-}
-
 // Knows tells which of the notifications have an entry in their lanes.
 func (s *Store) Knows(ctx context.Context, userIDs, ids []string) ([]bool, error) {
 	pipe := s.client.Pipeline()

@@ -35,6 +35,7 @@ type world struct {
 	ticks map[dispatch.Tick]time.Time
 	// grants in flight.
 	grants []*dispatch.Grant
+	pulls  int // questions of ticks that came off the queue
 }
 
 // start is when every world begins: a whole second, so that moments read well.
@@ -116,6 +117,9 @@ func (w *world) askAs(tick dispatch.Tick, pulled bool, nonce string) mailbox.Ans
 	answer, err := w.store.Take(w.test.Context(), dispatch.Question{Tick: tick, Nonce: nonce, Pulled: pulled})
 	if err != nil {
 		w.t.Fatalf("take for %s: %v", tick.ID, err)
+	}
+	if pulled {
+		w.pulls++
 	}
 	delete(w.ticks, tick)
 	if answer.Wait != nil {

@@ -43,7 +43,7 @@ var waitBuckets = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 1440
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_accepted_total", Help: "Notifications accepted by this process.",
+			Name: "pacer_accepted_total", Help: "Notifications accepted by this process, or by producers that write to the stores themselves and counted by this process.",
 		}, []string{"category"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deliveries_total", Help: "Deliveries made by this process: delivered, or the class of the failure.",
@@ -92,6 +92,11 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 
 // Accepted counts a notification that was accepted anew.
 func (m *Metrics) Accepted(category string) { m.accepted.WithLabelValues(category).Inc() }
+
+// Adopted counts notifications that were accepted by processes without metrics.
+func (m *Metrics) Adopted(category string, n int64) {
+	m.accepted.WithLabelValues(category).Add(float64(n))
+}
 
 // Audited counts what a round of the auditor found.
 func (m *Metrics) Audited(violations, unended int) {

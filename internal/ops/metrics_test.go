@@ -149,7 +149,7 @@ func TestCounters(t *testing.T) {
 	use(metrics)
 	metrics.Accepted("chat")
 	metrics.Accepted("default")
-	want := `# HELP pacer_accepted_total Notifications accepted by this process.
+	want := `# HELP pacer_accepted_total Notifications accepted by this process, or by producers that write to the stores themselves and counted by this process.
 # TYPE pacer_accepted_total counter
 pacer_accepted_total{category="chat"} 2
 pacer_accepted_total{category="default"} 1

@@ -35,9 +35,14 @@ func newFaulty(conn redis.UniversalClient, answers bool) faulty {
 	return f
 }
 
-// acknowledges tells the scripts that end a task's run by what they are asked: a day, or an id and more, and the nonce.
+// acknowledges tells the scripts that end a task's run by what they are asked: a day or an id, as text, more, and the nonce.
+// Those that take tasks and move what is due begin with a moment, as a number.
 func acknowledges(keys []string, args []any) bool {
-	return strings.HasSuffix(keys[0], "}:") && len(args) > 3
+	if len(args) <= 3 || !strings.HasSuffix(keys[0], "}:") {
+		return false
+	}
+	_, text := args[0].(string)
+	return text
 }
 
 func (f faulty) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {

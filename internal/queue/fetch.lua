@@ -3,6 +3,8 @@
 -- KEYS[1]  asynq's keys of the queue begin with this
 -- ARGV[1]  end of the leases, seconds
 -- ARGV[2]  how many at most
+-- ARGV[3]  hash in which to count them, of the same slot ("": nowhere), and
+-- ARGV[4]  its field
 --
 -- Result   their ids and messages, in turn; none while the queue is paused
 local call, ARGV = redis.call, ARGV
@@ -26,5 +28,6 @@ end
 if #taken > 0 then
   call('LPUSH', lane .. 'active', unpack(taken))
   call('ZADD', lane .. 'lease', unpack(leases))
+  if ARGV[3] ~= '' then call('HINCRBY', ARGV[3], ARGV[4], #taken) end
 end
 return tasks

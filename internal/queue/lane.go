@@ -51,6 +51,7 @@ type lane struct {
 	name, prefix, pending string
 	keys                  []string // what scripts name as their keys
 	room                  int
+	countKey, countField  string // where what is taken is counted
 	log                   *slog.Logger
 
 	closing <-chan struct{}
@@ -162,7 +163,7 @@ func (l *lane) pause(d time.Duration) bool {
 
 // fetch takes up to n tasks, each with a lease.
 func (l *lane) fetch(ctx context.Context, n int) ([]task, error) {
-	reply, err := fetchScript.Run(ctx, l.conn, l.keys, time.Now().Add(leaseLife).Unix(), n).StringSlice()
+	reply, err := fetchScript.Run(ctx, l.conn, l.keys, time.Now().Add(leaseLife).Unix(), n, l.countKey, l.countField).StringSlice()
 	if err != nil {
 		return nil, err
 	}

@@ -139,3 +139,39 @@ func (l looking) Exists(ctx context.Context, keys ...string) *redis.IntCmd {
 	l.looks.Add(1)
 	return l.UniversalClient.Exists(ctx, keys...)
 }
+
+// Every task that is taken off a lane is counted, whatever its handler makes of it: also of a category that rests, and of
+// what is no tick.
+func TestPullsAreCounted(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	const n = 20
+	for i := range n {
+		enqueue(t, conn, tickIn(0, fmt.Sprintf("n-%d", i)))
+	}
+	foreign := asynq.NewTask("email:deliver", nil)
+	if _, err := asynq.NewClientFromRedisClient(conn).Enqueue(foreign, asynq.Queue("push-0"), asynq.TaskID("foreign")); err != nil {
+		t.Fatal(err)
+	}
+	var rested set
+	handled := make(chan error, 3*n)
+	serve(t, conn, queue.ServerConfig{Lanes: 1, PullCount: func(lane int) (string, string) {
+		return fmt.Sprintf("pacer:{push-%d}:c", lane), "pulls"
+	}}, func(_ context.Context, tick dispatch.Tick) (err error) {
+		defer func() { handled <- err }()
+		if before := rested.size(); before < n/2 {
+			rested.add(tick.ID)
+			return &dispatch.DeferralError{Until: time.Now()}
+		}
+		return nil
+	})
+	pulls := 1 // the foreign one
+	for done := 0; done < n; pulls++ {
+		if receive(t, "a tick", handled) == nil {
+			done++
+		}
+	}
+	if got, err := conn.HGet(t.Context(), "pacer:{push-0}:c", "pulls").Int(); err != nil || got != pulls {
+		t.Errorf("%d pulls are counted, %v; want %d", got, err, pulls)
+	}
+}

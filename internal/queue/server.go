@@ -23,6 +23,9 @@ type ServerConfig struct {
 	// Held is how many ticks may be held or at work at once, over all lanes. Deliveries are bounded apart from it.
 	// Defaults to 4,096.
 	Held int
+	// PullCount names the hash and the field in which what is taken off a lane is counted, in the same step. Defaults to
+	// counting nowhere.
+	PullCount func(lane int) (key, field string)
 	// Spread says that the lanes may be on several servers, as on Redis Cluster.
 	Spread bool
 	// DrainTimeout is how long Stop waits for handlers. Defaults to 20 s.
@@ -51,7 +54,11 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	s := &Server{drain: cmp.Or(cfg.DrainTimeout, 20*time.Second), closing: make(chan struct{}), abandon: func() {}}
 	for number := range cfg.Lanes {
-		s.lanes = append(s.lanes, newLane(conn, number, max(1, cfg.Held/cfg.Lanes), s.closing, cfg.Log))
+		l := newLane(conn, number, max(1, cfg.Held/cfg.Lanes), s.closing, cfg.Log)
+		if cfg.PullCount != nil {
+			l.countKey, l.countField = cfg.PullCount(number)
+		}
+		s.lanes = append(s.lanes, l)
 	}
 	s.keeper = newKeeper(conn, s.lanes, cfg.Held, s.closing, cfg.Log)
 	s.watcher = &watcher{conn: conn, lanes: s.lanes, spread: cfg.Spread, closing: s.closing, log: cfg.Log}

@@ -5,8 +5,8 @@
 -- they share its hash tag and with it a slot. Per lane:
 --   c  hash   counts: the gauges waiting, deferred (capped of them for the user's cap), scheduled, retrying (held of them
 --             for their provider, not after a failure); the totals; and two that stand for several, so
---             that the common path writes one: j (put into line: accepted and waiting up), x (pulled and run at once:
---             pulls and attempts up, waiting down)
+--             that the common path writes one: j (put into line: accepted and waiting up), w (run at once: attempts up,
+--             waiting down; x, of earlier versions: pulls up too). Pulls are counted by the queue's fetch.lua
 --   a          the arrival given last
 --   e  zset   in flight: notification → end of its lease
 --   y  zset   waiting with an expiry: notification → when it expires

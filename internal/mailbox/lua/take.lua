@@ -183,7 +183,6 @@ end
 local function answer()
   local again, tick_known = granted_before()
   if again then return again end
-  if pulled then add_count('pulls', 1) end
   local slot_before = tonumber(redis.call('ZSCORE', box.ticks, tick) or nil)
   if slot_before then redis.call('ZREM', box.ticks, tick) else redis.call('ZREM', box.sleepers, tick) end
   budget = budget - promote(box, now, budget)

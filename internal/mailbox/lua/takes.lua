@@ -104,6 +104,6 @@ end
 if #emptied > 0 then
   call('ZADD', lane .. 'e', unpack(leases))
   call('ZREM', lane .. 'm', unpack(emptied))
-  call('HINCRBY', lane .. 'c', 'x', #emptied)
+  call('HINCRBY', lane .. 'c', 'w', #emptied)
 end
 return answers

@@ -23,14 +23,15 @@ const (
 )
 
 // insertSQL accepts what is new, and tells of that when it was accepted. What the user has opted out of is accepted too,
-// and known as such.
+// and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
 const insertSQL = `
 INSERT INTO pacer.notifications AS n
 	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
 SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[])
-	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent),
+	set_config('pacer.counted', $15, true)
 ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
@@ -154,7 +155,7 @@ func (r *Record) insert(ctx context.Context, batch []*notification.Notification)
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
 	}
-	rows, err := r.pool.Query(ctx, insertSQL, columns(batch)...)
+	rows, err := r.pool.Query(ctx, insertSQL, append(columns(batch), r.counted)...)
 	if err != nil {
 		return nil, describe("accept notifications", err)
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	Queue dispatch.Queue
 	// PlacePatience is how long an answer waits for Redis after Postgres has accepted. Defaults to 500 ms.
 	PlacePatience time.Duration
+	// Apart is for a process without metrics of its own, such as a producer: what it accepts is counted in another's.
+	Apart bool
 	// Retention is how long ended notifications are kept. Defaults to 30 days.
 	Retention time.Duration
 	Log       *slog.Logger
@@ -74,6 +76,8 @@ type Record struct {
 	cfg   Config
 	pool  *pgxpool.Pool
 	boxes *mailbox.Store
+	// counted is what insertSQL is told of this process's metrics.
+	counted string
 
 	accepts *batch.Batcher[*notification.Notification, acceptance]
 	claims  *batch.Batcher[claim, claimed]
@@ -83,7 +87,10 @@ type Record struct {
 
 // New makes a Record over the database and the mailboxes of a deployment, which must be guarded. Close it after use.
 func New(pool *pgxpool.Pool, boxes *mailbox.Store, cfg Config) *Record {
-	r := &Record{cfg: cfg.withDefaults(), pool: pool, boxes: boxes}
+	r := &Record{cfg: cfg.withDefaults(), pool: pool, boxes: boxes, counted: "yes"}
+	if cfg.Apart {
+		r.counted = "no"
+	}
 	r.placer = newPlacer(r)
 	r.accepts = batch.New(500, r.insert)
 	r.claims = batch.New(250, r.claimAll)

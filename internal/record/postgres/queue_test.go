@@ -25,7 +25,7 @@ func (w *world) drain(t *testing.T, n int) []string {
 	delivered := make(chan string, 2*n)
 	asked := make(chan int, 1)
 	asked <- 0
-	server := pacerqueue.NewServer(w.redis, pacerqueue.ServerConfig{Lanes: recordtest.Lanes})
+	server := pacerqueue.NewServer(w.redis, pacerqueue.ServerConfig{Lanes: recordtest.Lanes, PullCount: mailbox.PullCount})
 	if err := server.Start(func(ctx context.Context, tick dispatch.Tick) error {
 		number := <-asked
 		asked <- number + 1

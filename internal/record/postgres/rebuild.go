@@ -59,6 +59,15 @@ func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 
 // lost lists the lanes that are not in the epoch that the database knows, on the server that answers now.
 func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
+	epochs, err := l.knownEpochs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.record.boxes.Lost(ctx, func(lane int) mailbox.Epoch { return mailbox.NewEpoch(epochs[lane], identity) })
+}
+
+// knownEpochs reads the epochs of the lanes as the database knows them.
+func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
 	rows, err := l.record.pool.Query(ctx, "SELECT lane, epoch FROM pacer.lanes")
 	if err != nil {
 		return nil, describe("read the epochs", err)
@@ -69,7 +78,7 @@ func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
 	if _, err := pgx.ForEachRow(rows, []any{&lane, &epoch}, func() error { epochs[lane] = epoch; return nil }); err != nil {
 		return nil, describe("read the epochs", err)
 	}
-	return l.record.boxes.Lost(ctx, func(lane int) mailbox.Epoch { return mailbox.NewEpoch(epochs[lane], identity) })
+	return epochs, nil
 }
 
 // Rebuild rebuilds every lane.
@@ -138,6 +147,9 @@ type rebuild struct {
 
 func (r *rebuild) run(ctx context.Context) error {
 	boxes := r.record.boxes
+	if err := r.noteLast(ctx); err != nil {
+		return err
+	}
 	if err := boxes.BeginRebuild(ctx, r.lanes, r.token); err != nil {
 		return err
 	}
@@ -150,11 +162,6 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.restoreEntries(ctx); err != nil {
 		return err
 	}
-	// What ends from here on is counted as it ends.
-	var goneOn time.Time
-	if err := r.record.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&goneOn); err != nil {
-		return describe("ask Postgres for the time", err)
-	}
 	for _, lane := range r.lanes {
 		if err := boxes.EndRebuild(ctx, r.token, lane, mailbox.NewEpoch(r.epochs[lane], r.identity)); err != nil {
 			return err
@@ -163,10 +170,25 @@ func (r *rebuild) run(ctx context.Context) error {
 	if r.cfg.Rebuilt != nil {
 		r.cfg.Rebuilt(ctx)
 	}
-	if err := r.enqueueTicks(ctx); err != nil {
+	return r.enqueueTicks(ctx)
+}
+
+// noteLast notes what the lanes have counted, before that is removed. What a lane without an epoch holds belongs to the state
+// that it has lost.
+func (r *rebuild) noteLast(ctx context.Context) error {
+	counts, away := r.record.boxes.Counts(ctx)
+	if len(counts) == 0 {
+		return away
+	}
+	epochs, err := r.knownEpochs(ctx)
+	if err != nil {
 		return err
 	}
-	return r.restoreTotals(ctx, goneOn)
+	counts = slices.DeleteFunc(counts, func(c mailbox.LaneCounts) bool { return !r.rebuilds(c.Lane) })
+	for i := range counts {
+		counts[i].Epoch = cmp.Or(counts[i].Epoch, epochs[counts[i].Lane])
+	}
+	return r.note(ctx, counts)
 }
 
 // voidClaims waits for the claims under way, and lets none follow on a grant of an earlier epoch: what is read from now on
@@ -363,46 +385,4 @@ func (r *rebuild) withoutEnded(ctx context.Context, lane int, entries []mailbox.
 func (r *rebuild) enqueueTicks(ctx context.Context) error {
 	slices.SortStableFunc(r.ticks, func(a, b dispatch.Alarm) int { return cmp.Compare(a.After, b.After) })
 	return r.cfg.Queue.Enqueue(ctx, r.ticks...)
-}
-
-// totalsSQL counts what had ended by a moment, and attemptsMadeSQL the attempts that the limiter admitted until the
-// rebuild: those that were noted, and those under way.
-const (
-	totalsSQL = `
-SELECT status, count(*), coalesce(sum(deferrals), 0) FROM pacer.notifications WHERE ended_at <= $1 GROUP BY status`
-	attemptsMadeSQL = `
-SELECT (SELECT count(*) FROM pacer.attempts WHERE admitted_at <= rebuilt_at) + (SELECT count(*) FROM pacer.notifications
-	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at <= rebuilt_at) FROM pacer.lanes WHERE lane = 0`
-)
-
-// restoreTotals counts again what had ended by a moment, and every attempt until the rebuild, when no lane has kept its
-// totals. The lanes work already: on a long history this takes a while.
-func (r *rebuild) restoreTotals(ctx context.Context, until time.Time) error {
-	if len(r.lanes) < r.record.boxes.Lanes() {
-		return nil
-	}
-	totals := mailbox.LaneStats{}
-	if err := r.record.pool.QueryRow(ctx, attemptsMadeSQL).Scan(&totals.Attempts); err != nil {
-		return describe("count the attempts", err)
-	}
-	rows, err := r.record.pool.Query(ctx, totalsSQL, until)
-	if err != nil {
-		return describe("count what has ended", err)
-	}
-	var status string
-	var n, deferrals int64
-	fields := map[string]*int64{
-		string(notification.StatusDelivered): &totals.Delivered, string(notification.StatusFailed): &totals.Failed,
-		string(notification.StatusExpired): &totals.Expired, string(notification.StatusCancelled): &totals.Cancelled,
-		string(notification.StatusReplaced): &totals.Replaced,
-	}
-	if _, err := pgx.ForEachRow(rows, []any{&status, &n, &deferrals}, func() error {
-		*fields[status] = n
-		totals.Accepted += n // what has not ended was counted when it was put back into line
-		totals.Deferrals += deferrals
-		return nil
-	}); err != nil {
-		return describe("count what has ended", err)
-	}
-	return r.record.boxes.AddTotals(ctx, r.lanes[0], totals)
 }

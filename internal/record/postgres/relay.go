@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -20,6 +21,9 @@ type RelayConfig struct {
 	Windows func() time.Duration
 	// Rebuilt is told that lanes have been rebuilt, so that what else the deployment keeps in Redis is written again.
 	Rebuilt func(ctx context.Context)
+	// Adopted is told of what was accepted by processes that have no metrics of their own, each notification once, so that
+	// this process counts it. Defaults to leaving that to others.
+	Adopted func(category string, n int64)
 	// Interval between two looks. Defaults to 500 ms.
 	Interval time.Duration
 }
@@ -33,6 +37,7 @@ type Relay struct {
 
 	cursor   outboxPlace // where the next look into the outbox begins
 	purgedAt time.Time
+	noted    map[int]mailbox.LaneCounts // what was last noted, by lane
 }
 
 // NewRelay makes a Relay.
@@ -40,7 +45,7 @@ func NewRelay(record *Record, cfg RelayConfig) *Relay {
 	if cfg.Interval == 0 {
 		cfg.Interval = 500 * time.Millisecond
 	}
-	return &Relay{cfg: cfg, record: record, log: record.cfg.Log}
+	return &Relay{cfg: cfg, record: record, log: record.cfg.Log, noted: map[int]mailbox.LaneCounts{}}
 }
 
 // Run works until ctx ends.
@@ -73,7 +78,7 @@ func (l *Relay) Round(ctx context.Context) error {
 	if mutation("no-sweeper") {
 		return err
 	}
-	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.purge(ctx))
+	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
 }
 
 const (

@@ -96,11 +96,6 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
 		return dispatch.Settlement{}, r.leaveInOutbox(ctx, []string{id})
-	case settlement.Stale:
-		// The mailbox gave it to somebody else, or was rebuilt, and so does not count its end.
-		if err := r.boxes.AddTotals(ctx, g.Lane, ended(s.status)); err != nil {
-			r.cfg.Log.WarnContext(ctx, "count an ended notification; the totals lack one", "notification_id", id, "error", err)
-		}
 	}
 	settlement.Stale = false
 	return settlement, nil
@@ -128,24 +123,6 @@ func (r *Record) tellMailboxes(ctx context.Context, g *dispatch.Grant, o dispatc
 			return settlement, err
 		}
 	}
-}
-
-// ended is one that ended with the status, as totals.
-func ended(status string) mailbox.LaneStats {
-	t := mailbox.LaneStats{}
-	switch notification.Status(status) {
-	case notification.StatusDelivered:
-		t.Delivered = 1
-	case notification.StatusFailed:
-		t.Failed = 1
-	case notification.StatusExpired:
-		t.Expired = 1
-	case notification.StatusCancelled:
-		t.Cancelled = 1
-	case notification.StatusReplaced, notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred,
-		notification.StatusRetrying, notification.StatusSending:
-	}
-	return t
 }
 
 // settleAll runs settleSQL.

@@ -27,8 +27,6 @@ const (
 	DiffTick = "tick"
 )
 
-// searchBatch is how many notifications are compared at a time.
-const searchBatch = 5000
 
 // Difference is one way in which Redis is not what the database says.
 type Difference struct {
