@@ -116,7 +116,7 @@ need-servers: $(NODE_PACKAGES:%=%/node_modules/.package-lock.json) ## install wh
 
 .PHONY: need-faults
 need-faults: need-servers ## install what the fault scenarios start besides
-	@scripts/need.sh faketime
+	@scripts/need.sh gcc
 
 # What the tests ask in another language: libraries that read what the senders send, and rules of accessibility.
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json

@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh redis|postgres|pgbouncer|node|chromium|promtool|faketime sees to it that the program is on this machine: the tests start it themselves. Where it is missing
+# need.sh redis|postgres|pgbouncer|node|chromium|promtool|gcc sees to it that the program is on this machine: the tests start it themselves. Where it is missing
 # it is installed with the system's package manager, if that is possible without asking for a password; else one sentence
 # says what to do.
 set -eu
@@ -11,8 +11,8 @@ pgbouncer) program=pgbouncer apt=pgbouncer dnf=pgbouncer apk=pgbouncer brew=pgbo
 node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
 chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
 promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
-faketime) program=faketime apt=faketime dnf=libfaketime apk=libfaketime brew=libfaketime ;;
-*) echo "usage: need.sh redis|postgres|pgbouncer|node|chromium|promtool|faketime" >&2 && exit 2 ;;
+gcc) program=gcc apt="gcc libc6-dev" dnf="gcc glibc-devel" apk="gcc musl-dev" brew=gcc ;;
+*) echo "usage: need.sh redis|postgres|pgbouncer|node|chromium|promtool|gcc" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs, and from other users than root PgBouncer, away from PATH; the tests look there too.

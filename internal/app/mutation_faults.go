@@ -29,10 +29,10 @@ import (
 //	no-sweep            nobody looks for ended leases and lost wake-ups
 //	settle-once         a settlement that fails is not tried again, nor is a call to Redis, which may take a second
 //	client-clock        scripts are told the time by the process instead of Redis
-//	impatient-redis     calls to Redis are given up after 20 ms
-//	impatient-postgres  statements are given up after 20 ms
-//	impatient-targets   calls to webhooks are given up after 20 ms
-//	impatient-api       requests to the API are given up after 20 ms
+//	impatient-redis     calls to Redis are given up after 50 ms
+//	impatient-postgres  statements are given up after 50 ms
+//	impatient-targets   calls to webhooks are given up after 50 ms
+//	impatient-api       requests to the API are given up after 50 ms
 //	no-send-timeout     a call to a webhook may take for ever
 //	no-retry            a failed attempt is the last one
 //	no-retry-after      a provider's Retry-After is ignored
@@ -44,7 +44,7 @@ func mutation(name string) bool {
 }
 
 // impatience is how long an impatient process waits for an answer.
-const impatience = 20 * time.Millisecond
+const impatience = 50 * time.Millisecond
 
 func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient, options *redis.UniversalOptions) redis.UniversalClient {
 	if mutation("settle-once") {
@@ -243,7 +243,7 @@ func (c *rememberedAnswers) Read(p []byte) (int, error) {
 
 func mutateAPI(server *http.Server) *http.Server {
 	if mutation("impatient-api") {
-		server.ReadTimeout, server.ReadHeaderTimeout, server.WriteTimeout = impatience, impatience, impatience
+		server.ReadTimeout, server.ReadHeaderTimeout = impatience, impatience
 	}
 	return server
 }

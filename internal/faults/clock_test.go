@@ -16,7 +16,7 @@ import (
 )
 
 // A worker's clock is set wrong inside its program: it is built with a package time whose Now adds what a file says. Nothing
-// outside can do that, since Go asks the kernel for the time without a library in between. Redis asks through one: faketime's.
+// outside can do that, since Go asks the kernel for the time without a library in between. Redis asks through one.
 
 // clockScenarios are clocks that are wrong.
 func clockScenarios() []*scenario {
@@ -50,7 +50,9 @@ var skewed = sync.OnceValues(func() (string, error) {
 	}
 	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	built := filepath.Join(programs, "dispatcher-skewed")
-	return built, overlaid(built, original, "\nfunc Now() Time {\n", wrongNow+"\nfunc rightNow() Time {\n")
+	return built, overlaid(built, original,
+		rewrite{says: "\nfunc Now() Time {\n", instead: wrongNow + "\nfunc rightNow() Time {\n"},
+		rewrite{says: "\nimport (\n", instead: "\nimport (\n\t\"syscall\"\n"})
 })
 
 // wrongNow is added to package time: Now is off by the seconds in the file FAULTS_CLOCK, which is read each time. The
@@ -99,31 +101,36 @@ func skewable(d *deployment) {
 // setClocks sets the clocks of the workers, in their order.
 func (d *deployment) setClocks(offsets ...time.Duration) {
 	for i, offset := range offsets {
-		if err := os.WriteFile(d.workers[i].clock, binary.LittleEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0o600); err != nil {
-			d.fail("set a clock: %v", err)
-		}
+		d.setClock(d.workers[i].clock, offset)
 	}
 }
+
+func (d *deployment) setClock(file string, offset time.Duration) {
+	if err := os.WriteFile(file, binary.LittleEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0o600); err != nil {
+		d.fail("set a clock: %v", err)
+	}
+}
+
+// clockLibrary builds the library through which a C program asks for the time.
+var clockLibrary = sync.OnceValues(func() (string, error) {
+	library := filepath.Join(programs, "clock.so")
+	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O2", "-o", library, "testdata/clock.c").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("gcc, which race tests need too: %w\n%s", err, out)
+	}
+	return library, nil
+})
 
 // fakeClock starts a Redis whose clock can be set.
 func fakeClock(d *deployment) {
-	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
-	if err != nil || len(libraries) == 0 {
-		d.fail("libfaketime is not to be found: install it (apt-get install faketime)")
+	library, err := clockLibrary()
+	if err != nil {
+		d.fail("build a clock for Redis: %v", err)
 	}
 	d.clocks = filepath.Join(d.t.TempDir(), "clock")
-	d.setRedisClock(0)
-	d.redis = redistest.StartUnder(d.t, []string{"env", "LD_PRELOAD=" + libraries[0], "FAKETIME_TIMESTAMP_FILE=" + d.clocks, "FAKETIME_NO_CACHE=1",
-		"FAKETIME_DONT_FAKE_MONOTONIC=1"})
+	d.setClock(d.clocks, 0)
+	d.redis = redistest.StartUnder(d.t, []string{"env", "LD_PRELOAD=" + library, "FAULTS_CLOCK=" + d.clocks})
 	d.redisURL = d.redis.URL()
 }
 
-func (d *deployment) setRedisClock(offset time.Duration) {
-	next := d.clocks + ".next"
-	if err := os.WriteFile(next, []byte(fmt.Sprintf("%+d\n", int(offset/time.Second))), 0o600); err != nil {
-		d.fail("set the clock of Redis: %v", err)
-	}
-	if err := os.Rename(next, d.clocks); err != nil {
-		d.fail("set the clock of Redis: %v", err)
-	}
-}
+func (d *deployment) setRedisClock(offset time.Duration) { d.setClock(d.clocks, offset) }

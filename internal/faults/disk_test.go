@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -43,8 +46,10 @@ func diskScenarios() []*scenario {
 				if err != nil {
 					d.fail("%v", err)
 				}
+				release := d.keepOldRows()
 				d.limitPostgres(max(uint64(size), walSegment))
 				d.last(3 * time.Second)
+				release()
 				for _, pid := range d.postgres.PIDs() {
 					d.lift(pid, "fsize")
 				}
@@ -65,6 +70,18 @@ const walSegment = 1 << 20
 
 func withSmallLogs(d *deployment) {
 	d.postgres = postgrestest.StartWith(d.t, []string{"--wal-segsize=1"}, "min_wal_size=2MB", "wal_recycle=off")
+}
+
+// keepOldRows holds a snapshot, so that Postgres can't use the room of old versions of rows again: every change needs more.
+func (d *deployment) keepOldRows() (release func()) {
+	conn, err := pgx.Connect(d.t.Context(), d.postgres.URL())
+	if err == nil {
+		_, err = conn.Exec(d.t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pacer.notifications")
+	}
+	if err != nil {
+		d.fail("hold a snapshot: %v", err)
+	}
+	return func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) }
 }
 
 // tableCouldNotGrow looks for Postgres's own word that its disk was full.

@@ -44,33 +44,44 @@ func build(path, checkout string, args ...string) error {
 // rewrite is a change to the program's source.
 type rewrite struct{ file, says, instead string }
 
+// in applies it to a text, which must say it once.
+func (r rewrite) in(text string) (string, error) {
+	if strings.Count(text, r.says) != 1 {
+		return "", fmt.Errorf("the source does not say %q once", r.says)
+	}
+	return strings.Replace(text, r.says, r.instead, 1), nil
+}
+
 // rewritten builds the program with a change to its source; once for each change.
 func (d *deployment) rewritten(r *rewrite) string {
 	path := filepath.Join(programs, "dispatcher-without-"+strings.TrimSuffix(filepath.Base(r.file), ".go"))
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	if err := overlaid(path, filepath.Join("../..", r.file), r.says, r.instead); err != nil {
+	if err := overlaid(path, filepath.Join("../..", r.file), *r); err != nil {
 		d.fail("build a program without %q: %v", r.says, err)
 	}
 	return path
 }
 
-// overlaid builds the program with one place of a source file replaced. The file itself stays as it is.
-func overlaid(path, file, says, instead string) error {
+// overlaid builds the program with places of a source file replaced. The file itself stays as it is.
+func overlaid(path, file string, rewrites ...rewrite) error {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file)
+	source, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if strings.Count(string(text), says) != 1 {
-		return fmt.Errorf("%s does not say %q once", file, says)
+	text := string(source)
+	for _, r := range rewrites {
+		if text, err = r.in(text); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	changed := path + ".go"
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), says, instead, 1)), 0o600); err != nil {
+	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 		return err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})

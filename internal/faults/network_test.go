@@ -22,6 +22,8 @@ type link struct {
 	d     *deployment
 	proxy *toxiproxy.Proxy
 	names []string
+	// each tells that each delivery has a connection of its own.
+	each bool
 }
 
 // link makes one that leads to an address.
@@ -53,26 +55,46 @@ func (l *link) lead(upstream string) {
 // toxic is one way in which a network is bad.
 type toxic struct {
 	name, kind, says string
-	attributes       map[string]any
+	attributes       func(users int) map[string]any
 	// breaks tells that it breaks connections; else it only slows them down.
 	breaks bool
 }
 
 // toxics are all of them.
 var toxics = []toxic{
-	{name: "Latency", kind: "latency", says: "latency of 60 ± 50 ms each way", attributes: map[string]any{"latency": 60, "jitter": 50}},
-	{name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 64 KB/s each way", attributes: map[string]any{"rate": 64}},
-	{name: "Slicing", kind: "slicer", says: "pieces of 32 bytes, 0.5 ms apart", attributes: map[string]any{"average_size": 32, "size_variation": 16, "delay": 500}},
-	{name: "HalfOpen", kind: "timeout", says: "half-open connections: what is sent vanishes", attributes: map[string]any{"timeout": 0}, breaks: true},
-	{name: "Reset", kind: "reset_peer", says: "resets after 50 ms", attributes: map[string]any{"timeout": 50}, breaks: true},
-	{name: "CutShort", kind: "limit_data", says: "connections cut after 2 KB, in the middle of an answer", attributes: map[string]any{"bytes": 2000}, breaks: true},
+	{name: "Latency", kind: "latency", says: "latency of 100 ± 50 ms each way", attributes: fixed(map[string]any{"latency": 100, "jitter": 50})},
+	{name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 3 KB/s per user each way", attributes: func(users int) map[string]any {
+		return map[string]any{"rate": 3 * users}
+	}},
+	{name: "Slicing", kind: "slicer", says: "pieces of 32 bytes with pauses between them", attributes: func(users int) map[string]any {
+		return map[string]any{"average_size": 32, "size_variation": 16, "delay": 16000 / users}
+	}},
+	{name: "HalfOpen", kind: "timeout", says: "half-open connections: what is sent vanishes", attributes: fixed(map[string]any{"timeout": 0}), breaks: true},
+	{name: "Reset", kind: "reset_peer", says: "resets after 50 ms", attributes: fixed(map[string]any{"timeout": 50}), breaks: true},
+	{name: "CutShort", kind: "limit_data", says: "connections cut in the middle of an answer", attributes: fixed(map[string]any{"bytes": 2000}), breaks: true},
 }
 
-// turn makes the link bad in both directions.
-func (l *link) turn(x toxic) {
-	for _, stream := range []string{"upstream", "downstream"} {
+// fixed are attributes that do not depend on the load.
+func fixed(attributes map[string]any) func(int) map[string]any {
+	return func(int) map[string]any { return attributes }
+}
+
+// turn makes the link bad, upstream and downstream unless only one is named.
+func (l *link) turn(x toxic, streams ...string) {
+	if len(streams) == 0 {
+		streams = []string{"upstream", "downstream"}
+	}
+	users := scaled(l.d.scenario.users)
+	if l.each {
+		users = 20
+	}
+	attributes := x.attributes(users)
+	if x.kind == "limit_data" && len(streams) == 1 {
+		attributes = map[string]any{"bytes": 20} // an answer alone is short
+	}
+	for _, stream := range streams {
 		name := x.kind + "-" + stream
-		text, err := json.Marshal(map[string]any{"name": name, "type": x.kind, "stream": stream, "toxicity": 1, "attributes": x.attributes})
+		text, err := json.Marshal(map[string]any{"name": name, "type": x.kind, "stream": stream, "toxicity": 1, "attributes": attributes})
 		if err != nil {
 			l.d.fail("%v", err)
 		}
@@ -103,15 +125,19 @@ type pair struct {
 	// slowed and broken are the protections against a slow network and one that breaks connections.
 	slowed, broken protection
 	slow           time.Duration
+	// body is the size of a notification's text.
+	body int
 	// repeats tells that what is lost on the way is sent again as another attempt.
 	repeats bool
+	// answersOnly breaks what comes back: then nobody knows what became of what was sent.
+	answersOnly bool
 }
 
 // pairs are those that talk to one another.
 func pairs() []pair {
 	half := 500 * time.Millisecond
 	patient := func(with string) protection {
-		return protection{name: "time-outs with room", mutations: "impatient-" + with}
+		return protection{name: "time-outs with room", mutations: "impatient-" + with, late: true}
 	}
 	kept := func(name string) func(*deployment) []*link {
 		return func(d *deployment) []*link { return []*link{d.links[name]} }
@@ -129,7 +155,8 @@ func pairs() []pair {
 				d.links["Postgres"] = d.link(d.postgres.Addr())
 				d.databaseURL = strings.Replace(d.postgres.URL(), d.postgres.Addr(), d.links["Postgres"].addr(), 1)
 			}},
-		{name: "API", says: "producers – API", slowed: patient("api"), broken: protection{name: "ids of the producer's", anonymous: true},
+		{name: "API", says: "producers – API", slowed: patient("api"), body: 1000, broken: protection{name: "ids of the producer's", anonymous: true},
+			answersOnly: true,
 			links: func(d *deployment) []*link {
 				var all []*link
 				for _, w := range d.workers {
@@ -141,7 +168,7 @@ func pairs() []pair {
 				}
 				return all
 			}},
-		{name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, repeats: true,
+		{name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, body: 6000, repeats: true,
 			links: kept("Provider"), prepare: behindLink},
 	}
 }
@@ -159,13 +186,17 @@ func networkScenarios() []*scenario {
 
 func networkScenario(p pair, x toxic) *scenario {
 	s := &scenario{
-		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), record: p.record, slow: p.slow,
-		goesOn: !x.breaks, without: p.slowed, perAttempt: p.repeats && x.breaks,
+		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), record: p.record, slow: p.slow, body: p.body,
+		goesOn: !x.breaks, acceptsOn: !x.breaks && p.name == "API", without: p.slowed, perAttempt: p.repeats && x.breaks,
 		soak: !p.repeats || !x.breaks, prepare: p.prepare,
 		inject: func(d *deployment) {
 			links := p.links(d)
 			for _, l := range links {
-				l.turn(x)
+				if p.answersOnly && x.breaks {
+					l.turn(x, "downstream")
+				} else {
+					l.turn(x)
+				}
 			}
 			d.last(3 * time.Second)
 			for _, l := range links {

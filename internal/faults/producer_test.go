@@ -60,6 +60,13 @@ func (d *deployment) post(w *worker, items []item) bool {
 	return true
 }
 
+// acceptedSoFar counts what is known to be accepted.
+func (d *deployment) acceptedSoFar() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.accepted)
+}
+
 // insist hands notifications over again and again, to one process after the other, until all are accepted.
 func (d *deployment) insist(items []item, patience time.Duration) bool {
 	turn := 0

@@ -69,6 +69,7 @@ func providerScenarios() []*scenario {
 // behindLink has webhooks go through a link.
 func behindLink(d *deployment) {
 	d.links["Provider"] = d.link(d.receiver.server.Listener.Addr().String())
+	d.links["Provider"].each = true
 	d.target = "http://" + d.links["Provider"].addr()
 }
 

@@ -41,6 +41,8 @@ type scenario struct {
 	soak bool
 	// goesOn tells that deliveries go on while the fault lasts.
 	goesOn bool
+	// acceptsOn tells that notifications are accepted while the fault lasts.
+	acceptsOn bool
 	// check is what else must hold in the end.
 	check func(*deployment, verdict)
 
@@ -217,11 +219,14 @@ func (d *deployment) play(injected *bool) verdict {
 	}
 	accepted := d.produce(users, s.each-before)
 	*injected = true
-	start, atStart := time.Now(), d.receiver.count()
+	start, atStart, acceptedAtStart := time.Now(), d.receiver.count(), d.acceptedSoFar()
 	s.inject(d)
 	over, atEnd := time.Now(), d.receiver.count()
 	if lasted := over.Sub(start); s.goesOn && float64(atEnd-atStart) < lasted.Seconds()*perSecond*float64(users)/10 {
 		d.blame("deliveries stood still during the fault: %d in %.1f s", atEnd-atStart, lasted.Seconds())
+	}
+	if s.acceptsOn && d.acceptedSoFar() == acceptedAtStart {
+		d.blame("nothing was accepted during the fault")
 	}
 	goesOn := eventually(s.recovery, func() bool { return d.receiver.count() >= min(atEnd+users, users*s.each) })
 	recovery := time.Since(over)
@@ -229,7 +234,9 @@ func (d *deployment) play(injected *bool) verdict {
 		recovery = s.recovery + time.Second
 	}
 	accepted()
-	eventually(s.patience(), func() bool { return d.open() == 0 })
+	if !eventually(s.patience(), func() bool { return d.open() == 0 }) {
+		d.blame("%d never ended", d.open())
+	}
 	ended := time.Since(over)
 	if s.check != nil {
 		s.check(d, d.judge())

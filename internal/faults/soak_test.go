@@ -84,7 +84,7 @@ func TestSoak(t *testing.T) {
 	pause := min(20*time.Second, duration/12)
 	for warm := time.After(pause); ; warm = time.After(pause + rand.N(pause)) {
 		<-warm
-		if time.Until(end) < pause {
+		if time.Until(end) < pause || len(faults) == 0 {
 			break
 		}
 		fault := faults[random.IntN(len(faults))]
