@@ -52,33 +52,37 @@ var skewed = sync.OnceValues(func() (string, error) {
 	built := filepath.Join(programs, "dispatcher-skewed")
 	return built, overlaid(built, original,
 		rewrite{says: "\nfunc Now() Time {\n", instead: wrongNow + "\nfunc rightNow() Time {\n"},
-		rewrite{says: "\nimport (\n", instead: "\nimport (\n\t\"syscall\"\n"})
+		rewrite{says: "\t_ \"unsafe\"", instead: "\t\"syscall\"\n\t\"unsafe\""})
 })
 
 // wrongNow is added to package time: Now is off by the seconds in the file FAULTS_CLOCK, which is read each time. The
 // monotonic clock stays right, as it does when a clock is set.
 const wrongNow = `
-var faultsClock = -2
+var faultsClock = openFaultsClock()
 
-// Now returns the current local time, as a clock tells it that somebody has set wrong.
+func openFaultsClock() int {
+	path, set := syscall.Getenv("FAULTS_CLOCK")
+	if !set {
+		return -1
+	}
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		panic("open FAULTS_CLOCK: " + err.Error())
+	}
+	return fd
+}
+
+// Now returns the current local time, as a clock tells it that somebody has set wrong. Timers call it where no goroutine runs:
+// the file is read without the scheduler's knowledge.
 func Now() Time {
 	t := rightNow()
-	if faultsClock == -2 {
-		faultsClock = -1
-		if path, set := syscall.Getenv("FAULTS_CLOCK"); set {
-			if fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err == nil {
-				faultsClock = fd
-			}
-		}
-	}
 	if faultsClock < 0 {
 		return t
 	}
-	var b [8]byte
-	if n, err := syscall.Pread(faultsClock, b[:], 0); n != 8 || err != nil {
+	var seconds int64
+	if n, _, _ := syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(faultsClock), uintptr(unsafe.Pointer(&seconds)), 8, 0, 0, 0); n != 8 {
 		return t
 	}
-	seconds := int64(uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56)
 	if t.wall&hasMonotonic != 0 {
 		t.wall += uint64(seconds) << nsecShift
 		return t
@@ -106,7 +110,7 @@ func (d *deployment) setClocks(offsets ...time.Duration) {
 }
 
 func (d *deployment) setClock(file string, offset time.Duration) {
-	if err := os.WriteFile(file, binary.LittleEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0o600); err != nil {
+	if err := os.WriteFile(file, binary.NativeEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0o600); err != nil {
 		d.fail("set a clock: %v", err)
 	}
 }

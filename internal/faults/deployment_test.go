@@ -190,7 +190,7 @@ type stats struct{ Queued, Scheduled, Deferred, Retrying, Sending int }
 // stats asks the first process that answers.
 func (d *deployment) stats() (s stats, ok bool) {
 	for _, w := range d.processes() {
-		if status, _ := call("GET", "http://"+w.api+"/v1/stats", nil, &s); status == 200 {
+		if ask("http://"+w.api+"/v1/stats", &s) {
 			return s, true
 		}
 	}

@@ -121,6 +121,17 @@ func (w *worker) ready() bool {
 // caller makes the requests of producers and tests. A connection that a fault broke is not used again.
 var caller = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
+// ask is call for a question to a process that may be stopped: it does not wait for long.
+func ask(url string, v any) bool {
+	client := &http.Client{Timeout: 2 * time.Second, Transport: caller.Transport}
+	response, err := client.Get(url)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(v) == nil
+}
+
 // call makes a request; the status is 0 when nothing answered.
 func call(method, url string, body []byte, v any) (int, time.Duration) {
 	request, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader(body))

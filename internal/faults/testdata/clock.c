@@ -1,5 +1,5 @@
 /*
- * A wall clock that is off by the seconds in the file FAULTS_CLOCK (8 bytes, little-endian), for programs that ask the C
+ * A wall clock that is off by the seconds in the file FAULTS_CLOCK (8 bytes), for programs that ask the C
  * library for the time. The file is read each time, so that the clock can be set while the program runs. The monotonic clock
  * stays right, as it does when a clock is set. libfaketime does not get on with jemalloc, which Debian's Redis uses.
  */
