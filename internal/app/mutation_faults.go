@@ -195,8 +195,8 @@ func mutateTargets(config *httpsend.GuardedConfig) {
 	}
 }
 
-// answers are those of the name server to each question, without the first two bytes, which say which question it was.
-var answers sync.Map
+// nameAnswers are those of the name server to each question, without the first two bytes, which say which question it was.
+var nameAnswers sync.Map
 
 // rememberedAnswers is a connection to a name server over which each question is asked once and never again.
 type rememberedAnswers struct {
@@ -209,7 +209,7 @@ type rememberedAnswers struct {
 // Write implements [net.Conn]: a question comes in one piece, its length first.
 func (c *rememberedAnswers) Write(p []byte) (int, error) {
 	c.id, c.question, c.reply = [2]byte(p[2:4]), string(p[4:]), nil
-	if known, ok := answers.Load(c.question); ok {
+	if known, ok := nameAnswers.Load(c.question); ok {
 		c.frame(known.([]byte))
 		return len(p), nil
 	}
@@ -233,7 +233,7 @@ func (c *rememberedAnswers) Read(p []byte) (int, error) {
 		if _, err := io.ReadFull(c.Conn, body); err != nil {
 			return 0, err
 		}
-		answers.Store(c.question, body)
+		nameAnswers.Store(c.question, body)
 		c.frame(body)
 	}
 	n := copy(p, c.reply)

@@ -44,6 +44,12 @@ func postgresScenarios() []*scenario {
 		{name: "EnqueueLost", fault: "every third enqueue lost between commit and Redis", mutations: "lose-enqueue",
 			inject: func(d *deployment) { d.last(3 * time.Second) }, check: somethingWasLost,
 			without: protection{name: "relay", mutations: "lose-enqueue,no-sweeper"}},
+		{name: "PgBouncer", fault: "Postgres behind PgBouncer in transaction mode: SIGKILL, started again", slow: half, without: settling,
+			prepare: func(d *deployment) {
+				d.postgres = postgrestest.Start(d.t)
+				d.databaseURL = postgrestest.PgBouncer(d.t, d.postgres.URL())
+			},
+			inject: func(d *deployment) { d.postgres.Restart() }},
 		{name: "PostgresFailsOver", fault: "Postgres: the primary killed, its synchronous replica promoted", slow: half, without: protection{name: "`synchronous_standby_names`"},
 			doubled: inFlight,
 			prepare: func(d *deployment) {
