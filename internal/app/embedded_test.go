@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,11 +38,12 @@ func scheduled(n int) []item {
 	return items
 }
 
-// The in-process Redis takes as many commands at once as any other: the largest bulk request with ids of its own, each of
-// which is looked up first, and the counts of many lanes.
+// The in-process Redis takes as many commands at once as any other: a bulk request with ids of its own, each of which is
+// looked up first, and the counts of many lanes. Fifty were too many for a connection without a buffer; package embedded
+// tests pipelines of 10,000, which here would take a busy machine minutes.
 func TestInProcessRedisTakesLargePipelines(t *testing.T) {
 	t.Parallel()
-	const many = 10_000
+	const many = 500
 	for name, start := range map[string]func(t *testing.T) *deployment{
 		"embedded": func(t *testing.T) *deployment {
 			d := embeddedDeployment(t)
@@ -64,7 +66,17 @@ func TestInProcessRedisTakesLargePipelines(t *testing.T) {
 			if ids := d.bulk(scheduled(many)); ids[0] != "n0" || ids[many-1] != fmt.Sprint("n", many-1) {
 				t.Fatalf("the ids are %s to %s", ids[0], ids[many-1])
 			}
-			d.awaitStats("all are scheduled", func(s stats) bool { return s.Scheduled == many && s.Totals.Accepted == many })
+			// While all of them are put in line a busy machine may not count within the time that the API takes for it.
+			var s stats
+			for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
+				status := d.call(http.MethodGet, "/v1/stats", nil, nil, &s)
+				if status == http.StatusOK && s.Scheduled == many && s.Totals.Accepted == many {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("never were all scheduled: %d, %+v", status, s)
+				}
+			}
 		})
 	}
 }
