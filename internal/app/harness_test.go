@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -171,7 +172,7 @@ func (d *deployment) startWith(s *settings.Resolved) *app.App {
 			d.t.Logf("the log of a process ends in:\n%s", log.tail())
 		}
 	})
-	process, err := app.New(d.t.Context(), s, slog.New(slog.NewTextHandler(log, nil)))
+	process, err := app.New(d.t.Context(), s, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)
 	}
@@ -201,12 +202,33 @@ func (l *processLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// all of it.
+func (l *processLog) all() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.text)
+}
+
 // tail is the end of it.
 func (l *processLog) tail() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.text[max(0, len(l.text)-4000):])
 }
+
+// late gives the notifications of which a process gave a grant back, since it came late. On a machine that is busy with
+// something else that may be any, and those behind it overtake it.
+func (d *deployment) late() map[string]bool {
+	late := map[string]bool{}
+	for _, log := range d.processLogs {
+		for _, found := range lateGrant.FindAllSubmatch(log.all(), -1) {
+			late[string(found[1])] = true
+		}
+	}
+	return late
+}
+
+var lateGrant = regexp.MustCompile(`msg="a grant came late and is given back" notification_id=(\S+)`)
 
 // call makes a request to the first process's API and decodes its answer into v, if any.
 func (d *deployment) call(method, path string, body []byte, header http.Header, v any) int {

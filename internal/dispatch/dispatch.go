@@ -271,6 +271,8 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant, answeredAt, slot time.Ti
 	}
 	if d.patience.late(g.Lane, g.AskedAt, g.StartIn) {
 		late := Outcome{Fate: Returned, Reason: "late", Refund: true}
+		d.cfg.Observer.Deferred(g.Notification.Category, late.Reason)
+		d.cfg.Log.DebugContext(ctx, "a grant came late and is given back", "notification_id", g.Notification.ID)
 		ended(late)
 		_, err := d.settle(ctx, g, late)
 		return err == nil, err
