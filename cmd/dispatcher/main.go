@@ -21,6 +21,7 @@ type commandLine struct {
 	Serve       serveCommand       `cmd:"" default:"withargs" help:"Run workers, HTTP API and ops pages until SIGTERM (the default command)."`
 	Demo        demoCommand        `cmd:"" help:"Serve on the embedded default with sample traffic and a receiver: see throttled delivery at once."`
 	Migrate     migrateCommand     `cmd:"" help:"Work on the schema in Postgres."`
+	Import      importCommand      `cmd:"" help:"Bring what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with it."`
 	Rebuild     rebuildCommand     `cmd:"" help:"Make the state in Redis anew from Postgres, or compare the two."`
 	Policy      policyCommand      `cmd:"" help:"Work with policy files."`
 	Explain     explainCommand     `cmd:"" help:"Show the timeline of a notification, and why it waits."`

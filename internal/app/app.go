@@ -115,7 +115,7 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.openTracing, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
+		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.checkImported, a.checkMoved, a.openTracing, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err

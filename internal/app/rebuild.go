@@ -29,7 +29,15 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 
 // Verify compares Redis with Postgres, and tells found of each difference.
 func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(Difference) error) error {
-	return withRelay(ctx, cfg, log, func(relay *recordpostgres.Relay) error { return relay.Verify(ctx, found) })
+	return withRelay(ctx, cfg, log, func(relay *recordpostgres.Relay) error {
+		switch err := relay.CheckImported(ctx); {
+		case errors.Is(err, recordpostgres.ErrUnimported):
+			return found(Difference{What: "unimported", ID: "all", Detail: err.Error() + ": see dispatcher import"})
+		case err != nil:
+			return err
+		}
+		return relay.Verify(ctx, found)
+	})
 }
 
 func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, do func(*recordpostgres.Relay) error) error {

@@ -164,9 +164,18 @@ const guard = `local GUARDED = true
 if redis.call('EXISTS', KEYS[1] .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
 `
 
+// fence stands before those scripts of a store that is not guarded which take something in or give it out: once the record is
+// elsewhere, nobody who does not know of it may.
+const fence = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'moved', KEYS[1] .. 'rebuild') > 0 then
+  return redis.error_reply('MOVEDON the record of this deployment is elsewhere')
+end
+`
+
 // guardOf gives what stands before a script. Those that also work in a rebuild look for themselves.
 func guardOf(name string, guarded bool) string {
 	switch {
+	case !guarded && (name == "put" || name == "takes" || name == "sweep"):
+		return "local GUARDED, EPOCH = false, ''\n" + fence
 	case !guarded:
 		return "local GUARDED, EPOCH = false, ''\n"
 	case name == "put" || name == "restore":

@@ -24,7 +24,7 @@ func lost(err error) error {
 	if err != nil && strings.Contains(err.Error(), "NOEPOCH") {
 		return ErrLost
 	}
-	return err
+	return moved(err)
 }
 
 // Identity names the server that the lanes are on, so that another one, or the same after a restart, is known as such: it

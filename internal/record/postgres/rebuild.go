@@ -120,6 +120,9 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	if err != nil || len(lanes) == 0 {
 		return Rebuilt{}, err
 	}
+	if err := l.CheckImported(ctx); err != nil {
+		return Rebuilt{}, err
+	}
 	start := time.Now()
 	l.log.InfoContext(ctx, "rebuilding lanes that have lost their state", "lanes", len(lanes))
 	r := &rebuild{

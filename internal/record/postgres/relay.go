@@ -123,7 +123,7 @@ func (r *Record) Purge(ctx context.Context) (int64, error) {
 			break
 		}
 	}
-	return total, r.purgeKeys(ctx)
+	return total, errors.Join(r.purgeImported(ctx), r.purgeKeys(ctx))
 }
 
 // purgeKeysSQL removes idempotency keys that have expired.

@@ -27,7 +27,6 @@ const (
 	DiffTick = "tick"
 )
 
-
 // Difference is one way in which Redis is not what the database says.
 type Difference struct {
 	// What is one of the constants above.

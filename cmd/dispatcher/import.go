@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+// importCommand brings a deployment's record from Redis to Postgres.
+type importCommand struct {
+	settings.Server
+	Decline bool `help:"Bring nothing: the first dispatcher drops what Redis keeps."`
+}
+
+// Run imports, or declines to.
+func (c *importCommand) Run(ctx context.Context, to streams) error {
+	resolved, err := c.Resolve()
+	if err != nil {
+		return err
+	}
+	log := newLogger(to.err, resolved)
+	if c.Decline {
+		if err := app.DeclineImport(ctx, resolved, log); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(to.out, "declined: the first dispatcher with DATABASE_URL drops what Redis keeps")
+		return err
+	}
+	done, err := app.Import(ctx, resolved, log)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to.out, "imported %d notifications, %d of them waiting, %d admissions, %d idempotency keys, %d devices\n",
+		done.Notifications, done.Waiting, done.Admissions, done.Keys, done.Devices)
+	return err
+}
