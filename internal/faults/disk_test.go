@@ -54,10 +54,9 @@ func diskScenarios() []*scenario {
 					d.lift(pid, "fsize")
 				}
 			}},
-		{name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: sweeping,
-			doubled: inFlight, prepare: withSmallLogs,
+		{name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: settling,
+			prepare: withSmallLogs,
 			inject: func(d *deployment) {
-				d.inFlight = d.sending() + 16
 				d.limitPostgres(walSegment / 2)
 				d.last(5 * time.Second)
 				d.postgres.Restart()

@@ -185,6 +185,10 @@ func networkScenarios() []*scenario {
 }
 
 func networkScenario(p pair, x toxic) *scenario {
+	lasts := 3 * time.Second
+	if p.name == "API" {
+		lasts = 5 * time.Second // several requests of a producer's
+	}
 	s := &scenario{
 		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), record: p.record, slow: p.slow, body: p.body,
 		goesOn: !x.breaks, acceptsOn: !x.breaks && p.name == "API", without: p.slowed, perAttempt: p.repeats && x.breaks,
@@ -198,7 +202,7 @@ func networkScenario(p pair, x toxic) *scenario {
 					l.turn(x)
 				}
 			}
-			d.last(3 * time.Second)
+			d.last(lasts)
 			for _, l := range links {
 				l.mend()
 			}

@@ -30,7 +30,7 @@ func postgresScenarios() []*scenario {
 					d.postgres.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 				})
 			}},
-		{name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 3 s", slow: half, without: settling, inject: lockTable},
+		{name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 5 s", slow: half, without: settling, inject: lockTable},
 		{name: "PostgresConnectionsUsedUp", fault: "Postgres has no connection left (`max_connections`) for 3 s", slow: half, without: settling,
 			prepare: func(d *deployment) { d.postgres = postgrestest.Start(d.t, "max_connections=60") }, inject: useUpConnections},
 		{name: "PostgresReadOnly", soak: true, fault: "Postgres turned read-only (25006) for 3 s", slow: half, without: settling,
@@ -50,7 +50,7 @@ func postgresScenarios() []*scenario {
 				d.databaseURL = postgrestest.PgBouncer(d.t, d.postgres.URL())
 			},
 			inject: func(d *deployment) { d.postgres.Restart() }},
-		{name: "PostgresFailsOver", fault: "Postgres: the primary killed, its synchronous replica promoted", slow: half, without: protection{name: "`synchronous_standby_names`"},
+		{name: "PostgresFailsOver", fault: "Postgres: the primary killed 2 s after its synchronous replica was, the replica started again and promoted", slow: half, without: protection{name: "`synchronous_standby_names`"},
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				d.postgres = postgrestest.Start(d.t)
@@ -63,10 +63,10 @@ func postgresScenarios() []*scenario {
 			},
 			inject: func(d *deployment) {
 				d.inFlight = d.sending()
-				replica.Freeze() // what is committed from now on without it is what a fail-over may lose
+				replica.Kill() // what is committed from now on without it is what the fail-over loses
 				d.last(2 * time.Second)
 				d.postgres.Kill()
-				replica.Thaw()
+				replica.Restart()
 				replica.Promote()
 				d.postgres = replica
 			}},
@@ -110,7 +110,7 @@ func lockTable(d *deployment) {
 	if err != nil {
 		d.fail("lock the table: %v", err)
 	}
-	d.last(3 * time.Second)
+	d.last(5 * time.Second)
 	if err := tx.Rollback(d.t.Context()); err != nil {
 		d.fail("unlock the table: %v", err)
 	}
