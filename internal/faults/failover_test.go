@@ -24,7 +24,7 @@ func failoverScenarios() []*scenario {
 	var front *link
 	var cluster *redistest.Cluster
 	return []*scenario{
-		{name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
+		{name: "CutOffReplicaPromoted", limitsSlip: true, fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -39,7 +39,7 @@ func failoverScenarios() []*scenario {
 				d.redis.Kill()
 				front.lead(replica.Addr())
 			}},
-		{name: "SentinelFailsOver", fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
+		{name: "SentinelFailsOver", limitsSlip: true, fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -50,7 +50,7 @@ func failoverScenarios() []*scenario {
 			},
 			inject:  func(d *deployment) { d.redis.Kill() },
 			without: protection{name: "Sentinel"}},
-		{name: "ClusterShardFailsOver", fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
+		{name: "ClusterShardFailsOver", limitsSlip: true, fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				cluster = redistest.StartCluster(d.t, 3, true)

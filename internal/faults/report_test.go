@@ -55,6 +55,10 @@ func tableOf(rows []row) string {
 		if r.perAttempt {
 			doubled += " per attempt"
 		}
+		violations := fmt.Sprint(r.verdict.violations)
+		if r.limitsSlip {
+			violations += " (not judged)"
+		}
 		besides := append([]string{}, r.notes...)
 		if r.holds != "" {
 			besides = append([]string{r.holds}, besides...)
@@ -62,8 +66,8 @@ func tableOf(rows []row) string {
 		if len(r.faults) > 0 {
 			besides = append(besides, "**failed: "+strings.Join(r.faults, "; ")+"**")
 		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %d | %d | %s | %d | %.1f s | %.1f s | %s | %s |\n", i+1, r.fault, record, r.accepted, r.lost,
-			doubled, r.violations, r.verdict.recovery.Seconds(), r.ended.Seconds(), r.without.name, strings.Join(besides, ", "))
+		fmt.Fprintf(&b, "| %d | %s | %s | %d | %d | %s | %s | %.1f s | %.1f s | %s | %s |\n", i+1, r.fault, record, r.accepted, r.lost,
+			doubled, violations, r.verdict.recovery.Seconds(), r.ended.Seconds(), r.without.name, strings.Join(besides, ", "))
 	}
 	return b.String()
 }
