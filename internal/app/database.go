@@ -162,7 +162,7 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 
 // openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.
 func (a *App) openPostgresRecord(ctx context.Context) error {
-	record := recordpostgres.New(a.pool, a.boxes, recordpostgres.Config{Queue: a.queue, Apart: a.attached, Retention: a.cfg.Retention, Log: a.log})
+	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{Queue: a.queue, Apart: a.attached, Retention: a.cfg.Retention, Log: a.log}))
 	a.defers("record", record.Close)
 	a.record, a.postgres = record, record
 	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{

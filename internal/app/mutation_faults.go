@@ -22,6 +22,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 )
 
 // mutation tells whether the environment FAULTS_MUTATIONS names the protection that is to be switched off.
@@ -33,6 +34,7 @@ import (
 //	impatient-postgres  statements are given up after 50 ms
 //	impatient-targets   calls to webhooks are given up after 50 ms
 //	impatient-api       requests to the API are given up after 50 ms
+//	patient-accept      accepting waits for Postgres for a minute
 //	no-send-timeout     a call to a webhook may take for ever
 //	no-retry            a failed attempt is the last one
 //	no-retry-after      a provider's Retry-After is ignored
@@ -276,6 +278,13 @@ func (s mutatedSender) Send(ctx context.Context, m push.Message) error {
 		e.RetryAfter = 0
 	}
 	return e
+}
+
+func mutateRecordConfig(config recordpostgres.Config) recordpostgres.Config {
+	if mutation("patient-accept") {
+		config.AcceptTimeout = time.Minute
+	}
+	return config
 }
 
 func mutateRecord(r record) record {

@@ -23,7 +23,8 @@ func postgresScenarios() []*scenario {
 	return []*scenario{
 		{name: "PostgresRestarts", soak: true, fault: "Postgres: SIGKILL, started again", slow: half, without: settling,
 			inject: func(d *deployment) { d.postgres.Restart() }},
-		{name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "503 with `Retry-After` within 3 s", doubled: inFlight, without: sweeping, slow: half, inject: freezePostgres},
+		{name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting answers 503", doubled: inFlight,
+			without: protection{name: "time-out of accepting", mutations: "patient-accept"}, slow: half, inject: freezePostgres},
 		{name: "PostgresConnectionsCut", soak: true, fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.every(200*time.Millisecond, 5*time.Second, func() {
