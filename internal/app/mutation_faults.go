@@ -211,8 +211,9 @@ type rememberedAnswers struct {
 // Write implements [net.Conn]: a question comes in one piece, its length first.
 func (c *rememberedAnswers) Write(p []byte) (int, error) {
 	c.id, c.question, c.reply = [2]byte(p[2:4]), string(p[4:]), nil
-	if known, ok := nameAnswers.Load(c.question); ok {
-		c.frame(known.([]byte))
+	known, _ := nameAnswers.Load(c.question)
+	if body, ok := known.([]byte); ok {
+		c.frame(body)
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
@@ -302,8 +303,9 @@ type settlesOnce struct {
 
 // Settle implements [dispatch.Record].
 func (s *settlesOnce) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	if err, failed := s.failed.Load(g); failed {
-		return dispatch.Settlement{}, err.(error)
+	before, _ := s.failed.Load(g)
+	if err, failed := before.(error); failed {
+		return dispatch.Settlement{}, err
 	}
 	settlement, err := s.record.Settle(ctx, g, o)
 	if err != nil {

@@ -22,23 +22,33 @@ import (
 func clockScenarios() []*scenario {
 	redisClock := protection{name: "time of Redis", mutations: "client-clock"}
 	return []*scenario{
-		{name: "WorkerClocksApart", fault: "the workers' clocks are 5 min ahead and 5 min behind", record: inRedis, without: redisClock, prepare: skewable,
+		{
+			name: "WorkerClocksApart", fault: "the workers' clocks are 5 min ahead and 5 min behind", record: inRedis, without: redisClock, prepare: skewable,
 			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
-			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true},
-		{name: "WorkerClocksApartPostgres", fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
+			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
+		},
+		{
+			name: "WorkerClocksApartPostgres", fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
 			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
-			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true},
-		{name: "WorkerClockStepped", fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", record: inRedis, without: redisClock, prepare: skewable,
+			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
+		},
+		{
+			name: "WorkerClockStepped", fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", record: inRedis, without: redisClock, prepare: skewable,
 			inject: func(d *deployment) {
 				for _, offset := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
 					d.setClocks(offset)
 					d.last(time.Second)
 				}
-			}},
-		{name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true, tolerance: 400 * time.Millisecond, without: fencing,
-			inject: func(d *deployment) { d.setRedisClock(-5 * time.Second) }},
-		{name: "RedisClockAhead", fault: "Redis's clock is set 1 h ahead, longer than all leases, with deliveries in flight", prepare: fakeClock, slow: 500 * time.Millisecond, without: fencing,
-			inject: func(d *deployment) { d.setRedisClock(time.Hour) }},
+			},
+		},
+		{
+			name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true, tolerance: 400 * time.Millisecond, without: fencing,
+			inject: func(d *deployment) { d.setRedisClock(-5 * time.Second) },
+		},
+		{
+			name: "RedisClockAhead", fault: "Redis's clock is set 1 h ahead, longer than all leases, with deliveries in flight", prepare: fakeClock, slow: 500 * time.Millisecond, without: fencing,
+			inject: func(d *deployment) { d.setRedisClock(time.Hour) },
+		},
 	}
 }
 

@@ -31,9 +31,6 @@ retry: {max_attempts: 10, min_backoff: 200ms, max_backoff: 2s}
 // perSecond is what the policy lets a user have over long.
 const perSecond = 2.5
 
-// lease is how long a claim holds.
-const lease = 15 * time.Second
-
 // deployment is dispatcher processes on servers of the test's own.
 type deployment struct {
 	t        *testing.T

@@ -28,7 +28,8 @@ import (
 func diskScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	return []*scenario{
-		{name: "RedisDiskFull", fault: "disk full under Redis's append-only file (MISCONF) for 3 s", record: inRedis, slow: half, without: settling,
+		{
+			name: "RedisDiskFull", fault: "disk full under Redis's append-only file (MISCONF) for 3 s", record: inRedis, slow: half, without: settling,
 			prepare: func(d *deployment) {
 				d.redis = redistest.StartUnder(d.t, []string{"env", "--ignore-signal=XFSZ"}, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 				d.redisURL = d.redis.URL()
@@ -38,8 +39,10 @@ func diskScenarios() []*scenario {
 				d.limit(pid, "fsize", d.largest(filepath.Join(d.redis.Dir(), "appendonlydir")))
 				d.last(3 * time.Second)
 				d.lift(pid, "fsize")
-			}},
-		{name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1800, slow: half, without: settling,
+			},
+		},
+		{
+			name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1800, slow: half, without: settling,
 			prepare: withSmallLogs, check: tableCouldNotGrow,
 			inject: func(d *deployment) {
 				size, err := d.query("SELECT pg_relation_size('pacer.notifications')")
@@ -53,14 +56,17 @@ func diskScenarios() []*scenario {
 				for _, pid := range d.postgres.PIDs() {
 					d.lift(pid, "fsize")
 				}
-			}},
-		{name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: settling,
+			},
+		},
+		{
+			name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: settling,
 			prepare: withSmallLogs,
 			inject: func(d *deployment) {
 				d.limitPostgres(walSegment / 2)
 				d.last(5 * time.Second)
 				d.postgres.Restart()
-			}},
+			},
+		},
 	}
 }
 
@@ -124,7 +130,10 @@ func (d *deployment) limit(pid int, resource string, to uint64) {
 		if err != nil {
 			return // it is gone
 		}
-		owner := info.Sys().(*syscall.Stat_t)
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			d.fail("the system does not tell whose process %d is", pid)
+		}
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 	}
 	if out, err := command.CombinedOutput(); err != nil && !strings.Contains(string(out), "No such process") {

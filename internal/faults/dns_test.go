@@ -29,24 +29,30 @@ func dnsScenarios() []*scenario {
 		d.target = "http://hooks.example.com:" + port
 	}
 	return []*scenario{
-		{name: "DNSFails", fault: "the name server answers SERVFAIL, 3 s", without: retrying, prepare: prepare,
+		{
+			name: "DNSFails", fault: "the name server answers SERVFAIL, 3 s", without: retrying, prepare: prepare,
 			inject: func(*deployment) {
 				names.answer(dnsmessage.RCodeServerFailure, netip.Addr{})
 				<-time.After(3 * time.Second)
 				names.answer(dnsmessage.RCodeSuccess, netip.MustParseAddr("127.0.0.1"))
-			}},
-		{name: "DNSUnknown", fault: "the name server knows no such name (NXDOMAIN), 3 s", without: retrying, prepare: prepare,
+			},
+		},
+		{
+			name: "DNSUnknown", fault: "the name server knows no such name (NXDOMAIN), 3 s", without: retrying, prepare: prepare,
 			inject: func(*deployment) {
 				names.answer(dnsmessage.RCodeNameError, netip.Addr{})
 				<-time.After(3 * time.Second)
 				names.answer(dnsmessage.RCodeSuccess, netip.MustParseAddr("127.0.0.1"))
-			}},
-		{name: "DNSChanges", fault: "the provider moves to another address", prepare: prepare, perAttempt: true,
+			},
+		},
+		{
+			name: "DNSChanges", fault: "the provider moves to another address", prepare: prepare, perAttempt: true,
 			without: protection{name: "the address is asked for at each connection", mutations: "dns-once"},
 			inject: func(*deployment) {
 				names.answer(dnsmessage.RCodeSuccess, netip.MustParseAddr("127.0.0.2"))
 				before.proxy.Stop()
-			}},
+			},
+		},
 	}
 }
 

@@ -24,7 +24,8 @@ func failoverScenarios() []*scenario {
 	var front *link
 	var cluster *redistest.Cluster
 	return []*scenario{
-		{name: "CutOffReplicaPromoted", limitsSlip: true, fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
+		{
+			name: "CutOffReplicaPromoted", limitsSlip: true, fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -38,8 +39,10 @@ func failoverScenarios() []*scenario {
 				d.last(4 * time.Second)
 				d.redis.Kill()
 				front.lead(replica.Addr())
-			}},
-		{name: "SentinelFailsOver", limitsSlip: true, fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
+			},
+		},
+		{
+			name: "SentinelFailsOver", limitsSlip: true, fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -49,8 +52,10 @@ func failoverScenarios() []*scenario {
 				}
 			},
 			inject:  func(d *deployment) { d.redis.Kill() },
-			without: protection{name: "Sentinel"}},
-		{name: "ClusterShardFailsOver", limitsSlip: true, fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
+			without: protection{name: "Sentinel"},
+		},
+		{
+			name: "ClusterShardFailsOver", limitsSlip: true, fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				cluster = redistest.StartCluster(d.t, 3, true)
@@ -59,7 +64,8 @@ func failoverScenarios() []*scenario {
 			inject: func(d *deployment) {
 				d.inFlight = d.sending() + 8 // and what begins before the kill
 				cluster.Masters[1].Kill()
-			}},
+			},
+		},
 	}
 }
 

@@ -143,19 +143,24 @@ func pairs() []pair {
 		return func(d *deployment) []*link { return []*link{d.links[name]} }
 	}
 	return []pair{
-		{name: "Redis", says: "workers – Redis", record: inRedis, slow: half, slowed: patient("redis"), broken: settling,
+		{
+			name: "Redis", says: "workers – Redis", record: inRedis, slow: half, slowed: patient("redis"), broken: settling,
 			links: kept("Redis"), prepare: func(d *deployment) {
 				d.redis = redistest.Start(d.t)
 				d.links["Redis"] = d.link(d.redis.Addr())
 				d.redisURL = "redis://" + d.links["Redis"].addr() + "/0"
-			}},
-		{name: "Postgres", says: "workers – Postgres", slow: half, slowed: patient("postgres"), broken: settling,
+			},
+		},
+		{
+			name: "Postgres", says: "workers – Postgres", slow: half, slowed: patient("postgres"), broken: settling,
 			links: kept("Postgres"), prepare: func(d *deployment) {
 				d.postgres = postgrestest.Start(d.t)
 				d.links["Postgres"] = d.link(d.postgres.Addr())
 				d.databaseURL = strings.Replace(d.postgres.URL(), d.postgres.Addr(), d.links["Postgres"].addr(), 1)
-			}},
-		{name: "API", says: "producers – API", slowed: patient("api"), body: 1000, broken: protection{name: "ids of the producer's", anonymous: true},
+			},
+		},
+		{
+			name: "API", says: "producers – API", slowed: patient("api"), body: 1000, broken: protection{name: "ids of the producer's", anonymous: true},
 			answersOnly: true,
 			links: func(d *deployment) []*link {
 				var all []*link
@@ -167,9 +172,12 @@ func pairs() []pair {
 					all = append(all, d.links[w.api])
 				}
 				return all
-			}},
-		{name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, body: 6000, repeats: true,
-			links: kept("Provider"), prepare: behindLink},
+			},
+		},
+		{
+			name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, body: 6000, repeats: true,
+			links: kept("Provider"), prepare: behindLink,
+		},
 	}
 }
 

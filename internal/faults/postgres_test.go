@@ -21,37 +21,52 @@ func postgresScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	var replica *postgrestest.Server
 	return []*scenario{
-		{name: "PostgresRestarts", soak: true, fault: "Postgres: SIGKILL, started again", slow: half, without: settling,
-			inject: func(d *deployment) { d.postgres.Restart() }},
-		{name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting answers 503", doubled: inFlight,
-			without: protection{name: "time-out of accepting", mutations: "patient-accept"}, slow: half, inject: freezePostgres},
-		{name: "PostgresConnectionsCut", soak: true, fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,
+		{
+			name: "PostgresRestarts", soak: true, fault: "Postgres: SIGKILL, started again", slow: half, without: settling,
+			inject: func(d *deployment) { d.postgres.Restart() },
+		},
+		{
+			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting answers 503", doubled: inFlight,
+			without: protection{name: "time-out of accepting", mutations: "patient-accept"}, slow: half, inject: freezePostgres,
+		},
+		{
+			name: "PostgresConnectionsCut", soak: true, fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.every(200*time.Millisecond, 5*time.Second, func() {
 					d.postgres.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 				})
-			}},
+			},
+		},
 		{name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 5 s", slow: half, without: settling, inject: lockTable},
-		{name: "PostgresConnectionsUsedUp", fault: "Postgres has no connection left (`max_connections`) for 3 s", slow: half, without: settling,
-			prepare: func(d *deployment) { d.postgres = postgrestest.Start(d.t, "max_connections=60") }, inject: useUpConnections},
-		{name: "PostgresReadOnly", soak: true, fault: "Postgres turned read-only (25006) for 3 s", slow: half, without: settling,
+		{
+			name: "PostgresConnectionsUsedUp", fault: "Postgres has no connection left (`max_connections`) for 3 s", slow: half, without: settling,
+			prepare: func(d *deployment) { d.postgres = postgrestest.Start(d.t, "max_connections=60") }, inject: useUpConnections,
+		},
+		{
+			name: "PostgresReadOnly", soak: true, fault: "Postgres turned read-only (25006) for 3 s", slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.postgres.Exec("ALTER SYSTEM SET default_transaction_read_only = on")
 				d.postgres.Exec("SELECT pg_reload_conf()")
 				d.last(3 * time.Second)
 				d.execReadWrite("ALTER SYSTEM RESET default_transaction_read_only")
 				d.execReadWrite("SELECT pg_reload_conf()")
-			}},
-		{name: "EnqueueLost", fault: "every third enqueue lost between commit and Redis", mutations: "lose-enqueue",
+			},
+		},
+		{
+			name: "EnqueueLost", fault: "every third enqueue lost between commit and Redis", mutations: "lose-enqueue",
 			inject: func(d *deployment) { d.last(3 * time.Second) }, check: somethingWasLost,
-			without: protection{name: "relay", mutations: "lose-enqueue,no-sweeper"}},
-		{name: "PgBouncer", fault: "Postgres behind PgBouncer in transaction mode: SIGKILL, started again", slow: half, without: settling,
+			without: protection{name: "relay", mutations: "lose-enqueue,no-sweeper"},
+		},
+		{
+			name: "PgBouncer", fault: "Postgres behind PgBouncer in transaction mode: SIGKILL, started again", slow: half, without: settling,
 			prepare: func(d *deployment) {
 				d.postgres = postgrestest.Start(d.t)
 				d.databaseURL = postgrestest.PgBouncer(d.t, d.postgres.URL())
 			},
-			inject: func(d *deployment) { d.postgres.Restart() }},
-		{name: "PostgresFailsOver", fault: "Postgres: the primary killed 2 s after its synchronous replica was, the replica started again and promoted", slow: half, without: protection{name: "`synchronous_standby_names`"},
+			inject: func(d *deployment) { d.postgres.Restart() },
+		},
+		{
+			name: "PostgresFailsOver", fault: "Postgres: the primary killed 2 s after its synchronous replica was, the replica started again and promoted", slow: half, without: protection{name: "`synchronous_standby_names`"},
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				d.postgres = postgrestest.Start(d.t)
@@ -70,7 +85,8 @@ func postgresScenarios() []*scenario {
 				replica.Restart()
 				replica.Promote()
 				d.postgres = replica
-			}},
+			},
+		},
 	}
 }
 

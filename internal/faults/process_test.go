@@ -19,20 +19,32 @@ func processScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	draining := protection{name: "drain", prepare: func(d *deployment) { d.env = append(d.env, "PACER_DRAIN_TIMEOUT=10ms") }}
 	return []*scenario{
-		{name: "WorkerKilled", fault: "SIGKILL of a worker, ten times", users: 400, each: 50, slow: 20 * time.Millisecond, doubled: inFlight, without: sweeping,
-			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(10) }},
-		{name: "WorkerKilledRedis", soak: true, fault: "SIGKILL of a worker, three times", record: inRedis, slow: half, doubled: inFlight, without: sweeping,
-			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(3) }},
-		{name: "AllWorkersKilled", soak: true, fault: "SIGKILL of both workers, deliveries in flight", slow: half, doubled: inFlight, without: sweeping,
-			recovery: time.Minute, inject: killBoth},
-		{name: "WorkerPaused", fault: "SIGSTOP of a worker for 25 s, longer than its claims hold", holds: "no stale writes", slow: 300 * time.Millisecond,
-			doubled: inFlight, without: fencing, ready: noteStaleWrites, inject: pauseWorker, check: noStaleWrites},
+		{
+			name: "WorkerKilled", fault: "SIGKILL of a worker, ten times", users: 400, each: 50, slow: 20 * time.Millisecond, doubled: inFlight, without: sweeping,
+			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(10) },
+		},
+		{
+			name: "WorkerKilledRedis", soak: true, fault: "SIGKILL of a worker, three times", record: inRedis, slow: half, doubled: inFlight, without: sweeping,
+			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(3) },
+		},
+		{
+			name: "AllWorkersKilled", soak: true, fault: "SIGKILL of both workers, deliveries in flight", slow: half, doubled: inFlight, without: sweeping,
+			recovery: time.Minute, inject: killBoth,
+		},
+		{
+			name: "WorkerPaused", fault: "SIGSTOP of a worker for 25 s, longer than its claims hold", holds: "no stale writes", slow: 300 * time.Millisecond,
+			doubled: inFlight, without: fencing, ready: noteStaleWrites, inject: pauseWorker, check: noStaleWrites,
+		},
 		{name: "WorkersReplaced", soak: true, fault: "rolling restart: SIGTERM, another started, for both", slow: half, without: draining, inject: replaceBoth},
 		{name: "WorkersReplacedRedis", fault: "rolling restart: SIGTERM, another started, for both", record: inRedis, slow: half, without: draining, inject: replaceBoth},
-		{name: "FilesUsedUp", soak: true, fault: "workers can't open another file or connection (`RLIMIT_NOFILE`) for 3 s", without: retrying,
-			prepare: func(d *deployment) { d.receiver.server.Config.SetKeepAlivesEnabled(false) }, inject: useUpFiles},
-		{name: "WorkerShortOfMemory", soak: true, fault: "a worker gets no more memory (`RLIMIT_AS`), dies under a request and is started again", slow: half, doubled: inFlight,
-			without: sweeping, recovery: time.Minute, inject: starve},
+		{
+			name: "FilesUsedUp", soak: true, fault: "workers can't open another file or connection (`RLIMIT_NOFILE`) for 3 s", without: retrying,
+			prepare: func(d *deployment) { d.receiver.server.Config.SetKeepAlivesEnabled(false) }, inject: useUpFiles,
+		},
+		{
+			name: "WorkerShortOfMemory", soak: true, fault: "a worker gets no more memory (`RLIMIT_AS`), dies under a request and is started again", slow: half, doubled: inFlight,
+			without: sweeping, recovery: time.Minute, inject: starve,
+		},
 	}
 }
 

@@ -55,7 +55,7 @@ func (d *deployment) post(w *worker, items []item) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range items {
-		d.accepted = append(d.accepted, one["title"].(string))
+		d.accepted = append(d.accepted, fmt.Sprint(one["title"]))
 	}
 	return true
 }

@@ -14,55 +14,86 @@ var retrying = protection{name: "retries", mutations: "no-retry"}
 // providerScenarios are what providers do.
 func providerScenarios() []*scenario {
 	timeouts := protection{name: "time-out of a send", mutations: "no-send-timeout"}
-	var told sync.Map // when a notification may be sent again
-	var early sync.Map
+	var promised promises
 	return []*scenario{
-		{name: "ProviderHangs", soak: true, fault: "provider accepts and never answers, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
+		{
+			name: "ProviderHangs", soak: true, fault: "provider accepts and never answers, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
 			inject: during(3*time.Second, func(_ http.ResponseWriter, r *http.Request, _ delivery) int {
 				<-r.Context().Done()
 				return 0
-			})},
-		{name: "ProviderDrips", soak: true, fault: "provider answers one byte a second, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
-			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request, _ delivery) int { return drip(w, r) })},
-		{name: "ProviderFails", soak: true, fault: "provider answers 503 to all, 3 s", perAttempt: true, without: retrying,
+			}),
+		},
+		{
+			name: "ProviderDrips", soak: true, fault: "provider answers one byte a second, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
+			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request, _ delivery) int { return drip(w, r) }),
+		},
+		{
+			name: "ProviderFails", soak: true, fault: "provider answers 503 to all, 3 s", perAttempt: true, without: retrying,
 			inject: during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, _ delivery) int {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return http.StatusServiceUnavailable
-			})},
-		{name: "ProviderDrops", fault: "provider closes every connection before it answers, 3 s", perAttempt: true, without: retrying,
-			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request, delivery) int { panic(http.ErrAbortHandler) })},
-		{name: "ProviderThrottles", soak: true, fault: "provider answers 429 with `Retry-After: 4`, 3 s", holds: "no call before `Retry-After`", perAttempt: true,
+			}),
+		},
+		{
+			name: "ProviderDrops", fault: "provider closes every connection before it answers, 3 s", perAttempt: true, without: retrying,
+			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request, delivery) int { panic(http.ErrAbortHandler) }),
+		},
+		{
+			name: "ProviderThrottles", soak: true, fault: "provider answers 429 with `Retry-After: 4`, 3 s", holds: "no call before `Retry-After`", perAttempt: true,
 			without: protection{name: "Retry-After is obeyed", mutations: "no-retry-after"},
 			inject: func(d *deployment) {
 				during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, x delivery) int {
-					if until, known := told.Load(d.t.Name() + x.key); known && x.arrived.Before(until.(time.Time)) {
-						early.Store(d.t.Name()+x.key, true)
-					}
-					told.Store(d.t.Name()+x.key, x.arrived.Add(4*time.Second))
+					promised.came(x)
+					promised.until(x.key, x.arrived.Add(4*time.Second))
 					w.Header().Set("Retry-After", "4")
 					w.WriteHeader(http.StatusTooManyRequests)
 					return http.StatusTooManyRequests
 				})(d)
 			},
 			check: func(d *deployment, _ verdict) {
-				n := 0
 				for _, x := range d.receiver.deliveries() {
-					until, known := told.Load(d.t.Name() + x.key)
-					_, before := early.Load(d.t.Name() + x.key)
-					if known && x.accepted && (before || x.arrived.Before(until.(time.Time))) {
-						n++
+					if x.accepted {
+						promised.came(x)
 					}
 				}
+				n := promised.early
 				if n > 0 {
 					d.blame("%d calls came before Retry-After", n)
 				}
-			}},
-		{name: "ProviderGone", soak: true, fault: "nobody listens at the provider's address, 3 s", perAttempt: true, without: retrying, prepare: behindLink,
+			},
+		},
+		{
+			name: "ProviderGone", soak: true, fault: "nobody listens at the provider's address, 3 s", perAttempt: true, without: retrying, prepare: behindLink,
 			inject: func(d *deployment) {
 				d.links["Provider"].proxy.Stop()
 				d.last(3 * time.Second)
 				d.links["Provider"].lead(d.links["Provider"].proxy.Upstream)
-			}},
+			},
+		},
+	}
+}
+
+// promises are the moments before which notifications are not to be sent again.
+type promises struct {
+	mu    sync.Mutex
+	times map[string]time.Time
+	early int // calls that came before
+}
+
+func (p *promises) until(key string, moment time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.times == nil {
+		p.times = map[string]time.Time{}
+	}
+	p.times[key] = moment
+}
+
+func (p *promises) came(x delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x.arrived.Before(p.times[x.key]) {
+		p.early++
 	}
 }
 

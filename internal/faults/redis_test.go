@@ -35,27 +35,39 @@ var claimsWhatEnded = &rewrite{file: "internal/record/postgres/take.go", says: "
 func redisScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	return []*scenario{
-		{name: "RedisFlushed", soak: true, fault: "`FLUSHALL`", users: 400, each: 50, without: rebuilding,
-			inject: func(d *deployment) { d.redis.FlushAll() }},
-		{name: "RedisRestartedEmpty", soak: true, fault: "Redis: SIGKILL, started again empty", users: 400, each: 50, without: rebuilding,
-			inject: func(d *deployment) { d.redis.Restart() }},
-		{name: "RedisPowerCut", fault: "Redis: power cut, the last second of its append-only file is gone", without: rebuilding,
-			prepare: withArgs("--appendonly", "yes"), inject: cutPower},
-		{name: "RedisRestartedWithData", fault: "Redis: SIGKILL, started again with its append-only file (`always`)", record: inRedis,
+		{
+			name: "RedisFlushed", soak: true, fault: "`FLUSHALL`", users: 400, each: 50, without: rebuilding,
+			inject: func(d *deployment) { d.redis.FlushAll() },
+		},
+		{
+			name: "RedisRestartedEmpty", soak: true, fault: "Redis: SIGKILL, started again empty", users: 400, each: 50, without: rebuilding,
+			inject: func(d *deployment) { d.redis.Restart() },
+		},
+		{
+			name: "RedisPowerCut", fault: "Redis: power cut, the last second of its append-only file is gone", without: rebuilding,
+			prepare: withArgs("--appendonly", "yes"), inject: cutPower,
+		},
+		{
+			name: "RedisRestartedWithData", fault: "Redis: SIGKILL, started again with its append-only file (`always`)", record: inRedis,
 			prepare: withArgs("--appendonly", "yes", "--appendfsync", "always"),
 			inject:  func(d *deployment) { d.redis.Restart() },
-			without: protection{name: "append-only file", prepare: withArgs("--appendonly", "no")}},
+			without: protection{name: "append-only file", prepare: withArgs("--appendonly", "no")},
+		},
 		{name: "RedisFrozen4s", soak: true, fault: "Redis frozen for 4 s, deliveries in flight", slow: half, without: answered, inject: freeze(4 * time.Second)},
 		{name: "RedisFrozen16s", soak: true, fault: "Redis frozen for 16 s, longer than a lease", slow: half, without: layered, inject: freeze(16 * time.Second)},
-		{name: "RedisFrozenShortly", soak: true, fault: "Redis frozen for 3.5 s, deliveries in flight", record: inRedis, slow: half, without: answered,
-			inject: freeze(3500 * time.Millisecond)},
+		{
+			name: "RedisFrozenShortly", soak: true, fault: "Redis frozen for 3.5 s, deliveries in flight", record: inRedis, slow: half, without: answered,
+			inject: freeze(3500 * time.Millisecond),
+		},
 		{name: "RedisConnectionsCut", soak: true, fault: "every connection to Redis cut five times a second for 5 s", record: inRedis, slow: half, without: settling, inject: cutConnections},
-		{name: "RedisWithoutReplicas", soak: true, fault: "Redis refuses writes for want of replicas (NOREPLICAS), 3 s", record: inRedis, slow: half, without: settling,
+		{
+			name: "RedisWithoutReplicas", soak: true, fault: "Redis refuses writes for want of replicas (NOREPLICAS), 3 s", record: inRedis, slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.redis.ConfigSet("min-replicas-to-write", "1")
 				d.last(3 * time.Second)
 				d.redis.ConfigSet("min-replicas-to-write", "0")
-			}},
+			},
+		},
 		{name: "RedisReadOnly", soak: true, fault: "Redis turned into a replica (READONLY) for 3 s", record: inRedis, slow: half, without: settling, inject: demote},
 		{name: "RedisPasswordChanged", fault: "Redis's password changed and changed back (NOAUTH), 3 s", record: inRedis, slow: half, without: settling, inject: lockOut},
 		{name: "RedisFull", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 8 s", without: relaying, inject: fill(8 * time.Second)},

@@ -17,14 +17,22 @@ func upgradeScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	draining := protection{name: "drain", prepare: func(d *deployment) { d.env = append(d.env, "PACER_DRAIN_TIMEOUT=10ms") }}
 	return []*scenario{
-		{name: "VersionsSideBySide", fault: "half of the workers replaced by the next version, after its `migrate up`; both work for 5 s", slow: half, without: draining,
-			prepare: fromPrevious, inject: sideBySide, goesOn: true},
-		{name: "VersionsSideBySideRedis", fault: "half of the workers replaced by the next version; both work for 5 s", record: inRedis, slow: half, without: draining,
-			prepare: fromPrevious, inject: sideBySide, goesOn: true},
-		{name: "Upgraded", fault: "upgrade under load: `migrate up`, then one worker after the other", slow: half, without: draining,
-			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) }},
-		{name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", record: inRedis, slow: half, without: draining,
-			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) }},
+		{
+			name: "VersionsSideBySide", fault: "half of the workers replaced by the next version, after its `migrate up`; both work for 5 s", slow: half, without: draining,
+			prepare: fromPrevious, inject: sideBySide, goesOn: true,
+		},
+		{
+			name: "VersionsSideBySideRedis", fault: "half of the workers replaced by the next version; both work for 5 s", record: inRedis, slow: half, without: draining,
+			prepare: fromPrevious, inject: sideBySide, goesOn: true,
+		},
+		{
+			name: "Upgraded", fault: "upgrade under load: `migrate up`, then one worker after the other", slow: half, without: draining,
+			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
+		},
+		{
+			name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", record: inRedis, slow: half, without: draining,
+			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
+		},
 		{name: "RolledBack", fault: "roll-back under load: all stopped, `migrate down`, the previous version started", slow: half, without: draining, inject: rollBack},
 		{name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", record: inRedis, slow: half, without: draining, inject: rollBack},
 	}
