@@ -35,6 +35,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/queue"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
+	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/templates"
 	"github.com/pacer-notify/pacer/internal/tracing"
@@ -51,6 +52,7 @@ type App struct {
 	attached bool
 
 	store   *store
+	memory  *redismemory.Watch // nil with an embedded Redis
 	policy  *policy.Watcher
 	inForce atomic.Pointer[policy.Policy] // the one that was last told of
 	// policySince is when the terms last changed; nil while they are those that the process began with.
@@ -117,7 +119,9 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 	for _, step := range []func(context.Context) error{
 		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.checkImported, a.checkMoved, a.openTracing, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
-		if err := step(ctx); err != nil {
+		if err := step(ctx); notPermitted(err) {
+			return nil, refusedRights(err)
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +193,14 @@ func (a *App) openRecord(ctx context.Context) error {
 // openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
 func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
 	a.rules = &rules{current: current, checkers: checkers}
+	if !a.cfg.Setup.Embedded() {
+		a.memory = redismemory.New(a.store.client, a.log)
+		if err := a.memory.Look(ctx); err != nil { // of one server of several, say: it is looked at again and again
+			a.log.WarnContext(ctx, "look at the memory of Redis", "error", err)
+		}
+	}
 	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{
+		Full:   a.memory.Full,
 		Direct: a.store.client, Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
 	})
 	if err != nil {
@@ -214,7 +225,11 @@ func (a *App) retention() time.Duration {
 
 // openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
 func (a *App) openIntake(accepted func(category string)) {
-	a.intake = intake.New(intake.Config{Record: a.record, Queue: a.queue, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Trace: a.traceAccept(), Accepted: accepted, Log: a.log})
+	full := a.memory.Full
+	if a.pool != nil { // Postgres takes it, and the relay waits until Redis has room
+		full = nil
+	}
+	a.intake = intake.New(intake.Config{Full: full, Record: a.record, Queue: a.queue, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Trace: a.traceAccept(), Accepted: accepted, Log: a.log})
 }
 
 func (a *App) openMetrics(context.Context) error {
@@ -307,6 +322,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.background = cancel
 	a.running.Go(func() { a.announcer.Run(ctx) })
 	a.running.Go(func() { a.policy.Run(ctx) })
+	if a.memory != nil {
+		a.running.Go(func() { a.memory.Run(ctx) })
+	}
 	a.running.Go(func() { a.follower.Run(ctx) })
 	if a.live != nil {
 		a.running.Go(func() { a.live.Run(ctx) })

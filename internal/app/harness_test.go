@@ -121,14 +121,20 @@ type deployment struct {
 
 func newDeployment(t *testing.T, on setup, policy string, processes int) *deployment {
 	t.Helper()
-	d := &deployment{t: t, redisURL: redistest.URL(t)}
-	if on == onPostgres {
-		d.databaseURL = postgrestest.URL(t)
-	}
-	d.policy = filepath.Join(t.TempDir(), "policy.yaml")
+	d := newDeploymentOn(t, on, redistest.URL(t))
 	d.writePolicy(policy)
 	for range processes {
 		d.start()
+	}
+	return d
+}
+
+// newDeploymentOn is one without processes yet.
+func newDeploymentOn(t *testing.T, on setup, redisURL string) *deployment {
+	t.Helper()
+	d := &deployment{t: t, redisURL: redisURL, policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	if on == onPostgres {
+		d.databaseURL = postgrestest.URL(t)
 	}
 	return d
 }

@@ -72,7 +72,7 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 			notification.StatusSending: total.Sending,
 		},
 		UsersDeferred: total.UsersDeferred, Paused: a.follower.Paused(), InFlight: a.dispatcher.InFlight(),
-		BreakersOpen: map[string]int{},
+		BreakersOpen: map[string]int{}, RedisMemory: a.memory.Ratio(),
 	}
 	if !total.OldestDeferred.IsZero() {
 		g.OldestDeferred = time.Since(total.OldestDeferred)

@@ -29,6 +29,11 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if a.templates, err = publishedTemplates(ctx, a.store.client); err != nil {
 		return nil, errors.Join(err, a.closeAll())
 	}
+	if a.memory != nil {
+		watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+		a.running.Go(func() { a.memory.Run(watching) })
+		a.defers("the watch over Redis's memory", func() error { stop(); a.running.Wait(); return nil })
+	}
 	a.openIntake(nil)
 	handler, err := a.apiHandler(nil, nil)
 	if err != nil {

@@ -102,21 +102,58 @@ func (s *store) check(ctx context.Context, address string) error {
 	info, err := backoff.Retry(ctx, func() (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		return s.client.Info(ctx, "memory").Result()
+		info, err := s.client.Info(ctx).Result()
+		if notPermitted(err) {
+			err = backoff.Permanent(err)
+		}
+		return info, err
 	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
+	if notPermitted(err) {
+		return refusedRights(err)
+	}
 	if err != nil {
 		return refuse("Redis at %s can't be reached: %v", address, err)
+	}
+	if version := fieldOf(info, "redis_version"); olderThan7(version) {
+		return refuse("Redis at %s is version %s, pacer needs 7.0 or later", address, version)
 	}
 	if evicts := evictionPolicy(info); evicts != "" && evicts != "noeviction" {
 		return refuse("Redis at %s evicts keys when it is full (maxmemory-policy %s), which loses notifications: set maxmemory-policy noeviction", address, evicts)
 	}
+	if err := probe.Run(ctx, s.client, []string{lanesKey}).Err(); notPermitted(err) {
+		return refusedRights(err)
+	} else if err != nil {
+		return fmt.Errorf("run a script on Redis: %w", err)
+	}
 	return nil
 }
 
+// probe is a script as all others are: whoever may run it may run them.
+var probe = script.NewWhenFull(`return redis.call('TIME')[1]`)
+
+// notPermitted tells whether Redis does not let this user run a command, or touch a key or channel.
+func notPermitted(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
+
+// refusedRights names, in Redis's own words, what the user of REDIS_URL may not do.
+func refusedRights(err error) error {
+	_, said, _ := strings.Cut(err.Error(), "NOPERM ")
+	return refuse("the user of REDIS_URL lacks rights on Redis (%s): docs/operations.md lists those that pacer needs", strings.TrimSpace(said))
+}
+
+// olderThan7 tells whether a version is known to be too old: scripts say since 7.0 what they may do on a full Redis.
+func olderThan7(version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	number, err := strconv.Atoi(major)
+	return err == nil && number < 7
+}
+
 // evictionPolicy reads it from INFO, since CONFIG may be forbidden; empty when it is not told.
-func evictionPolicy(info string) string {
+func evictionPolicy(info string) string { return fieldOf(info, "maxmemory_policy") }
+
+// fieldOf reads a field out of INFO; empty when it is not told.
+func fieldOf(info, name string) string {
 	for line := range strings.Lines(info) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); found {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+":"); found {
 			return value
 		}
 	}

@@ -95,7 +95,7 @@ func redisFaults(s types.ServiceConfig) []string {
 	r := report{service: "redis"}
 	r.unless(strings.HasPrefix(s.Image, "redis:7"), "image is %q, want Redis 7", s.Image)
 	for option, want := range map[string]string{
-		"--appendonly": "yes", "--appendfsync": "everysec", "--maxmemory-policy": "noeviction",
+		"--appendonly": "yes", "--appendfsync": "everysec", "--maxmemory-policy": "noeviction", "--maxmemory": "1gb",
 	} {
 		got := "not given"
 		if i := slices.Index(s.Command, option); i >= 0 && i+1 < len(s.Command) {

@@ -38,6 +38,7 @@ func Dialer(m *miniredis.Miniredis) func(ctx context.Context, network, address s
 		}
 		m.Lock()
 		defer m.Unlock()
+		m.Server().SetPreHook((&shebangs{names: map[string]string{}}).rewrite)
 		return m.Server(), first.Close()
 	})
 	return func(context.Context, string, string) (net.Conn, error) {

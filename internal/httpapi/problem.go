@@ -17,6 +17,9 @@ import (
 // retryAfter is how many seconds a client should wait while the store is away.
 const retryAfter = 2
 
+// retryAfterFull is how many while it is full, which takes longer to pass.
+const retryAfterFull = 10
+
 // problem makes an RFC 9457 answer. It never repeats what the client sent.
 func problem(status int, detail string, faults ...error) huma.StatusError {
 	p := &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}
@@ -51,8 +54,13 @@ func summary(err error) string {
 	return strings.Join(parts, "; ")
 }
 
-// away says that the store can't be reached now. The cause goes to the log, not to the client.
+// away says that the store can't be reached now, or has no room. The cause goes to the log, not to the client.
 func (a *api) away(ctx context.Context, what string, err error) error {
+	if errors.Is(err, intake.ErrFull) { // told in the log when it began
+		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable,
+			"the queue is full: Redis has hardly any memory left, and what waits is delivered first; try again later"),
+			http.Header{"Retry-After": {strconv.Itoa(retryAfterFull)}})
+	}
 	a.cfg.Log.ErrorContext(ctx, "the store can't be reached", "while", what, "error", err)
 	return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "the store can't be reached now; try again"),
 		http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})

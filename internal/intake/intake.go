@@ -54,6 +54,9 @@ var (
 	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; ask again shortly")
 )
 
+// ErrFull says that a batch was refused because the record has no room for more; nothing of it was accepted.
+var ErrFull = errors.New("no room for more notifications")
+
 // Accepted is what the record did with a notification.
 type Accepted struct {
 	// At is when it was accepted; zero when it is known under another user.
@@ -120,6 +123,8 @@ type Config struct {
 	// Trace is told of each notification before it is recorded, to note the trace that it belongs to, and gives what is to be
 	// called once it is. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
+	// Full tells that the record has no room for more; then a batch is refused with [ErrFull]. Defaults to never.
+	Full func() bool
 	// Accepted is told the category of each notification accepted anew. Defaults to nobody.
 	Accepted func(category string)
 	Log      *slog.Logger
@@ -134,6 +139,9 @@ type Intake struct{ cfg Config }
 func New(cfg Config) *Intake {
 	if cfg.Accepted == nil {
 		cfg.Accepted = func(string) {}
+	}
+	if cfg.Full == nil {
+		cfg.Full = func() bool { return false }
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -157,6 +165,9 @@ func MadeHere(id string) bool {
 // record could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or idempotency
 // keys is safe.
 func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
+	if in.cfg.Full() {
+		return nil, ErrFull
+	}
 	results := make([]Result, len(batch))
 	pending := make([]int, 0, len(batch))
 	keys := map[string]int{} // idempotency key → index of its first candidate in this batch

@@ -54,6 +54,9 @@ type Config struct {
 	// Guarded is for a store whose record is elsewhere: every step fails with [ErrLost] in a lane that has lost its state,
 	// and what ends by itself is kept in [Store.Ends] until the record knows of it.
 	Guarded bool
+	// Full tells that Redis has hardly any memory left: then [Store.Put] takes nothing more, with [ErrFull], so that what
+	// waits has room to be delivered. Defaults to never.
+	Full func() bool
 	// Horizon is how close a slot must be to be granted for its own moment. Defaults to 10 ms.
 	Horizon time.Duration
 	// Lease is how long a delivery may take before it is given to somebody else. Defaults to 15 s.
@@ -70,6 +73,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Full == nil {
+		c.Full = func() bool { return false }
+	}
 	c.Horizon = cmp.Or(c.Horizon, 10*time.Millisecond)
 	c.Lease = cmp.Or(c.Lease, 15*time.Second)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
@@ -141,7 +147,10 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
-		*kept = script.New(source)
+		*kept = script.NewWhenFull(source)
+		if name == "put" || name == "takes" || name == "restore" { // they take something on
+			*kept = script.New(source)
+		}
 	}
 	return s, nil
 }

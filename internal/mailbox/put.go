@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,6 +29,9 @@ type Entry struct {
 	Arrival time.Time
 }
 
+// ErrFull says that Redis has hardly any memory left.
+var ErrFull = errors.New("Redis has hardly any memory left") //nolint:staticcheck // a name
+
 // Placed tells what Put did with an entry.
 type Placed struct {
 	// AcceptedAt is when it, or the first with its id, was accepted.
@@ -40,6 +44,9 @@ type Placed struct {
 
 // Put accepts entries of one lane, all in one step, and gives one answer each, in order.
 func (s *Store) Put(ctx context.Context, lane int, entries []Entry) ([]Placed, error) {
+	if s.cfg.Full() {
+		return nil, fmt.Errorf("put %d notifications into lane %d: %w", len(entries), lane, ErrFull)
+	}
 	under := ""
 	if s.cfg.Guarded {
 		under = "epoch"

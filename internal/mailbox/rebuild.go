@@ -218,7 +218,7 @@ func (s *Store) RestoreWindow(ctx context.Context, token string, box dispatch.Ma
 }
 
 // finishRebuild sets the epoch when the rebuild was not overtaken by another loss.
-var finishRebuild = script.New(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+var finishRebuild = script.NewWhenFull(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[2], ARGV[2])
 return 1`)

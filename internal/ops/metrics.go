@@ -164,6 +164,8 @@ type Gauges struct {
 	// Paused is what operators have rest; Evicts tells whether Redis forgets keys when it is full.
 	Paused []control.Subject
 	Evicts bool
+	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
+	RedisMemory float64
 	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries, of
 	// at most Concurrency.
 	BreakersOpen          map[string]int
@@ -175,7 +177,7 @@ type Gauges struct {
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, oldest, users, lanes, unreachable, maxDefer, paused, evicts, breakers, inFlight, concurrency *prometheus.Desc
+	states, oldest, users, lanes, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -196,6 +198,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		maxDefer:    gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
 		paused:      gauge("pacer_paused", "1 for each channel, category and lane that operators have rest.", "kind", "name"),
 		evicts:      gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
+		memory:      gauge("pacer_redis_memory_ratio", "Part of its maxmemory that the fullest Redis server uses; nothing more is accepted from 0.9 on. 0 without a limit."),
 		breakers:    gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.", "channel"),
 		inFlight:    gauge("pacer_in_flight", "Deliveries under way in this process."),
 		concurrency: gauge("pacer_concurrency", "Deliveries that may be under way in this process; 0 without the worker role."),
@@ -205,7 +208,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.states, c.oldest, c.users, c.lanes, c.unreachable, c.maxDefer, c.paused, c.evicts, c.breakers, c.inFlight, c.concurrency,
+		c.states, c.oldest, c.users, c.lanes, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers, c.inFlight, c.concurrency,
 	} {
 		descs <- d
 	}
@@ -241,6 +244,7 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	if g.Evicts {
 		evicts = 1
 	}
+	tell(c.memory, g.RedisMemory)
 	tell(c.oldest, g.OldestDeferred.Seconds())
 	tell(c.unreachable, float64(g.LanesUnreachable))
 	tell(c.users, float64(g.UsersDeferred))

@@ -37,7 +37,7 @@ var promised = []string{
 
 var added = []string{
 	"pacer_audited_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
-	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge", "pacer_breakers_open gauge channel",
+	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge", "pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel",
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_lane_deferred gauge lane",
 	"pacer_lanes_unreachable gauge",

@@ -18,8 +18,8 @@ var (
 	//go:embed archive.lua
 	archiveSource string
 
-	finishScript  = script.New(finishSource)
-	archiveScript = script.New(archiveSource)
+	finishScript  = script.NewWhenFull(finishSource)
+	archiveScript = script.NewWhenFull(archiveSource)
 )
 
 const (

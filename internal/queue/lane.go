@@ -26,7 +26,7 @@ var (
 	givebackSource string
 
 	fetchScript    = script.New(fetchSource)
-	givebackScript = script.New(givebackSource)
+	givebackScript = script.NewWhenFull(givebackSource)
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 var forwardSource string
 
 // forwardScript does for many lanes at once what asynq's forwarder does for one.
-var forwardScript = script.New(forwardSource)
+var forwardScript = script.NewWhenFull(forwardSource)
 
 const (
 	// watchEvery is how often lanes in which nothing waited are looked at again.

@@ -27,11 +27,26 @@ const (
 	after  = "\nend\nlocal found = answer()\nif type(found) == 'table' and found.err then return found end\nreturn { nonce, found }\n"
 )
 
+// What Redis does with a script when it is full (maxmemory). A script without such a line would run to its first command that
+// takes memory, and leave its work half done.
+const (
+	refusedWhenFull = "#!lua\n"
+	runsWhenFull    = "#!lua flags=allow-oom\n"
+)
+
 // Script is a Lua script whose answers are checked. It is safe for concurrent use.
 type Script struct{ script *redis.Script }
 
-// New makes a Script.
-func New(source string) *Script { return &Script{redis.NewScript(before + source + after)} }
+// New makes a Script that a full Redis refuses as a whole: one that takes something on.
+func New(source string) *Script { return newScript(refusedWhenFull, source) }
+
+// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes what was taken on. What was
+// sent must be settled, or it is sent again.
+func NewWhenFull(source string) *Script { return newScript(runsWhenFull, source) }
+
+func newScript(first, source string) *Script {
+	return &Script{redis.NewScript(first + before + source + after)}
+}
 
 // nonces of this process begin with this.
 var nonces = rand.Text()[:8] + "-"

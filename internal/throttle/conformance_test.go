@@ -1,8 +1,6 @@
 package throttle_test
 
 import (
-	"context"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/pacer-notify/pacer/internal/embedded"
 	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
@@ -99,7 +98,7 @@ func miniSubject(tb testing.TB) throttletest.Subject {
 	tb.Cleanup(m.Close)
 	client := redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:1",
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		Dialer:                   embedded.Dialer(m),
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	tb.Cleanup(func() { check(tb, client.Close()) })

@@ -70,8 +70,8 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 		prefix: prefix,
 		allow:  script.New(before + logSource + limiterSource + mendSource + admitSource + allowSource),
 		spend:  script.New(before + logSource + limiterSource + mendSource + admitSource + usageSource + spendSource),
-		peek:   script.New(before + logSource + limiterSource + usageSource + peekSource),
-		refund: script.New(before + logSource + limiterSource + undoSource + refundSource),
+		peek:   script.NewWhenFull(before + logSource + limiterSource + usageSource + peekSource),
+		refund: script.NewWhenFull(before + logSource + limiterSource + undoSource + refundSource),
 	}
 	for i := range l.allowing {
 		l.allowing[i] = batch.New(allowAtOnce, l.allowAll)

@@ -170,10 +170,11 @@ func (a *lanesAway) has(lane int) bool {
 	return a.errs[lane] != nil
 }
 
-// err tells of one; lanes that are being rebuilt are as they should be: they are put into line afterwards.
+// err tells of one; lanes that are being rebuilt are as they should be, and so is a Redis that has no room yet: what stays is
+// put into line afterwards.
 func (a *lanesAway) err() error {
 	for _, err := range a.errs {
-		if !errors.Is(err, mailbox.ErrLost) {
+		if !errors.Is(err, mailbox.ErrLost) && !errors.Is(err, mailbox.ErrFull) {
 			return err
 		}
 	}
