@@ -41,7 +41,7 @@ SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 // The rows stand in the database since the transaction that accepted, so none is missed, however long ago that was or
 // however late it committed.
 func (l *Relay) takeUnplaced(ctx context.Context) error {
-	for {
+	for !mutation("forget-unplaced") {
 		var taken, moved int
 		if err := l.record.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken, &moved); err != nil {
 			return describe("look for what did not reach Redis", err)
@@ -53,6 +53,7 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 const (

@@ -78,6 +78,9 @@ func (l *Relay) Round(ctx context.Context) error {
 	if mutation("no-sweeper") {
 		return err
 	}
+	if err != nil && mutation("lanes-together") {
+		return err
+	}
 	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
 }
 
