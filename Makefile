@@ -77,6 +77,15 @@ faults-red: need-faults ## run every fault with its protection switched off, and
 soak: need-faults ## an hour of all kinds of traffic with faults at random, all promises checked (SOAK=2m to try, SOAK_REPORT=FILE)
 	go test -count=1 -timeout 0 -v -tags faults,soak -run TestSoak ./internal/faults
 
+.PHONY: chaos
+chaos: need-servers ## play random schedules in which every call to a store may fail (CHAOS_SCHEDULES=20000 CHAOS_MINUTES=60 CHAOS_SEED=N)
+	CHAOS_SCHEDULES=$${CHAOS_SCHEDULES:-20000} CHAOS_MINUTES=$${CHAOS_MINUTES:-60} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
+	go test -count=1 -timeout 120m -v ./internal/chaos
+
+.PHONY: chaos-red
+chaos-red: need-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)
+	go test -count=1 -timeout 120m -v -tags faults -run TestChaosFindsWhatIsSwitchedOff ./internal/chaos
+
 .PHONY: fuzz
 fuzz: need-servers ## run every fuzz target for FUZZTIME=10s
 	scripts/fuzz.sh $(FUZZTIME)

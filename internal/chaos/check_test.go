@@ -1,0 +1,261 @@
+package chaos_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// ending is what the record says of a notification.
+type ending struct {
+	status, reason string
+	ended          bool
+}
+
+// letters are the states of notifications on Redis, as internal/mailbox has them.
+var letters = map[string]string{
+	"D": "delivered", "F": "failed", "E": "expired", "C": "cancelled", "R": "replaced",
+	"q": "waiting", "t": "waiting", "r": "retrying", "s": "sending",
+}
+
+// ends asks the record for what has become of all, beside all steps.
+func (w *world) ends() map[string]ending {
+	found := map[string]ending{}
+	if w.database != nil {
+		_ = w.database.ask(time.Now(), "SELECT id, status, reason, ended_at IS NOT NULL FROM pacer.notifications", func(v []any) {
+			ended, _ := v[3].(bool)
+			found[fmt.Sprint(v[0])] = ending{fmt.Sprint(v[1]), fmt.Sprint(v[2]), ended}
+		})
+		return found
+	}
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		keys, _ := client.Keys(ctx, "pacer:{*}:n:*").Result() // none is found out below
+		for _, key := range keys {
+			fields := client.HMGet(ctx, key, "s", "y", "u").Val()
+			if len(fields) < 3 || fields[2] == nil {
+				continue
+			}
+			_, id, _ := strings.Cut(key, "}:n:")
+			letter := fmt.Sprint(fields[0])
+			found[id] = ending{letters[letter], fmt.Sprint(fields[1]), letter == strings.ToUpper(letter)}
+		}
+	})
+	return found
+}
+
+// check gives every promise that the world broke.
+func (w *world) check() []string {
+	broken := slices.Clone(w.ledger.broken)
+	broken = append(broken, w.checkEnds()...)
+	broken = append(broken, w.checkLimits()...)
+	broken = append(broken, w.checkTotals()...)
+	for _, key := range w.leftovers() {
+		broken = append(broken, "left over: "+key)
+	}
+	if w.Calm {
+		broken = append(broken, w.checkOrder()...)
+	}
+	slices.Sort(broken)
+	return slices.Compact(broken)
+}
+
+// checkEnds is P1: whatever was accepted has one end, and one for which there is a reason.
+func (w *world) checkEnds() []string {
+	var broken []string
+	ends := w.ends()
+	for _, id := range w.ledger.ids {
+		e := w.ledger.entries[id]
+		end, known := ends[id]
+		switch {
+		case !e.accepted && e.expiresAt.IsZero():
+			broken = append(broken, "P1: "+id+" was never accepted, however often it was repeated")
+		case !e.accepted:
+		case !known:
+			broken = append(broken, "P1: "+id+" was accepted and is not known")
+		case !end.ended:
+			broken = append(broken, fmt.Sprintf("P1: %s was accepted and never ended: it is %s", id, end.status))
+		default:
+			if fault := w.judgeEnd(e, end); fault != "" {
+				broken = append(broken, fmt.Sprintf("P1: %s is %s (%s), %s", id, end.status, end.reason, fault))
+			}
+		}
+	}
+	return broken
+}
+
+// judgeEnd tells what speaks against an end.
+func (w *world) judgeEnd(e *entry, end ending) string {
+	confirmed := slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.told && !d.settled.IsZero() })
+	if confirmed && end.status != "delivered" {
+		return "but it was delivered and that was written down"
+	}
+	switch notification.Status(end.status) {
+	case notification.StatusDelivered:
+		if len(e.deliveries) == 0 {
+			return "but it never reached its provider"
+		}
+	case notification.StatusCancelled:
+		if !e.cancelled && (end.reason != notification.ReasonOptedOut || !w.ledger.optOuts[e.User] || e.Category != "chat") {
+			return "but nobody asked for that"
+		}
+	case notification.StatusExpired:
+		if e.expiresAt.IsZero() {
+			return "but it has no expiry"
+		}
+	case notification.StatusReplaced:
+		if e.Collapse == "" || !slices.ContainsFunc(w.ledger.ids, func(id string) bool {
+			o := w.ledger.entries[id]
+			return o != e && o.User == e.User && o.Category == e.Category && o.Collapse == e.Collapse
+		}) {
+			return "but nothing replaced it"
+		}
+	case notification.StatusFailed:
+		if !w.ledger.refused[e.ID] && (end.reason != notification.ReasonCrashLoop || w.blows() < 3) && !strings.HasPrefix(end.reason, notification.ReasonMaxAttempts) {
+			return "but its provider did not refuse it"
+		}
+	case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred, notification.StatusRetrying,
+		notification.StatusSending:
+	}
+	return ""
+}
+
+// blows counts what may have kept a worker from writing its result.
+func (w *world) blows() int {
+	n := w.losses
+	for kind, times := range w.faults {
+		if !strings.HasSuffix(kind, "provider") {
+			n += times
+		}
+	}
+	return n
+}
+
+// checkLimits is P3: of everything that reached the provider, no rule was exceeded.
+func (w *world) checkLimits() []string {
+	var broken []string
+	byUser := map[string][]*delivery{}
+	entryOf := map[*delivery]*entry{}
+	for _, id := range w.ledger.ids {
+		e := w.ledger.entries[id]
+		for _, d := range e.deliveries {
+			byUser[e.User] = append(byUser[e.User], d)
+			entryOf[d] = e
+		}
+	}
+	for user, all := range byUser {
+		slices.SortStableFunc(all, func(a, b *delivery) int { return cmp.Compare(a.admitted, b.admitted) })
+		chat := func(d *delivery) bool { return entryOf[d].Category == "chat" }
+		news := func(d *delivery) bool { return entryOf[d].Category == "news" }
+		every := func(*delivery) bool { return true }
+		per := time.Duration(w.Per) * time.Second
+		bypasses := func(d *delivery) bool {
+			return entryOf[d].Priority <= int(notification.PriorityCritical) || entryOf[d].Category == "urgent"
+		}
+		for _, rule := range []struct {
+			name   string
+			counts func(*delivery) bool
+			max    func(version int) int
+			per    time.Duration
+		}{
+			{"chat", chat, w.maxOf, per},
+			{"gap", chat, func(int) int { return 1 }, time.Duration(w.Gap) * time.Millisecond},
+			{"news", news, func(int) int { return w.Max + 1 }, per},
+			{"cap", every, func(int) int { return w.Cap }, time.Duration(w.CapPer) * time.Second},
+		} {
+			for i, d := range all {
+				if !rule.counts(d) {
+					continue
+				}
+				// What bypasses may be admitted after another was granted, ahead of its time, for a moment that comes later.
+				var before []throttle.Micros
+				for _, earlier := range all[:i] {
+					if rule.counts(earlier) && !(bypasses(earlier) && earlier.granted.After(d.granted)) {
+						before = append(before, earlier.admitted)
+					}
+				}
+				at := d.admitted.Time()
+				most := w.loosest(at.Add(-rule.per-time.Second), at.Add(time.Second), rule.max)
+				if n := len(before); n >= most && !bypasses(d) && d.admitted.Sub(before[n-most]) < rule.per {
+					broken = append(broken, fmt.Sprintf("P3: %s of %s exceeds the %s of %d in %s by %s", entryOf[d].ID, user, rule.name, most,
+						rule.per, rule.per-d.admitted.Sub(before[n-most])))
+				}
+			}
+		}
+	}
+	return broken
+}
+
+// totals are those that a process tells.
+func (w *world) totals() (mailbox.LaneStats, error) {
+	p := w.procs[0]
+	if p.postgres != nil && w.mutation != "totals are those of Redis" {
+		_, total, err := p.postgres.Stats(context.Background())
+		return total, err
+	}
+	stats, err := p.boxes.Stats(context.Background())
+	return mailbox.Sum(stats), err
+}
+
+// checkTotals is P13: the counts say what happened.
+func (w *world) checkTotals() []string {
+	total, err := w.totals()
+	if err != nil {
+		return []string{"P13: the totals can't be read: " + err.Error()}
+	}
+	want := map[string]int64{}
+	accepted := int64(0)
+	for _, end := range w.ends() {
+		want[end.status]++
+		accepted++
+	}
+	var broken []string
+	for _, c := range []struct {
+		name      string
+		is, wants int64
+	}{
+		{"accepted", total.Accepted, accepted},
+		{"delivered", total.Delivered, want["delivered"]},
+		{"failed", total.Failed, want["failed"]},
+		{"expired", total.Expired, want["expired"]},
+		{"cancelled", total.Cancelled, want["cancelled"]},
+		{"replaced", total.Replaced, want["replaced"]},
+		{"waiting", total.Queued + total.Deferred + total.Scheduled + total.Retrying + total.Sending, 0},
+	} {
+		if c.is != c.wants {
+			broken = append(broken, fmt.Sprintf("P13: the totals say %d %s, it were %d", c.is, c.name, c.wants))
+		}
+	}
+	return broken
+}
+
+// checkOrder is P8, where nothing failed: what was in line with a better place went first.
+func (w *world) checkOrder() []string {
+	var broken []string
+	for _, id := range w.ledger.ids {
+		better := w.ledger.entries[id]
+		for _, other := range w.ledger.ids {
+			worse := w.ledger.entries[other]
+			if better.User != worse.User || better.Category != worse.Category || len(better.deliveries) == 0 || len(worse.deliveries) == 0 {
+				continue
+			}
+			if better.SendIn > 0 || worse.SendIn > 0 || better.Collapse != "" || worse.Collapse != "" {
+				continue
+			}
+			first := better.Priority < worse.Priority || better.Priority == worse.Priority && better.acceptedAt.Before(worse.askedAt)
+			at := worse.deliveries[0].admitted
+			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(worse.deliveries[0].granted) && at < better.deliveries[0].admitted {
+				broken = append(broken, fmt.Sprintf("P8: %s went before %s", other, id))
+			}
+		}
+	}
+	return broken
+}

@@ -1,0 +1,86 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// lose makes Redis lose all of a lane, or everything with a negative number. Only worlds whose record is in Postgres survive
+// that.
+func (w *world) lose(lane int) {
+	if !w.Durable {
+		return
+	}
+	w.count("redis loses state")
+	w.losses++
+	if lane < 0 {
+		w.story("Redis loses everything")
+		w.redis.identity++
+	} else {
+		w.story(fmt.Sprintf("Redis loses lane %d", lane))
+	}
+	tag := "{push-" + strconv.Itoa(lane) + "}"
+	w.redis.outside.do(func() {
+		w.redis.mu.Lock()
+		defer w.redis.mu.Unlock()
+		ctx := context.Background()
+		keys, err := w.redis.client.Keys(ctx, "*").Result()
+		if err != nil {
+			return // the steps tell
+		}
+		for _, key := range keys {
+			if key != clockKey && (lane < 0 || strings.Contains(key, tag)) {
+				w.redis.client.Del(ctx, key)
+			}
+		}
+	})
+}
+
+// evict makes Redis lose every second key of a lane and of its queue, but not those by which it would be known. Operators are
+// told to rebuild then.
+func (w *world) evict(lane int) {
+	if !w.Durable {
+		return
+	}
+	w.count("redis evicts keys")
+	w.losses++
+	w.evicted = true
+	w.story(fmt.Sprintf("Redis loses every second key of lane %d", lane))
+	tag := "{push-" + strconv.Itoa(lane) + "}"
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		keys, _ := client.Keys(ctx, "*"+tag+"*").Result() // the end tells
+		slices.Sort(keys)
+		for i, key := range keys {
+			if i%2 == 0 && !strings.HasSuffix(key, ":epoch") && !strings.HasSuffix(key, ":rebuild") {
+				client.Del(ctx, key)
+			}
+		}
+	})
+}
+
+// expire removes the notifications whose time to live has ended.
+func (w *world) expire() {
+	now := strconv.FormatInt(time.Now().UnixMicro(), 10)
+	w.redis.outside.do(func() {
+		w.redis.mu.Lock()
+		defer w.redis.mu.Unlock()
+		ctx := context.Background()
+		keys, err := w.redis.client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: expiryKey, ByScore: true, Start: "-inf", Stop: now}).Result()
+		if err != nil || len(keys) == 0 {
+			return
+		}
+		for _, key := range keys {
+			// One that was made again since lives for ever.
+			if state := w.redis.client.HGet(ctx, key, "s").Val(); state == strings.ToUpper(state) {
+				w.redis.client.Del(ctx, key)
+			}
+			w.redis.client.ZRem(ctx, expiryKey, key)
+		}
+	})
+}

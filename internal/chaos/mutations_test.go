@@ -1,0 +1,117 @@
+//go:build faults
+
+package chaos_test
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mutation is a protection that is switched off, so that the random world can be seen to find that.
+type mutation struct {
+	// defect is what came of its absence.
+	defect string
+	// hook names it in the environment, for protections that are switched off within the record; scripts replaces parts of
+	// scripts of Redis. One without either is switched off by the world itself, under its own name.
+	hook    string
+	scripts map[string]string
+	// schedule is a kept one that finds it; without one random ones do.
+	schedule string
+	// tilt has schedules hold more of what is needed to find it.
+	tilt func(r *random, set *setting)
+}
+
+func durable(_ *random, set *setting) { set.Durable = true }
+
+// mutations are the protections without which the world must find something.
+var mutations = map[string]mutation{
+	"accepted and not placed is forgotten": {defect: "1: accepted and never delivered", hook: "forget-unplaced", tilt: durable},
+	"ends of Redis are forgotten":          {defect: "2: ends decided in Redis are dropped", hook: "forget-ends", tilt: durable},
+	"the newest is not remembered": {defect: "3: collapse keys deliver the older one", scripts: map[string]string{
+		"return newest and tonumber(newest) > tonumber(fields[2])": "return false",
+	}},
+	"late grants are used": {defect: "4: late grants are sent", tilt: durable},
+	"lanes are judged together": {
+		defect: "5: one dead shard stops the relay for all", hook: "lanes-together",
+		tilt: func(r *random, set *setting) { set.Durable, r.shards = true, true },
+	},
+	"lanes resume once":                        {defect: "6: a partition stays paused"},
+	"declined grants drop their extra wake-up": {defect: "14: a declined claim drops the extra wake-up", schedule: "testdata/declined-grant.schedule"},
+	"totals are those of Redis":                {defect: "10: totals are not exact", tilt: durable},
+}
+
+// Each protection, switched off, is found out by random schedules. CHAOS_MUTATION names the only one to be tried,
+// CHAOS_SCHEDULES how many schedules each may take.
+func TestChaosFindsWhatIsSwitchedOff(t *testing.T) {
+	most, seed := number(t, "CHAOS_SCHEDULES", 3000), number(t, "CHAOS_SEED", 1)
+	only := os.Getenv("CHAOS_MUTATION")
+	for _, name := range slices.Sorted(maps.Keys(mutations)) {
+		if only != "" && only != name {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			m := mutations[name]
+			t.Setenv("FAULTS_MUTATIONS", m.hook)
+			st := newStage(t)
+			st.mutation, st.redis.mutate = name, m.scripts
+			found := (*played)(nil)
+			if m.schedule != "" {
+				found = replay(t, st, m.schedule)
+				if len(found.broken) == 0 {
+					found = nil
+				}
+			} else {
+				found = find(t, st, m, seed, most)
+			}
+			if m.scripts != nil && !st.redis.mutated {
+				t.Fatalf("the scripts don't hold what is to be replaced any more: mend the mutation")
+			}
+			if found == nil {
+				t.Fatalf("defect %s was not found in %d schedules", m.defect, most)
+			}
+			small := shrinkOn(t, st, found)
+			t.Logf("defect %s: seed %d found it: %v; %d moves suffice:\n%s", m.defect, found.Seed, small.broken, len(small.moves), small.schedule)
+		})
+	}
+}
+
+// find plays schedules until one breaks a promise that it keeps while nothing is switched off.
+func find(t *testing.T, st *stage, m mutation, seed, most int) *played {
+	t.Helper()
+	sound := newStage(t)
+	for n := 0; n < most; {
+		var found *played
+		inBubble(t, func(t *testing.T) {
+			for range perBubble {
+				r, set := newRandom(uint64(seed + n))
+				if m.tilt != nil {
+					m.tilt(r, &set)
+				}
+				p, err := st.play(set, r)
+				if err != nil {
+					t.Fatalf("seed %d can't be played: %v", seed+n, err)
+				}
+				// Something left over, without anybody harmed, is not enough.
+				if n++; slices.ContainsFunc(p.broken, func(b string) bool { return strings.HasPrefix(b, "P") }) {
+					found = p
+					return
+				}
+			}
+		})
+		if found == nil {
+			continue
+		}
+		// Only what is switched off may be the cause.
+		hook := os.Getenv("FAULTS_MUTATIONS")
+		t.Setenv("FAULTS_MUTATIONS", "")
+		again := playAgain(t, sound, found.schedule)
+		t.Setenv("FAULTS_MUTATIONS", hook)
+		if len(again.broken) == 0 {
+			return found
+		}
+	}
+	return nil
+}

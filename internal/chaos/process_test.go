@@ -1,0 +1,259 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/queue"
+	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
+)
+
+// record is what the parts of a process ask of one.
+type record interface {
+	dispatch.Record
+	intake.Record
+	Cancel(ctx context.Context, id string) error
+}
+
+// process is one of the deployment, put together as internal/app does, but for the loops: the schedule says when each part
+// does something.
+type process struct {
+	w      *world
+	number int
+	ctx    context.Context //nolint:containedctx // ends with the process
+	end    context.CancelFunc
+
+	client     *redis.Client
+	pool       *pgxpool.Pool
+	boxes      *mailbox.Store
+	queue      *queue.Client
+	lanes      *queue.Stepwise
+	record     record
+	postgres   *recordpostgres.Record
+	relay      *recordpostgres.Relay
+	intake     *intake.Intake
+	dispatcher *dispatch.Dispatcher
+	sweeper    *dispatch.Sweeper
+	control    control.Store
+	follower   *control.Follower
+
+	version atomic.Int64
+	// late is set once a grant came too late: for a while, later ones may come late too.
+	late    atomic.Bool
+	running sync.WaitGroup
+	busy    sync.Map // the loops that are under way
+	// rested are the lanes that were paused at the last look, for resumeOnce.
+	rested [lanes]bool
+
+	mu    sync.Mutex
+	dead  bool
+	links []*link
+}
+
+// sendTimeout and the leases are the product's own.
+const (
+	boxLease = 15 * time.Second
+	claimed  = 14 * time.Second
+)
+
+// newProcess starts one.
+func (w *world) newProcess(number int) (*process, error) {
+	p := &process{w: w, number: number}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.version.Store(int64(w.version))
+	w.history = append(w.history, policyChange{time.Now(), number, w.version})
+	p.client = w.newClient(p)
+	log := slog.New(slog.DiscardHandler)
+	var err error
+	p.boxes, err = mailbox.New(p.client, mailbox.Config{
+		Lanes: lanes, Terms: p.terms, Guarded: w.Durable, Lease: boxLease, Retention: w.retention(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.queue, p.lanes = queue.NewClient(p.client), queue.NewStepwise(p.client, lanes, log)
+	p.record, p.control = recordredis.New(p.client, p.boxes), control.NewRedis(p.client)
+	if w.Durable {
+		if err := p.openPostgres(log); err != nil {
+			return nil, err
+		}
+	}
+	p.intake = intake.New(intake.Config{Record: p.record, Queue: p.queue, Rules: p, Log: log})
+	p.dispatcher = dispatch.New(dispatch.Config{Retry: retry, Stale: w.stale(), Log: log}, watched{p.record, p}, p.queue, push.Registry{
+		notification.ChannelLog: provider{w, p},
+	})
+	p.sweeper = dispatch.NewSweeper(p.boxes, p.queue, time.Second, nil, log)
+	p.follower = control.NewFollower(p.control, p.reconcile, log)
+	return p, nil
+}
+
+// stale is how late a grant is given back; the product's own unless that is switched off.
+func (w *world) stale() time.Duration {
+	if w.mutation == "late grants are used" {
+		return time.Hour
+	}
+	return 0
+}
+
+// retention is as in internal/app.
+func (w *world) retention() time.Duration {
+	if w.Durable {
+		return time.Minute
+	}
+	return 24 * time.Hour
+}
+
+func (p *process) openPostgres(log *slog.Logger) (err error) {
+	if p.pool, err = p.w.newPool(p); err != nil {
+		return err
+	}
+	p.postgres = recordpostgres.New(p.pool, p.boxes, recordpostgres.Config{Log: log})
+	p.record, p.control = p.postgres, control.NewPostgres(p.pool)
+	p.relay = recordpostgres.NewRelay(p.postgres, recordpostgres.RelayConfig{
+		Queue: p.queue, Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,
+	})
+	return nil
+}
+
+func (w *world) longestWindow() time.Duration {
+	return time.Duration(max(w.Per, w.CapPer)) * time.Second
+}
+
+// retry is the policy of retries.
+func retry() dispatch.RetryPolicy {
+	return dispatch.RetryPolicy{
+		MaxAttempts: 8, Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Second },
+	}
+}
+
+// terms are those of the policy that the process knows.
+func (p *process) terms(_, category string) mailbox.Terms {
+	terms := mailbox.Terms{Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour, BypassFrom: int(notification.PriorityCritical)}
+	if category == "urgent" {
+		terms.BypassFrom = mailbox.BypassAll
+	}
+	return terms
+}
+
+// HasCategory, MaxDefer and CheckDelivery implement intake.Rules.
+func (p *process) HasCategory(string) bool { return true }
+
+// MaxDefer implements intake.Rules.
+func (p *process) MaxDefer(string) time.Duration { return 24 * time.Hour }
+
+// CheckDelivery implements intake.Rules.
+func (p *process) CheckDelivery(*notification.Notification) error { return nil }
+
+// reconcile has the queues of the lanes be as operators want them.
+func (p *process) reconcile(ctx context.Context, rests func(lane string) bool) ([]control.LaneState, error) {
+	if p.w.mutation == "lanes resume once" {
+		return nil, p.resumeOnce(ctx, rests)
+	}
+	found, err := p.queue.Reconcile(ctx, lanes, func(lane int) bool { return rests(strconv.Itoa(lane)) })
+	states := make([]control.LaneState, len(found))
+	for i, rest := range found {
+		states[i] = control.LaneState{Name: strconv.Itoa(rest.Lane), Outside: rest.Outside, Since: rest.Since}
+	}
+	return states, err
+}
+
+// resumeOnce is reconcile as it was: a lane that is not paused any more is let go on at the first look, and never again.
+func (p *process) resumeOnce(ctx context.Context, rests func(lane string) bool) error {
+	var faults []error
+	for lane := range lanes {
+		key, name := "asynq:{push-"+strconv.Itoa(lane)+"}:paused", strconv.Itoa(lane)
+		switch {
+		case rests(name):
+			p.rested[lane] = true
+			faults = append(faults, p.client.Set(ctx, key, "pacer", 0).Err())
+		case p.rested[lane]:
+			p.rested[lane] = false
+			faults = append(faults, p.client.Del(ctx, key).Err())
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+func (p *process) addLink(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.links = append(p.links, l)
+}
+
+// die ends the process as kill -9 would: from now on nothing that it does has an effect, and its connections end.
+func (p *process) die() {
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return
+	}
+	p.dead = true
+	links := p.links
+	p.links = nil
+	p.mu.Unlock()
+	p.w.story(fmt.Sprintf("process %d dies", p.number))
+	p.w.ledger.died(p)
+	p.w.mu.Lock()
+	p.w.deaths++
+	p.w.mu.Unlock()
+	p.end()
+	p.w.steps.dropAll(p)
+	for _, l := range links {
+		l.mu.Lock()
+		held := l.held != nil
+		l.mu.Unlock()
+		if !held {
+			l.closeReal()
+		}
+		l.fail(errDead)
+	}
+}
+
+// close waits for what the process still does after its death and frees what it holds.
+func (p *process) close() {
+	p.running.Wait()
+	if p.postgres != nil {
+		_ = p.postgres.Close() // it has nothing to tell
+		p.pool.Close()
+	}
+	_ = p.client.Close() // it never had a connection
+}
+
+// wakeAll has everything that waits ask again, as after a change of the policy.
+func (p *process) wakeAll(ctx context.Context) error {
+	for lane := range lanes {
+		err := p.boxes.EachMailbox(ctx, lane, func(box dispatch.Mailbox) error {
+			tick, err := p.boxes.Wake(ctx, box)
+			if err != nil || tick == nil {
+				return err
+			}
+			return p.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// item is a notification as a schedule has it accepted.
+type item struct {
+	ID       string `json:"id"`
+	User     string `json:"user"`
+	Category string `json:"category"`
+	Priority int    `json:"priority"`
+	Collapse string `json:"collapse,omitempty"`
+	// SendIn and ExpiresIn are ms; 0: at once, never.
+	SendIn    int `json:"send_in,omitempty"`
+	ExpiresIn int `json:"expires_in,omitempty"`
+}
+
+// entry is what the world knows of a notification that somebody asked to be accepted.
+type entry struct {
+	item
+	order               int // of the first asking
+	askedAt, acceptedAt time.Time
+	sendAt, expiresAt   time.Time
+	accepted            bool // somebody was told so
+	cancelled           bool // somebody asked for that
+	deliveries          []*delivery
+}
+
+// delivery is one that reached the provider.
+type delivery struct {
+	proc     *process
+	op       *operation
+	at       time.Time // it reached the provider
+	granted  time.Time
+	admitted throttle.Micros
+	told     bool // the provider's answer arrived
+	settled  time.Time
+	// storeFailed tells that the store to which the result was written failed then.
+	storeFailed, died bool
+}
+
+// ledger is what the world, who sees all, wrote down.
+type ledger struct {
+	mu      sync.Mutex
+	entries map[string]*entry
+	ids     []string
+	grants  map[*operation]*grant
+	// refused are those that the provider refused for ever.
+	refused map[string]bool
+	optOuts map[string]bool // users who opted out of chat, at any time
+	broken  []string        // promises that were seen broken on the way
+	all     []*delivery
+}
+
+// grant is one that an operation holds.
+type grant struct {
+	id string
+	at time.Time
+	d  *delivery
+}
+
+func newLedger() *ledger {
+	return &ledger{entries: map[string]*entry{}, grants: map[*operation]*grant{}, refused: map[string]bool{}, optOuts: map[string]bool{}}
+}
+
+// asked notes that items are about to be accepted, and makes notifications of them.
+func (l *ledger) asked(items []item) []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var entries []*entry
+	now := time.Now()
+	for _, it := range items {
+		e := l.entries[it.ID]
+		if e == nil {
+			e = &entry{item: it, order: len(l.ids), askedAt: now}
+			if it.SendIn > 0 {
+				e.sendAt = now.Add(time.Duration(it.SendIn) * time.Millisecond)
+			}
+			if it.ExpiresIn > 0 {
+				e.expiresAt = now.Add(time.Duration(it.SendIn+it.ExpiresIn) * time.Millisecond)
+			}
+			l.entries[it.ID] = e
+			l.ids = append(l.ids, it.ID)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func (l *ledger) accepted(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !e.accepted {
+		e.accepted, e.acceptedAt = true, time.Now()
+	}
+}
+
+func (l *ledger) breaks(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = append(l.broken, fmt.Sprintf(format, args...))
+}
+
+// died marks the deliveries of a process whose outcome is unknown now.
+func (l *ledger) died(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.all {
+		if d.proc == p && d.settled.IsZero() {
+			d.died = true
+		}
+	}
+}
+
+// reached notes a delivery, and judges whether it may be a second one.
+func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *delivery {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	d := &delivery{proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told, granted: now}
+	if g := l.grants[op]; g != nil && g.id == m.ID {
+		d.granted, g.d = g.at, d
+	}
+	e := l.entries[m.ID]
+	if e == nil {
+		l.broken = append(l.broken, fmt.Sprintf("P1: %s was sent and nobody had it accepted", m.ID))
+		return d
+	}
+	for _, before := range e.deliveries {
+		if !before.unknown(now) {
+			l.broken = append(l.broken, fmt.Sprintf("P2: %s was delivered again although the outcome of its delivery at %.3f s was known (told %t, settled %t)",
+				m.ID, before.at.Sub(epoch).Seconds(), before.told, !before.settled.IsZero()))
+		}
+	}
+	e.deliveries = append(e.deliveries, d)
+	l.all = append(l.all, d)
+	return d
+}
+
+// unknown tells whether nobody could know what became of a delivery.
+func (d *delivery) unknown(now time.Time) bool {
+	if !d.told {
+		return true
+	}
+	if !d.settled.IsZero() {
+		return false
+	}
+	return d.died || d.storeFailed || now.Sub(d.granted) >= claimed-100*time.Millisecond
+}
+
+// provider is the other side of every channel. Each call is a step.
+type provider struct {
+	w    *world
+	proc *process
+}
+
+// staleAfter is how late after its admission a delivery may begin, and horizon how much ahead of it.
+const (
+	staleAfter = 250 * time.Millisecond
+	tolerance  = 15 * time.Millisecond
+)
+
+// Send implements push.Sender.
+func (p provider) Send(ctx context.Context, m push.Message) error {
+	op, _ := ctx.Value(opKey{}).(*operation)
+	if late := time.Since(m.AdmittedAt); late > staleAfter+tolerance && !p.proc.isDead() && !p.proc.late.Load() {
+		p.w.ledger.breaks("P7: %s is sent %s after its admission", m.ID, late.Round(time.Millisecond))
+	}
+	p.w.ledger.begins(m)
+	switch v := p.w.await(ctx, "provider send "+m.ID); v {
+	case made, twice:
+		p.w.ledger.reached(p.proc, op, m, true)
+		return nil
+	case lost:
+		p.w.ledger.reached(p.proc, op, m, false)
+		return &push.Error{Class: push.Ambiguous, Code: "timeout", Err: errLate}
+	case late:
+		p.w.ledger.reached(p.proc, op, m, false)
+		p.w.sleep(ctx, p.proc, time.Hour)
+		return &push.Error{Class: push.Ambiguous, Code: "timeout", Err: errLate}
+	case refused:
+		p.w.ledger.refuses(m.ID)
+		return &push.Error{Class: push.Permanent, Code: "400"}
+	case throttled:
+		return &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 2 * time.Second}
+	case lastBefore:
+		p.proc.die()
+	case lastAfter:
+		p.w.ledger.reached(p.proc, op, m, false)
+		p.proc.die()
+	case notMade, dead:
+	}
+	return &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true, Err: errCut}
+}
+
+func (l *ledger) refuses(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused[id] = true
+}
+
+// begins judges whether a delivery may begin: nothing newer with its collapse key may have been delivered before it was
+// admitted.
+func (l *ledger) begins(m push.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[m.ID]
+	if e == nil || e.Collapse == "" || !e.accepted {
+		return
+	}
+	for _, id := range l.ids {
+		newer := l.entries[id]
+		if newer.User != e.User || newer.Category != e.Category || newer.Collapse != e.Collapse || !newer.askedAt.After(e.acceptedAt) {
+			continue
+		}
+		for _, d := range newer.deliveries {
+			if d.admitted < throttle.MicrosOf(m.AdmittedAt) {
+				l.broken = append(l.broken, fmt.Sprintf("P12: %s is sent after %s, which is newer and has the same collapse key", e.ID, id))
+				return
+			}
+		}
+	}
+}
+
+// CheckTarget implements push.Checker.
+func (p provider) CheckTarget(string) error { return nil }
+
+// CheckContent implements push.Checker.
+func (p provider) CheckContent(*notification.Notification) error { return nil }
+
+// watched is the record of a process, with somebody who looks on.
+type watched struct {
+	record
+	proc *process
+}
+
+// Take implements dispatch.Record.
+func (r watched) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
+	asked := time.Now()
+	answer, err := r.record.Take(ctx, q)
+	if r.proc.w.mutation == "declined grants drop their extra wake-up" && answer.Grant == nil {
+		answer.Extra = nil
+	}
+	if op, _ := ctx.Value(opKey{}).(*operation); op != nil && err == nil && answer.Grant != nil {
+		l := r.proc.w.ledger
+		l.mu.Lock()
+		l.grants[op] = &grant{id: answer.Grant.Notification.ID, at: asked}
+		l.mu.Unlock()
+	}
+	return answer, err
+}
+
+// Settle implements dispatch.Record.
+func (r watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	op, _ := ctx.Value(opKey{}).(*operation)
+	l := r.proc.w.ledger
+	if o.Fate == dispatch.Returned {
+		r.proc.late.Store(true)
+	}
+	settlement, err := r.record.Settle(ctx, g, o)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.grants[op]
+	if held == nil || held.d == nil || held.id != g.Notification.ID || r.proc.isDead() {
+		return settlement, err
+	}
+	switch {
+	case err == nil && !settlement.Stale && o.Fate != dispatch.Retry && o.Fate != dispatch.Returned:
+		held.d.settled = time.Now()
+	case err != nil:
+		held.d.storeFailed = true
+	}
+	return settlement, err
+}

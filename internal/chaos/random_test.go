@@ -1,0 +1,218 @@
+package chaos_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// random makes up a schedule while it is played.
+type random struct {
+	*rand.Rand
+	left  int
+	op    int
+	ids   []string
+	queue []move // decided already
+	// shards tells whether Redis is a cluster of which a part may be away.
+	shards bool
+	// losses tells whether Redis loses what it holds at times.
+	losses, evictions bool
+}
+
+func newRandom(seed uint64) (*random, setting) {
+	r := &random{Rand: rand.New(rand.NewPCG(seed, 0x70616365))}
+	set := setting{
+		Seed: seed, Durable: r.IntN(3) > 0, Procs: 1 + r.IntN(3), Calm: r.IntN(10) == 0,
+		Max: 1 + r.IntN(3), Per: 2 + r.IntN(20), Gap: []int{1, 300, 1500}[r.IntN(3)], Cap: 2 + r.IntN(5), CapPer: 2 + r.IntN(20),
+	}
+	r.left, r.shards, r.losses = 5+r.IntN(45), r.IntN(6) == 0, r.IntN(3) == 0
+	return r, set
+}
+
+// users are of both lanes.
+var users = []string{"ada", "ben", "cyd"}
+
+// next implements source.
+func (r *random) next(w *world) (move, bool) {
+	if len(r.queue) > 0 {
+		first := r.queue[0]
+		r.queue = r.queue[1:]
+		if first.Do == "carry on" {
+			first = r.carryOn(w, first.Op)
+		}
+		return first, true
+	}
+	if r.left--; r.left < 0 {
+		return move{}, false
+	}
+	if w.Calm {
+		return r.calm(w), true
+	}
+	waiting := w.steps.operations()
+	switch n := r.IntN(100); {
+	case n < 25 && len(waiting) > 0:
+		return r.carryOn(w, waiting[r.IntN(len(waiting))]), true
+	case n < 40:
+		return move{Do: "pass", N: r.time()}, true
+	case n < 43:
+		return move{Do: "crash", Proc: r.IntN(w.Procs)}, true
+	case n < 55:
+		for number, p := range w.procs {
+			if p.isDead() {
+				return move{Do: "restart", Proc: number}, true
+			}
+		}
+	case n < 60 && len(w.lates) > 0:
+		return move{Do: "arrive"}, true
+	case n < 62 && w.Durable && (r.losses || r.evictions):
+		if r.evictions || r.IntN(4) == 0 {
+			return move{Do: "evict", N: r.IntN(lanes)}, true
+		}
+		return move{Do: "lose", N: r.IntN(lanes+1) - 1}, true
+	case n < 64 && r.shards:
+		if w.shardDown >= 0 {
+			return move{Do: "shard", N: -1}, true
+		}
+		return move{Do: "shard", N: r.IntN(lanes)}, true
+	}
+	return r.begin(w), true
+}
+
+// time gives ms: mostly what a step takes, at times what time-outs, leases and looks into the past take.
+func (r *random) time() int {
+	switch n := r.IntN(20); {
+	case n < 8:
+		return 1 + r.IntN(400)
+	case n < 15:
+		return 500 + r.IntN(5000)
+	case n < 19:
+		return 10_000 + r.IntN(10_000)
+	}
+	return 65_000
+}
+
+// carryOn has an operation make some steps, or one with a fault.
+func (r *random) carryOn(w *world, op int) move {
+	n := r.IntN(10)
+	if s := w.steps.first(op); s != nil && storeOf(s.label) == "provider" && n < 6 {
+		n = 9 // few steps are of this kind
+	}
+	switch {
+	case n < 4:
+		return move{Do: "go", Op: op, N: 1 + r.IntN(4)}
+	case n < 6:
+		return move{Do: "go", Op: op, N: 1000}
+	}
+	return move{Do: "fault", Op: op, Verdict: r.verdict()}
+}
+
+func (r *random) verdict() verdict {
+	return []verdict{notMade, notMade, lost, lost, lost, late, late, twice, lastBefore, lastAfter, lastAfter, refused, throttled}[r.IntN(13)]
+}
+
+// begin has a process begin something, and mostly go on with it at once.
+func (r *random) begin(w *world) move {
+	m := r.operation(w)
+	r.op++
+	m.Op, m.Proc = r.op, r.IntN(w.Procs)
+	switch n := r.IntN(10); {
+	case n < 5:
+		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
+	case n < 6 && m.Do == "pull": // between the grant and its claim
+		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "postgres with update"}, move{Do: "pass", N: 300 + r.IntN(4000)},
+			move{Do: "go", Op: m.Op, N: 1000})
+	case n < 7: // it stops somewhere
+		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1 + r.IntN(7)})
+		if r.IntN(2) == 0 {
+			r.queue = append(r.queue, move{Do: "pass", N: r.time()}, move{Do: "go", Op: m.Op, N: 1000})
+		}
+	case n < 9:
+		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: r.IntN(8)}, move{Do: "carry on", Op: m.Op})
+		if r.IntN(2) == 0 {
+			r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
+		}
+	}
+	return m
+}
+
+func (r *random) operation(w *world) move {
+	switch n := r.IntN(100); {
+	case n < 28 || len(r.ids) == 0:
+		return r.accept()
+	case n < 31: // a producer repeats
+		id := r.ids[r.IntN(len(r.ids))]
+		if e := w.ledger.entries[id]; e != nil {
+			return move{Do: "accept", Items: []item{e.item}}
+		}
+		return r.accept()
+	case n < 62:
+		lane := r.IntN(lanes)
+		if w.pending(lane) == 0 {
+			lane = 1 - lane
+		}
+		return move{Do: "pull", N: lane}
+	case n < 70:
+		return move{Do: "sweep"}
+	case n < 80:
+		return move{Do: "relay"}
+	case n < 84:
+		return move{Do: "forward"}
+	case n < 88:
+		return move{Do: "cancel", ID: r.ids[r.IntN(len(r.ids))]}
+	case n < 90:
+		return move{Do: []string{"optout", "optin"}[r.IntN(2)], ID: users[r.IntN(len(users))]}
+	case n < 93:
+		return move{Do: "policy", N: r.IntN(versions)}
+	case n < 97:
+		return move{Do: []string{"pause", "resume"}[r.IntN(2)], N: r.IntN(lanes)}
+	case n < 99:
+		return move{Do: "follow"}
+	}
+	return move{Do: "rebuild"}
+}
+
+// accept makes up to three notifications, mostly of one user.
+func (r *random) accept() move {
+	var items []item
+	user := users[r.IntN(len(users))]
+	for range 1 + r.IntN(3) {
+		it := item{
+			ID: "n" + strconv.Itoa(len(r.ids)+1), User: user, Category: []string{"chat", "chat", "news", "free", "urgent"}[r.IntN(5)],
+			Priority: 1 + r.IntN(4),
+		}
+		switch r.IntN(12) {
+		case 0, 1, 2:
+			it.Category, it.Collapse = "chat", "k"
+		case 3:
+			it.SendIn = 1 + r.IntN(5000)
+		case 4:
+			it.ExpiresIn = 500 + r.IntN(8000)
+		case 5:
+			user = users[r.IntN(len(users))]
+		}
+		r.ids = append(r.ids, it.ID)
+		items = append(items, it)
+	}
+	return move{Do: "accept", Items: items}
+}
+
+// calm makes what happens when nothing fails: everybody does at once what is to be done.
+func (r *random) calm(w *world) move {
+	if waiting := w.steps.operations(); len(waiting) > 0 {
+		return move{Do: "go", Op: slices.Min(waiting), N: 1000}
+	}
+	r.op++
+	m := move{Op: r.op, Proc: r.IntN(w.Procs)}
+	switch n := r.IntN(10); {
+	case n < 4 || len(r.ids) == 0:
+		m.Do, m.Items = "accept", r.accept().Items
+	case n < 5:
+		return move{Do: "pass", N: 1 + r.IntN(3000)}
+	case n < 6:
+		m.Do = []string{"sweep", "forward", "relay"}[r.IntN(3)]
+	default:
+		m.Do, m.N = "pull", r.IntN(lanes)
+	}
+	r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
+	return m
+}

@@ -1,0 +1,339 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+const (
+	// patience is how long, on the world's clock, all may take to end once nothing fails any more: leases that end three
+	// times, limits, retries.
+	patience = 20 * time.Minute
+	// rounds bounds the same by work.
+	rounds = 250
+)
+
+// settle takes all faults away and lets everything end. What has not ended then never will.
+func (w *world) settle() error {
+	w.story("from here on nothing fails")
+	for number := range w.procs {
+		if err := w.restart(number); err != nil {
+			return err
+		}
+	}
+	for w.arrive() {
+		w.goAll()
+	}
+	w.goAll()
+	if w.shardDown >= 0 {
+		if err := w.settleBeside(w.shardDown); err != nil {
+			return err
+		}
+		w.shard(-1)
+	}
+	w.undo()
+	calm, deadline := time.Now().Add(w.recovery()), time.Now().Add(patience)
+	for round := range rounds {
+		if time.Now().After(deadline) {
+			break
+		}
+		if err := w.round(round); err != nil {
+			return err
+		}
+		if w.rested() {
+			return nil
+		}
+		next := w.untilNext()
+		if time.Now().After(calm) {
+			next = min(next, w.lookForIdle())
+		}
+		w.pass(next)
+	}
+	return nil
+}
+
+// idleAtMost is how long a slot may stay free while somebody waits for it: ticks come at whole seconds.
+const idleAtMost = 3500 * time.Millisecond
+
+// recovery is how long after the last fault slots may be missed: no longer than a tick takes that was deferred, but where
+// ticks were lost with Redis, or with a worker, what they were for is found within some sweeps.
+func (w *world) recovery() time.Duration {
+	for kind := range w.faults {
+		if !strings.HasSuffix(kind, "postgres") && !strings.HasSuffix(kind, "provider") || strings.HasPrefix(kind, "last-") {
+			return 75 * time.Second
+		}
+	}
+	return 5 * time.Second
+}
+
+// lookForIdle is P5: it looks for backlogs that may go and do not, and tells when the next may.
+func (w *world) lookForIdle() time.Duration {
+	p, next := w.procs[0], time.Hour
+	for _, user := range users {
+		for _, category := range []string{"chat", "news", "free", "urgent"} {
+			box := dispatch.MailboxOf(user, category, lanes)
+			found, err := p.boxes.Peek(context.Background(), box)
+			name := category + ":" + user
+			switch {
+			case err != nil || found.Waiting == 0:
+				delete(w.idle, name)
+			case found.Wait() > 0:
+				delete(w.idle, name)
+				next = min(next, found.Wait()+time.Millisecond)
+			default:
+				if w.idle[name].IsZero() {
+					w.idle[name] = time.Now()
+				}
+				if time.Since(w.idle[name]) > idleAtMost {
+					w.ledger.breaks("P5: %d wait in %s, may go and do not", found.Waiting, name)
+				}
+				next = min(next, 500*time.Millisecond)
+			}
+		}
+	}
+	return next
+}
+
+// settleBeside lets everything end but what belongs to a lane whose shard is away: it must not keep the others.
+func (w *world) settleBeside(down int) error {
+	w.undo()
+	deadline := time.Now().Add(patience / 2)
+	for round := 0; round < rounds && time.Now().Before(deadline); round++ {
+		if err := w.round(round); err != nil {
+			return err
+		}
+		if len(w.openBeside(down)) == 0 {
+			return nil
+		}
+		w.pass(max(500*time.Millisecond, min(w.untilNext(), 5*time.Second)))
+	}
+	if open := w.openBeside(down); len(open) > 0 {
+		w.ledger.breaks("P1: while the shard of lane %d was away, %v of other lanes never ended", down, open)
+	}
+	return nil
+}
+
+// undo has producers repeat what they got no answer to, and operators and users take back what they did.
+func (w *world) undo() {
+	p := w.procs[0]
+	w.do(p, "follow policy", func(ctx context.Context) {
+		for _, p := range w.procs {
+			if int(p.version.Load()) != w.version {
+				_ = p.adopt(context.WithValue(ctx, opKey{}, (*operation)(nil)), w.version) // what waits asks at its old times
+			}
+		}
+	})
+	for _, lane := range []int{0, 1} {
+		if w.paused[lane] {
+			w.do(p, "resume", func(ctx context.Context) {
+				_, _ = p.control.Resume(ctx, control.Subject{Kind: control.Lane, Name: strconv.Itoa(lane)}) // the end tells
+			})
+		}
+	}
+	if w.evicted && w.shardDown < 0 {
+		w.do(p, "rebuild", func(ctx context.Context) { _, _ = p.relay.Rebuild(ctx) }) // the end tells
+	}
+	for range 3 { // what a shard that is away does not take is asked for again
+		var items []item
+		for _, id := range w.ledger.ids {
+			if e := w.ledger.entries[id]; !e.accepted {
+				items = append(items, e.item)
+			}
+		}
+		for _, it := range items {
+			w.do(p, "accept "+it.ID, func(ctx context.Context) { p.accept(ctx, []item{it}) })
+		}
+	}
+}
+
+// do has a process do something to its end.
+func (w *world) do(p *process, name string, what func(ctx context.Context)) {
+	w.lastOp++
+	number := w.lastOp
+	w.start(number, p, name, func(ctx context.Context, _ *operation) { what(ctx) })
+	w.goAll()
+}
+
+// round does once what the loops of a process do.
+func (w *world) round(round int) error {
+	p := w.procs[round%len(w.procs)]
+	w.recoverTasks()
+	for _, m := range []string{"follow", "relay", "forward", "sweep"} {
+		if m == "relay" && p.relay == nil || m == "follow" && len(w.paused) == 0 && round%8 > 0 {
+			continue
+		}
+		w.lastOp++
+		if err := w.begin(move{Do: m, Op: w.lastOp, Proc: p.number}); err != nil {
+			return err
+		}
+		w.goAll()
+	}
+	for lane := range lanes {
+		for range 50 {
+			if w.pending(lane) == 0 {
+				break
+			}
+			w.lastOp++
+			if err := w.begin(move{Do: "pull", Op: w.lastOp, Proc: p.number, N: lane}); err != nil {
+				return err
+			}
+			w.goAll()
+		}
+	}
+	return nil
+}
+
+// asynqPatience is how long after the end of its lease asynq leaves a task to its worker.
+const asynqPatience = 30 * time.Second
+
+// recoverTasks takes back what a dead process had pulled, as the server of asynq's does that runs beside in each process.
+func (w *world) recoverTasks() {
+	now := time.Now()
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		for lane := range lanes {
+			prefix := "asynq:{push-" + strconv.Itoa(lane) + "}:"
+			before := strconv.FormatInt(now.Add(-asynqPatience).Unix(), 10)
+			for _, id := range client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: prefix + "lease", ByScore: true, Start: "-inf", Stop: before}).Val() {
+				client.LRem(ctx, prefix+"active", 0, id)
+				client.ZRem(ctx, prefix+"lease", id)
+				client.ZAdd(ctx, prefix+"retry", redis.Z{Score: float64(now.Unix()), Member: id})
+				client.HSet(ctx, prefix+"t:"+id, "state", "retry")
+			}
+		}
+	})
+}
+
+// peek asks Redis beside all steps.
+func (w *world) peek(do func(ctx context.Context, client *redis.Client)) {
+	w.redis.outside.do(func() {
+		w.redis.mu.Lock()
+		defer w.redis.mu.Unlock()
+		do(context.Background(), w.redis.client)
+	})
+}
+
+func (w *world) pending(lane int) int {
+	n, paused := int64(0), int64(0)
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		prefix := "asynq:{push-" + strconv.Itoa(lane) + "}:"
+		pipe := client.Pipeline()
+		length, rest := pipe.LLen(ctx, prefix+"pending"), pipe.Exists(ctx, prefix+"paused")
+		_, _ = pipe.Exec(ctx) // a failure shows in what never ends
+		n, paused = length.Val(), rest.Val()
+	})
+	if paused > 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// untilNext is how long until something is due: a slot, the end of a lease, a look of the sweeper.
+func (w *world) untilNext() time.Duration {
+	if len(w.live()) > 0 {
+		return 250 * time.Millisecond
+	}
+	next := math.Inf(1)
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		pipe := client.Pipeline()
+		var micros, seconds []*redis.ZSliceCmd
+		for lane := range lanes {
+			prefix := "{push-" + strconv.Itoa(lane) + "}:"
+			for _, key := range []string{"e", "y", "m"} {
+				micros = append(micros, pipe.ZRangeWithScores(ctx, "pacer:"+prefix+key, 0, 0))
+			}
+			for _, key := range []string{"scheduled", "retry", "lease"} {
+				seconds = append(seconds, pipe.ZRangeWithScores(ctx, "asynq:"+prefix+key, 0, 0))
+			}
+		}
+		_, _ = pipe.Exec(ctx) // as above
+		for _, found := range micros {
+			for _, z := range found.Val() {
+				next = min(next, z.Score/1e6)
+			}
+		}
+		for i, found := range seconds {
+			for _, z := range found.Val() {
+				if i%3 == 2 {
+					z.Score += asynqPatience.Seconds() + 1
+				}
+				next = min(next, z.Score)
+			}
+		}
+	})
+	now := float64(time.Now().UnixMicro()) / 1e6
+	wait := 20 * time.Second
+	if next-now < wait.Seconds() {
+		wait = time.Duration((next - now) * float64(time.Second))
+	}
+	return max(wait+time.Millisecond, 500*time.Millisecond)
+}
+
+// rested tells whether everything has ended and nothing is left over.
+func (w *world) rested() bool {
+	return len(w.live()) == 0 && len(w.open()) == 0 && len(w.leftovers()) == 0
+}
+
+// open lists what was accepted and has not ended, in the record.
+func (w *world) open() []string {
+	var open []string
+	for id, end := range w.ends() {
+		if !end.ended {
+			open = append(open, id)
+		}
+	}
+	slices.Sort(open)
+	return open
+}
+
+func (w *world) openBeside(down int) []string {
+	return slices.DeleteFunc(w.open(), func(id string) bool {
+		e := w.ledger.entries[id]
+		return e == nil || !e.accepted || w.procs[0].boxes.LaneOf(e.User) == down
+	})
+}
+
+// leftovers lists what of the past still stands in Redis and in the outbox.
+func (w *world) leftovers() []string {
+	var left []string
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		keys, err := client.Keys(ctx, "*").Result()
+		if err != nil {
+			left = append(left, err.Error())
+			return
+		}
+		for _, key := range keys {
+			if names := strings.SplitN(key, "}:", 2); len(names) == 2 && waiting(names[0], names[1]) {
+				left = append(left, key)
+			}
+		}
+	})
+	if w.database != nil {
+		for _, sql := range []string{"SELECT 'outbox', id FROM pacer.outbox", "SELECT 'unplaced', first FROM pacer.unplaced"} {
+			_ = w.database.ask(time.Now(), sql, func(values []any) { left = append(left, fmt.Sprint(values...)) })
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// waiting tells whether a key is of something that is still to be done. The first part of it ends with a lane's name.
+func waiting(prefix, name string) bool {
+	if strings.HasPrefix(prefix, "asynq:") {
+		return slices.Contains([]string{"pending", "scheduled", "retry", "active", "paused", "archived"}, name)
+	}
+	kind, _, of := strings.Cut(name, ":")
+	if of {
+		return slices.Contains([]string{"w", "t", "r", "s", "x"}, kind)
+	}
+	return slices.Contains([]string{"e", "y", "m", "d", "g", "o", "v", "z", "rebuild"}, kind)
+}
