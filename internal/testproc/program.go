@@ -13,7 +13,7 @@ import (
 func WriteProgram(path, text string) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // It is a program: its owner has to run it.
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		return fmt.Errorf("write program: %w", err)
 	}
 	return nil
