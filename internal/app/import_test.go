@@ -109,7 +109,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	failing.answer = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }
 	failing.mu.Unlock()
 	d.start()
-	d.awaitStats("the retried one is delivered", func(s stats) bool { return s.Retrying == 0 && s.Deferred == 2 && s.Scheduled == 1 })
+	d.awaitStats("the retried one is delivered", func(s stats) bool { return s.Retrying+s.Queued+s.Sending == 0 && s.Deferred == 2 && s.Scheduled == 1 })
 	if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
 		t.Errorf("what was deferred is %+v", v)
 	}
