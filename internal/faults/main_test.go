@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // build builds the dispatcher of a checkout, with further arguments of go build.
 func build(path, checkout string, args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "go", append(append([]string{"build", "-tags", "faults", "-o", path}, args...), "./cmd/dispatcher")...)
 	command.Dir, command.Stderr = checkout, os.Stderr

@@ -29,7 +29,10 @@ var (
 )
 
 // claimsWhatEnded is a record that lets go what has ended.
-var claimsWhatEnded = &rewrite{file: "internal/record/postgres/take.go", says: "WHERE n.id = a.id AND n.ended_at IS NULL\n", instead: "WHERE n.id = a.id\n"}
+var claimsWhatEnded = &rewrite{
+	file: "internal/record/postgres/take.go",
+	says: " AND n.status IN ('waiting', 'retrying', 'sending')\n", instead: "\n",
+}
 
 // redisScenarios are what happens to one Redis.
 func redisScenarios() []*scenario {
