@@ -17,10 +17,15 @@ import (
 // program is the built dispatcher, whose protections can be switched off. programs is the folder that it lies in.
 var program, programs string
 
+// migrations is how many it knows.
+var migrations int
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "pacer-faults")
 	if err == nil {
 		programs, program = dir, filepath.Join(dir, "dispatcher")
+		known, _ := filepath.Glob("../../migrations/*.sql") // a constant pattern
+		migrations = len(known)
 		err = build(program, "../..")
 	}
 	if err != nil {

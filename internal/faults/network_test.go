@@ -66,8 +66,8 @@ var toxics = []toxic{
 	{name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 4 KB/s per user each way", attributes: func(users int) map[string]any {
 		return map[string]any{"rate": 4 * users}
 	}},
-	{name: "Slicing", kind: "slicer", says: "pieces of 64 bytes with pauses between them", attributes: func(users int) map[string]any {
-		return map[string]any{"average_size": 64, "size_variation": 32, "delay": 8000 / users}
+	{name: "Slicing", kind: "slicer", says: "pieces of 40 bytes with pauses between them", attributes: func(users int) map[string]any {
+		return map[string]any{"average_size": 40, "size_variation": 16, "delay": 14000 / users}
 	}},
 	{name: "HalfOpen", kind: "timeout", says: "half-open connections: what is sent vanishes", attributes: fixed(map[string]any{"timeout": 0}), breaks: true},
 	{name: "Reset", kind: "reset_peer", says: "resets after 50 ms", attributes: fixed(map[string]any{"timeout": 50}), breaks: true},

@@ -16,6 +16,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/postgrestest"
 )
 
+// waitsForStore is an API that waits for its store for a minute.
+var waitsForStore = &rewrite{file: "internal/httpapi/httpapi.go", says: "storeTimeout = 3 * time.Second", instead: "storeTimeout = 60 * time.Second"}
+
 // postgresScenarios are what happens to Postgres.
 func postgresScenarios() []*scenario {
 	half := 500 * time.Millisecond
@@ -27,7 +30,7 @@ func postgresScenarios() []*scenario {
 		},
 		{
 			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting answers 503", doubled: inFlight,
-			without: protection{name: "time-out of accepting", mutations: "patient-accept"}, slow: half, inject: freezePostgres,
+			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrite: waitsForStore}, slow: half, inject: freezePostgres,
 		},
 		{
 			name: "PostgresConnectionsCut", soak: true, fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,

@@ -125,11 +125,7 @@ func rollBack(d *deployment) {
 	for _, w := range d.workers {
 		w.terminate()
 	}
-	files, err := filepath.Glob("../../migrations/*.sql")
-	if err != nil {
-		d.fail("%v", err)
-	}
-	for range len(files) - p.migrations {
+	for range migrations - p.migrations {
 		d.migrate(program, "down")
 	}
 	d.program = p.program
