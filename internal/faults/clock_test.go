@@ -108,7 +108,7 @@ func skewable(d *deployment) {
 	if err != nil {
 		d.fail("build a dispatcher whose clock can be set wrong: %v", err)
 	}
-	d.program = built
+	d.program, d.skewable = built, true
 	d.clocks = d.t.TempDir()
 }
 

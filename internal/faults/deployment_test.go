@@ -47,6 +47,7 @@ type deployment struct {
 	migrator    string // a program that makes the schema, where that is not this version's
 	policy      string
 	clocks      string // the files that tell how wrong clocks are
+	skewable    bool   // the workers' clocks can be set wrong
 	env         []string
 
 	workers []*worker

@@ -39,13 +39,13 @@ func providerScenarios() []*scenario {
 			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request, delivery) int { panic(http.ErrAbortHandler) }),
 		},
 		{
-			name: "ProviderThrottles", soak: true, fault: "provider answers 429 with `Retry-After: 4`, 3 s", holds: "no call before `Retry-After`", perAttempt: true,
+			name: "ProviderThrottles", soak: true, fault: "provider answers 429 with `Retry-After: 12`, 3 s", holds: "no call before `Retry-After`", perAttempt: true,
 			without: protection{name: "Retry-After is obeyed", mutations: "no-retry-after"},
 			inject: func(d *deployment) {
 				during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, x delivery) int {
 					promised.came(x)
-					promised.until(x.key, x.arrived.Add(4*time.Second))
-					w.Header().Set("Retry-After", "4")
+					promised.until(x.key, x.arrived.Add(12*time.Second))
+					w.Header().Set("Retry-After", "12")
 					w.WriteHeader(http.StatusTooManyRequests)
 					return http.StatusTooManyRequests
 				})(d)

@@ -53,7 +53,7 @@ func (d *deployment) launch() *worker {
 	w.process = exec.Command(d.program, "serve", "--listen", w.api, "--ops-listen", w.ops, "--policy", d.policy, "--lanes", "8",
 		"--webhook-allow", "127.0.0.0/8", "--log-format", "text")
 	w.process.Env, w.process.Stdout, w.process.Stderr = d.env, log, log
-	if d.program != program && d.clocks != "" {
+	if d.skewable {
 		w.clock = filepath.Join(d.clocks, w.api)
 		if err := os.WriteFile(w.clock, make([]byte, 8), 0o600); err != nil {
 			d.t.Fatal(err)
