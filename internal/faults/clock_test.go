@@ -18,17 +18,20 @@ import (
 // A worker's clock is set wrong inside its program: it is built with a package time whose Now adds what a file says. Nothing
 // outside can do that, since Go asks the kernel for the time without a library in between. Redis asks through one.
 
+// forgetsAhead is a limiter that forgets what was admitted after what the clock says now.
+var forgetsAhead = &rewrite{file: "internal/throttle/limiter.lua", says: "FAR_AHEAD = 10000000", instead: "FAR_AHEAD = 1"}
+
 // clockScenarios are clocks that are wrong.
 func clockScenarios() []*scenario {
 	redisClock := protection{name: "time of Redis", mutations: "client-clock"}
 	return []*scenario{
 		{
-			name: "WorkerClocksApart", fault: "the workers' clocks are 5 min ahead and 5 min behind", record: inRedis, without: redisClock, prepare: skewable,
+			name: "WorkerClocksApart", byArrival: true, tolerance: 400 * time.Millisecond, fault: "the workers' clocks are 5 min ahead and 5 min behind", record: inRedis, without: redisClock, prepare: skewable,
 			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
 			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
 		},
 		{
-			name: "WorkerClocksApartPostgres", fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
+			name: "WorkerClocksApartPostgres", byArrival: true, tolerance: 400 * time.Millisecond, fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
 			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
 			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
 		},
@@ -42,11 +45,11 @@ func clockScenarios() []*scenario {
 			},
 		},
 		{
-			name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true, tolerance: 400 * time.Millisecond, without: fencing,
+			name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true, tolerance: 400 * time.Millisecond, without: protection{name: "admissions ahead of the clock count", rewrite: forgetsAhead},
 			inject: func(d *deployment) { d.setRedisClock(-5 * time.Second) },
 		},
 		{
-			name: "RedisClockAhead", fault: "Redis's clock is set 1 h ahead, longer than all leases, with deliveries in flight", prepare: fakeClock, slow: 500 * time.Millisecond, without: fencing,
+			name: "RedisClockAhead", fault: "Redis's clock is set 1 h ahead, longer than all leases, with deliveries in flight", prepare: fakeClock, slow: 3 * time.Second, without: fencing,
 			inject: func(d *deployment) { d.setRedisClock(time.Hour) },
 		},
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // program is the built dispatcher, whose protections can be switched off. programs is the folder that it lies in.
@@ -21,6 +23,7 @@ var program, programs string
 var migrations int
 
 func TestMain(m *testing.M) {
+	zerolog.SetGlobalLevel(zerolog.Disabled) // Toxiproxy's toxics write to the library's own log
 	dir, err := os.MkdirTemp("", "pacer-faults")
 	if err == nil {
 		programs, program = dir, filepath.Join(dir, "dispatcher")
@@ -59,7 +62,7 @@ func (r rewrite) in(text string) (string, error) {
 
 // rewritten builds the program with a change to its source; once for each change.
 func (d *deployment) rewritten(r *rewrite) string {
-	path := filepath.Join(programs, "dispatcher-without-"+strings.TrimSuffix(filepath.Base(r.file), ".go"))
+	path := filepath.Join(programs, "dispatcher-without-"+strings.ReplaceAll(filepath.Base(r.file), ".", "-"))
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/testproc"
 )
@@ -59,8 +60,19 @@ func newReplica(primary *instance, settings []string) (_ *instance, err error) {
 	return in, err
 }
 
+// promoteTimeout bounds a promotion on a busy machine.
+const promoteTimeout = 90 * time.Second
+
 // Promote makes a replica a server of its own, which can be written to when this returns.
 func (s *Server) Promote() {
 	s.tb.Helper()
-	s.Exec("SELECT pg_promote(true, 60)")
+	s.Exec("SELECT pg_promote(false)")
+	deadline := time.Now().Add(promoteTimeout)
+	for execute(s.URL(), "CREATE TEMPORARY TABLE promoted ()") != nil {
+		if time.Now().After(deadline) {
+			s.check(errors.New("the replica was not promoted within " + promoteTimeout.String()))
+			return
+		}
+		<-time.After(pollInterval)
+	}
 }
