@@ -110,8 +110,8 @@ SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at
 	coalesce(nullif(a.category, ''), i.category, t.category), a.at, 'imported', 'admitted before the record moved to Postgres', true
 FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::bigint[])
 	AS a(user_id, category, id, accepted_at, generation, at)
-LEFT JOIN pacer.notifications i ON i.id = a.id AND i.user_id = a.user_id
-LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = a.user_id AND t.accepted_at = a.accepted_at
+LEFT JOIN pacer.notifications i ON i.id = ANY (ARRAY[a.id]) AND i.user_id = ANY (ARRAY[a.user_id])
+LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id]) AND t.accepted_at = ANY (ARRAY[a.accepted_at])
 WHERE a.category <> '' OR i.id IS NOT NULL OR t.id IS NOT NULL
 ON CONFLICT DO NOTHING`
 

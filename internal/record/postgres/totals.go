@@ -21,7 +21,7 @@ SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, 
 	// foldSQL adds up to $1 tallies up to one. Whatever it takes it puts back.
 	foldSQL = `
 WITH taken AS (
-	DELETE FROM pacer.tallies WHERE id IN (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
+	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
 		AND EXISTS (SELECT FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1)
 	RETURNING *
 ), folded AS (
@@ -35,7 +35,7 @@ SELECT count(*) FROM taken`
 	adoptSQL = `
 WITH taken AS (
 	DELETE FROM pacer.accepted_elsewhere
-	WHERE id IN (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
+	WHERE id = ANY (ARRAY (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
 	RETURNING category, accepted
 )
 SELECT category, sum(accepted)::bigint, count(*) FROM taken GROUP BY category`
