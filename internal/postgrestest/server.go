@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,8 @@ func portTaken(log []byte) bool { return bytes.Contains(log, []byte("Address alr
 type Server struct {
 	tb testing.TB
 	in *instance
+	// stops counts what kept the server from answering: each freeze, thaw, kill and restart.
+	stops atomic.Int64
 }
 
 // Start runs a server that belongs to the test and is gone when the test ends. Settings are of the form name=value and
@@ -55,24 +58,30 @@ func StartWith(tb testing.TB, initdb []string, settings ...string) *Server {
 func (s *Server) URL() string { return s.in.url("postgres") }
 
 // Kill ends the server at once, as a crash would, with all that serves its connections.
-func (s *Server) Kill() { s.in.end(syscall.SIGKILL) }
+func (s *Server) Kill() {
+	s.stops.Add(1)
+	s.in.end(syscall.SIGKILL)
+}
 
 // Restart starts the server again, after killing it when it still runs, with the same address and data. It returns when
 // the server answers.
 func (s *Server) Restart() {
 	s.tb.Helper()
+	s.stops.Add(1)
 	s.check(s.in.restart())
 }
 
 // Freeze suspends the server and all that serves its connections: they stay open and nothing is answered.
 func (s *Server) Freeze() {
 	s.tb.Helper()
+	s.stops.Add(1)
 	s.signal(syscall.SIGSTOP)
 }
 
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() {
 	s.tb.Helper()
+	s.stops.Add(1)
 	s.signal(syscall.SIGCONT)
 }
 

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ const adminTimeout = 10 * time.Second
 type Server struct {
 	tb testing.TB
 	in *instance
+	// stops counts what kept the server from answering: each freeze, thaw, kill, stop and restart.
+	stops atomic.Int64
 }
 
 // Start runs a redis-server that belongs to the test and is gone when the test ends. It returns when the server
@@ -77,20 +80,28 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 
 // Kill ends the server with SIGKILL: what it has not written to its append-only file is lost. A server that is down
 // stays down.
-func (s *Server) Kill() { s.in.end(syscall.SIGKILL) }
+func (s *Server) Kill() {
+	s.stops.Add(1)
+	s.in.end(syscall.SIGKILL)
+}
 
 // Stop ends the server in good order (SIGTERM). A frozen server must be thawed first; else it is killed after 10 s.
-func (s *Server) Stop() { s.in.end(syscall.SIGTERM) }
+func (s *Server) Stop() {
+	s.stops.Add(1)
+	s.in.end(syscall.SIGTERM)
+}
 
 // Freeze suspends the server: connections stay open, new ones are accepted by the kernel, and nothing is answered.
 func (s *Server) Freeze() {
 	s.tb.Helper()
+	s.stops.Add(1)
 	s.check(s.in.signal(syscall.SIGSTOP))
 }
 
 // Thaw lets a frozen server go on. It then executes what it was sent meanwhile.
 func (s *Server) Thaw() {
 	s.tb.Helper()
+	s.stops.Add(1)
 	s.check(s.in.signal(syscall.SIGCONT))
 }
 
@@ -98,6 +109,7 @@ func (s *Server) Thaw() {
 // directory: it is empty unless the arguments make it persistent. It returns when the server answers.
 func (s *Server) Restart() {
 	s.tb.Helper()
+	s.stops.Add(1)
 	s.check(s.in.restart())
 }
 
