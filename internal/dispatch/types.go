@@ -124,9 +124,10 @@ const (
 	Retry
 	// Returned gives it back to its place in line, untried.
 	Returned
-	// Expired and Cancelled end it untried: the record found that it must not go out any more.
+	// Expired, Cancelled and Replaced end it untried: the record found that it must not go out any more.
 	Expired
 	Cancelled
+	Replaced
 	// Forgotten takes it out of its mailbox: it has ended before, elsewhere.
 	Forgotten
 )

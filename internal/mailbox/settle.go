@@ -12,7 +12,7 @@ import (
 // letters of the fates, as the scripts know them.
 var letters = map[dispatch.Fate]string{
 	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
-	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Forgotten: "x",
+	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Replaced: "R", dispatch.Forgotten: "x",
 }
 
 // Settle writes what became of a grant.

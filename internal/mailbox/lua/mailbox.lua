@@ -105,13 +105,16 @@ local function newest_key(name, collapse_key)
   return lane .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. name
 end
 
--- superseded tells whether a newer one with the same collapse key has been accepted, whatever became of it. Then this one
--- must not wait again.
+-- superseded tells whether a newer one with the same collapse key has been accepted: it waits, or went within the hour, by
+-- whatever end. Then this one must not wait again.
 local function superseded(box, id)
   local fields = redis.call('HMGET', lane .. 'n:' .. id, 'k', 'v')
   if not fields[1] then return false end
+  local arrival = tonumber(fields[2])
   local newest = redis.call('GET', newest_key(box.name, fields[1]))
-  return newest and tonumber(newest) > tonumber(fields[2])
+  if newest and tonumber(newest) > arrival then return true end
+  local waiting = redis.call('HGET', box.collapse, fields[1])
+  return waiting and waiting ~= id and tonumber(redis.call('HGET', lane .. 'n:' .. waiting, 'v') or 0) > arrival
 end
 
 local function release_collapse(box, id, collapse_key)

@@ -6,7 +6,8 @@
 -- ARGV[3]  notification
 -- ARGV[4]  generation that was granted
 -- ARGV[5]  the tick that ran it
--- ARGV[6]  D delivered, F failed, E expired, C cancelled, r retry, q back into the line, x forgotten: it has ended elsewhere
+-- ARGV[6]  D delivered, F failed, E expired, C cancelled, R replaced, r retry, q back into the line, x forgotten: it
+--          has ended elsewhere
 -- ARGV[7]  reason, for people and the notification's view
 -- ARGV[8]  wait before a retry in µs
 -- ARGV[9]  1: give the throttle slot back

@@ -126,7 +126,7 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	start := time.Now()
 	l.log.InfoContext(ctx, "rebuilding lanes that have lost their state", "lanes", len(lanes))
 	r := &rebuild{
-		Relay: l, identity: identity, token: rand.Text(), lanes: lanes, last: map[int]time.Time{}, epochs: map[int]int64{},
+		Relay: l, identity: identity, token: rand.Text(), lanes: lanes, epochs: map[int]int64{},
 	}
 	if err := r.run(ctx); err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild %d lanes: %w", len(lanes), err)
@@ -143,8 +143,7 @@ type rebuild struct {
 	identity, token  string
 	lanes            []int
 	waiting, windows int
-	last             map[int]time.Time // arrival given last, by lane
-	epochs           map[int]int64     // that they are given, by lane
+	epochs           map[int]int64 // that they are given, by lane
 	ticks            []dispatch.Alarm
 }
 
@@ -337,10 +336,6 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 		}
 		e := o.entry()
 		e.Arrival = o.acceptedAt
-		if last := r.last[lane]; !e.Arrival.After(last) {
-			e.Arrival = last.Add(time.Microsecond)
-		}
-		r.last[lane] = e.Arrival
 		lanes[lane] = append(lanes[lane], e)
 	}
 	for lane, entries := range lanes {

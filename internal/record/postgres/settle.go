@@ -67,6 +67,8 @@ func statusOf(f dispatch.Fate) string {
 		return string(notification.StatusExpired)
 	case dispatch.Cancelled:
 		return string(notification.StatusCancelled)
+	case dispatch.Replaced:
+		return string(notification.StatusReplaced)
 	case dispatch.Returned, dispatch.Forgotten:
 	}
 	return "waiting"

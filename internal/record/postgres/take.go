@@ -39,6 +39,7 @@ WITH asked AS MATERIALIZED (
 		AND NOT a.void
 		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
 			AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))
+		AND NOT ` + supersededSQL + `
 	RETURNING a.place, n.*
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
@@ -46,7 +47,7 @@ WITH asked AS MATERIALIZED (
 	FROM claimed c JOIN pacer.notifications n ON n.id = ANY (ARRAY[c.id]) WHERE c.crashes > 0 AND n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )
-SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false,` + contentColumns + `
+SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false, false,` + contentColumns + `
 FROM claimed n`
 
 // refusedSQL tells what forbids the claims that claimSQL did not make.
@@ -56,9 +57,17 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
 	a.epoch IS DISTINCT FROM l.epoch,
 	EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
-		AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels))),` + contentColumns + `
+		AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels))),
+	` + supersededSQL + `,` + contentColumns + `
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, lane, epoch, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.lanes l USING (lane)`
+
+// supersededSQL is true of a notification n when a newer one with its collapse key has been accepted, whatever became of that
+// one. Redis ends the older sooner, but forgets: within the hour by intention, at once when it is lost. Of two of the same
+// moment none is the newer: were each the other's end, nobody would get either.
+const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
+	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
+		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> '' AND newer.accepted_at > n.accepted_at))`
 
 const contentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,
@@ -82,8 +91,10 @@ type claimed struct {
 	generation, attempt, failures, crashes int
 	status, token                          string
 	ended, expired, void, optedOut         bool
-	busyFor                                time.Duration
-	notification                           *notification.Notification
+	// superseded by a newer one with the same collapse key.
+	superseded   bool
+	busyFor      time.Duration
+	notification *notification.Notification
 }
 
 // Take implements [dispatch.Record]: what the mailboxes grant is claimed in the database, and only then given out.
@@ -145,6 +156,9 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (*di
 	case c.expired:
 		outcome.Fate, outcome.Reason = dispatch.Expired, notification.ReasonExpired
 		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
+	case c.superseded:
+		outcome.Fate, outcome.Reason = dispatch.Replaced, notification.ReasonReplaced
+		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
 	case c.optedOut:
 		outcome.Fate, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
 		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
@@ -239,7 +253,7 @@ func scanClaimed(rows pgx.Rows) (place int, c claimed, err error) {
 	var sendAt, expiresAt *time.Time
 	c = claimed{known: true, notification: n}
 	err = rows.Scan(&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired,
-		&busy, &c.void, &c.optedOut, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
+		&busy, &c.void, &c.optedOut, &c.superseded, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
 		&n.CollapseKey, &n.CreatedAt)
 	c.busyFor = time.Duration(busy * float64(time.Second))
 	n.Channel = notification.Channel(channel)
