@@ -22,16 +22,18 @@ const (
 	inserters   = 2
 )
 
-// insertSQL accepts what is new, and tells of that when it was accepted. What the user has opted out of is accepted too,
-// and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
+// insertSQL accepts what is new, and tells of that when it was accepted. Of two in one statement the first was accepted
+// earlier: order, and which of two with one collapse key is the newer, go by that moment. What the user has opted out of is
+// accepted too, and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
 const insertSQL = `
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
 INSERT INTO pacer.notifications AS n
-	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent)
-SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[])
-	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent),
-	set_config('pacer.counted', $15, true)
+	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, accepted_at)
+SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent,
+	begun.at + place * interval '1 microsecond'
+FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, place)
 ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`

@@ -245,3 +245,26 @@ func TestWhatHasArrivedIsForgotten(t *testing.T) {
 	w.accept(t, "bob", "free", 1)
 	w.wantNothingLeft(t)
 }
+
+// Those of one statement are accepted one after the other, however fast the database is: two of the same moment would have no
+// order, and of two with one collapse key none would be the newer.
+func TestThoseOfOneStatementHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	batch := make([]*notification.Notification, 300)
+	for i := range batch {
+		batch[i] = &notification.Notification{
+			ID: fmt.Sprintf("n%03d", len(batch)-i), UserID: "ada", Category: "free", Channel: notification.ChannelLog,
+			Priority: notification.PriorityNormal,
+		}
+	}
+	accepted, err := w.record.Accept(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(accepted); i++ {
+		if !accepted[i].At.After(accepted[i-1].At) {
+			t.Fatalf("number %d was accepted at %s, the one before at %s", i, accepted[i].At, accepted[i-1].At)
+		}
+	}
+}
