@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"context"
-
 	"slices"
 	"strconv"
 	"strings"

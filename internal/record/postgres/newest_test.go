@@ -105,8 +105,13 @@ func TestClaimsOnWhatNothingReplaces(t *testing.T) {
 	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, collapse_key, accepted_at)
 		SELECT 'same moment', user_id, category, channel, priority, collapse_key, accepted_at FROM pacer.notifications WHERE id = 'old'`)
 	for _, c := range []struct{ id, user, category string }{
-		{"old", "ada", "free"}, {"other key", "ada", "free"}, {"other category", "ada", "slow"}, {"other user", "ben", "free"},
-		{"no key", "ada", "free"}, {"old without key", "cid", "free"}, {"new without key", "cid", "free"},
+		{"old", "ada", "free"},
+		{"other key", "ada", "free"},
+		{"other category", "ada", "slow"},
+		{"other user", "ben", "free"},
+		{"no key", "ada", "free"},
+		{"old without key", "cid", "free"},
+		{"new without key", "cid", "free"},
 	} {
 		tick := dispatch.Tick{ID: c.id, Mailbox: dispatch.MailboxOf(c.user, c.category, w.boxes.Lanes())}
 		if id := w.deliver(t, tick, c.id); id != c.id {

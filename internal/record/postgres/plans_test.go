@@ -56,8 +56,10 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	for _, table := range []string{"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
-		"tallies", "accepted_elsewhere"} {
+	for _, table := range []string{
+		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
+		"tallies", "accepted_elsewhere",
+	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
 	modes := []planMode{
