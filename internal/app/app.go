@@ -202,6 +202,7 @@ func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy,
 	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{
 		Full:   a.memory.Full,
 		Direct: a.store.client, Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
+		Apart: a.attached,
 	})
 	if err != nil {
 		return err

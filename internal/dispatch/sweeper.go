@@ -11,10 +11,18 @@ type Repairs struct {
 	// LeasesEnded counts deliveries whose worker did not settle them in time, Expired notifications that expired while
 	// they waited, Woken mailboxes whose tick was lost.
 	LeasesEnded, Expired, Woken int
+	// Accepted is what processes without metrics of their own accepted. Who is told counts it: nobody else is.
+	Accepted []Accepted
 	// More is true when a further sweep of the lane would find more at once.
 	More bool
 	// Ticks have to be put into the queue.
 	Ticks []Tick
+}
+
+// Accepted is how many notifications of a category were accepted.
+type Accepted struct {
+	Category string
+	Count    int64
 }
 
 // Lanes is what a Sweeper repairs.
@@ -99,7 +107,7 @@ func (s *Sweeper) sweepOnce(ctx context.Context, lane int) (more bool, err error
 	if err != nil {
 		return false, err
 	}
-	if repairs.LeasesEnded+repairs.Expired+repairs.Woken > 0 {
+	if repairs.LeasesEnded+repairs.Expired+repairs.Woken+len(repairs.Accepted) > 0 {
 		s.repaired(repairs)
 	}
 	alarms := make([]Alarm, len(repairs.Ticks))

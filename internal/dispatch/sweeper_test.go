@@ -46,6 +46,7 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	mended := dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3, Ticks: lost(0, "a", "b")}
 	woken := dispatch.Repairs{Woken: 1, Ticks: lost(2, "c")}
+	told := dispatch.Repairs{Accepted: []dispatch.Accepted{{Category: "chat", Count: 2}}}
 	for name, test := range map[string]struct {
 		lanes    lanes
 		queue    error // of every tick of lane 0
@@ -63,6 +64,7 @@ func TestSweep(t *testing.T) {
 			lanes:    lanes{lane(dispatch.Repairs{LeasesEnded: 1}, nil), lane(dispatch.Repairs{Expired: 1}, nil), lane(dispatch.Repairs{Woken: 1}, nil)},
 			reported: []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
 		},
+		"what others accepted": {lanes: lanes{lane(told, nil), lane(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
 		// The lanes of a cluster lie on different shards: one that is away must not leave the others unmended.
 		"a lane that is away": {
 			lanes:    lanes{lane(dispatch.Repairs{}, errAway), lane(dispatch.Repairs{}, nil), lane(woken, nil)},

@@ -57,6 +57,9 @@ type Config struct {
 	// Full tells that Redis has hardly any memory left: then [Store.Put] takes nothing more, with [ErrFull], so that what
 	// waits has room to be delivered. Defaults to never.
 	Full func() bool
+	// Apart is for a process without metrics of its own, such as a producer: what it puts is counted by one that sweeps. In a
+	// guarded store that is the record's business.
+	Apart bool
 	// Horizon is how close a slot must be to be granted for its own moment. Defaults to 10 ms.
 	Horizon time.Duration
 	// Lease is how long a delivery may take before it is given to somebody else. Defaults to 15 s.

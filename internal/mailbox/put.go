@@ -55,8 +55,8 @@ func (s *Store) Put(ctx context.Context, lane int, entries []Entry) ([]Placed, e
 }
 
 func (s *Store) putUnder(ctx context.Context, under string, lane int, entries []Entry) ([]Placed, error) {
-	args := make([]any, 0, 3+10*len(entries))
-	args = append(args, s.grace, s.retention, under)
+	args := make([]any, 0, 4+10*len(entries))
+	args = append(args, s.grace, s.retention, under, flag(s.cfg.Apart && !s.cfg.Guarded))
 	for _, e := range entries {
 		state, arrival := "t", "0"
 		if e.Retrying {

@@ -22,10 +22,18 @@ func (s *Store) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) {
 	}
 	r := reader{fields: reply}
 	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2)), More: r.number(3) == 1}
-	if len(reply)%3 != 1 {
+	if len(reply)%3 != 2 {
 		return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: the script answered %d fields", lane, len(reply))
 	}
-	for i := 4; i+2 < len(reply); i += 3 {
+	elsewhere := r.list(4)
+	for i := 0; i+1 < len(elsewhere.fields); i += 2 {
+		n, err := strconv.ParseInt(elsewhere.text(i+1), 10, 64)
+		if err != nil {
+			return dispatch.Repairs{}, fmt.Errorf("sweep lane %d: what other processes accepted: %w", lane, err)
+		}
+		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
+	}
+	for i := 5; i+2 < len(reply); i += 3 {
 		swept.Ticks = append(swept.Ticks, dispatch.Tick{
 			ID: r.text(i), Mailbox: dispatch.Mailbox{Lane: lane, Category: r.text(i + 1), UserID: r.text(i + 2)},
 		})

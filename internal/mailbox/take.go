@@ -165,6 +165,17 @@ func (r *reader) number(i int) int64 {
 	return 0
 }
 
+// list reads a list within the reply.
+func (r *reader) list(i int) *reader {
+	if i < len(r.fields) {
+		if fields, ok := r.fields[i].([]any); ok {
+			return &reader{fields: fields}
+		}
+	}
+	r.miss(i, "list")
+	return &reader{}
+}
+
 func (r *reader) miss(i int, want string) {
 	if r.fault == nil {
 		r.fault = fmt.Errorf("field %d is no %s: %v", i, want, r.fields)

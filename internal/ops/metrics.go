@@ -105,11 +105,14 @@ func (m *Metrics) Audited(violations, unended int) {
 	m.audited.SetToCurrentTime()
 }
 
-// Repaired counts what the sweeper mended.
+// Repaired counts what the sweeper mended, and what it was told of.
 func (m *Metrics) Repaired(r dispatch.Repairs) {
 	m.repairs.WithLabelValues("lease").Add(float64(r.LeasesEnded))
 	m.repairs.WithLabelValues("expired").Add(float64(r.Expired))
 	m.repairs.WithLabelValues("tick").Add(float64(r.Woken))
+	for _, a := range r.Accepted {
+		m.Adopted(a.Category, a.Count)
+	}
 }
 
 // Pulled implements [dispatch.Observer].

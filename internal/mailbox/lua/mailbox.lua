@@ -15,6 +15,7 @@
 --   g  hash   mailbox → how many of it are deferred for the user's cap, if any
 --   o  zset   mailboxes with deferred ones → arrival of the oldest waiting
 --   v  hash   user → how many mailboxes with deferred ones
+--   elsewhere  hash  category → how many were accepted by processes without metrics, until one with metrics counts them
 --   sweep  hash   last: when the lane was swept last; truce: when the latest truce began, before: the one before it
 -- and in a guarded store, where the record is elsewhere and Redis may lose everything:
 --   z        hash    notification → its end (letter, µs, reason), until the record knows of it

@@ -5,7 +5,8 @@
 -- ARGV[2]  retention of ended notifications in ms
 -- ARGV[3]  "" in a store that is not guarded; "epoch" when the lane must have its state; else the token of the rebuild
 --          that the lane must be in
--- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
+-- ARGV[4]  1: accepted by a process without metrics of its own, for another to count
+-- ARGV[5…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), state while it is not due (t, r)
 --
 -- Result   per notification: the µs at which it was accepted, negative when the id was known before, and when it is due
@@ -20,8 +21,8 @@ end
 local now = now_micros()
 local last = tonumber(call('GET', lane .. 'a') or 0)
 local joined, index = 0, {}
-local names = {}
-for i = 4, #ARGV, 10 do names[#names + 1] = ARGV[i + 1] .. ':' .. ARGV[i + 2] end
+local names, elsewhere = {}, {}
+for i = 5, #ARGV, 10 do names[#names + 1] = ARGV[i + 1] .. ':' .. ARGV[i + 2] end
 local deferred = call('HMGET', lane .. 'd', unpack(names))
 
 -- replace_earlier ends what waits with the same collapse key, and gives the arrival whose place the newer one takes.
@@ -58,6 +59,7 @@ local function accept(n, id, category, user, priority, send_at, expires_at, coll
   local arrival = tonumber(given)
   if arrival == 0 then arrival = math.max(now - YEAR_2020, last + 1) end
   last = math.max(last, arrival)
+  if ARGV[4] == '1' then elsewhere[category] = (elsewhere[category] or 0) + 1 end
   local later = tonumber(send_at) > now
   write(id, category, user, priority, arrival, later and state or 'q', send_at, expires_at, collapse_key, payload)
   if collapse_key ~= '' and superseded(open_box(category, user), id) then
@@ -92,19 +94,20 @@ local function accept(n, id, category, user, priority, send_at, expires_at, coll
 end
 
 local result = {}
-for i = 4, #ARGV, 10 do
+for i = 5, #ARGV, 10 do
   local known = call('HGET', lane .. 'n:' .. ARGV[i], 'v')
   if known then
     result[#result + 1] = -(tonumber(known) + YEAR_2020)
     result[#result + 1] = 0
   else
-    local arrival, due = accept((i + 6) / 10, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7],
+    local arrival, due = accept((i + 5) / 10, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7],
       ARGV[i + 8], ARGV[i + 9])
     result[#result + 1] = arrival + YEAR_2020
     result[#result + 1] = due
   end
 end
 call('SET', lane .. 'a', digits(last))
+for category, n in pairs(elsewhere) do call('HINCRBY', lane .. 'elsewhere', category, n) end
 if joined > 0 then
   call('ZADD', lane .. 'm', 'LT', unpack(index))
   add_count('j', joined)

@@ -10,16 +10,16 @@
 -- ARGV[6]  how many of each to look at: leases, expired ones, ticks
 -- ARGV[7]  truce in µs: how long no lease is ended after nobody could sweep
 --
--- Result   {leases ended, expired, mailboxes repaired, 1 when there is more to be done at once or 0, then per new tick: tick,
---          category, user}
+-- Result   {leases ended, expired, mailboxes repaired, 1 when there is more to be done at once or 0, what processes without
+--          metrics accepted: {category, how many, …}, to be counted by who is told; then per new tick: tick, category, user}
 local tasks, nonce, retention = ARGV[1], ARGV[2], ARGV[3]
 local grace, max_crashes, limit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local truce = tonumber(ARGV[7])
 local now = now_micros()
-local result = { 0, 0, 0, 0 }
+local result = { 0, 0, 0, 0, {} }
 
 local function kick(box)
-  local tick = '~' .. nonce .. '-' .. (#result - 4) / 3
+  local tick = '~' .. nonce .. '-' .. (#result - 5) / 3
   redis.call('ZADD', box.ticks, 0, tick)
   result[#result + 1] = tick
   result[#result + 1] = box.category
@@ -122,6 +122,11 @@ local function each(set, due, handle, may)
     handle(member)
   end
   if #members == limit then result[4] = 1 end
+end
+
+if not GUARDED then
+  result[5] = redis.call('HGETALL', lane .. 'elsewhere')
+  if #result[5] > 0 then redis.call('DEL', lane .. 'elsewhere') end
 end
 
 each(lane .. 'e', lapsed_by(), end_lease)
