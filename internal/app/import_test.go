@@ -88,6 +88,11 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if err != nil || count.Waiting != 4 || count.Notifications != 6 || count.Keys != 1 || count.Devices != 1 {
 		t.Fatalf("imported %+v, %v", count, err)
 	}
+	conn := postgrestest.Connect(t, d.databaseURL)
+	var counted int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pacer.accepted_elsewhere").Scan(&counted); err != nil || counted != 0 {
+		t.Errorf("what was imported had been counted when it was accepted, and is counted %d times more, %v", counted, err)
+	}
 	// Its last step was lost: it is done once more.
 	client := redis.NewUniversalClient(d.settings().Redis.Options)
 	if err := errors.Join(client.Set(t.Context(), "pacer:import", "begun", 0).Err(), client.Close()); err != nil {

@@ -23,8 +23,8 @@ var ErrImporting = errors.New("another process is importing")
 func (r *Record) Import(ctx context.Context, source transfer.Source) (count transfer.Count, err error) {
 	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var mine bool
-		// The rebuild puts all of it into line: none has to be noted as unplaced.
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1), set_config('pacer.outboxed', 'yes', true) = ''", int64(importLock)).Scan(&mine, new(bool)); err != nil {
+		// The rebuild puts all of it into line: none has to be noted as unplaced. Its acceptance was counted when it happened.
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1), set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''", int64(importLock)).Scan(&mine, new(bool)); err != nil {
 			return err
 		}
 		if !mine {
