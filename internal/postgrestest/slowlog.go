@@ -32,7 +32,7 @@ func (s *Server) WatchStatements(tb testing.TB) *slowlog.Watch {
 	if _, err := tail.read(); err != nil { // what was before
 		tb.Fatalf("watch the statements of postgres: %v", err)
 	}
-	return slowlog.Begin(tb, slowlog.Source{PIDs: s.runningPIDs, Stops: s.stops.Load, Read: tail.read})
+	return slowlog.Begin(tb, slowlog.Source{Disks: true, PIDs: s.runningPIDs, Stops: s.stops.Load, Read: tail.read})
 }
 
 // runningPIDs are those of PIDs, none while the server is down.

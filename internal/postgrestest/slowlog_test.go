@@ -8,7 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/postgrestest"
 )
 
-const limit = 250 * time.Millisecond
+const long = 1500 * time.Millisecond
 
 func TestASlowStatementIsFound(t *testing.T) {
 	t.Parallel()
@@ -16,16 +16,15 @@ func TestASlowStatementIsFound(t *testing.T) {
 	watch := server.WatchStatements(t)
 	conn := postgrestest.Connect(t, server.URL())
 	// As pacer sends them, with arguments; and over two lines.
-	if _, err := conn.Exec(t.Context(), "SELECT pg_sleep($1::float8),\n 'slow'", 1.5); err != nil {
+	if _, err := conn.Exec(t.Context(), "SELECT pg_sleep($1::float8),\n 'slow'", long.Seconds()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Exec(t.Context(), "SELECT 'quick'"); err != nil {
 		t.Fatal(err)
 	}
-	log := watch.End()
-	over := log.Over(limit)
-	if len(over) != 1 || over[0].Took < 1500*time.Millisecond || !strings.Contains(over[0].What, "pg_sleep($1::float8), 'slow'") {
-		t.Errorf("over the limit are %v, want the statement that sleeps", over)
+	// What is blamed is up to the machine, and the tests of package slowlog; what is seen is not.
+	if slowest := watch.End().Slowest(); slowest.Took < long || !strings.Contains(slowest.What, "pg_sleep($1::float8), 'slow'") {
+		t.Errorf("the slowest is %v, want the statement that sleeps", slowest)
 	}
 }
 
@@ -34,12 +33,14 @@ func TestARestartedServerIsWatched(t *testing.T) {
 	server := postgrestest.Start(t)
 	watch := server.WatchStatements(t)
 	server.Restart()
-	// The statement must not begin in the span of the restart, about which nothing is said.
-	<-time.After(time.Second)
-	if _, err := postgrestest.Connect(t, server.URL()).Exec(t.Context(), "SELECT pg_sleep(1.5)"); err != nil {
-		t.Fatal(err)
+	// About a statement that began as close to the restart as it takes long nothing is said.
+	conn := postgrestest.Connect(t, server.URL())
+	for range 5 {
+		if _, err := conn.Exec(t.Context(), "SELECT pg_sleep($1::float8)", 0.5); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if over := watch.End().Over(limit); len(over) != 1 {
-		t.Errorf("over the limit are %v, want one", over)
+	if slowest := watch.End().Slowest(); slowest.Took < 500*time.Millisecond {
+		t.Errorf("the slowest is %v", slowest)
 	}
 }

@@ -13,32 +13,24 @@ import (
 // busy works for a good tenth of a second.
 const busy = "local n = 0 for i = 1, 2e7 do n = n + i end return n"
 
+// What is blamed is up to the machine, and the tests of package slowlog; what is seen is not.
 func TestASlowScriptIsFound(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	if err := client.Eval(t.Context(), busy+" -- before", nil).Err(); err != nil {
+	if err := client.Eval(t.Context(), strings.ReplaceAll(busy, "2e7", "8e7"), []string{"before"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	watch := server.WatchScripts(t)
 	// By the hash too, since that is how scripts are run.
-	for range 2 {
-		if err := redis.NewScript(busy).Run(t.Context(), client, []string{"key"}).Err(); err != nil {
-			t.Fatal(err)
-		}
+	if err := client.ScriptLoad(t.Context(), busy).Err(); err != nil {
+		t.Fatal(err)
 	}
-	log := watch.End()
-	over := log.Over(10 * time.Millisecond)
-	if len(over) != 2 {
-		t.Fatalf("over the limit are %v, want both runs of the script since the watch began", over)
+	if err := client.EvalSha(t.Context(), redis.NewScript(busy).Hash(), []string{"key"}).Err(); err != nil {
+		t.Fatal(err)
 	}
-	for _, step := range over {
-		if !strings.Contains(step.What, "key") || strings.Contains(step.What, "before") {
-			t.Errorf("what is noted is %q", step.What)
-		}
-	}
-	if log.Slowest() != over[0] {
-		t.Errorf("the slowest is %v, over the limit are %v", log.Slowest(), over)
+	if slowest := watch.End().Slowest(); slowest.Took < 10*time.Millisecond || !strings.Contains(slowest.What, "evalsha") || !strings.Contains(slowest.What, "key") {
+		t.Errorf("the slowest is %v", slowest)
 	}
 }
 
@@ -66,10 +58,13 @@ func TestARestartedServerIsWatched(t *testing.T) {
 	for client.ConfigGet(t.Context(), "slowlog-log-slower-than").Val()["slowlog-log-slower-than"] != "1000" {
 		<-time.After(10 * time.Millisecond)
 	}
-	if err := client.Eval(t.Context(), busy, nil).Err(); err != nil {
-		t.Fatal(err)
+	// About a script that began as close to the restart as it takes long nothing is said.
+	for range 5 {
+		if err := client.Eval(t.Context(), busy, nil).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if over := watch.End().Over(10 * time.Millisecond); len(over) != 1 {
-		t.Errorf("over the limit are %v, want one", over)
+	if slowest := watch.End().Slowest(); slowest.Took < 10*time.Millisecond {
+		t.Errorf("the slowest is %v", slowest)
 	}
 }

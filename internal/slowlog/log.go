@@ -31,6 +31,8 @@ type Span struct {
 	From, To time.Time
 	// Stalled is for how long the server was kept from running.
 	Stalled time.Duration
+	// Pressure is what the kernel told in it of waits for disks and memory, which it tells every two seconds.
+	Pressure time.Duration
 	// Away tells that it was frozen, killed or out of reach: what took long then says nothing about itself.
 	Away bool
 	// Steps ended in this span, or in one before it that was Away.
@@ -91,13 +93,20 @@ func (l *Log) Over(limit time.Duration) []Step {
 	return over
 }
 
+// pressureLate is how much later than they were the kernel tells of waits for disks and memory, with room.
+const pressureLate = 2500 * time.Millisecond
+
 // stalled is for how long the server was kept from running while a step ran that ended in a span, at most; away tells that
 // it was away in that time.
 func (l *Log) stalled(span int, took time.Duration) (stalled time.Duration, away bool) {
 	began := l.spans[span].From.Add(-took)
 	for i := span; i >= 0 && l.spans[i].To.After(began); i-- {
-		stalled += l.spans[i].Stalled
+		stalled += l.spans[i].Stalled + l.spans[i].Pressure
 		away = away || l.spans[i].Away
+	}
+	told := l.spans[span].To.Add(pressureLate)
+	for i := span + 1; i < len(l.spans) && l.spans[i].From.Before(told); i++ {
+		stalled += l.spans[i].Pressure
 	}
 	return stalled, away
 }

@@ -20,6 +20,10 @@ func TestOver(t *testing.T) {
 		}
 		return s
 	}
+	pressure := func(s slowlog.Span, d time.Duration) slowlog.Span {
+		s.Pressure = d
+		return s
+	}
 	away := func(s slowlog.Span) slowlog.Span {
 		s.Away = true
 		return s
@@ -40,6 +44,8 @@ func TestOver(t *testing.T) {
 		"frozen while the step ran":       {[]slowlog.Span{away(span(0, 0)), span(1, 0, 40*ms)}, nil},
 		"frozen before":                   {[]slowlog.Span{away(span(0, 0)), span(1, 0), span(2, 0, 40*ms)}, []time.Duration{40 * ms}},
 		"every script is slow and waits":  {[]slowlog.Span{span(0, 20*ms, 30*ms, 30*ms), span(5, 20*ms, 50*ms)}, []time.Duration{50 * ms, 30 * ms}},
+		"disks, told later":               {[]slowlog.Span{span(0, 0, 40*ms), pressure(span(20, 0), 30*ms)}, nil},
+		"disks, much later":               {[]slowlog.Span{span(0, 0, 40*ms), pressure(span(60, 0), 30*ms)}, []time.Duration{40 * ms}},
 		"a stall after the step":          {[]slowlog.Span{span(0, 0, 40*ms), span(1, 50*ms)}, []time.Duration{40 * ms}},
 	} {
 		t.Run(name, func(t *testing.T) {

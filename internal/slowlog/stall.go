@@ -1,11 +1,13 @@
 package slowlog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -13,37 +15,41 @@ import (
 // /proc/PID/schedstat), what the machine's host took of its processors (steal), and what anybody waited for disks
 // and memory (/proc/pressure). It needs Linux. Its zero value is ready; it is not safe for concurrent use.
 type Meter struct {
-	waited  map[int]time.Duration
-	machine time.Duration
-	begun   bool
+	waited           map[int]time.Duration
+	stolen, pressure time.Duration
+	begun            bool
 }
 
-// Since gives the time since the last question, and 0 at the first. A process that came meanwhile counts from its start.
-func (m *Meter) Since(pids []int) (time.Duration, error) {
-	stalled := time.Duration(0)
+// Since gives both since the last question, and 0 at the first: what processors and what disks and memory cost. A process
+// that came meanwhile counts from its start.
+func (m *Meter) Since(pids []int) (stalled, pressure time.Duration, err error) {
 	waited := make(map[int]time.Duration, len(pids))
 	for _, pid := range pids {
 		now, err := runDelay(pid)
-		if os.IsNotExist(err) || strings.Contains(fmt.Sprint(err), "no such process") {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // it has ended
 		}
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		waited[pid] = now
 		stalled += now - m.waited[pid]
 	}
-	machine, err := machineStalled()
+	stolen, err := timeStolen()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	stalled += machine - m.machine
+	waits, err := pressureWaits()
+	if err != nil {
+		return 0, 0, err
+	}
+	stalled, pressure = stalled+stolen-m.stolen, waits-m.pressure
 	first := !m.begun
-	m.waited, m.machine, m.begun = waited, machine, true
+	m.waited, m.stolen, m.pressure, m.begun = waited, stolen, waits, true
 	if first {
-		return 0, nil
+		return 0, 0, nil
 	}
-	return stalled, nil
+	return stalled, pressure, nil
 }
 
 // runDelay is for how long a process's first thread, the only one that works in a Redis or a Postgres, was ready to run
@@ -53,8 +59,8 @@ func runDelay(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	var ran, waited, slices int64
-	if _, err := fmt.Sscan(string(text), &ran, &waited, &slices); err != nil {
+	var ran, waited, times int64
+	if _, err := fmt.Sscan(string(text), &ran, &waited, &times); err != nil {
 		return 0, fmt.Errorf("read the run delay of process %d from %q: %w", pid, text, err)
 	}
 	return time.Duration(waited), nil
@@ -63,10 +69,8 @@ func runDelay(pid int) (time.Duration, error) {
 // tick is the unit of /proc/stat.
 const tick = 10 * time.Millisecond
 
-var total = regexp.MustCompile(`(?m)^some .*total=(\d+)$`)
-
-// machineStalled grows by what the whole machine lost.
-func machineStalled() (time.Duration, error) {
+// timeStolen grows by what the machine's host took of its processors.
+func timeStolen() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, err
@@ -80,11 +84,17 @@ func machineStalled() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the stolen time from %q: %w", first, err)
 	}
-	stalled := time.Duration(steal) * tick
+	return time.Duration(steal) * tick, nil
+}
+
+var total = regexp.MustCompile(`(?m)^some .*total=(\d+)$`)
+
+// pressureWaits grows while anything waits for disks or memory.
+func pressureWaits() (waits time.Duration, err error) {
 	for _, resource := range []string{"io", "memory"} {
 		text, err := os.ReadFile("/proc/pressure/" + resource)
-		if os.IsNotExist(err) {
-			continue // a kernel without PSI, whose disks and memory get no allowance
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EOPNOTSUPP) {
+			continue // a kernel that does not tell: there is no allowance for it
 		}
 		if err != nil {
 			return 0, err
@@ -97,7 +107,7 @@ func machineStalled() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		stalled += time.Duration(µs) * time.Microsecond
+		waits += time.Duration(µs) * time.Microsecond
 	}
-	return stalled, nil
+	return waits, nil
 }

@@ -11,6 +11,8 @@ const interval = 50 * time.Millisecond
 
 // Source is a server that is watched.
 type Source struct {
+	// Disks tells that steps may wait for disks.
+	Disks bool
 	// PIDs are its processes; none while it is down.
 	PIDs func() []int
 	// Stops counts how often it was frozen, thawed, killed or started.
@@ -71,15 +73,19 @@ type looker struct {
 
 func (l *looker) look() {
 	steps, err := l.source.Read()
-	stalled, to, stops := l.measure(), time.Now(), l.source.Stops()
-	l.log.Add(Span{From: l.from, To: to, Stalled: stalled, Away: err != nil || stops != l.stops, Steps: steps})
+	stalled, pressure := l.measure()
+	to, stops := time.Now(), l.source.Stops()
+	l.log.Add(Span{From: l.from, To: to, Stalled: stalled, Pressure: pressure, Away: err != nil || stops != l.stops, Steps: steps})
 	l.from, l.stops = to, stops
 }
 
-func (l *looker) measure() time.Duration {
-	stalled, err := l.meter.Since(l.source.PIDs())
+func (l *looker) measure() (stalled, pressure time.Duration) {
+	stalled, pressure, err := l.meter.Since(l.source.PIDs())
 	if err != nil {
 		l.tb.Errorf("measure what the machine keeps from a server: %v", err)
 	}
-	return stalled
+	if !l.source.Disks {
+		pressure = 0
+	}
+	return stalled, pressure
 }
