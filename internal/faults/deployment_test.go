@@ -52,6 +52,7 @@ type deployment struct {
 
 	workers []*worker
 	links   map[string]*link // those that a test made, by the pair that they stand between
+	watches watches
 
 	mu       sync.Mutex
 	accepted []string // keys
@@ -144,6 +145,7 @@ func deploy(t *testing.T, s *scenario) *deployment {
 	if s.ready != nil {
 		s.ready(d)
 	}
+	d.watch()
 	return d
 }
 

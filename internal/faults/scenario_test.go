@@ -138,6 +138,7 @@ func run(t *testing.T, s *scenario) row {
 		}()
 		d = deploy(t, s)
 		result.verdict = d.play(&injected)
+		d.judgeServers()
 		result.allowed = d.allowed()
 	}()
 	if d != nil {
@@ -232,6 +233,7 @@ func (d *deployment) play(injected *bool) verdict {
 	}
 	goesOn := eventually(s.recovery, func() bool { return d.receiver.count() >= min(atEnd+users, users*s.each) })
 	recovery := time.Since(over)
+	d.watches.fault(s, start, time.Now())
 	if !goesOn {
 		recovery = s.recovery + time.Second
 	}
