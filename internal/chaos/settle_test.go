@@ -140,7 +140,7 @@ func (w *world) undo() {
 			})
 		}
 	}
-	if w.evicted && w.shardDown < 0 {
+	if w.evicted { // also while a shard is away: the lanes that can be reached are built anew
 		w.do(p, "rebuild", func(ctx context.Context) { _, _ = p.relay.Rebuild(ctx) }) // the end tells
 	}
 	for range 3 { // what a shard that is away does not take is asked for again
