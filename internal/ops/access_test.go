@@ -82,6 +82,8 @@ func TestEveryPageLooksAtTheHost(t *testing.T) {
 // Profiles are for those on this machine and those with the token.
 func TestWhoSeesProfiles(t *testing.T) {
 	t.Parallel()
+	tracing.Lock()
+	defer tracing.Unlock()
 	for name, c := range map[string]struct {
 		token, given, local, host string
 		want                      int

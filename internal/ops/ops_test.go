@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -343,8 +344,13 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
+// tracing is held by tests that trace: a process can be traced by one at a time, the others get an error.
+var tracing sync.Mutex
+
 func TestProfiles(t *testing.T) {
 	t.Parallel()
+	tracing.Lock()
+	defer tracing.Unlock()
 	for target, want := range map[string]string{
 		"/debug/pprof/":                  "goroutine",
 		"/debug/pprof/goroutine?debug=1": "goroutine profile: total",
