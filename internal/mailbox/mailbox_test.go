@@ -381,6 +381,9 @@ func TestLostTicksAreReplaced(t *testing.T) {
 		"ScheduledInNoSet":    {state: "scheduled"},
 		"RetryInNoSet":        {state: "retry"},
 		"ScheduledInTheOther": {state: "scheduled", set: "retry"},
+		// The clock of the worker that scheduled it was far ahead.
+		"ScheduledMuchLater": {state: "scheduled", set: "scheduled", at: 1 << 40},
+		"RetryMuchLater":     {state: "retry", set: "retry", at: 1 << 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -406,7 +409,7 @@ func TestLivingTicksAreLeftAlone(t *testing.T) {
 		"PendingAmongOthers":  {state: "pending", since: 7, oldest: 6},
 		"Scheduled":           {state: "scheduled", set: "scheduled"},
 		"Retry":               {state: "retry", set: "retry"},
-		"Active":              {state: "active", set: "lease"},
+		"Active":              {state: "active", set: "lease", at: 1 << 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -424,8 +427,9 @@ func TestLivingTicksAreLeftAlone(t *testing.T) {
 // fakeTask is what asynq would have of a task: its hash, and where it stands.
 type fakeTask struct {
 	state string
-	// set holds the task; since is when it joined the list of what is pending, oldest when the oldest of that did, if any.
+	// set holds the task, with the time at in s; since is when it joined the list of what is pending, oldest when the oldest of that did, if any.
 	set           string
+	at            float64
 	since, oldest int
 }
 
@@ -444,7 +448,7 @@ func (w *world) fakeTask(id string, task fakeTask) {
 		pipe.LPush(ctx, prefix+"pending", "oldest")
 	}
 	if task.set != "" {
-		pipe.ZAdd(ctx, prefix+task.set, redis.Z{Score: 1 << 40, Member: id})
+		pipe.ZAdd(ctx, prefix+task.set, redis.Z{Score: task.at, Member: id})
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		w.t.Fatalf("write a task: %v", err)

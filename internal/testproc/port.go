@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 const (
@@ -20,11 +21,18 @@ const (
 // ErrPortTaken says that another process listens on the port of a server.
 var ErrPortTaken = errors.New("the port is taken")
 
-// FreePort draws a port of 127.0.0.1 that nobody listened on a moment ago.
+// drawn are the ports that this process was given: nobody may listen on one yet, and two must not get the same.
+var drawn sync.Map
+
+// FreePort draws a port of 127.0.0.1 that nobody listened on a moment ago, and that it has not given before.
 func FreePort() (int, error) {
 	var last error
 	for range PortAttempts {
 		port := firstPort + rand.IntN(portCount)
+		if _, before := drawn.LoadOrStore(port, true); before {
+			last = ErrPortTaken
+			continue
+		}
 		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", Addr(port))
 		if err == nil {
 			return port, l.Close()

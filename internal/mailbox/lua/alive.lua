@@ -4,6 +4,9 @@
 -- A pending one is not looked for in its list, which may be long. The list goes by the moment at which tasks joined it, on
 -- this server's clock, and is taken from its oldest end: a task that joined before the oldest has been in a list that is gone.
 -- A live worker extends the lease of its active tasks every 10 s to 30 s ahead.
+--
+-- What comes later is scheduled by a worker's clock. With `by` (in s, on this server's clock) one that is due after it does
+-- not count: the clock of the worker that scheduled it was ahead.
 local joined_first
 local function oldest_joined(tasks)
   if joined_first == nil then
@@ -14,7 +17,7 @@ local function oldest_joined(tasks)
   return joined_first
 end
 
-local function alive(tasks, tick, now)
+local function alive(tasks, tick, now, by)
   local task = redis.call('HMGET', tasks .. 't:' .. tick, 'state', 'pending_since')
   local state = task[1]
   if state == 'active' then
@@ -23,5 +26,7 @@ local function alive(tasks, tick, now)
   elseif state == 'pending' then
     return tonumber(task[2] or 0) >= oldest_joined(tasks)
   end
-  return (state == 'retry' or state == 'scheduled') and redis.call('ZSCORE', tasks .. state, tick) ~= false
+  if state ~= 'retry' and state ~= 'scheduled' then return false end
+  local due = redis.call('ZSCORE', tasks .. state, tick)
+  return due and (not by or tonumber(due) <= by)
 end

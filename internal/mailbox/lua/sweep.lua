@@ -75,13 +75,13 @@ end
 -- looks is how many ticks may still be looked at.
 local looks = limit
 
--- bury removes the overdue ticks of a set that no task stands behind any more. It tells whether the set is to be replaced:
+-- bury removes the overdue ticks of a set that no task stands behind any more, or one that comes only after another 2 s. It tells whether the set is to be replaced:
 -- some were dead, or there is none at all; and whether there may be more dead ones behind.
 local function bury(ticks)
   local overdue = redis.call('ZRANGEBYSCORE', ticks, '-inf', digits(now - grace / 2), 'LIMIT', 0, looks)
   local dead = 0
   for _, tick in ipairs(overdue) do
-    if not alive(tasks, tick, now) then
+    if not alive(tasks, tick, now, now / 1000000 + 2) then
       redis.call('ZREM', ticks, tick)
       dead = dead + 1
     end
