@@ -75,20 +75,33 @@ end
 -- looks is how many ticks may still be looked at.
 local looks = limit
 
--- bury removes the overdue ticks of a set that no task stands behind any more, or one that comes only after another 2 s. It tells whether the set is to be replaced:
--- some were dead, or there is none at all; and whether there may be more dead ones behind.
-local function bury(ticks)
-  local overdue = redis.call('ZRANGEBYSCORE', ticks, '-inf', digits(now - grace / 2), 'LIMIT', 0, looks)
+-- bury_between removes ticks with slots in a range that no task stands behind any more, or one that comes only 2 s after the
+-- slot. It gives how many it removed, and whether there may be more in the range.
+local function bury_between(ticks, low, high)
+  local may_look = looks
+  local found = redis.call('ZRANGEBYSCORE', ticks, low, high, 'WITHSCORES', 'LIMIT', 0, may_look)
   local dead = 0
-  for _, tick in ipairs(overdue) do
-    if not alive(tasks, tick, now, now / 1000000 + 2) then
-      redis.call('ZREM', ticks, tick)
+  for i = 1, #found, 2 do
+    if not alive(tasks, found[i], now, math.max(now, tonumber(found[i + 1])) / 1000000 + 2) then
+      redis.call('ZREM', ticks, found[i])
       dead = dead + 1
     end
   end
-  local more = dead > 0 and #overdue == looks
-  looks = looks - #overdue
-  return dead > 0 or redis.call('EXISTS', ticks) == 0, more
+  looks = looks - #found / 2
+  return dead, #found / 2 == may_look
+end
+
+-- bury removes the dead among the overdue ticks of a set, and where there were any also among those to come, which would
+-- be counted on for their slots. It tells whether the set is to be replaced: some were dead, or there is none at all; and
+-- whether there may be more dead ones behind.
+local function bury(ticks)
+  local overdue = digits(now - grace / 2)
+  local dead, more = bury_between(ticks, '-inf', overdue)
+  if dead > 0 and not more then
+    local coming, rest = bury_between(ticks, '(' .. overdue, '+inf')
+    more = coming > 0 and rest
+  end
+  return dead > 0 or redis.call('EXISTS', ticks) == 0, dead > 0 and more
 end
 
 -- inspect replaces lost ticks of a mailbox by one, once all the dead are out of the way: while one of them is believed
