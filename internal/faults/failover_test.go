@@ -25,7 +25,7 @@ func failoverScenarios() []*scenario {
 	var cluster *redistest.Cluster
 	return []*scenario{
 		{
-			name: "CutOffReplicaPromoted", limitsSlip: true, fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
+			name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -42,7 +42,7 @@ func failoverScenarios() []*scenario {
 			},
 		},
 		{
-			name: "SentinelFailsOver", limitsSlip: true, fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
+			name: "SentinelFailsOver", fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -55,7 +55,7 @@ func failoverScenarios() []*scenario {
 			without: protection{name: "Sentinel"},
 		},
 		{
-			name: "ClusterShardFailsOver", limitsSlip: true, fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
+			name: "ClusterShardFailsOver", fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				cluster = redistest.StartCluster(d.t, 3, true)

@@ -56,9 +56,6 @@ func tableOf(rows []row) string {
 			doubled += " per attempt"
 		}
 		violations := fmt.Sprint(r.verdict.violations)
-		if r.limitsSlip {
-			violations += " (not judged)"
-		}
 		besides := append([]string{}, r.notes...)
 		if r.holds != "" {
 			besides = append([]string{r.holds}, besides...)

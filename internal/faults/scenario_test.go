@@ -54,8 +54,6 @@ type scenario struct {
 	// what the way there may differ.
 	byArrival bool
 	tolerance time.Duration
-	// limitsSlip tells that violations are counted and not judged: nothing prevents them yet.
-	limitsSlip bool
 	// recovery bounds how long after the fault deliveries go on. Defaults to 30 s: what a lease and a sweep take, and as much again.
 	recovery time.Duration
 
@@ -182,7 +180,7 @@ func (v verdict) against(s *scenario, allowed int) []string {
 		}
 	}
 	note(v.lost > 0, "something was lost")
-	note(v.violations > 0 && !s.limitsSlip, "limits were broken")
+	note(v.violations > 0, "limits were broken")
 	note(v.doubled > allowed, "more came twice than may")
 	note(v.recovery > s.recovery, "deliveries did not go on")
 	return faults
