@@ -162,6 +162,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	showsWhatWaits(b, d, r)
 	waiting := searches(b, d, r)
 	pausesByKeyboard(b)
+	answersEachQuestion(b)
 	cancelsByKeyboard(b, d, waiting)
 
 	b.accessible("in light colours at 1280 px")
@@ -245,6 +246,28 @@ func pausesByKeyboard(b *tab) {
 	b.press("shift+"+kb.Tab, kb.Enter)
 	b.await("document.querySelector('#pauses').children.length === 0")
 	b.await("document.querySelector('#audit').rows.length === 2 && document.querySelector('#audit').textContent.includes('a test')")
+}
+
+// answersEachQuestion: who asks again before the page has noticed that the first question was closed gets the answer to the
+// second one.
+func answersEachQuestion(b *tab) {
+	b.Helper()
+	eval[bool](b, `(() => {
+		const pause = document.querySelector('#pause button')
+		document.querySelector('#subject').value = JSON.stringify({ kind: 'category', name: 'drip' })
+		pause.click()
+		document.querySelector('#sure-no').click()
+		pause.click()
+		return true
+	})()`)
+	b.await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")
+	b.press("shift+"+kb.Tab, kb.Enter) // yes
+	b.await("document.querySelector('#pauses').textContent.includes('category drip is paused')")
+	b.tabTo("#pauses button")
+	b.press(kb.Enter)
+	b.await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")
+	b.press("shift+"+kb.Tab, kb.Enter)
+	b.await("document.querySelector('#pauses').children.length === 0")
 }
 
 // cancelsByKeyboard cancels a notification that waits.

@@ -142,15 +142,23 @@ async function audit() {
   rows('audit', (await answer.json() ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'Nothing yet.', 5)
 }
 
-// ask shows a question and gives the answer.
+// ask shows a question and gives the answer. It does not wait for the dialog's close event: that comes later than the closing,
+// and somebody who asks again at once would get it for an answer to the new question.
 function ask(question, token) {
   const dialog = byId('sure')
+  const answered = new AbortController()
   text('sure-text', question)
   byId('sure-token').hidden = !token
-  dialog.returnValue = 'no'
   dialog.showModal()
   byId(token ? 'token' : 'sure-no').focus()
-  return new Promise((resolve) => dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), { once: true }))
+  return new Promise((resolve) => {
+    const answer = (yes) => {
+      answered.abort()
+      resolve(yes)
+    }
+    dialog.addEventListener('submit', (event) => answer(event.submitter?.value === 'yes'), { signal: answered.signal })
+    dialog.addEventListener('cancel', () => answer(false), { signal: answered.signal })
+  })
 }
 
 // act takes an action once it is confirmed; false when it was not taken.
