@@ -22,7 +22,7 @@ type cell struct {
 	// log is that of a rolling plan or a cap.
 	admissionLog
 
-	// Of counters: the latest admission's token and moment, the moment that a gap counts from, each limit by its Per.
+	// Of counters: the latest admission's token and moment, the moment that a gap counts from, each limit, see sameCounter.
 	token    string
 	latest   Micros
 	gap      Micros
@@ -38,10 +38,17 @@ type cellName struct {
 	isCap          bool
 }
 
-// limitCounter is the counter of a limit, with the limit under which it was charged last.
+// limitCounter is the counter of a limit.
 type limitCounter struct {
 	limit   Rule
 	counter counter
+}
+
+// sameCounter tells whether two limits share a counter. Admissions in a window are as many whatever their limit is, but each
+// limit needs a bucket of its own: one that empties and refills as another limit does knows nothing of what this one
+// still counts.
+func sameCounter(algorithm Algorithm, a, b Rule) bool {
+	return a.Per == b.Per && (a.Max == b.Max || algorithm != TokenBucket)
 }
 
 // maxWindows bounds how many windows of rules that are no longer in force a cell remembers.
@@ -64,26 +71,24 @@ func (c *cell) admit(most int, per time.Duration, now, at Micros, token string) 
 // remove takes an admission out of the log.
 func (c *cell) remove(token string) bool { return c != nil && c.refund(token) }
 
-// counter is that of one limit.
+// counter is that of one limit. A bucket that was never charged begins with what the emptiest of the same window lacks;
+// whatever was admitted until now was before its time.
 func (c *cell) counter(algorithm Algorithm, r Rule) counter {
-	if c != nil {
-		for _, l := range c.limits {
-			if l.limit.Per == r.Per {
-				return l.counter.clamped(algorithm, r)
-			}
+	var emptiest counter
+	if c == nil {
+		return emptiest
+	}
+	for _, l := range c.limits {
+		if sameCounter(algorithm, l.limit, r) {
+			return l.counter
+		}
+		if l.limit.Per == r.Per && (!emptiest.open || l.counter.lacks() > emptiest.lacks()) {
+			emptiest = l.counter
 		}
 	}
-	return counter{}
-}
-
-func (c *cell) setCounter(r Rule, to counter) {
-	for i, l := range c.limits {
-		if l.limit.Per == r.Per {
-			c.limits[i] = limitCounter{r, to}
-			return
-		}
-	}
-	c.limits = append(c.limits, limitCounter{r, to})
+	begun := emptiest.inherited(r)
+	begun.since = c.gap
+	return begun
 }
 
 // free is the earliest moment that a rule of a fixed window or bucket plan allows.
@@ -99,13 +104,7 @@ func (c *cell) free(algorithm Algorithm, r Rule, now Micros) Micros {
 
 // count charges every counter, those of rules not in force too, and returns when the last of them has passed.
 func (c *cell) count(plan Plan, at Micros, token string) (last Micros) {
-	limits := plan.limits()
-	c.forget(plan.Algorithm, limits, at)
-	for _, l := range c.limits {
-		if !hasWindow(limits, l.limit.Per) {
-			limits = append(limits, l.limit)
-		}
-	}
+	c.limits = c.remembered(plan, at)
 	c.token, c.latest = token, at
 	if c.gapKnown {
 		c.before = max(c.before, min(c.gap, at))
@@ -113,15 +112,15 @@ func (c *cell) count(plan Plan, at Micros, token string) (last Micros) {
 	c.gap, c.gapKnown = max(c.gap, at), true
 	_, longest := plan.depth()
 	last = c.gap.Add(longest)
-	for _, r := range limits {
-		charged := c.counter(plan.Algorithm, r).charge(plan.Algorithm, r, at)
-		c.setCounter(r, charged)
-		last = max(last, charged.from.Add(max(r.Per, longest)))
+	for i, l := range c.limits {
+		charged := l.counter.charge(plan.Algorithm, l.limit, at)
+		c.limits[i].counter = charged
+		last = max(last, charged.from.Add(max(l.limit.Per, longest)))
 	}
 	return last
 }
 
-// limits are those that a plan charges: of each window the one in force, else a dormant one.
+// limits are those that a plan charges: of those that share a counter the one in force, else a dormant one.
 func (p Plan) limits() []Rule {
 	var limits []Rule
 	for _, r := range p.Rules {
@@ -130,25 +129,35 @@ func (p Plan) limits() []Rule {
 		}
 	}
 	for _, r := range p.Dormant {
-		if !hasWindow(limits, r.Per) {
+		if !hasCounter(p.Algorithm, limits, r) {
 			limits = append(limits, Rule{Max: r.Max, Per: r.Per})
 		}
 	}
 	return limits
 }
 
-func hasWindow(limits []Rule, per time.Duration) bool {
-	return slices.ContainsFunc(limits, func(r Rule) bool { return r.Per == per })
+func hasCounter(algorithm Algorithm, limits []Rule, r Rule) bool {
+	return slices.ContainsFunc(limits, func(known Rule) bool { return sameCounter(algorithm, known, r) })
 }
 
-// forget lets go the windows of rules that are in a plan no more and have passed, or all when there are too many.
-func (c *cell) forget(algorithm Algorithm, limits []Rule, at Micros) {
-	past := slices.Clone(c.limits)
-	past = slices.DeleteFunc(past, func(l limitCounter) bool { return hasWindow(limits, l.limit.Per) })
-	tooMany := len(limits)+len(past) > maxWindows
-	c.limits = slices.DeleteFunc(c.limits, func(l limitCounter) bool {
-		return !hasWindow(limits, l.limit.Per) && (tooMany || l.counter.clamped(algorithm, l.limit).passed(algorithm, l.limit, at))
+// remembered is the counters of a plan's limits, and of limits that are in the plan no more unless they have passed; none of
+// those when there are too many.
+func (c *cell) remembered(plan Plan, at Micros) []limitCounter {
+	limits := plan.limits()
+	counters := make([]limitCounter, 0, len(limits)+len(c.limits))
+	for _, r := range limits {
+		counters = append(counters, limitCounter{r, c.counter(plan.Algorithm, r)})
+	}
+	for _, l := range c.limits {
+		if !hasCounter(plan.Algorithm, limits, l.limit) {
+			counters = append(counters, l)
+		}
+	}
+	tooMany := len(counters) > maxWindows
+	past := slices.DeleteFunc(counters[len(limits):], func(l limitCounter) bool {
+		return tooMany || l.counter.passed(plan.Algorithm, l.limit, at)
 	})
+	return counters[:len(limits)+len(past)]
 }
 
 // uncount takes an admission out of every counter; false when none of them counted it any more.
@@ -159,17 +168,10 @@ func (c *cell) uncount(plan Plan, at Micros, token string) bool {
 		c.gap = c.before
 		found = slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Kind == KindGap })
 	}
-	limits := plan.limits()
-	for _, l := range c.limits {
-		if !hasWindow(limits, l.limit.Per) {
-			limits = append(limits, l.limit)
-		}
-	}
-	for _, r := range limits {
-		if refunded, counted := c.counter(plan.Algorithm, r).refund(plan.Algorithm, r, at); counted {
-			c.setCounter(r, refunded)
-			found = true
-		}
+	for i, l := range c.limits {
+		refunded, counted := l.counter.refund(plan.Algorithm, l.limit, at)
+		c.limits[i].counter = refunded
+		found = found || counted
 	}
 	if c.token == token {
 		c.token = ""
@@ -194,6 +196,9 @@ func (c *cell) mend(now Micros, per time.Duration) {
 		per = max(per, c.limits[i].limit.Per)
 		if c.limits[i].counter.from > far {
 			c.limits[i].counter.from, changed = now, true
+		}
+		if c.limits[i].counter.since > far {
+			c.limits[i].counter.since, changed = now, true
 		}
 	}
 	if changed {

@@ -17,6 +17,8 @@ type counter struct {
 	load float64
 	// owed is what was charged beyond an empty bucket since it last had a token: a refund gives that back first.
 	owed float64
+	// since is the latest moment of what was admitted before the limit was known: a refund of that takes nothing out.
+	since Micros
 	// open is false before the first admission.
 	open bool
 }
@@ -34,12 +36,12 @@ func (c counter) charge(algorithm Algorithm, r Rule, at Micros) counter {
 	if algorithm == TokenBucket {
 		load, full := c.debt(r, at)+units(r), float64(float64(r.Max)*units(r))
 		if load > full {
-			return counter{from: at, load: full, owed: c.owed + load - full, open: true}
+			return counter{from: at, load: full, owed: c.owed + load - full, since: c.since, open: true}
 		}
-		return counter{from: at, load: load, open: true}
+		return counter{from: at, load: load, since: c.since, open: true}
 	}
 	if !c.open || at >= c.from+r.micros() {
-		return counter{from: at, load: 1, open: true}
+		return counter{from: at, load: 1, since: c.since, open: true}
 	}
 	c.load++
 	return c
@@ -49,7 +51,7 @@ func (c counter) charge(algorithm Algorithm, r Rule, at Micros) counter {
 // more than what its refill since then cannot have replaced anyway: without the admission it might have been full
 // meanwhile, and what flows into a full bucket is lost.
 func (c counter) refund(algorithm Algorithm, r Rule, at Micros) (counter, bool) {
-	if !c.open || c.load <= 0 {
+	if !c.open || at <= c.since || c.load <= 0 {
 		return c, false
 	}
 	if algorithm == FixedWindow {
@@ -120,11 +122,14 @@ func (c counter) passed(algorithm Algorithm, r Rule, at Micros) bool {
 	return !c.open || at >= c.from+r.micros()
 }
 
-// clamped is the counter under a rule whose Max may have become smaller: a bucket is no emptier than empty.
-func (c counter) clamped(algorithm Algorithm, r Rule) counter {
-	if algorithm == TokenBucket {
-		c.load = min(c.load, float64(float64(r.Max)*units(r)))
-	}
+// lacks is all that a bucket was charged and did not get back.
+func (c counter) lacks() float64 { return c.load + c.owed }
+
+// inherited is the bucket with which another limit over the same window begins. What is more than its own size it owes.
+func (c counter) inherited(r Rule) counter {
+	lacks := c.lacks()
+	c.load = min(lacks, float64(float64(r.Max)*units(r)))
+	c.owed = lacks - c.load
 	return c
 }
 

@@ -5,11 +5,15 @@
 -- A plan limits one key. Its state:
 --   rolling        sorted set   see log.lua, which stands before this
 --   fixed_window   hash         s<per> begin of the window in µs, n<per> admissions in it
---   token_bucket   hash         s<per> a moment in µs, n<per> debt of the bucket at that moment, see bucket_debt; o<per> what
---                               was charged beyond an empty bucket since it last had a token
+--   token_bucket   hash         s<per>/<max> a moment in µs, the same for all, n<per>/<max> debt of the bucket at that moment, see
+--                               bucket_debt; o<per>/<max> what was charged beyond an empty bucket since it last had a
+--                               token. Each limit has a bucket of its own: one that empties and refills as another limit
+--                               does knows nothing of what this one still counts
 --   both hashes                 m, a token and moment of the admission written last, g the moment a gap counts from, p the
---                               latest at which it counts from when that one is refunded, x<per> the max of the limit. Windows of rules that are not in force any more stay and are
---                               charged until they have passed, so that a rule that comes back finds them
+--                               latest at which it counts from when that one is refunded, x<per>, or x<per>/<max>, the latest
+--                               moment of what was admitted before the limit was known, 0 for none: a refund of that takes
+--                               nothing out. Windows of rules that are not in force any more stay and are charged until
+--                               they have passed, so that a rule that comes back finds them
 -- The cap is always a rolling sorted set of its own.
 --
 -- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly; they are
@@ -41,6 +45,7 @@ local function read_plan(i, state_key, cap_key)
   for _ = 1, count do
     local max, per, kind = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
     local rule = { max = max, per = per, kind = kind, window = ARGV[i + 1] }
+    if plan.algorithm == TOKEN_BUCKET then rule.window = rule.window .. '/' .. ARGV[i] end
     local among = kind == KIND_DORMANT and plan.dormant or plan.rules
     among[#among + 1] = rule
     local log = kind == KIND_CAP and plan.cap_log or plan.state_log
@@ -66,9 +71,23 @@ local nobody = { count = 0 }
 -- MAX_WINDOWS bounds how many windows of rules that are no longer in force a hash remembers.
 local MAX_WINDOWS = 64
 
--- counters gives what a plan's hash holds, read once: {token, at, gap, before, limits = rules, [rule] = {from, load, owed} of each}.
--- For a fixed window `from` is its begin (nil: none yet) and `load` the admissions in it, for a bucket a moment and its debt.
--- The limits are those of the plan, those dormant, and those of other plans (with `past`).
+-- inherit begins a bucket that was never charged with what the emptiest of the same window lacks. What is more than its
+-- own size it owes.
+local function inherit(found, rule)
+  local c, most = found[rule], -1
+  for _, other in ipairs(found.limits) do
+    local o = found[other]
+    if o.since and other.per == rule.per and o.load + o.owed > most then most, c.from = o.load + o.owed, o.from end
+  end
+  if most < 0 then return end
+  c.load = math.min(most, rule.max * rule.per)
+  c.owed = most - c.load
+end
+
+-- counters gives what a plan's hash holds, read once: {token, at, gap, before, limits = rules, [rule] = {from, load, owed, since}
+-- of each}. For a fixed window `from` is its begin (nil: none yet) and `load` the admissions in it, for a bucket a moment
+-- and its debt; `since` is x, nil for what was never charged. The limits are those of the plan, those dormant, and those of
+-- other plans (with `past`).
 local function counters(plan)
   if plan.counters then return plan.counters end
   local hash, fields = redis.call('HGETALL', plan.state), {}
@@ -80,20 +99,24 @@ local function counters(plan)
     local window = rule.window
     if opened[window] then return end
     opened[window] = true
-    local load = tonumber(fields['n' .. window] or 0)
-    -- A bucket emptied under a larger max is no emptier than empty.
-    if plan.algorithm == TOKEN_BUCKET then load = math.min(load, rule.max * rule.per) end
-    found[rule] = { from = tonumber(fields['s' .. window] or nil), load = load, owed = tonumber(fields['o' .. window] or 0) }
+    found[rule] = { from = tonumber(fields['s' .. window] or nil), load = tonumber(fields['n' .. window] or 0),
+      owed = tonumber(fields['o' .. window] or 0), since = tonumber(fields['x' .. window] or nil) }
     found.limits[#found.limits + 1] = rule
   end
   for _, rule in ipairs(plan.rules) do
     if rule.kind == KIND_LIMIT then open(rule) end
   end
   for _, rule in ipairs(plan.dormant) do open(rule) end
-  for name, max in pairs(fields) do
+  for name, value in pairs(fields) do
     if string.sub(name, 1, 1) == 'x' and not opened[string.sub(name, 2)] then
-      local window = string.sub(name, 2)
-      open({ max = tonumber(max), per = tonumber(window), window = window, kind = KIND_DORMANT, past = true })
+      local per, max = string.match(name, '^x(%d+)/?(%d*)$')
+      max = tonumber(max) or tonumber(value) -- which it was while limits shared a bucket
+      open({ max = max, per = tonumber(per), window = string.sub(name, 2), kind = KIND_DORMANT, past = true })
+    end
+  end
+  if plan.algorithm == TOKEN_BUCKET then
+    for _, rule in ipairs(found.limits) do
+      if not found[rule].since then inherit(found, rule) end
     end
   end
   plan.counters = found
@@ -218,21 +241,24 @@ local function charge_counters(plan, now, at, token)
   local c = counters(plan)
   forget(plan, c, at)
   c.token, c.at = token, at
+  local since = c.gap or 0
   if c.gap then c.before = math.max(c.before, math.min(c.gap, at)) end
   c.gap = math.max(c.gap or at, at)
   local fields = { 'm', token, 'a', digits(at), 'g', digits(c.gap), 'p', digits(c.before) }
   local last = c.gap + plan.state_log.per
   for _, rule in ipairs(c.limits) do
-    local counter, owed = c[rule], c[rule].owed
+    local counter, owed = c[rule], c[rule].since and c[rule].owed or 0
     charge_counter(plan, counter, rule, at)
     last = math.max(last, counter.from + math.max(rule.per, plan.state_log.per))
-    for name, value in pairs({ s = digits(counter.from), n = digits(counter.load), x = rule.max }) do
-      fields[#fields + 1] = name .. rule.window
-      fields[#fields + 1] = value
+    local changed = { s = counter.from, n = counter.load }
+    if owed ~= counter.owed then changed.o = counter.owed end
+    if not counter.since then
+      counter.since = since
+      changed.x = since
     end
-    if owed ~= counter.owed then
-      fields[#fields + 1] = 'o' .. rule.window
-      fields[#fields + 1] = digits(counter.owed)
+    for name, value in pairs(changed) do
+      fields[#fields + 1] = name .. rule.window
+      fields[#fields + 1] = digits(value)
     end
   end
   redis.call('HSET', plan.state, unpack(fields))

@@ -31,7 +31,11 @@ local function mend(plan, now)
       per = math.max(per, rule.per)
       if c[rule].from and c[rule].from > far then
         c[rule].from = now
-        set('s' .. rule.window)
+        if c[rule].since then set('s' .. rule.window) end
+      end
+      if c[rule].since and c[rule].since > far then
+        c[rule].since = now
+        set('x' .. rule.window)
       end
     end
     if #fields == 0 then return end

@@ -159,6 +159,9 @@ func TestTracesFindFaults(t *testing.T) {
 		"a refund frees what an empty bucket owed": {"c.owed = c.owed + c.load - full", ""},
 		"a refund takes the gap before for kept":   {"c.gap = c.before", "c.gap = at - plan.state_log.per"},
 		"counters forget rules that may come back": {"not opened[string.sub(name, 2)]", "false"},
+		"limits of one window share a bucket":      {"rule.window = rule.window .. '/' .. ARGV[i]", ""},
+		"a bucket that is new is full":             {"if most < 0 then return end", "if most then return end"},
+		"a bucket gives back what it never took":   {"at <= c.since or ", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -190,6 +193,9 @@ func disagreement(t *testing.T, client *redis.Client, script *redis.Script, tr t
 		if fault := againstSpecification(tr, memory); fault != "" {
 			return fault, 0
 		}
+	}
+	if fault := overdrawn(tr, memory); fault != "" {
+		return fault, 0
 	}
 	return brokenPromise(tr, memory)
 }
@@ -242,7 +248,11 @@ func randomPlans(r *rand.Rand) []Plan {
 		return plans
 	}
 	for range 1 + r.IntN(2) {
-		plans = append(plans, randomPlan(r, algorithm))
+		plan := randomPlan(r, algorithm)
+		if per := plans[0].Rules[0].Per; r.IntN(3) == 0 && !slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Per == per }) {
+			plan.Rules[0].Per = per // the same window, as when a limit is lowered or raised
+		}
+		plans = append(plans, plan)
 	}
 	var deepest Plan
 	for _, p := range plans {
@@ -452,7 +462,7 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			takenBack[s.of] = true
 		}
 	}
-	var before []Micros
+	under := map[Rule][]Micros{} // what was admitted under a rule
 	for i, s := range tr.steps {
 		v := verdicts[i]
 		if s.act == refund || !v.done || takenBack[i] {
@@ -460,19 +470,18 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 		}
 		kept++
 		at := v.at - s.at + s.real
-		if len(tr.plans) == 1 && s.act != bypass {
-			for _, rule := range tr.plans[s.plan].All() {
-				most := rule.Max
-				if tr.plans[0].Algorithm != Rolling && rule.Kind == KindLimit {
-					most = 2 * rule.Max
-				}
-				if len(before) >= most && at.Sub(before[len(before)-most]) < rule.Per {
-					return fmt.Sprintf("step %d is the admission after %d within %s: %v", i, most, rule.Per, before), kept
-				}
-			}
+		if s.act == bypass && tr.plans[0].Algorithm != Rolling {
+			continue // only a log counts them exactly
 		}
-		if s.act != bypass || tr.plans[0].Algorithm == Rolling { // else only a log counts them exactly
-			before = insertSorted(before, at)
+		for _, rule := range tr.plans[s.plan].All() {
+			before, most := under[rule], rule.Max
+			if tr.plans[0].Algorithm != Rolling && rule.Kind == KindLimit {
+				most = 2 * rule.Max
+			}
+			if s.act != bypass && len(before) >= most && at.Sub(before[len(before)-most]) < rule.Per {
+				return fmt.Sprintf("step %d is the admission after %d within %s: %v", i, most, rule.Per, before), kept
+			}
+			under[rule] = insertSorted(before, at)
 		}
 	}
 	return "", kept

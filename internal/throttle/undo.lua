@@ -2,7 +2,7 @@
 -- gets back no more than what the time since then cannot have refilled anyway: without the admission it might have been
 -- full meanwhile, and what flows into a full bucket is lost. What it owes it gets first.
 local function refund_counter(plan, c, rule, at)
-  if not c.from or c.load <= 0 then return false end
+  if not c.since or at <= c.since or c.load <= 0 then return false end
   if plan.algorithm == FIXED_WINDOW then
     if at < c.from or at >= c.from + rule.per then return false end
     c.load = c.load - 1
@@ -42,6 +42,7 @@ local function refund_counters(plan, at, token)
     c.token, c.at = nil, nil
     redis.call('HDEL', plan.state, 'm', 'a')
   end
+  plan.counters = nil -- a bucket that was never charged begins with what the others lack now
   return found
 end
 

@@ -1,0 +1,202 @@
+package throttle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// foundTraces are traces on which the limiters once disagreed, or broke their promise.
+func foundTraces() map[string]trace {
+	cap5 := []Rule{{Max: 5, Per: 2790 * time.Millisecond, Kind: KindCap}}
+	bucket := func(rules ...Rule) Plan { return Plan{Algorithm: TokenBucket, Rules: rules, Cap: cap5} }
+	limit := func(most int, ms time.Duration) Rule { return Rule{Max: most, Per: ms * time.Millisecond} }
+	gap := func(ms time.Duration) Rule { return Rule{Max: 1, Per: ms * time.Millisecond, Kind: KindGap} }
+	own := bucket(limit(2, 568), limit(1, 1070), gap(41))
+	own.Dormant = []Rule{limit(4, 1839)}
+	four, two := bucket(limit(4, 1000)), bucket(limit(2, 1000))
+	four.Cap, two.Cap = nil, nil
+	return map[string]trace{
+		"a refund under another limit of the window": {
+			plans: []Plan{own, bucket(limit(2, 1839), gap(492)), bucket(limit(4, 895), gap(75))},
+			steps: stepsOf([]step{
+				{act: bypass, at: 2_730_815},
+				{act: bypass, at: 2_830_239},
+				{act: bypass, at: 3_369_696},
+				{act: bypass, at: 3_554_207, plan: 2},
+				{act: refund, at: 3_853_814, plan: 1, of: 3},
+				{act: ask, at: 4_415_989, plan: 2},
+				{act: ahead, at: 5_078_901, plan: 1},
+				{act: ask, at: 5_783_274, plan: 1},
+				{act: ahead, at: 5_969_365, plan: 1},
+			}),
+		},
+		"lowered, charged and raised again": {
+			plans: []Plan{four, two},
+			steps: stepsOf([]step{
+				{act: ask},
+				{act: ask},
+				{act: ask},
+				{act: ask},
+				{act: bypass, at: 1_000, plan: 1},
+				{act: ask, at: 2_000},
+				{act: ask, at: 2_000},
+			}),
+		},
+		"lowered, refunded and raised again": {
+			plans: []Plan{four, two},
+			steps: stepsOf([]step{
+				{act: ask},
+				{act: ask},
+				{act: ask},
+				{act: ask},
+				{act: refund, at: 1_000, plan: 1, of: 3},
+				{act: ask, at: 2_000},
+				{act: ask, at: 2_000},
+			}),
+		},
+		"raised, charged and lowered again": {
+			plans: []Plan{four, two},
+			steps: stepsOf([]step{
+				{act: ask, plan: 1},
+				{act: ask, at: 250_000},
+				{act: ask, at: 500_000},
+				{act: ask, at: 750_000},
+				{act: ask, at: 751_000, plan: 1},
+			}),
+		},
+		"refunded under a limit that never counted it": {
+			plans: []Plan{bucket(limit(2, 1671)), bucket(limit(2, 1740))},
+			steps: stepsOf([]step{
+				{act: ask, at: 252_803},
+				{act: ask, at: 427_750, plan: 1},
+				{act: bypass, at: 722_578, plan: 1},
+				{act: refund, at: 1_500_514, plan: 1, of: 0},
+				{act: bypass, at: 1_831_892, plan: 1},
+				{act: ask, at: 2_017_166, plan: 1},
+			}),
+		},
+	}
+}
+
+// stepsOf completes steps whose moments count from the epoch of the traces.
+func stepsOf(steps []step) []step {
+	for i := range steps {
+		s := &steps[i]
+		s.at += epochOfTraces
+		s.real, s.token = s.at, "t"+strconv.Itoa(i)
+		if s.act != refund {
+			s.of = -1
+		}
+	}
+	return steps
+}
+
+func TestFoundTraces(t *testing.T) {
+	t.Parallel()
+	for engine, open := range map[string]func(testing.TB) *redis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+		for name, found := range foundTraces() {
+			t.Run(engine+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				if fault, _ := disagreement(t, open(t), tracePlayer(t, "\n", "\n"), found); fault != "" {
+					t.Errorf("%s\n%s", fault, found)
+				}
+			})
+		}
+	}
+}
+
+// A limit that changes more often than a limiter remembers, and changes back. Only on Redis: the script is long.
+func TestManyLimits(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{FixedWindow, TokenBucket} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			tr := manyLimits(algorithm)
+			if fault, _ := disagreement(t, redistest.Client(t), tracePlayer(t, "\n", "\n"), tr); fault != "" {
+				t.Errorf("%s\n%s", fault, tr)
+			}
+		})
+	}
+}
+
+func manyLimits(algorithm Algorithm) (tr trace) {
+	const many, back = maxWindows + 10, 20
+	for i := range many {
+		per := time.Second + time.Duration(i%2)*time.Millisecond
+		if algorithm == FixedWindow {
+			per = time.Second + time.Duration(i)*time.Millisecond
+		}
+		tr.plans = append(tr.plans, Plan{Algorithm: algorithm, Rules: []Rule{{Max: 3 + i, Per: per}}})
+	}
+	for i := range many + back {
+		s := step{act: ask, at: Micros(i) * 1_000, plan: i}
+		if i >= many {
+			s.plan = i - many
+		}
+		tr.steps = append(tr.steps, s)
+	}
+	tr.steps = stepsOf(tr.steps)
+	return tr
+}
+
+// overdrawn holds every judged admission against a bucket of its limit alone, in which each admission counts that was kept
+// since the limit was known. It is no emptier than the limiter's, which counts one that is refunded for some time.
+func overdrawn(tr trace, verdicts []verdict) string {
+	if tr.plans[0].Algorithm != TokenBucket || tr.setBack || len(tr.plans) > maxWindows {
+		return "" // no bucket, or too many to be remembered
+	}
+	takenBack := map[int]bool{}
+	for i, s := range tr.steps {
+		if s.act == refund && verdicts[i].done {
+			takenBack[s.of] = true
+		}
+	}
+	known := map[Rule][]Micros{}
+	for i, s := range tr.steps {
+		plan, v := tr.plans[s.plan], verdicts[i]
+		if s.act == refund || !v.done {
+			continue
+		}
+		for _, r := range plan.Rules {
+			if r.Kind == KindLimit && s.act != bypass && !takenBack[i] && bucketDebt(known[r], r, v.at) > units(r)*float64(r.Max-1) {
+				return fmt.Sprintf("step %d finds the bucket of %s empty: %v", i, r, known[r])
+			}
+		}
+		for r, times := range known { // the limiter forgets it no earlier
+			if bucketDebt(times, r, v.at) == 0 {
+				delete(known, r)
+			}
+		}
+		for _, r := range slices.Concat(plan.Rules, plan.Dormant) {
+			if _, found := known[r]; r.Kind == KindLimit && !found {
+				known[r] = nil
+			}
+		}
+		for r, times := range known {
+			if !takenBack[i] {
+				known[r] = insertSorted(slices.Clone(times), v.at)
+			}
+		}
+	}
+	return ""
+}
+
+// bucketDebt is what a bucket of a limit lacks after those admissions that lie before a moment.
+func bucketDebt(times []Micros, r Rule, at Micros) float64 {
+	debt, last := 0.0, Micros(0)
+	for _, time := range times {
+		if time > at {
+			break
+		}
+		debt = min(max(0, debt-float64(time-last)*float64(r.Max))+units(r), units(r)*float64(r.Max))
+		last = time
+	}
+	return max(0, debt-float64(at-last)*float64(r.Max))
+}
