@@ -71,6 +71,19 @@ func foundTraces() map[string]trace {
 				{act: ask, at: 751_000, plan: 1},
 			}),
 		},
+		"a bypass before a grant ahead of time": {
+			plans: []Plan{four},
+			steps: stepsOf([]step{
+				{act: ask},
+				{act: ask},
+				{act: ask},
+				{act: ask},
+				{act: ahead, at: 241_000}, // granted for 250,000
+				{act: bypass, at: 242_000},
+				{act: ahead, at: 484_000}, // empty at 250,000, so there is a token at 500,000
+				{act: ask, at: 492_000},
+			}),
+		},
 		"refunded under a limit that never counted it": {
 			plans: []Plan{bucket(limit(2, 1671)), bucket(limit(2, 1740))},
 			steps: stepsOf([]step{

@@ -201,6 +201,9 @@ end
 local function charge_counter(plan, c, rule, at)
   if plan.algorithm == TOKEN_BUCKET then
     local full = rule.max * rule.per
+    -- One that comes after a grant for a later moment counts at that moment: turned back, the bucket could overflow and
+    -- be less empty at that moment than it was.
+    at = math.max(at, c.from or at)
     c.load = bucket_debt(c, rule, at) + rule.per
     c.from = at
     if c.load > full then
