@@ -203,8 +203,10 @@ func somethingWasLost(d *deployment, _ verdict) {
 	d.blame("nothing was lost on the way: the scenario shows nothing")
 }
 
-// terminate ends a process in good order and waits for it.
+// terminate ends a process in good order and waits for it; one that does not end breaks the scenario.
 func (w *worker) terminate() {
 	w.signal(syscall.SIGTERM)
-	<-w.exited
+	if !eventually(time.Minute, w.ended) {
+		panic(broken{"a process does not end within a minute of SIGTERM: " + w.says()})
+	}
 }

@@ -5,6 +5,7 @@ package faults_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,8 +34,14 @@ func upgradeScenarios() []*scenario {
 			name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", record: inRedis, slow: half, without: draining,
 			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
 		},
-		{name: "RolledBack", fault: "roll-back under load: all stopped, `migrate down`, the previous version started", slow: half, without: draining, inject: rollBack},
-		{name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", record: inRedis, slow: half, without: draining, inject: rollBack},
+		{
+			name: "RolledBack", fault: "roll-back under load: all stopped, `migrate down`, the previous version started", slow: half, without: draining,
+			prepare: toPrevious, inject: rollBack,
+		},
+		{
+			name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", record: inRedis, slow: half, without: draining,
+			prepare: toPrevious, inject: rollBack,
+		},
 	}
 }
 
@@ -90,9 +97,15 @@ func fromPrevious(d *deployment) {
 	d.note("%s", p.says)
 }
 
+// toPrevious has the previous version at hand for a roll-back. Built only when the fault comes, it would be ready when all
+// has ended: building takes longer than the load.
+func toPrevious(d *deployment) { d.note("%s", d.before().says) }
+
 // migrate brings the schema up to that of a program, or a step down.
 func (d *deployment) migrate(with, direction string) {
-	command := exec.Command(with, "migrate", direction, "--database-url", d.databaseURL)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a lock that nobody gives up
+	defer cancel()
+	command := exec.CommandContext(ctx, with, "migrate", direction, "--database-url", d.databaseURL)
 	if out, err := command.CombinedOutput(); err != nil {
 		d.fail("migrate %s: %v\n%s", direction, err, out)
 	}
@@ -116,7 +129,6 @@ func sideBySide(d *deployment) {
 
 func rollBack(d *deployment) {
 	p := d.before()
-	d.note("%s", p.says)
 	if d.postgres == nil {
 		d.program = p.program
 		replaceBoth(d)
