@@ -395,10 +395,21 @@ func TestLostTicksAreReplaced(t *testing.T) {
 			if repairs := w.sweep(); repairs.Woken != 1 || len(w.ticks) != 1 {
 				t.Fatalf("repairs %+v, ticks %v", repairs, w.ticks)
 			}
+			w.noneScheduled(id)
 			if got := w.drain(); len(got) != 1 {
 				t.Errorf("%d delivered", len(got))
 			}
 		})
+	}
+}
+
+// noneScheduled looks whether a task that was replaced still waits in asynq's schedule, where it would lie until its time.
+func (w *world) noneScheduled(id string) {
+	w.t.Helper()
+	ctx, prefix := w.test.Context(), "asynq:{"+dispatch.LaneName(w.store.LaneOf("ada"))+"}:"
+	state := w.client.HGet(ctx, prefix+"t:"+id, "state").Val()
+	if n := w.client.Exists(ctx, prefix+"scheduled", prefix+"retry").Val(); n != 0 || state == "scheduled" || state == "retry" {
+		w.t.Fatalf("asynq keeps the task: %d schedules, state %q", n, state)
 	}
 }
 

@@ -2,7 +2,7 @@
 -- mailboxes that should have moved and did not, because a tick was lost with its worker or on its way into the queue.
 --
 -- KEYS[1]  the lane's prefix
--- ARGV[1]  prefix of the keys of the lane's asynq queue, which share the slot; they are only read
+-- ARGV[1]  prefix of the keys of the lane's asynq queue, which share the slot; only tasks that are replaced leave its schedules
 -- ARGV[2]  nonce of this sweep
 -- ARGV[3]  retention of ended notifications in ms
 -- ARGV[4]  grace in µs
@@ -75,6 +75,17 @@ end
 -- looks is how many ticks may still be looked at.
 local looks = limit
 
+-- withdraw takes the task of a tick that is to be replaced out of asynq's schedules. There it would lie until its time, an hour
+-- by a clock that was an hour ahead, and a tick of the same name would be taken for enqueued. What a worker holds is its own.
+local function withdraw(tick)
+  local task = tasks .. 't:' .. tick
+  local state = redis.call('HGET', task, 'state')
+  if state ~= 'scheduled' and state ~= 'retry' then return end
+  redis.call('ZREM', tasks .. 'scheduled', tick)
+  redis.call('ZREM', tasks .. 'retry', tick)
+  redis.call('DEL', task)
+end
+
 -- bury_between removes ticks with slots in a range that no task stands behind any more, or one that comes only 2 s after the
 -- slot. It gives how many it removed, and whether there may be more in the range.
 local function bury_between(ticks, low, high)
@@ -84,6 +95,7 @@ local function bury_between(ticks, low, high)
   for i = 1, #found, 2 do
     if not alive(tasks, found[i], now, math.max(now, tonumber(found[i + 1])) / 1000000 + 2) then
       redis.call('ZREM', ticks, found[i])
+      withdraw(found[i])
       dead = dead + 1
     end
   end
