@@ -5,6 +5,7 @@ package faults_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -60,10 +61,23 @@ func (d *deployment) judge() verdict {
 			v.doubled += n - 1
 		}
 	}
-	for _, admitted := range users {
-		v.violations += d.violations(admitted)
+	for user, admitted := range users {
+		broken := d.violations(admitted)
+		if broken > 0 && v.violations == 0 {
+			d.t.Logf("limits of %s were broken %d times: admitted at %s", user, broken, spans(admitted))
+		}
+		v.violations += broken
 	}
 	return v
+}
+
+// spans tells moments, in order, as seconds since the first.
+func spans(moments []throttle.Micros) string {
+	var b strings.Builder
+	for _, at := range moments {
+		fmt.Fprintf(&b, "%.3f ", at.Sub(moments[0]).Seconds())
+	}
+	return fmt.Sprintf("%s(from %s)", b.String(), time.UnixMicro(int64(moments[0])).UTC().Format("15:04:05.000"))
 }
 
 // violations counts the pairs of admissions of one user that break a rule.

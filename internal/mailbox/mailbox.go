@@ -176,6 +176,33 @@ const guard = `local GUARDED = true
 if redis.call('EXISTS', KEYS[1] .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the lane has lost its state') end
 `
 
+// here names, in a script, the history of the data on the server that runs it: a replica that is promoted and a server that is
+// started again begin another. It is empty on an engine that does not tell: then there is nothing to compare.
+const here = `local function here()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+end
+`
+
+// guardHere stands instead before those that give out, or look after what waits: they also see whether the lane was built
+// where they run. A replica that was promoted may lack the latest admissions, and would grant their slots again. So the lane
+// forgets its epoch there, and holds until it is rebuilt. What an earlier version has built is taken as it is found.
+const guardHere = here + `local GUARDED = true
+local EPOCH
+do
+  local known = redis.call('MGET', KEYS[1] .. 'epoch', KEYS[1] .. 'built')
+  EPOCH = known[1]
+  local found = EPOCH and here() or ''
+  if found ~= '' and not known[2] then
+    redis.call('SET', KEYS[1] .. 'built', found)
+  elseif found ~= '' and known[2] ~= found then
+    redis.call('DEL', KEYS[1] .. 'epoch')
+    EPOCH = false
+  end
+end
+if not EPOCH then return redis.error_reply('NOEPOCH the lane has lost its state') end
+`
+
 // fence stands before those scripts of a store that is not guarded which take something in or give it out: once the record is
 // elsewhere, nobody who does not know of it may.
 const fence = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'moved', KEYS[1] .. 'rebuild') > 0 then
@@ -194,8 +221,8 @@ func guardOf(name string, guarded bool) string {
 		return "local GUARDED = true\n"
 	case name == "standing" || name == "awake":
 		return ""
-	case name == "takes":
-		return "local EPOCH = redis.call('GET', KEYS[1] .. 'epoch')\n" + strings.Replace(guard, "redis.call('EXISTS', KEYS[1] .. 'epoch') == 0", "not EPOCH", 1)
+	case name == "takes" || name == "sweep":
+		return guardHere
 	}
 	return guard
 }

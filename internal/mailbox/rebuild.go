@@ -217,16 +217,16 @@ func (s *Store) RestoreWindow(ctx context.Context, token string, box dispatch.Ma
 	return nil
 }
 
-// finishRebuild sets the epoch when the rebuild was not overtaken by another loss.
-var finishRebuild = script.NewWhenFull(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+// finishRebuild sets the epoch, and where the lane was built, when the rebuild was not overtaken by another loss.
+var finishRebuild = script.NewWhenFull(here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
-redis.call('SET', KEYS[2], ARGV[2])
+redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
 return 1`)
 
 // EndRebuild lets the lane go on. [ErrLost] says that it has been lost again meanwhile.
 func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Epoch) error {
 	prefix := s.lanes[lane]
-	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch"}, token, string(epoch)).Int()
+	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch", prefix + "built"}, token, string(epoch)).Int()
 	if err != nil {
 		return fmt.Errorf("end the rebuild of lane %d: %w", lane, err)
 	}

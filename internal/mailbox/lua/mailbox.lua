@@ -21,6 +21,7 @@
 --   z        hash    notification → its end (letter, µs, reason), until the record knows of it
 --   epoch    string  how often the lane was built, and the server's identity when it was; without it the lane has lost its
 --                    state, and holds
+--   built    string  the history of the server's data (its replication id) on which it was built: on another the lane holds
 --   moved    string  the record is being moved elsewhere: nobody who keeps it here may take anything in or give it out
 --   rebuild  string  token of the rebuild in progress
 -- Per mailbox, named category:user (a category holds no colon):
