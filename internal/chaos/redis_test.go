@@ -52,13 +52,15 @@ type server struct {
 	sources map[string]string
 	// identity is what INFO tells of who the server is; it changes when another takes its place.
 	identity int
-	// mutate replaces parts of scripts; mutated tells whether one was found.
+	// mutate replaces parts of scripts; mutated are those that were found.
 	mutate  map[string]string
-	mutated bool
+	mutated map[string]bool
+	// keepsQueue ignores who empties a lane's queue.
+	keepsQueue bool
 }
 
 func newServer(o *outside, client *redis.Client) *server {
-	return &server{outside: o, client: client, scripts: map[string]string{}, digests: map[string]string{}, sources: map[string]string{}, names: map[string]string{}}
+	return &server{outside: o, client: client, scripts: map[string]string{}, digests: map[string]string{}, sources: map[string]string{}, names: map[string]string{}, mutated: map[string]bool{}}
 }
 
 func digest(source string) string {
@@ -81,7 +83,7 @@ func (s *server) learn(source string) string {
 		for old, mutated := range s.mutate {
 			if strings.Contains(changed, old) {
 				changed = strings.ReplaceAll(changed, old, mutated)
-				s.mutated = true
+				s.mutated[old] = true
 			}
 		}
 		// A first line that begins with #! tells Redis how to run it, and must stay the first.
@@ -140,7 +142,13 @@ func (s *server) execute(now time.Time, cmds []redis.Cmder) error {
 			return err
 		}
 	}
-	if len(cmds) == 1 {
+	if s.keepsQueue {
+		cmds = slices.DeleteFunc(slices.Clone(cmds), emptiesQueue)
+	}
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
 		return s.one(ctx, cmds[0])
 	}
 	pipe := s.client.Pipeline()
@@ -149,6 +157,12 @@ func (s *server) execute(now time.Time, cmds []redis.Cmder) error {
 	}
 	_, err := pipe.Exec(ctx)
 	return err
+}
+
+// emptiesQueue tells of a command that removes keys of asynq's, as a rebuild does.
+func emptiesQueue(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	return len(args) > 1 && strings.EqualFold(fmt.Sprint(args[0]), "unlink") && strings.HasPrefix(fmt.Sprint(args[1]), "asynq:")
 }
 
 func (s *server) setClock(ctx context.Context) error {
