@@ -40,9 +40,12 @@ var mutations = map[string]mutation{
 		defect: "5: one dead shard stops the relay for all", hook: "lanes-together",
 		tilt: func(r *random, set *setting) { set.Durable, r.shards = true, true },
 	},
-	"lanes resume once":                        {defect: "6: a partition stays paused"},
-	"declined grants drop their extra wake-up": {defect: "14: a declined claim drops the extra wake-up", schedule: "testdata/declined-grant.schedule"},
-	"totals are those of Redis":                {defect: "10: totals are not exact", tilt: durable},
+	"lanes resume once": {defect: "6: a partition stays paused"},
+	"declined grants drop their extra wake-up": {defect: "14: a declined claim drops the extra wake-up", tilt: func(r *random, set *setting) {
+		set.Durable, set.Calm, set.Procs, r.declines, r.left = true, false, 1, true, min(r.left, 12)
+		set.Max, set.Per, set.Cap = 1, 25+r.IntN(20), 9
+	}},
+	"totals are those of Redis": {defect: "10: totals are not exact", tilt: durable},
 	// Three protections stand for this: a rebuild empties the queue, enqueueing and the sweeper look whether a task that has a
 	// hash stands in its list. The sweeper's alone suffices to heal, so all are switched off.
 	"the queue is not mended": {

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 // random makes up a schedule while it is played.
@@ -17,6 +19,8 @@ type random struct {
 	shards bool
 	// losses tells whether Redis loses what it holds at times.
 	losses, evictions bool
+	// declines has grants declined often, in backlogs that have few ticks.
+	declines bool
 }
 
 func newRandom(seed uint64) (*random, setting) {
@@ -47,6 +51,9 @@ func (r *random) next(w *world) (move, bool) {
 	}
 	if w.Calm {
 		return r.calm(w), true
+	}
+	if r.declines && r.IntN(2) == 0 {
+		return r.towardsDecline(w), true
 	}
 	waiting := w.steps.operations()
 	switch n := r.IntN(100); {
@@ -194,6 +201,34 @@ func (r *random) accept() move {
 		items = append(items, it)
 	}
 	return move{Do: "accept", Items: items}
+}
+
+// towardsDecline makes what a declined grant needs that matters: a backlog, whose ticks are lost with a worker, so that each
+// grant has to ask for the next, and notifications that are cancelled in Postgres alone.
+func (r *random) towardsDecline(w *world) move {
+	r.op++
+	first := move{Op: r.op, Proc: r.IntN(w.Procs)}
+	switch n := r.IntN(4); {
+	case n == 0 || len(r.ids) == 0:
+		first.Do, first.Items = "accept", r.accept().Items
+		for range 2 + r.IntN(4) {
+			r.ids = append(r.ids, "n"+strconv.Itoa(len(r.ids)+1))
+			first.Items = append(first.Items, item{ID: r.ids[len(r.ids)-1], User: "ben", Category: "chat", Priority: 3})
+		}
+		r.queue = append(r.queue, move{Do: "go", Op: r.op, N: 1000})
+	case n == 1:
+		first.Do, first.N = "pull", dispatch.LaneOf("ben", lanes)
+		r.queue = append(r.queue, move{Do: "go", Op: r.op, N: 1})
+		for range r.IntN(6) {
+			r.op++
+			r.queue = append(r.queue, move{Do: "pull", Op: r.op, Proc: first.Proc, N: first.N}, move{Do: "go", Op: r.op, N: 1})
+		}
+		r.queue = append(r.queue, move{Do: "crash", Proc: first.Proc}, move{Do: "restart", Proc: first.Proc})
+	default:
+		first.Do, first.ID = "cancel", r.ids[r.IntN(len(r.ids))]
+		r.queue = append(r.queue, move{Do: "until", Op: r.op, Step: "redis cancel"}, move{Do: "fault", Op: r.op, Verdict: notMade})
+	}
+	return first
 }
 
 // calm makes what happens when nothing fails: everybody does at once what is to be done.
