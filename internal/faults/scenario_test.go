@@ -202,7 +202,7 @@ func (s *scenario) ideal() time.Duration {
 // patience bounds the wait for the end: much more than what the limits need, and less where something is to be lost.
 func (s *scenario) patience() time.Duration {
 	if red() {
-		return s.ideal() + 20*time.Second
+		return s.ideal() + 20*time.Second + 3*s.slow
 	}
 	return 4*s.ideal() + time.Minute
 }
