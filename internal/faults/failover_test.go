@@ -66,6 +66,25 @@ func failoverScenarios() []*scenario {
 				cluster.Masters[1].Kill()
 			},
 		},
+		{
+			name: "ClusterCutOffReplicaFailsOver", fault: "Redis Cluster: one's master killed, whose replica had been cut off for 4 s", recovery: time.Minute, without: rebuilding,
+			doubled: inFlight,
+			prepare: func(d *deployment) {
+				cluster = redistest.StartCluster(d.t, 3, true)
+				d.redisURL = cluster.URL()
+			},
+			inject: func(d *deployment) {
+				master := cluster.Masters[1].Client(d.t)
+				for _, command := range [][]any{{"ACL", "SETUSER", "default", "-psync", "-sync"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
+					if err := master.Do(d.t.Context(), command...).Err(); err != nil {
+						d.fail("cut the replica off: %v: %v", command, err)
+					}
+				}
+				d.last(4 * time.Second)
+				d.inFlight = d.sending() + 8
+				cluster.Masters[1].Kill()
+			},
+		},
 	}
 }
 
