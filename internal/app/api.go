@@ -34,7 +34,7 @@ type windows struct{ app *App }
 
 // Window implements httpapi's Throttle.
 func (w windows) Window(ctx context.Context, userID, category string) (httpapi.Window, error) {
-	in, err := w.app.boxes.Peek(ctx, dispatch.MailboxOf(userID, category, w.app.cfg.Lanes))
+	in, err := w.app.boxes.Peek(ctx, dispatch.BacklogOf(userID, category, w.app.cfg.Lanes))
 	if err != nil {
 		return httpapi.Window{}, err
 	}
@@ -56,30 +56,15 @@ func (w windows) Window(ctx context.Context, userID, category string) (httpapi.W
 	return window, nil
 }
 
-// Clear implements httpapi's Throttle. The cap's window is forgotten with the category's, so the user's other categories
-// are asked again too.
+// Clear implements httpapi's Throttle. The cap's window is forgotten with the category's.
 func (w windows) Clear(ctx context.Context, userID, category string) error {
 	a := w.app
-	tick, err := a.boxes.Clear(ctx, dispatch.MailboxOf(userID, category, a.cfg.Lanes))
-	if err != nil {
+	if err := a.boxes.Clear(ctx, dispatch.BacklogOf(userID, category, a.cfg.Lanes)); err != nil {
 		return err
 	}
 	entry := control.Entry{By: "API", Action: clearedAction, Subject: userID, Detail: category}
 	if err := a.control.Note(ctx, entry); err != nil {
 		a.log.WarnContext(ctx, "windows were cleared, which the audit trail does not tell: the auditor may report it", "user_id", userID, "error", err)
-	}
-	if tick != nil {
-		if err := a.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick}); err != nil {
-			return err
-		}
-	}
-	for other := range a.rules.current().Categories {
-		if other == category {
-			continue
-		}
-		if err := a.wake(ctx, dispatch.MailboxOf(userID, other, a.cfg.Lanes)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/control"
 	pacerdevices "github.com/pacer-notify/pacer/internal/devices"
@@ -25,7 +26,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -61,7 +61,7 @@ type App struct {
 	senders     push.Registry
 	templates   *templates.Set // nil without
 	gates       map[notification.Channel]*gate.Gate
-	boxes       *mailbox.Store
+	boxes       *agenda.Store
 	pool        *pgxpool.Pool // nil without Postgres
 	record      record
 	relay       *recordpostgres.Relay  // nil without Postgres
@@ -91,7 +91,7 @@ type App struct {
 
 // record is what the parts of a process ask of it.
 type record interface {
-	dispatch.Record
+	dispatch.Store
 	intake.Record
 	httpapi.Record
 	pacerdevices.Store
@@ -199,10 +199,10 @@ func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy,
 			a.log.WarnContext(ctx, "look at the memory of Redis", "error", err)
 		}
 	}
-	a.boxes, err = mailbox.New(a.store.pipe, mailbox.Config{
+	a.boxes, err = agenda.New(a.store.pipe, agenda.Config{
 		Full:   a.memory.Full,
-		Direct: a.store.client, Lanes: a.cfg.Lanes, Terms: a.rules.Terms, Guarded: a.pool != nil, Retention: a.retention(),
-		Apart: a.attached,
+		Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings, Categories: a.rules.categories, Personal: a.rules.personal, Guarded: a.pool != nil, Retention: a.retention(),
+		Apart: a.attached, Deferred: a.deferred,
 	})
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy,
 		return a.openPostgresRecord(ctx)
 	}
 	a.record = recordredis.New(a.store.pipe, a.boxes)
-	return nil
+	return a.refuseTicks(ctx)
 }
 
 // retention is how long Redis remembers an ended notification: long enough for a question asked again where Postgres keeps
@@ -230,7 +230,7 @@ func (a *App) openIntake(accepted func(category string)) {
 	if a.pool != nil { // Postgres takes it, and the relay waits until Redis has room
 		full = nil
 	}
-	a.intake = intake.New(intake.Config{Full: full, Record: a.record, Queue: a.queue, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Trace: a.traceAccept(), Accepted: accepted, Log: a.log})
+	a.intake = intake.New(intake.Config{Full: full, Record: a.record, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Trace: a.traceAccept(), Accepted: accepted, Log: a.log})
 }
 
 func (a *App) openMetrics(context.Context) error {
@@ -251,16 +251,16 @@ func (a *App) openMetrics(context.Context) error {
 }
 
 func (a *App) openWorkers(context.Context) error {
-	a.dispatcher = dispatch.New(dispatch.Config{
-		Concurrency: a.cfg.Concurrency, Retry: a.rules.Retry, MaxDefer: a.rules.MaxDefer, CategoryRests: a.categoryRests, ChannelRests: a.channelRests,
-		Trace: a.traceDeliver(), Observer: a.metrics, Log: a.log,
-	}, mutateRecord(a.record), a.queue, a.toDevices(a.senders))
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
-			Lanes: a.cfg.Lanes, PullCount: mailbox.PullCount, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
-			DrainTimeout: a.cfg.DrainTimeout, Log: a.log,
+			Lanes: a.cfg.Lanes, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster, Log: a.log,
 		})
 	}
+	a.rules.pausedFor = a.categoryRests
+	a.dispatcher = dispatch.New(dispatch.Config{
+		Partitions: a.cfg.Lanes, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout, Retry: a.rules.Retry,
+		MaxDefer: a.rules.MaxDefer, ChannelRests: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics, Log: a.log,
+	}, mutateRecord(a.record), a.workers, a.toDevices(a.senders))
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)
@@ -340,16 +340,17 @@ func (a *App) Start(ctx context.Context) error {
 		}
 	}
 	if a.workers != nil {
-		sweeper := dispatch.NewSweeper(a.boxes, a.queue, sweepInterval, a.metrics.Repaired, a.log)
+		sweeper := dispatch.NewSweeper(a.boxes, sweepInterval, a.metrics.Repaired, a.log)
 		if !mutation("no-sweep") {
 			a.running.Go(func() { sweeper.Run(ctx) })
 		}
 		if a.relay != nil {
 			a.running.Go(func() { a.relay.Run(ctx) })
 		}
-		if err := a.workers.Start(a.dispatcher.Handle); err != nil { //nolint:contextcheck // what was taken goes back, whatever becomes of the context
+		if err := a.workers.Start(); err != nil { //nolint:contextcheck // it works until Stop, whatever becomes of the context
 			return errors.Join(err, a.Stop(ctx))
 		}
+		a.dispatcher.Start()
 	}
 	a.logFacts(ctx)
 	return nil
@@ -362,7 +363,7 @@ func (a *App) Stop(ctx context.Context) error {
 		a.draining.Store(true)
 		a.dispatcher.Stop()
 		if a.workers != nil {
-			a.workers.Stop() //nolint:contextcheck // what was taken goes back, whatever becomes of the context
+			a.workers.Stop()
 		}
 		if a.background != nil {
 			a.background()

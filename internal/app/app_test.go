@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -273,13 +275,20 @@ func policyReloadReachesWhatWaits(t *testing.T, on setup) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	ticks := redistest.Start(t)
+	if err := ticks.Client(t).ZAdd(t.Context(), "pacer:{push-1}:m", redis.Z{Member: "chat:ada", Score: 1}).Err(); err != nil {
+		t.Fatal(err)
+	}
 	fresh := newDeployment(t, onRedis, crowdPolicy, 0)
 	fresh.start()
 	for name, spoil := range map[string]func(*settings.Resolved){
 		"Evicting":   func(s *settings.Resolved) { s.Redis, _ = settings.ParseRedisURL(server.URL()) },
 		"OtherLanes": func(s *settings.Resolved) { s.Lanes = 5 },
-		"NoPolicy":   func(s *settings.Resolved) { s.Policy = "/nowhere/policy.yaml" },
-		"TakenPort":  func(s *settings.Resolved) { s.Listen = fresh.apps[0].Addr() },
+		"EarlierVersion": func(s *settings.Resolved) {
+			s.Redis, _ = settings.ParseRedisURL(ticks.URL())
+		},
+		"NoPolicy":  func(s *settings.Resolved) { s.Policy = "/nowhere/policy.yaml" },
+		"TakenPort": func(s *settings.Resolved) { s.Listen = fresh.apps[0].Addr() },
 		"NoSchema": func(s *settings.Resolved) {
 			s.Setup, s.DatabaseURL = settings.SetupDurable, postgrestest.EmptyURL(t)
 		},

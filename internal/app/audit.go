@@ -35,10 +35,10 @@ func (a *App) openAuditor() {
 }
 
 func (a *App) auditTerms(userID, category string) audit.Terms {
-	terms, retry := a.rules.Terms(userID, category), a.rules.current().Retry
+	of, retry := a.rules.Settings(userID, category), a.rules.current().Retry
 	return audit.Terms{
-		Plan: terms.Plan, BypassFrom: terms.BypassFrom,
-		MaxLife: terms.MaxDefer + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter),
+		Plan: of.Plan, BypassFrom: of.BypassFrom,
+		MaxLife: of.MaxDefer + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter),
 	}
 }
 
@@ -66,7 +66,7 @@ func (a *App) clearedSince(ctx context.Context, since time.Time) (map[string]boo
 
 // rests tells whether operators paused what a notification belongs to.
 func (a *App) rests(o audit.Open) bool {
-	lane := dispatch.MailboxOf(o.UserID, o.Category, a.cfg.Lanes).Lane
+	lane := dispatch.BacklogOf(o.UserID, o.Category, a.cfg.Lanes).Lane
 	return a.follower.Wait(control.Channel, o.Channel) > 0 || a.follower.Wait(control.Category, o.Category) > 0 ||
 		a.follower.Wait(control.Lane, strconv.Itoa(lane)) > 0
 }

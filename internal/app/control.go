@@ -38,6 +38,13 @@ func (a *App) reconcileLanes(ctx context.Context, rests func(lane string) bool) 
 	return states, err
 }
 
+// deferred counts deferrals, once there are metrics.
+func (a *App) deferred(category, rule string, n int) {
+	if a.metrics != nil {
+		a.metrics.Deferred(category, rule, n)
+	}
+}
+
 func (a *App) categoryRests(category string) time.Duration {
 	return a.follower.Wait(control.Category, category)
 }

@@ -83,7 +83,7 @@ func (d *deployment) awaitLogs(text string, times int) {
 // What is paused waits in all processes, while the rest goes on, and goes out once it is resumed.
 func pausedThingsWait(t *testing.T, on setup) {
 	const lanes = 4
-	laneOf := func(user string) string { return strconv.Itoa(dispatch.MailboxOf(user, "default", lanes).Lane) }
+	laneOf := func(user string) string { return strconv.Itoa(dispatch.BacklogOf(user, "default", lanes).Lane) }
 	other := "ben"
 	for i := 0; laneOf(other) == laneOf("ada"); i++ {
 		other = "ben" + strconv.Itoa(i)
@@ -135,7 +135,7 @@ func pausedThingsWait(t *testing.T, on setup) {
 // A lane goes on although the process died, or lost Redis, that was just letting it go on: no pause is left that nobody sees.
 func noLaneStaysPausedUnseen(t *testing.T, on setup) {
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
-	lane := strconv.Itoa(dispatch.MailboxOf("ada", "default", 4).Lane)
+	lane := strconv.Itoa(dispatch.BacklogOf("ada", "default", 4).Lane)
 	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "lane", Name: lane})
 	d.bulk(r.crowd("ada", "default", 1))
 	if err := d.apps[0].Stop(t.Context()); err != nil {

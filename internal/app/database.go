@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -162,11 +162,11 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 
 // openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.
 func (a *App) openPostgresRecord(ctx context.Context) error {
-	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{Queue: a.queue, Apart: a.attached, Retention: a.cfg.Retention, Log: a.log}))
+	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{Apart: a.attached, Retention: a.cfg.Retention, Log: a.log}))
 	a.defers("record", record.Close)
 	a.record, a.postgres = record, record
 	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{
-		Queue: a.queue, Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain, Adopted: a.adopted,
+		Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain, Adopted: a.adopted,
 	})
 	return a.openOwnLimits(ctx, record)
 }
@@ -197,7 +197,7 @@ func (r *rules) check(n *notification.Notification) error {
 func (r *rules) longestWindow() time.Duration {
 	longest := time.Duration(0)
 	for name := range r.current().Categories {
-		longest = max(longest, longestOf(r.Terms("", name)))
+		longest = max(longest, longestOf(r.Settings("", name)))
 	}
 	if r.own != nil {
 		longest = max(longest, r.own.Longest())
@@ -205,7 +205,7 @@ func (r *rules) longestWindow() time.Duration {
 	return longest
 }
 
-func longestOf(t mailbox.Terms) time.Duration {
+func longestOf(t agenda.Settings) time.Duration {
 	longest := time.Duration(0)
 	for _, rule := range t.Plan.All() {
 		longest = max(longest, rule.Per)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/presence"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
@@ -22,7 +22,7 @@ type Imported = transfer.Count
 // succeeds; the first dispatcher then rebuilds Redis from Postgres.
 func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (count Imported, err error) {
 	err = withUnimported(ctx, cfg, log, func(a *App) error {
-		if err := errors.Join(a.boxes.SetImporting(ctx, mailbox.ImportBegun), a.boxes.Move(ctx)); err != nil {
+		if err := errors.Join(a.boxes.SetImporting(ctx, agenda.ImportBegun), a.boxes.Move(ctx)); err != nil {
 			return err
 		}
 		source, err := a.redisRecord()
@@ -35,7 +35,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 		if count, err = a.postgres.Import(ctx, source); err != nil {
 			return err
 		}
-		return a.boxes.SetImporting(ctx, mailbox.ImportDone)
+		return a.boxes.SetImporting(ctx, agenda.ImportDone)
 	})
 	return count, err
 }
@@ -43,7 +43,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 // DeclineImport has the first dispatcher drop what a deployment without DATABASE_URL keeps in Redis.
 func DeclineImport(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) error {
 	return withUnimported(ctx, cfg, log, func(a *App) error {
-		return errors.Join(a.boxes.Move(ctx), a.boxes.SetImporting(ctx, mailbox.ImportDeclined))
+		return errors.Join(a.boxes.Move(ctx), a.boxes.SetImporting(ctx, agenda.ImportDeclined))
 	})
 }
 
@@ -75,7 +75,7 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 
 // redisRecord is the record that is still in Redis.
 func (a *App) redisRecord() (*recordredis.Record, error) {
-	boxes, err := mailbox.New(a.store.pipe, mailbox.Config{Direct: a.store.client, Lanes: a.cfg.Lanes, Terms: a.rules.Terms})
+	boxes, err := agenda.New(a.store.pipe, agenda.Config{Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (a *App) unimported(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t := mailbox.Sum(lanes)
+	t := agenda.Sum(lanes)
 	return fmt.Sprintf("keeps %d waiting notifications of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
 		t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending), nil
 }

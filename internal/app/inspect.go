@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -20,7 +20,7 @@ const lineShown = 50
 func (a *App) user(ctx context.Context, userID string) ([]ops.UserCategory, error) {
 	var categories []ops.UserCategory
 	for name := range a.policy.Current().Categories {
-		in, err := a.boxes.Inspect(ctx, dispatch.MailboxOf(userID, name, a.cfg.Lanes), lineShown)
+		in, err := a.boxes.Inspect(ctx, dispatch.BacklogOf(userID, name, a.cfg.Lanes), lineShown)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func (a *App) user(ctx context.Context, userID string) ([]ops.UserCategory, erro
 	return categories, nil
 }
 
-func userCategory(name string, in mailbox.Inspection) ops.UserCategory {
+func userCategory(name string, in agenda.Inspection) ops.UserCategory {
 	c := ops.UserCategory{
 		Category: name, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Waiting: in.Waiting, Deferred: in.Deferred,
 	}
@@ -64,7 +64,7 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	if err != nil {
 		return ops.Gauges{}, err
 	}
-	total := mailbox.Sum(lanes)
+	total := agenda.Sum(lanes)
 	g := ops.Gauges{
 		States: map[notification.Status]int64{
 			notification.StatusQueued: total.Queued, notification.StatusScheduled: total.Scheduled,
@@ -107,12 +107,12 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 }
 
 // counts reads the counts of every lane, and of all together; the totals are those of the store that is the record.
-func (a *App) counts(ctx context.Context) (lanes []mailbox.LaneStats, total mailbox.LaneStats, err error) {
+func (a *App) counts(ctx context.Context) (lanes []agenda.LaneStats, total agenda.LaneStats, err error) {
 	if a.postgres != nil {
 		return a.postgres.Stats(ctx)
 	}
 	lanes, err = a.boxes.Stats(ctx)
-	return lanes, mailbox.Sum(lanes), err
+	return lanes, agenda.Sum(lanes), err
 }
 
 // Delivered counts the deployment's deliveries and the attempts at them.

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/policy"
 )
 
@@ -31,44 +30,40 @@ func (a *App) policyChanged(p *policy.Policy) {
 	if a.workers == nil || before == nil {
 		return
 	}
-	woken, err := a.retime(ctx, changedCategories(before, p))
+	if !limitsDiffer(before, p) {
+		return
+	}
+	woken, err := a.retime(ctx)
 	if err != nil {
-		a.log.Warn("what waits asks at its old times", "error", err)
+		a.log.Warn("could not reschedule what waits under the new policy; it keeps its slots", "error", err)
 	} else if woken > 0 {
-		a.log.Info("what waits asks again under the new policy", "mailboxes", woken)
+		a.log.Info("rescheduled what waits under the new policy", "users", woken)
 	}
 }
 
-// changedCategories are those whose notifications may have to wait shorter or longer than before.
-func changedCategories(before, after *policy.Policy) map[string]bool {
-	changed := map[string]bool{}
-	for name, category := range after.Categories {
-		if old, known := before.Categories[name]; !known || !reflect.DeepEqual(old, category) || before.BypassPriority != after.BypassPriority {
-			changed[name] = true
-		}
-	}
-	for name := range before.Categories {
-		if _, kept := after.Categories[name]; !kept {
-			changed[name] = true
-		}
-	}
-	return changed
+// limitsDiffer tells whether notifications may have to wait shorter or longer than before.
+func limitsDiffer(before, after *policy.Policy) bool {
+	return before.BypassPriority != after.BypassPriority || !reflect.DeepEqual(before.Categories, after.Categories)
 }
 
-// retime has what waits in the categories ask again, and gives how many mailboxes that were. Every process with workers does
-// it: ticks that come for nothing are let go.
-func (a *App) retime(ctx context.Context, categories map[string]bool) (int, error) {
-	if len(categories) == 0 {
-		return 0, nil
-	}
-	woken := 0
-	for lane := range a.boxes.Lanes() {
-		err := a.boxes.EachMailbox(ctx, lane, func(box dispatch.Mailbox) error {
-			if !categories[box.Category] {
-				return nil
+// retimePause lies between some hundred users that are rescheduled and the next: a change of the policy is not a flood.
+const retimePause = 20 * time.Millisecond
+
+// retime has every user of whom something waits looked at again, and gives how many that were. Every process with workers does
+// it: a wake-up that comes for nothing costs one pull.
+func (a *App) retime(ctx context.Context) (woken int, err error) {
+	for partition := range a.boxes.Lanes() {
+		err := a.boxes.EachUser(ctx, partition, func(users []string) error {
+			woken += len(users)
+			if err := a.boxes.Wake(ctx, partition, users...); err != nil {
+				return err
 			}
-			woken++
-			return a.wake(ctx, box)
+			select {
+			case <-time.After(retimePause):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		})
 		if err != nil {
 			return woken, err

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
 )
@@ -67,7 +67,7 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 }
 
 // fillCounts fills in what the lanes count.
-func fillCounts(s *ops.Snapshot, lanes []mailbox.LaneStats, t mailbox.LaneStats) {
+func fillCounts(s *ops.Snapshot, lanes []agenda.LaneStats, t agenda.LaneStats) {
 	s.States = ops.States{Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending}
 	s.Waiting = ops.Waiting{
 		Throttle: t.Deferred - t.Capped, UserCap: t.Capped, Retry: t.Retrying - t.Held, Provider: t.Held, Scheduled: t.Scheduled,

@@ -190,3 +190,19 @@ func (s *store) lanes(ctx context.Context) (int, error) {
 	}
 	return lanes, nil
 }
+
+// refuseTicks refuses a Redis in which an earlier version has notifications waiting, which nobody would wake here.
+func (a *App) refuseTicks(ctx context.Context) error {
+	if a.cfg.Setup.Embedded() {
+		return nil
+	}
+	ticks, err := a.boxes.HoldsTicks(ctx)
+	if err != nil {
+		return err
+	}
+	if ticks {
+		return refuse("this Redis holds notifications that an earlier version of pacer accepted and this one does not read: " +
+			"start that version again, accept nothing more, and wait until it has delivered what waits")
+	}
+	return nil
+}

@@ -2,57 +2,82 @@ package app
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 )
 
-// rules answers, from the policy in force and the configured channels, what mailboxes, intake and dispatch ask.
+// rules answers, from the policy in force and the configured channels, what agendas, intake and dispatch ask.
 type rules struct {
 	current func() *policy.Policy
 	// checkers are of the configured channels.
 	checkers checkers
 	own      *recordpostgres.OwnLimits // nil without Postgres
-	cached   atomic.Pointer[terms]
+	// pausedFor tells how long what belongs to a category has to wait because operators paused it; 0 when it is not paused.
+	// Nil for never.
+	pausedFor func(category string) time.Duration
+	cached    atomic.Pointer[categorySettings]
 }
 
-// terms are a policy's categories in the form that the mailboxes take, made once per policy.
-type terms struct {
+// categorySettings are a policy's categories in the form that the agendas take, made once per policy.
+type categorySettings struct {
 	policy     *policy.Policy
-	categories map[string]mailbox.Terms
+	categories map[string]agenda.Settings
+	names      []string // of all categories, when there are not too many
 }
 
-// Terms gives the terms of a user's category, with the user's own limits where there are any. A category that the policy no
+// Settings gives the settings of a user's category, with the user's own limits where there are any. A category that the policy no
 // longer names, because it was reloaded while something of it waited, is throttled as the default category.
-func (r *rules) Terms(userID, category string) mailbox.Terms {
-	terms := r.categoryTerms(category)
+func (r *rules) Settings(userID, category string) agenda.Settings {
+	found := r.ofCategory(category)
+	if r.pausedFor != nil {
+		found.Paused = r.pausedFor(category)
+	}
 	if r.own == nil || userID == "" {
-		return terms
+		return found
 	}
 	if own, ok := r.own.Rules(userID, category); ok {
 		// The user may take them back at any time, and must not have become a stranger to the policy's limits by then.
-		terms.Plan.Dormant, terms.Plan.Rules = terms.Plan.Rules, own
+		found.Plan.Dormant, found.Plan.Rules = found.Plan.Rules, own
 	}
-	return terms
+	return found
 }
 
-func (r *rules) categoryTerms(category string) mailbox.Terms {
+// atMostAtOnce is how many categories a policy may have for what waits to be granted in the round that pulls it: their settings
+// go with each round.
+const atMostAtOnce = 32
+
+// categories lists those of the policy in force, unless there are too many.
+func (r *rules) categories() []string {
+	r.ofCategory(policy.DefaultCategory)
+	return r.cached.Load().names
+}
+
+// personal tells whether a user has limits of his own.
+func (r *rules) personal(userID string) bool { return r.own != nil && r.own.Has(userID) }
+
+func (r *rules) ofCategory(category string) agenda.Settings {
 	current := r.current()
 	cached := r.cached.Load()
 	if cached == nil || cached.policy != current {
-		cached = &terms{policy: current, categories: map[string]mailbox.Terms{}}
+		cached = &categorySettings{policy: current, categories: map[string]agenda.Settings{}}
 		for name, c := range current.Categories {
 			bypass := int(current.BypassPriority)
 			if c.Bypass {
-				bypass = mailbox.BypassAll
+				bypass = agenda.BypassAll
 			}
-			cached.categories[name] = mailbox.Terms{Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: bypass}
+			cached.categories[name] = agenda.Settings{Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: bypass}
+		}
+		if len(cached.categories) <= atMostAtOnce {
+			cached.names = slices.Sorted(maps.Keys(cached.categories))
 		}
 		r.cached.Store(cached)
 	}
@@ -69,7 +94,7 @@ func (r *rules) HasCategory(name string) bool {
 }
 
 // MaxDefer implements intake's Rules.
-func (r *rules) MaxDefer(category string) time.Duration { return r.Terms("", category).MaxDefer }
+func (r *rules) MaxDefer(category string) time.Duration { return r.Settings("", category).MaxDefer }
 
 // CheckDelivery implements intake's Rules.
 func (r *rules) CheckDelivery(n *notification.Notification) error {

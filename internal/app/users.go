@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
@@ -71,19 +70,7 @@ func (a *App) limitsChanged(ctx context.Context, userID string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	for category := range a.rules.current().Categories {
-		if err := a.wake(ctx, dispatch.MailboxOf(userID, category, a.cfg.Lanes)); err != nil {
-			a.log.WarnContext(ctx, "ask again for what waits under changed limits; it asks at its old time", "user_id", userID, "error", err)
-			return
-		}
+	if err := a.boxes.WakePersonal(ctx, userID); err != nil {
+		a.log.WarnContext(ctx, "could not reschedule what waits under a user's changed limits; it keeps its slot", "user_id", userID, "error", err)
 	}
-}
-
-// wake has what waits in a mailbox ask again.
-func (a *App) wake(ctx context.Context, box dispatch.Mailbox) error {
-	tick, err := a.boxes.Wake(ctx, box)
-	if err != nil || tick == nil {
-		return err
-	}
-	return a.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick})
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -21,7 +21,7 @@ type ending struct {
 	ended          bool
 }
 
-// letters are the states of notifications on Redis, as internal/mailbox has them.
+// letters are the states of notifications on Redis, as internal/agenda has them.
 var letters = map[string]string{
 	"D": "delivered", "F": "failed", "E": "expired", "C": "cancelled", "R": "replaced",
 	"q": "waiting", "t": "waiting", "r": "retrying", "s": "sending",
@@ -152,14 +152,14 @@ func (w *world) checkLimits() []string {
 		}
 	}
 	for user, all := range byUser {
-		slices.SortStableFunc(all, func(a, b *delivery) int { return cmp.Compare(a.admitted, b.admitted) })
+		slices.SortStableFunc(all, func(a, b *delivery) int {
+			return cmp.Or(cmp.Compare(a.admitted, b.admitted), cmp.Compare(a.place.round, b.place.round), cmp.Compare(a.place.number, b.place.number))
+		})
 		chat := func(d *delivery) bool { return entryOf[d].Category == "chat" }
 		news := func(d *delivery) bool { return entryOf[d].Category == "news" }
 		every := func(*delivery) bool { return true }
 		per := time.Duration(w.Per) * time.Second
-		bypasses := func(d *delivery) bool {
-			return entryOf[d].Priority <= int(notification.PriorityCritical) || entryOf[d].Category == "urgent"
-		}
+		bypasses := func(d *delivery) bool { return entryOf[d].bypasses() }
 		for _, rule := range []struct {
 			name   string
 			counts func(*delivery) bool
@@ -178,7 +178,7 @@ func (w *world) checkLimits() []string {
 				// What bypasses may be admitted after another was granted, ahead of its time, for a moment that comes later.
 				var before []throttle.Micros
 				for _, earlier := range all[:i] {
-					if rule.counts(earlier) && !(bypasses(earlier) && earlier.granted.After(d.granted)) {
+					if rule.counts(earlier) && !(bypasses(earlier) && (earlier.granted.After(d.granted) || earlier.place.after(d.place))) {
 						before = append(before, earlier.admitted)
 					}
 				}
@@ -195,14 +195,14 @@ func (w *world) checkLimits() []string {
 }
 
 // totals are those that a process tells.
-func (w *world) totals() (mailbox.LaneStats, error) {
+func (w *world) totals() (agenda.LaneStats, error) {
 	p := w.procs[0]
 	if p.postgres != nil && w.mutation != "totals are those of Redis" {
 		_, total, err := p.postgres.Stats(context.Background())
 		return total, err
 	}
 	stats, err := p.boxes.Stats(context.Background())
-	return mailbox.Sum(stats), err
+	return agenda.Sum(stats), err
 }
 
 // checkTotals is P13: the counts say what happened.
@@ -237,25 +237,52 @@ func (w *world) checkTotals() []string {
 	return broken
 }
 
-// checkOrder is P8, where nothing failed: what was in line with a better place went first.
+// checkOrder is P8, where nothing failed: of a user's notifications that might go, in whatever category, what had the better
+// place went first.
 func (w *world) checkOrder() []string {
 	var broken []string
 	for _, id := range w.ledger.ids {
 		better := w.ledger.entries[id]
 		for _, other := range w.ledger.ids {
 			worse := w.ledger.entries[other]
-			if better.User != worse.User || better.Category != worse.Category || len(better.deliveries) == 0 || len(worse.deliveries) == 0 {
+			if better.User != worse.User || len(better.deliveries) == 0 || len(worse.deliveries) == 0 {
 				continue
 			}
 			if better.SendIn > 0 || worse.SendIn > 0 || better.Collapse != "" || worse.Collapse != "" {
 				continue
 			}
 			first := better.Priority < worse.Priority || better.Priority == worse.Priority && better.acceptedAt.Before(worse.askedAt)
-			at := worse.deliveries[0].admitted
-			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(worse.deliveries[0].granted) && at < better.deliveries[0].admitted {
+			late := worse.deliveries[0]
+			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(late.granted) && late.admitted < better.deliveries[0].admitted &&
+				(better.Category == worse.Category || !worse.bypasses() && w.mightGo(better, late.admitted)) {
 				broken = append(broken, fmt.Sprintf("P8: %s went before %s", other, id))
 			}
 		}
 	}
 	return broken
+}
+
+// bypasses tells whether a notification goes at once, whatever its limits.
+func (e *entry) bypasses() bool {
+	return e.Priority <= int(notification.PriorityCritical) || e.Category == "urgent"
+}
+
+// mightGo tells whether the limits of its own category let a notification go at a moment.
+func (w *world) mightGo(e *entry, at throttle.Micros) bool {
+	if e.bypasses() {
+		return true
+	}
+	for _, rule := range w.planOf(e.Category, 0).Rules {
+		n := 0
+		for _, d := range w.ledger.all {
+			o := w.ledger.entries[d.id]
+			if o.User == e.User && o.Category == e.Category && d.admitted <= at && at.Sub(d.admitted) < rule.Per {
+				n++
+			}
+		}
+		if n >= rule.Max {
+			return false
+		}
+	}
+	return true
 }

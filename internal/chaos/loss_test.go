@@ -64,6 +64,23 @@ func (w *world) evict(lane int) {
 	})
 }
 
+// unqueue makes Redis lose what asynq keeps of a lane: everything, or what has that name (of tasks, t). Nobody is told: the
+// agendas stand, and the sweeper finds whose wake-up is gone.
+func (w *world) unqueue(lane int, name string) {
+	w.count("redis loses tasks")
+	prefix := "asynq:{push-" + strconv.Itoa(lane) + "}:"
+	w.story(fmt.Sprintf("Redis loses %s%s of asynq's", prefix, name))
+	w.peek(func(ctx context.Context, client *redis.Client) {
+		keys, _ := client.Keys(ctx, prefix+"*").Result() // the end tells
+		for _, key := range keys {
+			part := strings.TrimPrefix(key, prefix)
+			if kind, _, _ := strings.Cut(part, ":"); part != "paused" && (name == "" || kind == name) {
+				client.Del(ctx, key)
+			}
+		}
+	})
+}
+
 // expire removes the notifications whose time to live has ended.
 func (w *world) expire() {
 	now := strconv.FormatInt(time.Now().UnixMicro(), 10)

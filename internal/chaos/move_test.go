@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
@@ -66,6 +67,8 @@ func (w *world) play(m move) error {
 		w.lose(m.N)
 	case "evict":
 		w.evict(m.N)
+	case "unqueue":
+		w.unqueue(m.N, m.Step)
 	case "shard":
 		w.shard(m.N)
 	default:
@@ -127,13 +130,16 @@ func (w *world) begin(m move) error {
 	case "accept":
 		name = fmt.Sprintf("accept %s", idsOf(m.Items))
 		do = func(ctx context.Context, _ *operation) { p.accept(ctx, m.Items) }
-	case "pull":
-		name = fmt.Sprintf("pull lane %d", m.N)
-		do = func(ctx context.Context, op *operation) { p.pull(ctx, op, m.N) }
+	case "pull", "grab", "serve":
+		name = fmt.Sprintf("%s lane %d", m.Do, m.N)
+		do = func(ctx context.Context, _ *operation) { p.work(ctx, m.N, m.Do) }
+	case "release":
+		name = fmt.Sprintf("release lane %d", m.N)
+		do = func(ctx context.Context, _ *operation) { p.stepper.Release(ctx, m.N) }
 	case "sweep":
 		do = func(ctx context.Context, _ *operation) { _ = p.sweeper.Sweep(ctx) } // it goes on trying
 	case "forward":
-		do = func(ctx context.Context, _ *operation) { _ = p.lanes.Forward(ctx) } // likewise
+		do = func(ctx context.Context, _ *operation) { p.forward(ctx) }
 	case "relay":
 		do = func(ctx context.Context, _ *operation) {
 			if p.relay != nil {
@@ -141,6 +147,9 @@ func (w *world) begin(m move) error {
 			}
 		}
 	case "rebuild":
+		w.mu.Lock()
+		w.rebuilt = true
+		w.mu.Unlock()
 		do = func(ctx context.Context, _ *operation) {
 			if p.relay != nil {
 				_, _ = p.relay.Rebuild(ctx) // an operator would look, and do it again
@@ -218,15 +227,35 @@ func (p *process) accept(ctx context.Context, items []item) {
 	}
 }
 
-// pull takes one tick off a lane and works it to its end.
-func (p *process) pull(ctx context.Context, op *operation, lane int) {
-	ticks, err := p.lanes.Pull(ctx, lane, 1)
-	if err != nil || len(ticks) == 0 {
-		return
+// grabbed is how many wake-ups a process grabs at once.
+const grabbed = 4
+
+// work makes rounds of a lane: to "serve" asks for what is in hand, to "grab" takes wake-ups and leaves them there, and to "pull"
+// takes one and asks for it. It ends when all that was granted is delivered.
+func (p *process) work(ctx context.Context, lane int, how string) {
+	deliveries, n := sync.WaitGroup{}, 0
+	defer deliveries.Wait()
+	beside := func(deliver func()) {
+		n++ // one begins after the other, so that every run is the same
+		wait := time.Duration(n) * time.Microsecond
+		deliveries.Go(func() {
+			time.Sleep(wait) //nolint:forbidigo // the bubble's clock
+			deliver()
+		})
 	}
-	op.name = "pull " + ticks[0].Category + ":" + ticks[0].UserID
-	err = p.dispatcher.Handle(ctx, ticks[0])
-	p.lanes.End(ctx, lane, ticks[0].ID, err)
+	pulls := map[string][]int{"pull": {1, 0}, "grab": {grabbed}, "serve": {0}}[how]
+	for _, pull := range pulls {
+		if err := p.stepper.Round(ctx, lane, pull, beside); err != nil {
+			return // the loop of a partition would try again
+		}
+	}
+}
+
+// forward moves the wake-ups whose time has come into the queues.
+func (p *process) forward(ctx context.Context) {
+	for lane := range lanes {
+		_ = p.queue.Forward(ctx, lane) // it goes on trying
+	}
 }
 
 func (p *process) cancel(ctx context.Context, id string) {

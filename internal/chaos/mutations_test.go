@@ -18,8 +18,6 @@ type mutation struct {
 	// scripts of Redis. One without either is switched off by the world itself, under its own name.
 	hook    string
 	scripts map[string]string
-	// keepsQueue has rebuilds leave the queue as it is.
-	keepsQueue bool
 	// schedule is a kept one that finds it; without one random ones do.
 	schedule string
 	// tilt has schedules hold more of what is needed to find it.
@@ -33,30 +31,43 @@ var mutations = map[string]mutation{
 	"accepted and not placed is forgotten": {defect: "1: accepted and never delivered", hook: "forget-unplaced", tilt: durable},
 	"ends of Redis are forgotten":          {defect: "2: ends decided in Redis are dropped", hook: "forget-ends", tilt: durable},
 	"the newest is not remembered": {defect: "3: collapse keys deliver the older one", scripts: map[string]string{
-		"return newest and tonumber(newest) > tonumber(fields[2])": "return false",
-	}},
+		"if newest and tonumber(newest) > arrival then return true end": "",
+	}, tilt: func(r *random, set *setting) { set.Durable, set.Calm, r.alike = false, false, true }},
 	"late grants are used": {defect: "4: late grants are sent", tilt: durable},
 	"lanes are judged together": {
 		defect: "5: one dead shard stops the relay for all", hook: "lanes-together",
 		tilt: func(r *random, set *setting) { set.Durable, r.shards = true, true },
 	},
-	"lanes resume once": {defect: "6: a partition stays paused"},
-	"declined grants drop their extra wake-up": {defect: "14: a declined claim drops the extra wake-up", tilt: func(r *random, set *setting) {
+	"lanes resume once":         {defect: "6: a partition stays paused"},
+	"totals are those of Redis": {defect: "10: totals are not exact", tilt: durable},
+	"accepting stands no wake-up": {defect: "a wake-up is missing", scripts: map[string]string{
+		"if not known or n.bypasses or": "if n.bypasses or",
+	}},
+	"what is later stands no wake-up": {defect: "a wake-up is missing", scripts: map[string]string{
+		"stand(agenda, tonumber(n.send_at))": "",
+	}},
+	"old generations may ask": {defect: "a wake-up works twice", scripts: map[string]string{
+		"if agenda.generation ~= ask.generation then": "if false then",
+	}},
+	"lost rounds are asked anew": {defect: "grants that nobody knows of"},
+	"the sweeper trusts the dead": {defect: "wake-ups in dead hands", scripts: map[string]string{
+		"return agenda.held_until > now - 5 * grace and last > now - presence and last < now + presence": "return true",
+	}},
+	"what is given back stands no wake-up": {defect: "what is declined waits", scripts: map[string]string{
+		"join(agenda, id)\n    stand(agenda, due)": "join(agenda, id)",
+	}},
+	"a refund wakes nobody": {defect: "14: slots given back stay free", scripts: map[string]string{
+		"if refunds and outcome ~= 'q' and agenda.size > 0 then stand(agenda, now) end": "",
+	}, tilt: func(r *random, set *setting) {
 		set.Durable, set.Calm, set.Procs, r.declines, r.left = true, false, 1, true, min(r.left, 12)
 		set.Max, set.Per, set.Cap = 1, 25+r.IntN(20), 9
 	}},
-	"totals are those of Redis": {defect: "10: totals are not exact", tilt: durable},
-	// Three protections stand for this: a rebuild empties the queue, enqueueing and the sweeper look whether a task that has a
-	// hash stands in its list. The sweeper's alone suffices to heal, so all are switched off.
-	"the queue is not mended": {
-		defect: "15: a rebuild does not mend the queue", keepsQueue: true,
-		scripts: map[string]string{
-			"call('EXISTS', task) == 0 or not held(id, task)":       "call('EXISTS', task) == 0",
-			"return tonumber(task[2] or 0) >= oldest_joined(tasks)": "return true",
-			"return due and (not by or tonumber(due) <= by)":        "return true",
-		},
-		tilt: func(r *random, set *setting) { set.Durable, r.losses, r.evictions = true, true, true },
-	},
+	"an ended lease wakes nobody": {defect: "what a dead worker was granted waits", scripts: map[string]string{
+		"join(agenda, id)\n  stand(agenda, now)": "join(agenda, id)",
+	}},
+	"lost tasks count as standing": {defect: "tasks that asynq lost are missed", scripts: map[string]string{
+		"if not f[3] then return false, state end": "if true then return true, state or 'pending' end",
+	}},
 }
 
 // Each protection, switched off, is found out by random schedules. CHAOS_MUTATION names the only one to be tried,
@@ -72,7 +83,7 @@ func TestChaosFindsWhatIsSwitchedOff(t *testing.T) {
 			m := mutations[name]
 			t.Setenv("FAULTS_MUTATIONS", m.hook)
 			st := newStage(t)
-			st.mutation, st.redis.mutate, st.redis.keepsQueue = name, m.scripts, m.keepsQueue
+			st.mutation, st.redis.mutate = name, m.scripts
 			found := (*played)(nil)
 			if m.schedule != "" {
 				found = replay(t, st, m.schedule)

@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/queue"
@@ -26,7 +26,7 @@ import (
 
 // record is what the parts of a process ask of one.
 type record interface {
-	dispatch.Record
+	dispatch.Store
 	intake.Record
 	Cancel(ctx context.Context, id string) error
 }
@@ -39,19 +39,18 @@ type process struct {
 	ctx    context.Context //nolint:containedctx // ends with the process
 	end    context.CancelFunc
 
-	client     *redis.Client
-	pool       *pgxpool.Pool
-	boxes      *mailbox.Store
-	queue      *queue.Client
-	lanes      *queue.Stepwise
-	record     record
-	postgres   *recordpostgres.Record
-	relay      *recordpostgres.Relay
-	intake     *intake.Intake
-	dispatcher *dispatch.Dispatcher
-	sweeper    *dispatch.Sweeper
-	control    control.Store
-	follower   *control.Follower
+	client   *redis.Client
+	pool     *pgxpool.Pool
+	boxes    *agenda.Store
+	queue    *queue.Client
+	record   record
+	postgres *recordpostgres.Record
+	relay    *recordpostgres.Relay
+	intake   *intake.Intake
+	stepper  *dispatch.Stepper
+	sweeper  *dispatch.Sweeper
+	control  control.Store
+	follower *control.Follower
 
 	version atomic.Int64
 	// late is set once a grant came too late: for a while, later ones may come late too.
@@ -81,24 +80,23 @@ func (w *world) newProcess(number int) (*process, error) {
 	p.client = w.newClient(p)
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	p.boxes, err = mailbox.New(p.client, mailbox.Config{
-		Lanes: lanes, Terms: p.terms, Guarded: w.Durable, Lease: boxLease, Retention: w.retention(),
+	p.boxes, err = agenda.New(p.client, agenda.Config{
+		Lanes: lanes, Settings: p.settings, Process: w.newName(), Guarded: w.Durable, Lease: boxLease, Retention: w.retention(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.queue, p.lanes = queue.NewClient(p.client), queue.NewStepwise(p.client, lanes, log)
+	p.queue = queue.NewClient(p.client)
 	p.record, p.control = recordredis.New(p.client, p.boxes), control.NewRedis(p.client)
 	if w.Durable {
 		if err := p.openPostgres(log); err != nil {
 			return nil, err
 		}
 	}
-	p.intake = intake.New(intake.Config{Record: p.record, Queue: p.queue, Rules: p, Log: log})
-	p.dispatcher = dispatch.New(dispatch.Config{Retry: retry, Stale: w.stale(), Log: log}, watched{p.record, p}, p.queue, push.Registry{
-		notification.ChannelLog: provider{w, p},
-	})
-	p.sweeper = dispatch.NewSweeper(p.boxes, p.queue, time.Second, nil, log)
+	p.intake = intake.New(intake.Config{Record: p.record, Rules: p, Log: log})
+	p.stepper = dispatch.NewStepper(dispatch.Config{Partitions: lanes, Retry: retry, Stale: w.stale(), Log: log}, watched{p.record, p}, p.queue,
+		push.Registry{notification.ChannelLog: provider{w, p}})
+	p.sweeper = dispatch.NewSweeper(p.boxes, time.Second, nil, log)
 	p.follower = control.NewFollower(p.control, p.reconcile, log)
 	return p, nil
 }
@@ -126,7 +124,7 @@ func (p *process) openPostgres(log *slog.Logger) (err error) {
 	p.postgres = recordpostgres.New(p.pool, p.boxes, recordpostgres.Config{Log: log})
 	p.record, p.control = p.postgres, control.NewPostgres(p.pool)
 	p.relay = recordpostgres.NewRelay(p.postgres, recordpostgres.RelayConfig{
-		Queue: p.queue, Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,
+		Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,
 	})
 	return nil
 }
@@ -142,13 +140,19 @@ func retry() dispatch.RetryPolicy {
 	}
 }
 
-// terms are those of the policy that the process knows.
-func (p *process) terms(_, category string) mailbox.Terms {
-	terms := mailbox.Terms{Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour, BypassFrom: int(notification.PriorityCritical)}
+// newName gives a process a name, which no other has and every run gives alike.
+func (w *world) newName() string {
+	w.started++
+	return "process" + strconv.Itoa(w.started)
+}
+
+// settings are those of the policy that the process knows.
+func (p *process) settings(_, category string) agenda.Settings {
+	found := agenda.Settings{Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour, BypassFrom: int(notification.PriorityCritical)}
 	if category == "urgent" {
-		terms.BypassFrom = mailbox.BypassAll
+		found.BypassFrom = agenda.BypassAll
 	}
-	return terms
+	return found
 }
 
 // HasCategory, MaxDefer and CheckDelivery implement intake.Rules.
@@ -241,16 +245,10 @@ func (p *process) close() {
 	_ = p.client.Close() // it never had a connection
 }
 
-// wakeAll has everything that waits ask again, as after a change of the policy.
+// wakeAll has everybody looked at again, as after a change of the policy.
 func (p *process) wakeAll(ctx context.Context) error {
 	for lane := range lanes {
-		err := p.boxes.EachMailbox(ctx, lane, func(box dispatch.Mailbox) error {
-			tick, err := p.boxes.Wake(ctx, box)
-			if err != nil || tick == nil {
-				return err
-			}
-			return p.queue.Enqueue(ctx, dispatch.Alarm{Tick: *tick})
-		})
+		err := p.boxes.EachUser(ctx, lane, func(users []string) error { return p.boxes.Wake(ctx, lane, users...) })
 		if err != nil {
 			return err
 		}

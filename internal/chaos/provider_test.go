@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -37,10 +36,12 @@ type entry struct {
 
 // delivery is one that reached the provider.
 type delivery struct {
+	id       string
 	proc     *process
 	op       *operation
 	at       time.Time // it reached the provider
-	granted  time.Time
+	granted  time.Time // or before, see place
+	place    place
 	admitted throttle.Micros
 	told     bool // the provider's answer arrived
 	settled  time.Time
@@ -53,7 +54,14 @@ type ledger struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	ids     []string
-	grants  map[*operation]*grant
+	grants  map[granted]*grant
+	// rounds tells when each round was asked for first.
+	rounds map[string]time.Time
+	// unanswered are the rounds, with their lane, to which there was no answer; told what somebody knows to be granted: id#generation.
+	unanswered map[string]int
+	told       map[string]bool
+	// newest is, by user, the latest wake-up that somebody was told to have at work.
+	newest map[string]atWork
 	// refused are those that the provider refused for ever.
 	refused map[string]bool
 	optOuts map[string]bool // users who opted out of chat, at any time
@@ -61,15 +69,31 @@ type ledger struct {
 	all     []*delivery
 }
 
-// grant is one that an operation holds.
-type grant struct {
+// granted names what an operation was granted.
+type granted struct {
+	op *operation
 	id string
-	at time.Time
-	d  *delivery
 }
 
+// grant is one that an operation holds, asked for at a moment, and the delivery that it led to.
+type grant struct {
+	at    time.Time
+	ahead bool // of its moment
+	place place
+	d     *delivery
+}
+
+// place tells in which order one round granted.
+type place struct {
+	round  string
+	number int
+}
+
+// after tells whether the same round granted this one after another.
+func (p place) after(o place) bool { return p.round != "" && p.round == o.round && p.number > o.number }
+
 func newLedger() *ledger {
-	return &ledger{entries: map[string]*entry{}, grants: map[*operation]*grant{}, refused: map[string]bool{}, optOuts: map[string]bool{}}
+	return &ledger{entries: map[string]*entry{}, grants: map[granted]*grant{}, rounds: map[string]time.Time{}, unanswered: map[string]int{}, told: map[string]bool{}, newest: map[string]atWork{}, refused: map[string]bool{}, optOuts: map[string]bool{}}
 }
 
 // asked notes that items are about to be accepted, and makes notifications of them.
@@ -126,9 +150,9 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	d := &delivery{proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told, granted: now}
-	if g := l.grants[op]; g != nil && g.id == m.ID {
-		d.granted, g.d = g.at, d
+	d := &delivery{id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told, granted: now}
+	if g := l.grants[granted{op, m.ID}]; g != nil {
+		d.granted, d.place, g.d = g.at, g.place, d
 	}
 	e := l.entries[m.ID]
 	if e == nil {
@@ -175,7 +199,7 @@ func (p provider) Send(ctx context.Context, m push.Message) error {
 	if late := time.Since(m.AdmittedAt); late > staleAfter+tolerance && !p.proc.isDead() && !p.proc.late.Load() {
 		p.w.ledger.breaks("P7: %s is sent %s after its admission", m.ID, late.Round(time.Millisecond))
 	}
-	p.w.ledger.begins(m)
+	p.w.ledger.begins(op, m)
 	switch v := p.w.await(ctx, "provider send "+m.ID); v {
 	case made, twice:
 		p.w.ledger.reached(p.proc, op, m, true)
@@ -209,10 +233,14 @@ func (l *ledger) refuses(id string) {
 }
 
 // begins judges whether a delivery may begin: nothing newer with its collapse key may have been delivered before it was
-// admitted.
-func (l *ledger) begins(m push.Message) {
+// admitted, or before it was granted, if that was ahead of its moment.
+func (l *ledger) begins(op *operation, m push.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	decided := throttle.MicrosOf(m.AdmittedAt)
+	if g := l.grants[granted{op, m.ID}]; g != nil && g.ahead {
+		decided = throttle.MicrosOf(g.at)
+	}
 	e := l.entries[m.ID]
 	if e == nil || e.Collapse == "" || !e.accepted {
 		return
@@ -223,7 +251,7 @@ func (l *ledger) begins(m push.Message) {
 			continue
 		}
 		for _, d := range newer.deliveries {
-			if d.admitted < throttle.MicrosOf(m.AdmittedAt) {
+			if d.admitted < decided {
 				l.broken = append(l.broken, fmt.Sprintf("P12: %s is sent after %s, which is newer and has the same collapse key", e.ID, id))
 				return
 			}
@@ -236,48 +264,3 @@ func (p provider) CheckTarget(string) error { return nil }
 
 // CheckContent implements push.Checker.
 func (p provider) CheckContent(*notification.Notification) error { return nil }
-
-// watched is the record of a process, with somebody who looks on.
-type watched struct {
-	record
-	proc *process
-}
-
-// Take implements dispatch.Record.
-func (r watched) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
-	asked := time.Now()
-	answer, err := r.record.Take(ctx, q)
-	if r.proc.w.mutation == "declined grants drop their extra wake-up" && answer.Grant == nil {
-		answer.Extra = nil
-	}
-	if op, _ := ctx.Value(opKey{}).(*operation); op != nil && err == nil && answer.Grant != nil {
-		l := r.proc.w.ledger
-		l.mu.Lock()
-		l.grants[op] = &grant{id: answer.Grant.Notification.ID, at: asked}
-		l.mu.Unlock()
-	}
-	return answer, err
-}
-
-// Settle implements dispatch.Record.
-func (r watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	op, _ := ctx.Value(opKey{}).(*operation)
-	l := r.proc.w.ledger
-	if o.Fate == dispatch.Returned {
-		r.proc.late.Store(true)
-	}
-	settlement, err := r.record.Settle(ctx, g, o)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	held := l.grants[op]
-	if held == nil || held.d == nil || held.id != g.Notification.ID || r.proc.isDead() {
-		return settlement, err
-	}
-	switch {
-	case err == nil && !settlement.Stale && o.Fate != dispatch.Retry && o.Fate != dispatch.Returned:
-		held.d.settled = time.Now()
-	case err != nil:
-		held.d.storeFailed = true
-	}
-	return settlement, err
-}

@@ -19,7 +19,9 @@ type random struct {
 	shards bool
 	// losses tells whether Redis loses what it holds at times.
 	losses, evictions bool
-	// declines has grants declined often, in backlogs that have few ticks.
+	// alike has most notifications of a user replace each other.
+	alike bool
+	// declines has grants declined often, in backlogs whose wake-up is lost.
 	declines bool
 }
 
@@ -76,7 +78,9 @@ func (r *random) next(w *world) (move, bool) {
 			return move{Do: "evict", N: r.IntN(lanes)}, true
 		}
 		return move{Do: "lose", N: r.IntN(lanes+1) - 1}, true
-	case n < 64 && r.shards:
+	case n < 63 && r.losses:
+		return move{Do: "unqueue", N: r.IntN(lanes), Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)]}, true
+	case n < 65 && r.shards:
 		if w.shardDown >= 0 {
 			return move{Do: "shard", N: -1}, true
 		}
@@ -125,7 +129,12 @@ func (r *random) begin(w *world) move {
 	switch n := r.IntN(10); {
 	case n < 5:
 		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
-	case n < 6 && m.Do == "pull": // between the grant and its claim
+	case n < 6 && m.Do == "grab": // it dies with what it has in hand
+		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000}, move{Do: "crash", Proc: m.Proc})
+	case n < 6 && r.IntN(2) == 0 && slices.Contains(works, m.Do): // its answer is lost
+		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "redis serve"}, move{Do: "fault", Op: m.Op, Verdict: lost},
+			move{Do: "pass", N: r.IntN(400)}, move{Do: "carry on", Op: m.Op})
+	case n < 6 && slices.Contains(works, m.Do): // between the grant and its claim
 		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "postgres with update"}, move{Do: "pass", N: 300 + r.IntN(4000)},
 			move{Do: "go", Op: m.Op, N: 1000})
 	case n < 7: // it stops somewhere
@@ -153,11 +162,7 @@ func (r *random) operation(w *world) move {
 		}
 		return r.accept()
 	case n < 62:
-		lane := r.IntN(lanes)
-		if w.pending(lane) == 0 {
-			lane = 1 - lane
-		}
-		return move{Do: "pull", N: lane}
+		return r.work(w)
 	case n < 70:
 		return move{Do: "sweep"}
 	case n < 80:
@@ -176,6 +181,26 @@ func (r *random) operation(w *world) move {
 		return move{Do: "follow"}
 	}
 	return move{Do: "rebuild"}
+}
+
+// works are the moves that make rounds of a lane.
+var works = []string{"pull", "grab", "serve"}
+
+// work makes rounds of a lane, where there is something to be had.
+func (r *random) work(w *world) move {
+	lane := r.IntN(lanes)
+	if w.pending(lane) == 0 {
+		lane = 1 - lane
+	}
+	switch n := r.IntN(20); {
+	case n < 11:
+		return move{Do: "pull", N: lane}
+	case n < 14:
+		return move{Do: "grab", N: lane}
+	case n < 19:
+		return move{Do: "serve", N: lane}
+	}
+	return move{Do: "release", N: lane}
 }
 
 // accept makes up to three notifications, mostly of one user.
@@ -197,14 +222,17 @@ func (r *random) accept() move {
 		case 5:
 			user = users[r.IntN(len(users))]
 		}
+		if r.alike && r.IntN(2) == 0 {
+			it.Category, it.Collapse = "chat", "k"
+		}
 		r.ids = append(r.ids, it.ID)
 		items = append(items, it)
 	}
 	return move{Do: "accept", Items: items}
 }
 
-// towardsDecline makes what a declined grant needs that matters: a backlog, whose ticks are lost with a worker, so that each
-// grant has to ask for the next, and notifications that are cancelled in Postgres alone.
+// towardsDecline makes what a declined grant needs that matters: a backlog, whose wake-up is lost with a
+// worker, and notifications that are cancelled in Postgres alone.
 func (r *random) towardsDecline(w *world) move {
 	r.op++
 	first := move{Op: r.op, Proc: r.IntN(w.Procs)}
@@ -246,7 +274,7 @@ func (r *random) calm(w *world) move {
 	case n < 6:
 		m.Do = []string{"sweep", "forward", "relay"}[r.IntN(3)]
 	default:
-		m.Do, m.N = "pull", r.IntN(lanes)
+		m.Do, m.N = works[r.IntN(len(works))], r.IntN(lanes)
 	}
 	r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
 	return m

@@ -55,8 +55,6 @@ type server struct {
 	// mutate replaces parts of scripts; mutated are those that were found.
 	mutate  map[string]string
 	mutated map[string]bool
-	// keepsQueue ignores who empties a lane's queue.
-	keepsQueue bool
 }
 
 func newServer(o *outside, client *redis.Client) *server {
@@ -142,13 +140,7 @@ func (s *server) execute(now time.Time, cmds []redis.Cmder) error {
 			return err
 		}
 	}
-	if s.keepsQueue {
-		cmds = slices.DeleteFunc(slices.Clone(cmds), emptiesQueue)
-	}
-	switch len(cmds) {
-	case 0:
-		return nil
-	case 1:
+	if len(cmds) == 1 {
 		return s.one(ctx, cmds[0])
 	}
 	pipe := s.client.Pipeline()
@@ -157,12 +149,6 @@ func (s *server) execute(now time.Time, cmds []redis.Cmder) error {
 	}
 	_, err := pipe.Exec(ctx)
 	return err
-}
-
-// emptiesQueue tells of a command that removes keys of asynq's, as a rebuild does.
-func emptiesQueue(cmd redis.Cmder) bool {
-	args := cmd.Args()
-	return len(args) > 1 && strings.EqualFold(fmt.Sprint(args[0]), "unlink") && strings.HasPrefix(fmt.Sprint(args[1]), "asynq:")
 }
 
 func (s *server) setClock(ctx context.Context) error {

@@ -42,7 +42,7 @@ func (w *world) settle() error {
 		w.shard(-1)
 	}
 	w.undo()
-	calm, deadline := time.Now().Add(w.recovery()), time.Now().Add(patience)
+	calm, deadline := time.Now().Add(recovery), time.Now().Add(patience)
 	for round := range rounds {
 		if time.Now().After(deadline) {
 			break
@@ -62,26 +62,20 @@ func (w *world) settle() error {
 	return nil
 }
 
-// idleAtMost is how long a slot may stay free while somebody waits for it: ticks come at whole seconds.
-const idleAtMost = 3500 * time.Millisecond
-
-// recovery is how long after the last fault slots may be missed: no longer than a tick takes that was deferred, but where
-// ticks were lost with Redis, or with a worker, what they were for is found within some sweeps.
-func (w *world) recovery() time.Duration {
-	for kind := range w.faults {
-		if !strings.HasSuffix(kind, "postgres") && !strings.HasSuffix(kind, "provider") || strings.HasPrefix(kind, "last-") {
-			return 75 * time.Second
-		}
-	}
-	return 5 * time.Second
-}
+const (
+	// idleAtMost is how long a slot may stay free while somebody waits for it: the world looks twice a second.
+	idleAtMost = 1500 * time.Millisecond
+	// recovery is how long after the last fault slots may be missed: what a dead process had at work is found when its presence
+	// has lapsed, what a living one has forgotten some seconds after its moment, and a look of the sweeper later it goes.
+	recovery = 10 * time.Second
+)
 
 // lookForIdle is P5: it looks for backlogs that may go and do not, and tells when the next may.
 func (w *world) lookForIdle() time.Duration {
 	p, next := w.procs[0], time.Hour
 	for _, user := range users {
 		for _, category := range []string{"chat", "news", "free", "urgent"} {
-			box := dispatch.MailboxOf(user, category, lanes)
+			box := dispatch.BacklogOf(user, category, lanes)
 			found, err := p.boxes.Peek(context.Background(), box)
 			name := category + ":" + user
 			switch {
@@ -172,24 +166,49 @@ func (w *world) round(round int) error {
 		if m == "relay" && p.relay == nil || m == "follow" && len(w.paused) == 0 && round%8 > 0 {
 			continue
 		}
-		w.lastOp++
-		if err := w.begin(move{Do: m, Op: w.lastOp, Proc: p.number}); err != nil {
+		if err := w.does(move{Do: m, Proc: p.number}); err != nil {
 			return err
 		}
-		w.goAll()
 	}
 	for lane := range lanes {
 		for range 50 {
 			if w.pending(lane) == 0 {
 				break
 			}
-			w.lastOp++
-			if err := w.begin(move{Do: "pull", Op: w.lastOp, Proc: p.number, N: lane}); err != nil {
+			if err := w.does(move{Do: "pull", Proc: p.number, N: lane}); err != nil {
 				return err
 			}
-			w.goAll()
+		}
+		if err := w.serveAll(lane); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// serveAll has all processes ask for what is due in their hands.
+func (w *world) serveAll(lane int) error {
+	for number, p := range w.procs {
+		for range 50 {
+			if at, ok := p.stepper.Next(lane); !ok || at.After(time.Now()) {
+				break
+			}
+			if err := w.does(move{Do: "serve", Proc: number, N: lane}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// does has a process do something to its end.
+func (w *world) does(m move) error {
+	w.lastOp++
+	m.Op = w.lastOp
+	if err := w.begin(m); err != nil {
+		return err
+	}
+	w.goAll()
 	return nil
 }
 
@@ -248,7 +267,7 @@ func (w *world) untilNext() time.Duration {
 		var micros, seconds []*redis.ZSliceCmd
 		for lane := range lanes {
 			prefix := "{push-" + strconv.Itoa(lane) + "}:"
-			for _, key := range []string{"e", "y", "m"} {
+			for _, key := range []string{"e", "y", "wakeups"} {
 				micros = append(micros, pipe.ZRangeWithScores(ctx, "pacer:"+prefix+key, 0, 0))
 			}
 			for _, key := range []string{"scheduled", "retry", "lease"} {
@@ -270,12 +289,19 @@ func (w *world) untilNext() time.Duration {
 			}
 		}
 	})
+	for _, p := range w.procs {
+		for lane := range lanes {
+			if at, ok := p.stepper.Next(lane); ok {
+				next = min(next, float64(at.UnixMicro())/1e6)
+			}
+		}
+	}
 	now := float64(time.Now().UnixMicro()) / 1e6
 	wait := 20 * time.Second
 	if next-now < wait.Seconds() {
 		wait = time.Duration((next - now) * float64(time.Second))
 	}
-	return max(wait+time.Millisecond, 500*time.Millisecond)
+	return max(wait+time.Millisecond, time.Second/2)
 }
 
 // rested tells whether everything has ended and nothing is left over.
@@ -329,11 +355,11 @@ func (w *world) leftovers() []string {
 // waiting tells whether a key is of something that is still to be done. The first part of it ends with a lane's name.
 func waiting(prefix, name string) bool {
 	if strings.HasPrefix(prefix, "asynq:") {
-		return slices.Contains([]string{"pending", "scheduled", "retry", "active", "paused", "archived"}, name)
+		return slices.Contains([]string{"pending", "scheduled", "retry", "active", "lease", "paused", "archived"}, name) || strings.HasPrefix(name, "t:")
 	}
 	kind, _, of := strings.Cut(name, ":")
 	if of {
-		return slices.Contains([]string{"w", "t", "r", "s", "x"}, kind)
+		return slices.Contains([]string{"w", "a", "r", "x"}, kind)
 	}
-	return slices.Contains([]string{"e", "y", "m", "d", "g", "o", "v", "z", "rebuild"}, kind)
+	return slices.Contains([]string{"e", "y", "o", "v", "z", "wakeups", "rebuild"}, kind)
 }

@@ -61,6 +61,8 @@ type world struct {
 	losses    int
 	deaths    int
 	lastOp    int
+	rebuilt   bool // an operator had it done
+	started   int  // processes
 }
 
 // lateCall is one whose effect is still to come.

@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,43 +11,82 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// memory is the smallest record there can be: one line, one rule (a minimum gap), nothing that outlives the process.
+// memory is the smallest store there can be: one user, one rule (a minimum gap), nothing that outlives the process.
 type memory struct {
-	gap time.Duration
+	gap     time.Duration
+	pending chan struct{}
+	settled sync.WaitGroup
 
-	mu   sync.Mutex
-	line []*notification.Notification
-	next time.Time // from then on the gap allows one more
+	mu      sync.Mutex
+	backlog []*notification.Notification
+	woken   bool      // a wake-up stands in the queue
+	next    time.Time // from then on the gap allows one more
 }
 
-// Take lets the head of the line run when the gap has passed, and else says how long to wait.
-func (m *memory) Take(_ context.Context, q dispatch.Question) (dispatch.Answer, error) {
+// accept puts a notification into the backlog, and a wake-up into the queue.
+func (m *memory) accept(title string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.line) == 0 {
-		return dispatch.Answer{}, nil
+	m.backlog = append(m.backlog, &notification.Notification{
+		ID: title, UserID: "ada", Category: "chat", Title: title, Channel: notification.ChannelLog, CreatedAt: time.Now(),
+	})
+	m.settled.Add(1)
+	m.woken = true
+	select {
+	case m.pending <- struct{}{}:
+	default:
 	}
-	now := time.Now()
-	if wait := m.next.Sub(now); wait > 0 {
-		return dispatch.Answer{Wait: &dispatch.Wait{For: wait, Rule: "gap " + m.gap.String()}}, nil
-	}
-	head := m.line[0]
-	m.line, m.next = m.line[1:], now.Add(m.gap)
-	return dispatch.Answer{Grant: &dispatch.Grant{
-		Mailbox: q.Mailbox, Notification: head, Attempt: 1, AdmittedAt: now, Tick: q.Tick,
-	}}, nil
 }
 
-// Settle has nothing to do here: what was taken off the line was delivered.
+// Pending tells that a wake-up stands in the queue.
+func (m *memory) Pending(int) <-chan struct{} { return m.pending }
+
+// Archive is never called: nobody else puts anything into this queue.
+func (*memory) Archive(context.Context, int, dispatch.Task, error) error { return nil }
+
+// Serve gives the user's wake-up out, and its notifications, one by one.
+func (m *memory) Serve(_ context.Context, r dispatch.Round) (dispatch.Reply, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var reply dispatch.Reply
+	for range r.Wakeups {
+		reply.Taken = append(reply.Taken, m.take())
+	}
+	if r.Pull > 0 && m.woken {
+		m.woken = false
+		reply.Pulled = []dispatch.Wakeup{{UserID: "ada"}}
+		reply.Came = 1
+	}
+	return reply, nil
+}
+
+// take lets the head of the backlog go when the gap has passed. The wake-up is held for the next.
+func (m *memory) take() dispatch.Taken {
+	var taken dispatch.Taken
+	now := time.Now()
+	if len(m.backlog) > 0 && !now.Before(m.next) {
+		taken.Grants = []*dispatch.Grant{{
+			Backlog: dispatch.BacklogOf("ada", "chat", 1), Notification: m.backlog[0], Attempt: 1, AdmittedAt: now,
+		}}
+		m.backlog, m.next = m.backlog[1:], now.Add(m.gap)
+	}
+	if len(m.backlog) > 0 {
+		taken.Held, taken.After, taken.Rule = true, m.next.Sub(now), "gap "+m.gap.String()
+	}
+	return taken
+}
+
+// Claim has nothing to add.
+func (*memory) Claim(context.Context, *dispatch.Grant) (bool, error) { return true, nil }
+
+// Settle has nothing to do here: what was taken off the backlog was delivered.
 func (m *memory) Settle(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error) {
+	m.settled.Done()
 	return dispatch.Settlement{}, nil
 }
 
 // Extend is never called: every settlement succeeds.
 func (*memory) Extend(context.Context, *dispatch.Grant) error { return nil }
-
-// Enqueue is never called: this record asks for no extra ticks.
-func (m *memory) Enqueue(context.Context, ...dispatch.Alarm) error { return nil }
 
 // printer is a sender for people.
 type printer struct{}
@@ -63,34 +101,23 @@ func (printer) Send(_ context.Context, m push.Message) error {
 	return nil
 }
 
-// Two notifications of one user, a tick for each, and a gap of 50 ms between them: the second tick is held in place. Then
-// the gap grows to an hour, which is longer than a tick is held: the third goes back to the queue.
+// Three notifications of one user, with a gap of 50 ms between them. One wake-up stands for all of them.
 func ExampleDispatcher() {
-	record := &memory{gap: 50 * time.Millisecond}
-	dispatcher := dispatch.New(dispatch.Config{}, record, record, push.Registry{notification.ChannelLog: printer{}})
-
-	handle := func(title string) error {
-		n := &notification.Notification{ID: title, UserID: "ada", Title: title, Channel: notification.ChannelLog, CreatedAt: time.Now()}
-		record.mu.Lock()
-		record.line = append(record.line, n)
-		record.mu.Unlock()
-		return dispatcher.Handle(context.Background(), dispatch.Tick{ID: n.ID, Mailbox: dispatch.MailboxOf("ada", "chat", 16)})
-	}
+	store := &memory{gap: 50 * time.Millisecond, pending: make(chan struct{}, 1)}
+	dispatcher := dispatch.New(dispatch.Config{}, store, store, push.Registry{notification.ChannelLog: printer{}})
 
 	start := time.Now()
-	fmt.Println(handle("first"))
-	record.gap = time.Hour
-	fmt.Println(handle("second"))
-	fmt.Println("the gap was kept:", time.Since(start) >= 50*time.Millisecond)
-
-	deferral, later := errors.AsType[*dispatch.DeferralError](handle("third"))
-	fmt.Println("to come again later:", later, deferral.Until.After(start.Add(59*time.Minute)))
+	for _, title := range []string{"first", "second", "third"} {
+		store.accept(title)
+	}
+	dispatcher.Start()
+	store.settled.Wait()
+	dispatcher.Stop()
+	fmt.Println("the gap was kept:", time.Since(start) >= 100*time.Millisecond)
 
 	// Output:
 	// to ada: first
-	// <nil>
 	// to ada: second
-	// <nil>
+	// to ada: third
 	// the gap was kept: true
-	// to come again later: true true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -17,108 +18,245 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-var errAway = errors.New("the record is away")
+var errAway = errors.New("the store is away")
 
-// tick is the one that most tests pull.
-var tick = dispatch.Tick{ID: "n-1", Mailbox: dispatch.Mailbox{Lane: 3, UserID: "u-1", Category: "chat"}}
-
-// record answers as its functions say and remembers what it was asked and told.
-type record struct {
-	take   func(ctx context.Context, q dispatch.Question) (dispatch.Answer, error)
-	settle func(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error)
-
-	mu       sync.Mutex
-	asked    []question
-	outcomes []dispatch.Outcome
-	extend   func(ctx context.Context) error
-	extended []time.Time
+// turn is what a user's wake-up gets when it is asked for.
+type turn struct {
+	dispatch.Taken
+	// back says that it has gone back to the queue.
+	back bool
 }
 
-// question is one that the record was asked, and when.
-type question struct {
-	dispatch.Question
+// store is a queue and a store in one. A user's wake-up gets what the user's script says, one turn after the other, and is
+// used up at its end. A round that is asked again has the same answer again.
+type store struct {
+	// before and after, which may be nil, are called before a round is made and before its answer is given.
+	before, after func(ctx context.Context, r dispatch.Round) error
+	claim         func(ctx context.Context, g *dispatch.Grant) (bool, error)
+	settle        func(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error)
+	extend        func(ctx context.Context) error
+	archive       func(t dispatch.Task) error
+
+	mu         sync.Mutex
+	scripts    map[string]func(r dispatch.Round) (turn, bool)
+	lanes      map[int]*lane
+	generation int64
+	rounds     []asked
+	outcomes   []dispatch.Outcome
+	extended   []time.Time
+	archived   []dispatch.Task
+	released   []string
+}
+
+// lane is one partition.
+type lane struct {
+	pending []string
+	signal  chan struct{}
+	foreign []dispatch.Task
+	lastID  string
+	last    dispatch.Reply
+}
+
+// asked is a round that was asked, and when.
+type asked struct {
+	dispatch.Round
 	At time.Time
 }
 
-func (r *record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
-	r.mu.Lock()
-	r.asked = append(r.asked, question{q, time.Now()})
-	r.mu.Unlock()
-	return r.take(ctx, q)
+func newStore() *store {
+	return &store{scripts: map[string]func(dispatch.Round) (turn, bool){}, lanes: map[int]*lane{}}
 }
 
-func (r *record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	r.mu.Lock()
-	r.outcomes = append(r.outcomes, o)
-	r.mu.Unlock()
-	if r.settle == nil {
+func (s *store) lane(number int) *lane {
+	if s.lanes[number] == nil {
+		s.lanes[number] = &lane{signal: make(chan struct{}, 1)}
+	}
+	return s.lanes[number]
+}
+
+func (s *store) push(number int, user string) {
+	l := s.lane(number)
+	l.pending = append(l.pending, user)
+	l.tell()
+}
+
+// pushBack is push, which somebody sees only when looking again.
+func (s *store) pushBack(number int, user string) {
+	l := s.lane(number)
+	l.pending = append(l.pending, user)
+	time.AfterFunc(20*time.Millisecond, l.tell)
+}
+
+func (l *lane) tell() {
+	select {
+	case l.signal <- struct{}{}:
+	default:
+	}
+}
+
+// wake puts a user's wake-up into the queue of partition 0, with the turns that it gets.
+func (s *store) wake(user string, turns ...turn) { s.wakeIn(0, user, turns...) }
+
+func (s *store) wakeIn(number int, user string, turns ...turn) {
+	s.perform(number, user, func(dispatch.Round) (turn, bool) {
+		if len(turns) == 0 {
+			return turn{}, false
+		}
+		first := turns[0]
+		turns = turns[1:]
+		return first, true
+	})
+}
+
+// perform is wake, with a function that gives the turns.
+func (s *store) perform(number int, user string, script func(dispatch.Round) (turn, bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scripts[user] = script
+	s.push(number, user)
+}
+
+// Pending implements dispatch.Queue.
+func (s *store) Pending(number int) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lane(number).signal
+}
+
+// Archive implements dispatch.Queue.
+func (s *store) Archive(_ context.Context, _ int, t dispatch.Task, _ error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.archived = append(s.archived, t)
+	if s.archive != nil {
+		return s.archive(t)
+	}
+	return nil
+}
+
+// Serve implements dispatch.Store.
+func (s *store) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
+	s.mu.Lock()
+	s.rounds = append(s.rounds, asked{r, time.Now()})
+	s.mu.Unlock()
+	if s.before != nil {
+		if err := s.before(ctx, r); err != nil {
+			return dispatch.Reply{}, err
+		}
+	}
+	reply := s.answer(r)
+	if s.after != nil {
+		if err := s.after(ctx, r); err != nil {
+			return dispatch.Reply{}, err
+		}
+	}
+	return reply, nil
+}
+
+func (s *store) answer(r dispatch.Round) dispatch.Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lane(r.Partition)
+	if l.lastID == r.ID {
+		return l.last
+	}
+	reply := dispatch.Reply{Foreign: l.foreign}
+	l.foreign = nil
+	for _, w := range r.Release {
+		s.released = append(s.released, w.UserID)
+		s.push(r.Partition, w.UserID)
+	}
+	for _, w := range r.Wakeups {
+		next, _ := s.scripts[w.UserID](r)
+		r.Room -= len(next.Grants)
+		reply.Taken = append(reply.Taken, next.Taken)
+		if next.back {
+			s.pushBack(r.Partition, w.UserID)
+		}
+	}
+	for range min(r.Pull, len(l.pending)) {
+		s.generation++
+		reply.Pulled = append(reply.Pulled, dispatch.Wakeup{UserID: l.pending[0], Generation: s.generation, Categories: []string{"chat"}})
+		reply.Came++
+		l.pending = l.pending[1:]
+	}
+	l.lastID, l.last = r.ID, reply
+	return reply
+}
+
+// Claim implements dispatch.Store.
+func (s *store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	if s.claim == nil {
+		return true, nil
+	}
+	return s.claim(ctx, g)
+}
+
+// Settle implements dispatch.Store.
+func (s *store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	s.mu.Lock()
+	s.outcomes = append(s.outcomes, o)
+	s.mu.Unlock()
+	if s.settle == nil {
 		return dispatch.Settlement{}, nil
 	}
-	return r.settle(ctx, g, o)
+	return s.settle(ctx, g, o)
 }
 
-func (r *record) Extend(ctx context.Context, _ *dispatch.Grant) error {
-	r.mu.Lock()
-	r.extended = append(r.extended, time.Now())
-	r.mu.Unlock()
-	if r.extend == nil {
+// Extend implements dispatch.Store.
+func (s *store) Extend(ctx context.Context, _ *dispatch.Grant) error {
+	s.mu.Lock()
+	s.extended = append(s.extended, time.Now())
+	s.mu.Unlock()
+	if s.extend == nil {
 		return nil
 	}
-	return r.extend(ctx)
+	return s.extend(ctx)
+}
+
+// asks are the rounds that were asked.
+func (s *store) asks() []asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.rounds)
+}
+
+func (s *store) settled() []dispatch.Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.outcomes)
 }
 
 // extensions are the moments at which a lease was extended.
-func (r *record) extensions() []time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.extended)
+func (s *store) extensions() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.extended)
 }
 
-func (r *record) questions() []question {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]question(nil), r.asked...)
+// givenBack are the users whose wake-ups were released.
+func (s *store) givenBack() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.released)
 }
 
-func (r *record) settled() []dispatch.Outcome {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]dispatch.Outcome(nil), r.outcomes...)
-}
-
-// answers makes a take function that gives these answers one after another, and an error when there are no more.
-func answers(all ...dispatch.Answer) func(context.Context, dispatch.Question) (dispatch.Answer, error) {
-	var mu sync.Mutex
-	return func(context.Context, dispatch.Question) (dispatch.Answer, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(all) == 0 {
-			return dispatch.Answer{}, errors.New("asked more often than there are answers")
-		}
-		answer := all[0]
-		all = all[1:]
-		return answer, nil
-	}
-}
-
-// always makes a take function that gives the answer each time.
-func always(a func() dispatch.Answer) func(context.Context, dispatch.Question) (dispatch.Answer, error) {
-	return func(context.Context, dispatch.Question) (dispatch.Answer, error) { return a(), nil }
-}
-
-// granted is an answer that lets a notification run.
-func granted() dispatch.Answer {
-	return dispatch.Answer{Grant: &dispatch.Grant{
-		Mailbox: tick.Mailbox, Tick: tick, Generation: 1, Attempt: 1, AdmittedAt: time.Now(),
+// granted is a grant for now.
+func granted() *dispatch.Grant {
+	return &dispatch.Grant{
+		Backlog: dispatch.Backlog{UserID: "u-1", Category: "chat"}, Generation: 1, Attempt: 1, AdmittedAt: time.Now(),
 		Notification: &notification.Notification{
 			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelLog, CreatedAt: time.Now(),
 		},
-	}}
+	}
 }
 
-// wait is an answer that makes the tick wait for a rule.
-func wait(d time.Duration) dispatch.Answer {
-	return dispatch.Answer{Wait: &dispatch.Wait{For: d, Rule: "1 per 1s"}}
+// grant is a turn that grants deliveries.
+func grant(all ...*dispatch.Grant) turn { return turn{Taken: dispatch.Taken{Grants: all}} }
+
+// hold is a turn that has the wake-up wait for a rule.
+func hold(d time.Duration) turn {
+	return turn{Taken: dispatch.Taken{Held: true, After: d, Rule: "1 per 1s", Categories: []string{"chat"}}}
 }
 
 // sender sends as its function says.
@@ -129,24 +267,6 @@ func (sender) CheckTarget(string) error                         { return nil }
 func (sender) CheckContent(*notification.Notification) error    { return nil }
 
 func sends(context.Context, push.Message) error { return nil }
-
-// lines is a queue that remembers what was put into it.
-type lines struct {
-	enqueue func() error
-
-	mu  sync.Mutex
-	put []dispatch.Alarm
-}
-
-func (l *lines) Enqueue(_ context.Context, alarms ...dispatch.Alarm) error {
-	l.mu.Lock()
-	l.put = append(l.put, alarms...)
-	l.mu.Unlock()
-	if l.enqueue == nil {
-		return nil
-	}
-	return l.enqueue()
-}
 
 // journal is an observer that remembers what it was told.
 type journal struct {
@@ -163,10 +283,10 @@ type sent struct {
 	Class                        string
 }
 
-func (j *journal) Pulled() {
+func (j *journal) Pulled(n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.Pulls++
+	j.Pulls += n
 }
 
 func (j *journal) Decided(took time.Duration) {
@@ -175,10 +295,10 @@ func (j *journal) Decided(took time.Duration) {
 	j.Took = append(j.Took, took)
 }
 
-func (j *journal) Deferred(category, rule string) {
+func (j *journal) Deferred(category, rule string, n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.Deferral = append(j.Deferral, category+": "+rule)
+	j.Deferral = append(j.Deferral, fmt.Sprintf("%s: %s, %d", category, rule, n))
 }
 
 func (j *journal) Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error) {
@@ -189,6 +309,18 @@ func (j *journal) Sent(n *notification.Notification, provider, lateness, endToEn
 		class = err.Class.String()
 	}
 	j.Sends = append(j.Sends, sent{n.ID, provider, lateness, endToEnd, class})
+}
+
+func (j *journal) sends() []sent {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.Sends)
+}
+
+func (j *journal) pulls() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.Pulls
 }
 
 // ledger is a log that tests read.
@@ -226,7 +358,7 @@ func (l *ledger) logger(level slog.Level) *slog.Logger {
 	}))
 }
 
-// patience of the retries in tests.
+// retries is the policy of retries in tests.
 func retries() dispatch.RetryPolicy {
 	return dispatch.RetryPolicy{MaxAttempts: 3, Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Second }}
 }
@@ -234,70 +366,54 @@ func retries() dispatch.RetryPolicy {
 // bench is a dispatcher with everything around it.
 type bench struct {
 	*dispatch.Dispatcher
-	record  *record
-	queue   *lines
+	store   *store
 	journal *journal
 	ledger  *ledger
 }
 
-// newBench makes a dispatcher that takes as told and sends on the log channel as told.
-func newBench(cfg dispatch.Config, r *record, send sender) *bench {
-	b := &bench{record: r, queue: &lines{}, journal: &journal{}, ledger: &ledger{}}
-	cfg.Retry, cfg.Observer, cfg.Log = retries, b.journal, b.ledger.logger(slog.LevelInfo)
-	b.Dispatcher = dispatch.New(cfg, r, b.queue, push.Registry{notification.ChannelLog: send})
+// newBench makes a dispatcher that sends on the log channel as told, and starts it. Who calls it stops it.
+func newBench(cfg dispatch.Config, s *store, send sender) *bench {
+	b := &bench{store: s, journal: &journal{}, ledger: &ledger{}}
+	cfg.Retry, cfg.Observer = retries, b.journal
+	if cfg.Log == nil {
+		cfg.Log = b.ledger.logger(slog.LevelInfo)
+	}
+	b.Dispatcher = dispatch.New(cfg, s, s, push.Registry{notification.ChannelLog: send})
+	b.Start()
 	return b
 }
 
-// start handles a tick in a goroutine of its own.
-func (b *bench) start(ctx context.Context, t dispatch.Tick) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- b.Handle(ctx, t) }()
-	return done
+// deliver lets a dispatcher of its own make the delivery of a grant, to its very end.
+func deliver(cfg dispatch.Config, s *store, g *dispatch.Grant, send sender) *bench {
+	s.wake(g.UserID, grant(g))
+	b := newBench(cfg, s, send)
+	b.await()
+	b.Stop()
+	return b
+}
+
+// await waits until all deliveries that can begin now have ended; none may begin meanwhile.
+func (b *bench) await() {
+	synctest.Wait()
+	b.AwaitDeliveries()
+}
+
+// wantRoom fails the test unless that much room is taken.
+func (b *bench) wantRoom(t *testing.T, taken int) {
+	t.Helper()
+	synctest.Wait()
+	if b.RoomTaken() != taken || b.InFlight() != taken {
+		t.Errorf("room taken: %d, in flight: %d; want %d", b.RoomTaken(), b.InFlight(), taken)
+	}
 }
 
 // pass lets that much time pass in the bubble: the latency of something, or the patience of somebody.
 func pass(d time.Duration) { <-time.After(d) }
-
-// wantDeferral fails the test unless err defers until that moment.
-func wantDeferral(t *testing.T, err error, until time.Time) {
-	t.Helper()
-	deferral, ok := errors.AsType[*dispatch.DeferralError](err)
-	if !ok {
-		t.Fatalf("Handle gives %v, want a deferral", err)
-	}
-	if !deferral.Until.Equal(until) {
-		t.Errorf("deferred for %s, want %s", time.Until(deferral.Until), time.Until(until))
-	}
-}
 
 // wantClock fails the test unless that much has passed since start.
 func wantClock(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {
 		t.Errorf("%s after %s, want %s", what, got, want)
-	}
-}
-
-// finished fails the test unless the tick is handled already.
-func finished(t *testing.T, done <-chan error) error {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case err := <-done:
-		return err
-	default:
-		t.Fatal("the tick is still being handled")
-		return nil
-	}
-}
-
-// unfinished fails the test when the tick is handled already.
-func unfinished(t *testing.T, done <-chan error) {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case err := <-done:
-		t.Fatalf("the tick has been handled (%v), want it still at work", err)
-	default:
 	}
 }

@@ -60,13 +60,10 @@ func TestFates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				answer := granted()
-				answer.Grant.Failures = test.failures
-				b := newBench(dispatch.Config{}, &record{take: answers(answer)}, func(context.Context, push.Message) error { return test.err })
-				if err := b.Handle(t.Context(), tick); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff([]dispatch.Outcome{test.want}, b.record.settled()); diff != "" {
+				s, g := newStore(), granted()
+				g.Failures = test.failures
+				deliver(dispatch.Config{}, s, g, func(context.Context, push.Message) error { return test.err })
+				if diff := cmp.Diff([]dispatch.Outcome{test.want}, s.settled()); diff != "" {
 					t.Errorf("outcomes differ (-want +got):\n%s", diff)
 				}
 			})
@@ -97,15 +94,12 @@ func TestThrottledAnswersBackOffAndEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				answer := granted()
-				answer.Grant.Attempt, answer.Grant.Failures = test.attempt, test.failures
-				answer.Grant.Notification.CreatedAt = answer.Grant.AdmittedAt.Add(-test.waited)
+				s, g := newStore(), granted()
+				g.Attempt, g.Failures = test.attempt, test.failures
+				g.Notification.CreatedAt = g.AdmittedAt.Add(-test.waited)
 				cfg := dispatch.Config{MaxDefer: func(string) time.Duration { return maxDefer }}
-				b := newBench(cfg, &record{take: answers(answer)}, func(context.Context, push.Message) error { return test.err })
-				if err := b.Handle(t.Context(), tick); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff([]dispatch.Outcome{test.want}, b.record.settled()); diff != "" {
+				deliver(cfg, s, g, func(context.Context, push.Message) error { return test.err })
+				if diff := cmp.Diff([]dispatch.Outcome{test.want}, s.settled()); diff != "" {
 					t.Errorf("outcomes differ (-want +got):\n%s", diff)
 				}
 			})
@@ -116,13 +110,10 @@ func TestThrottledAnswersBackOffAndEnd(t *testing.T) {
 func TestObserverIsToldTheClass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(dispatch.Config{}, &record{take: answers(granted())}, func(context.Context, push.Message) error {
+		b := deliver(dispatch.Config{}, newStore(), granted(), func(context.Context, push.Message) error {
 			pass(2 * time.Second)
 			return &push.Error{Class: push.TargetGone, Code: "410"}
 		})
-		if err := b.Handle(t.Context(), tick); err != nil {
-			t.Fatal(err)
-		}
 		want := []sent{{ID: "n-1", Provider: 2 * time.Second, EndToEnd: 2 * time.Second, Class: "target_gone"}}
 		if diff := cmp.Diff(want, b.journal.Sends); diff != "" {
 			t.Errorf("the observer was told otherwise (-want +got):\n%s", diff)
@@ -133,18 +124,17 @@ func TestObserverIsToldTheClass(t *testing.T) {
 func TestPanicOfASenderIsAnAmbiguousDelivery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(dispatch.Config{Concurrency: 1}, &record{take: always(granted)}, func(context.Context, push.Message) error {
+		s := newStore()
+		s.wake("u-1", grant(granted(), granted(), granted()))
+		b := newBench(dispatch.Config{Concurrency: 1}, s, func(context.Context, push.Message) error {
 			var nothing map[string]int
 			nothing["boom"]++ //nolint:staticcheck // the panic is what is tested
 			return nil
 		})
-		for range 3 {
-			if err := b.Handle(t.Context(), tick); err != nil {
-				t.Fatal(err)
-			}
-		}
+		pass(time.Second)
+		b.Stop()
 		retry := dispatch.Outcome{Fate: dispatch.Retry, Reason: "ambiguous: panic", RetryAfter: time.Second, Failure: true}
-		if diff := cmp.Diff([]dispatch.Outcome{retry, retry, retry}, b.record.settled()); diff != "" {
+		if diff := cmp.Diff([]dispatch.Outcome{retry, retry, retry}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}
 	})
@@ -163,16 +153,13 @@ func TestDeliveryIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(test.cfg, &record{take: answers(granted())}, func(ctx context.Context, _ push.Message) error {
+				s, start := newStore(), time.Now()
+				deliver(test.cfg, s, granted(), func(ctx context.Context, _ push.Message) error {
 					<-ctx.Done()
 					return ctx.Err()
 				})
-				start := time.Now()
-				if err := b.Handle(t.Context(), tick); err != nil {
-					t.Fatal(err)
-				}
 				wantClock(t, "the delivery ended", start, test.want)
-				if outcomes := b.record.settled(); len(outcomes) != 1 || outcomes[0].Reason != "ambiguous: timeout" {
+				if outcomes := s.settled(); len(outcomes) != 1 || outcomes[0].Reason != "ambiguous: timeout" {
 					t.Errorf("settled %+v, want a time-out", outcomes)
 				}
 			})

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -25,9 +24,9 @@ func TestLaneOfNeverChanges(t *testing.T) {
 			if got := dispatch.LaneOf(user, lanes); got != want {
 				t.Errorf("user %q is in lane %d of %d, want %d", user, got, lanes, want)
 			}
-			box := dispatch.MailboxOf(user, "chat", lanes)
-			if box != (dispatch.Mailbox{Lane: want, UserID: user, Category: "chat"}) {
-				t.Errorf("the mailbox of user %q is %+v", user, box)
+			backlog := dispatch.BacklogOf(user, "chat", lanes)
+			if backlog != (dispatch.Backlog{Lane: want, UserID: user, Category: "chat"}) {
+				t.Errorf("the backlog of user %q is %+v", user, backlog)
 			}
 		}
 	}
@@ -69,13 +68,5 @@ func TestLaneNames(t *testing.T) {
 		} else if !strings.Contains(err.Error(), strconv.Quote(name)) {
 			t.Errorf("the error about %q does not name it: %v", name, err)
 		}
-	}
-}
-
-func TestDeferralTellsUntilWhen(t *testing.T) {
-	t.Parallel()
-	err := &dispatch.DeferralError{Until: time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)}
-	if got, want := err.Error(), "deferred until 2026-03-14T15:09:26.535Z"; got != want {
-		t.Errorf("it reads %q, want %q", got, want)
 	}
 }

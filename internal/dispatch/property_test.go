@@ -2,9 +2,9 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,107 +18,222 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// turn is what the record answers to one question of a tick, and what happens then.
-type turn struct {
-	answer  string // grant, wait, nothing, error or panic
-	latency time.Duration
-	wait    time.Duration
-	rule    string
-	extra   bool
+// scene is what one wake-up gets when it is asked for, and what becomes of its deliveries.
+type scene struct {
+	next   string // held, back, or used up
+	after  time.Duration
+	rule   string
+	grants int
+	in     time.Duration
 
+	claims   string // claimed, refused, error, panic
 	sends    string // delivered, transient, panic, hangs
 	provider time.Duration
-	settles  string // settled, retry, stale, hangs, after some failures
+	settles  string // settled, stale, hangs, panic, after some failures
 	failures int
+}
+
+// mishap is what happens to one call of Serve.
+type mishap struct {
+	latency time.Duration
+	fault   string // none, before, after, panic, lost
 }
 
 func duration(t *rapid.T, name string, most time.Duration) time.Duration {
 	return rapid.SampledFrom([]time.Duration{0, 1, most / 1000, most / 10, most / 2, most}).Draw(t, name)
 }
 
-var turns = rapid.Custom(func(t *rapid.T) turn {
-	return turn{
-		answer:   rapid.SampledFrom([]string{"grant", "grant", "grant", "wait", "wait", "nothing", "error", "panic"}).Draw(t, "answer"),
-		latency:  duration(t, "latency", 100*time.Millisecond),
-		wait:     duration(t, "wait", 2*time.Second) - duration(t, "less", 10*time.Millisecond),
+var scenes = rapid.Custom(func(t *rapid.T) scene {
+	return scene{
+		next:     rapid.SampledFrom([]string{"held", "held", "back", "used"}).Draw(t, "next"),
+		after:    duration(t, "after", 2*time.Second) - duration(t, "less", 10*time.Millisecond),
 		rule:     rapid.SampledFrom([]string{"", "1 per 1s"}).Draw(t, "rule"),
-		extra:    rapid.Bool().Draw(t, "extra"),
+		grants:   rapid.SampledFrom([]int{0, 0, 1, 1, 2, 5, 20}).Draw(t, "grants"),
+		in:       duration(t, "in", 10*time.Millisecond),
+		claims:   rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "refused", "error", "panic"}).Draw(t, "claims"),
 		sends:    rapid.SampledFrom([]string{"delivered", "delivered", "transient", "panic", "hangs"}).Draw(t, "sends"),
 		provider: duration(t, "provider", 3*time.Second),
-		settles:  rapid.SampledFrom([]string{"settled", "settled", "retry", "stale", "hangs"}).Draw(t, "settles"),
+		settles:  rapid.SampledFrom([]string{"settled", "settled", "stale", "hangs", "panic"}).Draw(t, "settles"),
 		failures: rapid.IntRange(0, 3).Draw(t, "failures"),
 	}
 })
 
-// play is a dispatcher whose ticks follow scripts, with what has been seen of it.
-type play struct {
-	*dispatch.Dispatcher
-	inside  gauge
-	mu      sync.Mutex
-	scripts map[string][]turn // by tick, what is still to come
-	granted map[*dispatch.Grant]turn
-	settled map[*dispatch.Grant]dispatch.Fate
-	sent    map[*dispatch.Grant]int
-	early   time.Duration // how much before its moment something was sent
-	asked   []time.Time   // per question
+var mishaps = rapid.Custom(func(t *rapid.T) mishap {
+	return mishap{
+		latency: duration(t, "latency", 200*time.Millisecond),
+		fault:   rapid.SampledFrom([]string{"", "", "", "before", "after", "panic", "lost"}).Draw(t, "fault"),
+	}
+})
+
+// inHand is a wake-up that the dispatcher should have in its hand.
+type inHand struct {
+	from time.Time // it may be asked for
 }
 
-func (p *play) Take(_ context.Context, q dispatch.Question) (dispatch.Answer, error) {
-	p.mu.Lock()
-	p.asked = append(p.asked, time.Now())
-	next := turn{answer: "nothing"}
-	if script := p.scripts[q.ID]; len(script) > 0 {
-		next, p.scripts[q.ID] = script[0], script[1:]
+// play is a store whose wake-ups follow scripts, and what has been seen of the dispatcher.
+type play struct {
+	*store
+	dispatcher *dispatch.Dispatcher
+	inside     gauge
+	calm       bool
+
+	mutex   sync.Mutex
+	mishaps []mishap
+	scenes  map[*dispatch.Grant]scene
+	byID    map[string]*dispatch.Grant
+	claimed map[*dispatch.Grant]bool
+	settled map[*dispatch.Grant][]dispatch.Fate
+	sent    map[string]int
+	given   map[*dispatch.Grant]bool // in an answer that arrived
+	hand    map[int64]inHand         // by generation
+	asking  map[string]bool          // rounds that were asked before
+	faults  []string
+	number  int
+}
+
+func (p *play) fault(format string, args ...any) {
+	p.faults = append(p.faults, fmt.Sprintf(format, args...))
+}
+
+// Serve implements dispatch.Store.
+func (p *play) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
+	var next mishap
+	p.mutex.Lock()
+	if len(p.mishaps) > 0 {
+		next, p.mishaps = p.mishaps[0], p.mishaps[1:]
 	}
-	p.mu.Unlock()
+	p.check(r)
+	p.mutex.Unlock()
 	pass(next.latency)
-	answer := dispatch.Answer{}
-	if next.extra {
-		answer.Extra = &dispatch.Alarm{Tick: q.Tick}
-	}
-	switch next.answer {
+	switch next.fault {
+	case "before":
+		return dispatch.Reply{}, errAway
 	case "panic":
 		panic("a bad reply")
-	case "error":
-		return dispatch.Answer{}, errAway
-	case "wait":
-		answer.Wait = &dispatch.Wait{For: next.wait, Rule: next.rule}
-	case "grant":
-		answer.Grant = granted().Grant
-		answer.Grant.Tick, answer.Grant.StartIn = q.Tick, min(next.wait, 10*time.Millisecond)
-		answer.Grant.AdmittedAt = time.Now().Add(answer.Grant.StartIn)
-		// The sender is only given the message: it finds its script by the notification.
-		p.mu.Lock()
-		p.granted[answer.Grant] = next
-		p.mu.Unlock()
+	case "lost":
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		for generation := range p.hand { // of all partitions: what of the others is asked for is not checked any more
+			delete(p.hand, generation)
+		}
+		p.asking["lost"] = true
+		return dispatch.Reply{}, dispatch.ErrLost
 	}
-	return answer, nil
+	reply, err := p.store.Serve(ctx, r)
+	if next.fault == "after" {
+		return dispatch.Reply{}, errAway
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.arrived(r, reply)
+	return reply, err
 }
 
-func (p *play) Enqueue(context.Context, ...dispatch.Alarm) error {
-	pass(200 * time.Millisecond) // some grants are late after this
-	return errAway
+// check judges a question.
+func (p *play) check(r dispatch.Round) {
+	if p.asking[r.ID] {
+		return // again
+	}
+	p.asking[r.ID] = true
+	if len(r.Wakeups) > r.Room || len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Release) > 100 {
+		p.fault("a round asks for %d, pulls %d and releases %d, with room for %d", len(r.Wakeups), r.Pull, len(r.Release), r.Room)
+	}
+	for _, w := range slices.Concat(r.Wakeups, r.Release) {
+		h, ok := p.hand[w.Generation]
+		if !ok && !p.asking["lost"] {
+			p.fault("wake-up %d is asked for or released, which is not in hand", w.Generation)
+		}
+		delete(p.hand, w.Generation)
+		if early := time.Until(h.from); early > 0 && len(r.Release) == 0 {
+			p.fault("wake-up %d is asked for %s too early", w.Generation, early)
+		}
+		if late := time.Since(h.from); p.calm && ok && late != 0 && len(r.Release) == 0 {
+			p.fault("wake-up %d is asked for %s late, though nobody is busy", w.Generation, late)
+		}
+	}
 }
 
+// arrived notes what an answer brings.
+func (p *play) arrived(r dispatch.Round, reply dispatch.Reply) {
+	now := time.Now()
+	for i, taken := range reply.Taken {
+		for _, g := range taken.Grants {
+			p.given[g] = true
+		}
+		if taken.Held {
+			from := now.Add(taken.After)
+			if taken.Rule != "" {
+				from = from.Add(-5 * time.Millisecond)
+			}
+			if from.Before(now) {
+				from = now
+			}
+			p.hand[r.Wakeups[i].Generation] = inHand{from}
+		}
+	}
+	for _, w := range reply.Pulled {
+		p.hand[w.Generation] = inHand{now}
+	}
+}
+
+// perform gives a user's wake-up a script.
+func (p *play) perform(number int, user string, script []scene) {
+	p.store.perform(number, user, func(r dispatch.Round) (turn, bool) {
+		if len(script) == 0 {
+			return turn{}, true
+		}
+		now := script[0]
+		script = script[1:]
+		next := turn{back: now.next == "back"}
+		next.Held, next.After, next.Rule = now.next == "held", now.after, now.rule
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		for range min(now.grants, r.Room) {
+			p.number++
+			g := granted()
+			g.Lane, g.StartIn, g.Notification.ID = number, now.in, strconv.Itoa(p.number)
+			g.AdmittedAt = time.Now().Add(now.in)
+			p.scenes[g], p.byID[g.Notification.ID] = now, g
+			next.Grants = append(next.Grants, g)
+		}
+		return next, true
+	})
+}
+
+// Claim implements dispatch.Store.
+func (p *play) Claim(_ context.Context, g *dispatch.Grant) (bool, error) {
+	p.mutex.Lock()
+	now := p.scenes[g]
+	p.claimed[g] = now.claims == "claimed"
+	p.mutex.Unlock()
+	switch now.claims {
+	case "panic":
+		panic("a bad row")
+	case "error":
+		return false, errAway
+	}
+	return now.claims == "claimed", nil
+}
+
+// CheckTarget implements push.Sender.
 func (p *play) CheckTarget(string) error { return nil }
 
+// CheckContent implements push.Sender.
 func (p *play) CheckContent(*notification.Notification) error { return nil }
 
+// Send implements push.Sender.
 func (p *play) Send(ctx context.Context, m push.Message) error {
 	p.inside.enter()
 	defer p.inside.leave()
-	p.mu.Lock()
-	var next turn
-	for g, t := range p.granted {
-		if g.Notification == m.Notification {
-			next = t
-			p.sent[g]++
-		}
+	p.mutex.Lock()
+	now := p.scenes[p.byID[m.ID]]
+	p.sent[m.ID]++
+	if early := time.Until(m.AdmittedAt); early > 0 {
+		p.fault("something was sent %s before its moment", early)
 	}
-	p.early = max(p.early, time.Until(m.AdmittedAt))
-	p.mu.Unlock()
-	pass(next.provider)
-	switch next.sends {
+	p.mutex.Unlock()
+	pass(now.provider)
+	switch now.sends {
 	case "panic":
 		panic("a fault of the sender")
 	case "transient":
@@ -130,49 +245,64 @@ func (p *play) Send(ctx context.Context, m push.Message) error {
 	return nil
 }
 
+// Settle implements dispatch.Store.
 func (p *play) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	p.mu.Lock()
-	next := p.granted[g]
-	next.failures--
-	p.granted[g] = next
-	p.settled[g] = o.Fate
-	p.mu.Unlock()
-	pass(next.latency)
+	p.mutex.Lock()
+	now := p.scenes[g]
+	now.failures--
+	p.scenes[g] = now
+	if now.failures < 0 || len(p.settled[g]) == 0 {
+		p.settled[g] = append(p.settled[g], o.Fate)
+	}
+	p.mutex.Unlock()
 	switch {
-	case next.settles == "hangs":
+	case now.settles == "hangs":
 		<-ctx.Done()
 		return dispatch.Settlement{}, ctx.Err()
-	case next.failures >= 0:
+	case now.failures >= 0:
 		return dispatch.Settlement{}, errAway
-	case next.settles == "stale":
-		return dispatch.Settlement{Stale: true}, nil
-	case next.settles == "retry":
-		return dispatch.Settlement{RetryIn: time.Second}, nil
+	case now.settles == "panic":
+		panic("a bad reply")
 	}
-	return dispatch.Settlement{}, nil
+	return dispatch.Settlement{Stale: now.settles == "stale"}, nil
 }
 
+// Extend implements dispatch.Store.
 func (*play) Extend(context.Context, *dispatch.Grant) error { return errAway }
 
-// Whatever record, queue and senders do, and whenever it is stopped: the dispatcher gives all room back, never makes more
-// deliveries at once than it may, none before its moment, each at most once, and settles each exactly as far as it went.
-// That no goroutine is left over is what the bubble checks.
+// Whatever store, queue and senders do, and whenever it is stopped: the dispatcher gives all room back, never makes more
+// deliveries at once than it may, none before its moment, each at most once, and settles each exactly as far as it went; and
+// each wake-up in its hand is asked for again, not too early, or given back. That no goroutine is left over is what the bubble
+// checks.
 func TestRandomScripts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(draw *rapid.T) {
-		concurrency := rapid.IntRange(1, 3).Draw(draw, "concurrency")
-		scripts := rapid.SliceOfN(rapid.SliceOfN(turns, 0, 5), 1, 6).Draw(draw, "scripts")
-		stop := duration(draw, "stop", 10*time.Second) - 1 // negative: never
+		concurrency := rapid.SampledFrom([]int{1, 2, 3, 40}).Draw(draw, "concurrency")
+		partitions := rapid.IntRange(1, 3).Draw(draw, "partitions")
+		scripts := rapid.SliceOfN(rapid.SliceOfN(scenes, 0, 5), 1, 8).Draw(draw, "scripts")
+		bad := rapid.SliceOfN(mishaps, 0, 12).Draw(draw, "mishaps")
+		stop := time.Second + 10*duration(draw, "stop", 10*time.Second)
 		var faults []string
 		synctest.Test(t, func(*testing.T) {
 			p := &play{
-				inside: newGauge(), scripts: map[string][]turn{}, granted: map[*dispatch.Grant]turn{},
-				settled: map[*dispatch.Grant]dispatch.Fate{}, sent: map[*dispatch.Grant]int{},
+				store: newStore(), inside: newGauge(), mishaps: bad, calm: concurrency == 40 && len(bad) == 0 && len(scripts) == 1,
+				scenes: map[*dispatch.Grant]scene{}, byID: map[string]*dispatch.Grant{}, claimed: map[*dispatch.Grant]bool{},
+				settled: map[*dispatch.Grant][]dispatch.Fate{}, sent: map[string]int{}, given: map[*dispatch.Grant]bool{},
+				hand: map[int64]inHand{}, asking: map[string]bool{},
 			}
-			p.Dispatcher = dispatch.New(dispatch.Config{Concurrency: concurrency, Retry: retries, Log: slog.New(slog.DiscardHandler)},
-				p, p, push.Registry{notification.ChannelLog: p})
-			stopped := p.perform(scripts, stop)
-			faults = p.faults(concurrency, stopped)
+			cfg := dispatch.Config{Concurrency: concurrency, Partitions: partitions, Retry: retries, DrainTimeout: time.Hour, Log: slog.New(slog.DiscardHandler)}
+			p.dispatcher = dispatch.New(cfg, p, p, push.Registry{notification.ChannelLog: p})
+			p.dispatcher.Start()
+			for i, script := range scripts {
+				p.perform(i%partitions, strconv.Itoa(i), script)
+				pass(time.Duration(i) * time.Millisecond)
+			}
+			pass(stop)
+			p.mutex.Lock()
+			p.mishaps = nil // so that all can be given back
+			p.mutex.Unlock()
+			p.dispatcher.Stop()
+			faults = p.judge(concurrency)
 		})
 		for _, fault := range faults { // rapid's own failures must not be raised in the bubble
 			draw.Error(fault)
@@ -180,75 +310,30 @@ func TestRandomScripts(t *testing.T) {
 	})
 }
 
-// perform lets all ticks play their scripts at once, each pulled again as long as it has to come again, like a queue
-// would. It gives the moment at which the dispatcher was stopped.
-func (p *play) perform(scripts [][]turn, stop time.Duration) (stopped time.Time) {
-	over := make(chan struct{})
-	var ticks, stopper sync.WaitGroup
-	if stop >= 0 {
-		stopper.Go(func() {
-			select {
-			case <-time.After(stop):
-				stopped = time.Now()
-				p.Stop()
-			case <-over:
-			}
-		})
-	}
-	for i, script := range scripts {
-		t := dispatch.Tick{ID: strconv.Itoa(i), Mailbox: tick.Mailbox}
-		p.mu.Lock()
-		p.scripts[t.ID] = script
-		p.mu.Unlock()
-		ticks.Go(func() {
-			for range len(script) + 1 {
-				if err := p.survive(t); err == nil {
-					return
-				}
-			}
-		})
-	}
-	ticks.Wait()
-	close(over)
-	stopper.Wait()
-	return stopped
-}
-
-// survive handles the tick as asynq does: a panic is an error.
-func (p *play) survive(t dispatch.Tick) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("panic")
-		}
-	}()
-	return p.Handle(context.Background(), t)
-}
-
-// faults tells what went against the promises.
-func (p *play) faults(concurrency int, stopped time.Time) (all []string) {
-	fault := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if p.RoomTaken() != 0 || p.InFlight() != 0 {
-		fault("room taken: %d, in flight: %d; want none", p.RoomTaken(), p.InFlight())
+// judge tells what went against the promises.
+func (p *play) judge(concurrency int) []string {
+	if p.dispatcher.RoomTaken() != 0 || p.dispatcher.InFlight() != 0 {
+		p.fault("room taken: %d, in flight: %d; want none", p.dispatcher.RoomTaken(), p.dispatcher.InFlight())
 	}
 	if peak := p.inside.peak(); peak > concurrency {
-		fault("%d deliveries at once, want at most %d", peak, concurrency)
+		p.fault("%d deliveries at once, want at most %d", peak, concurrency)
 	}
-	if p.early > 0 {
-		fault("something was sent %s before its moment", p.early)
-	}
-	for g := range p.granted {
-		fate, settled := p.settled[g]
+	for g := range p.given {
+		fates, sent, claimed := p.settled[g], p.sent[g.Notification.ID], p.claimed[g]
+		if _, asked := p.claimed[g]; !asked {
+			p.fault("grant %s was never claimed", g.Notification.ID)
+		}
 		switch {
-		case !settled:
-			fault("a grant of tick %s was not settled", g.Tick.ID)
-		case fate == dispatch.Returned && p.sent[g] != 0, fate != dispatch.Returned && p.sent[g] != 1:
-			fault("a grant of tick %s was sent %d times and settled with fate %d", g.Tick.ID, p.sent[g], fate)
+		case !claimed && (sent != 0 || len(fates) != 0):
+			p.fault("grant %s was not claimed, but sent %d times and settled as %v", g.Notification.ID, sent, fates)
+		case claimed && len(fates) == 0:
+			p.fault("grant %s was not settled", g.Notification.ID)
+		case claimed && fates[0] == dispatch.Returned && sent != 0, claimed && fates[0] != dispatch.Returned && sent != 1:
+			p.fault("grant %s was sent %d times and settled as %v", g.Notification.ID, sent, fates)
 		}
 	}
-	for _, at := range p.asked {
-		if !stopped.IsZero() && at.After(stopped) {
-			fault("the record was asked %s after the stop", at.Sub(stopped))
-		}
+	for generation := range p.hand {
+		p.fault("wake-up %d was neither asked for again nor given back", generation)
 	}
-	return all
+	return p.faults
 }

@@ -2,7 +2,8 @@ package dispatch_test
 
 import (
 	"context"
-	"strconv"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,101 +36,244 @@ func (g gauge) peak() int {
 	return most
 }
 
+// slow is a sender that takes its time.
+func (g gauge) slow(d time.Duration) sender {
+	return func(context.Context, push.Message) error {
+		g.enter()
+		defer g.leave()
+		pass(d)
+		return nil
+	}
+}
+
+// burst is a script that grants n deliveries of a user, as many in a round as there is room for; then the wake-up goes back.
+func burst(n int) func(dispatch.Round) (turn, bool) {
+	return func(r dispatch.Round) (turn, bool) {
+		next := turn{}
+		for n > 0 && len(next.Grants) < r.Room {
+			n--
+			next.Grants = append(next.Grants, granted())
+		}
+		next.back = n > 0
+		return next, true
+	}
+}
+
+// One user's burst fills the whole room at once, and whatever becomes free. It costs few pulls.
+func TestBurstOfOneUserUsesTheWholeRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, concurrency = 1000, 256
+		inside, s := newGauge(), newStore()
+		s.perform(0, "u-1", burst(n))
+		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 16}, s, inside.slow(200*time.Millisecond))
+		b.wantRoom(t, concurrency)
+		// Four times 200 ms, and the moments in which freed room is gathered.
+		pass(820 * time.Millisecond)
+		synctest.Wait()
+		if sends := b.journal.sends(); len(sends) != n || inside.peak() != concurrency {
+			t.Errorf("%d sent, %d at once; want %d and %d", len(sends), inside.peak(), n, concurrency)
+		}
+		if b.journal.pulls() > n/10 {
+			t.Errorf("%d pulls", b.journal.pulls())
+		}
+		b.Stop()
+		b.wantRoom(t, 0)
+	})
+}
+
 func TestNeverMoreDeliveriesThanConcurrency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const concurrency, ticks = 3, 31
-		inside := newGauge()
-		b := newBench(dispatch.Config{Concurrency: concurrency}, &record{take: always(granted)}, func(context.Context, push.Message) error {
-			inside.enter()
-			defer inside.leave()
-			pass(time.Second)
-			return nil
-		})
+		const concurrency, users = 3, 31
+		inside, s := newGauge(), newStore()
+		for i := range users {
+			s.wakeIn(i%2, fmt.Sprint(i), grant(granted()))
+		}
 		start := time.Now()
-		var all []<-chan error
-		for i := range ticks {
-			all = append(all, b.start(t.Context(), dispatch.Tick{ID: strconv.Itoa(i), Mailbox: tick.Mailbox}))
-		}
-		synctest.Wait()
-		if b.InFlight() != concurrency {
-			t.Errorf("%d in flight, want %d", b.InFlight(), concurrency)
-		}
-		for _, done := range all {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-		if inside.peak() != concurrency {
-			t.Errorf("%d deliveries at once, want %d", inside.peak(), concurrency)
-		}
+		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 2, Hold: time.Minute}, s, inside.slow(time.Second))
+		b.wantRoom(t, concurrency)
+		pass(11 * time.Second)
+		b.wantRoom(t, 0)
 		// 31 deliveries of a second each, three at a time: the room was never left empty either.
 		wantClock(t, "all delivered", start, 11*time.Second)
+		if inside.peak() != concurrency || len(b.journal.sends()) != users {
+			t.Errorf("%d deliveries, %d at once; want %d and %d", len(b.journal.sends()), inside.peak(), users, concurrency)
+		}
+		b.Stop()
 	})
 }
 
-// Ticks that wait for their slot take no room from those that may run.
-func TestHoldersTakeNoRoom(t *testing.T) {
+// A partition whose users have endless bursts leaves room to the others.
+func TestRoomIsSharedAmongPartitions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const holders = 500
-		r := &record{take: func(_ context.Context, q dispatch.Question) (dispatch.Answer, error) {
-			if q.ID == "runner" {
-				return granted(), nil
-			}
-			if q.Pulled {
-				return wait(time.Second), nil
-			}
-			return dispatch.Answer{}, nil
-		}}
-		b := newBench(dispatch.Config{Concurrency: 1}, r, sends)
-		var held []<-chan error
-		for i := range holders {
-			held = append(held, b.start(t.Context(), dispatch.Tick{ID: strconv.Itoa(i), Mailbox: tick.Mailbox}))
+		const concurrency = 8
+		s := newStore()
+		for i := range 3 {
+			s.perform(i, fmt.Sprint("busy", i), burst(1000))
 		}
+		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 4}, s, newGauge().slow(time.Second))
+		pass(10*time.Second + time.Second/2)
+		for i := range 5 {
+			fresh := granted()
+			fresh.Notification.ID = fmt.Sprint("fresh", i)
+			s.wakeIn(3, fmt.Sprint("fresh", i), grant(fresh))
+		}
+		before := len(b.journal.sends())
+		pass(5 * time.Second)
 		synctest.Wait()
-		start := time.Now()
-		if err := finished(t, b.start(t.Context(), dispatch.Tick{ID: "runner", Mailbox: tick.Mailbox})); err != nil {
-			t.Error(err)
-		}
-		wantClock(t, "delivered beside the holders", start, 0)
-		for _, done := range held {
-			unfinished(t, done)
-		}
-		for _, done := range held {
-			if err := <-done; err != nil {
-				t.Error(err)
+		sends := b.journal.sends()[before:]
+		fresh := 0
+		for _, s := range sends {
+			if s.ID != "n-1" {
+				fresh++
 			}
 		}
+		// Every second eight tokens become free, for four partitions in turn.
+		if fresh != 5 || len(sends) != 5*concurrency {
+			t.Errorf("in 5 s %d were sent, and %d of 5 beside those with bursts", len(sends), fresh)
+		}
+		b.Stop()
 	})
 }
 
-// The queue survives a panic in a handler, so it must not cost room: else the process would stop delivering, one panic
-// after another.
-func TestPanicOfTheRecordGivesRoomBack(t *testing.T) {
+// Several users share the room of a round; what they leave is asked for at once.
+func TestBurstsOfSeveralUsers(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]*record{
-		"take": {take: func(context.Context, dispatch.Question) (dispatch.Answer, error) { panic("a bad reply") }},
-		"settle": {take: always(granted), settle: func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error) {
-			panic("a bad reply")
-		}},
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for user := range 3 {
+			left := 40
+			s.perform(0, fmt.Sprint(user), func(r dispatch.Round) (turn, bool) {
+				next := turn{}
+				for ; left > 0 && len(next.Grants) < min(10, r.Room); left-- {
+					next.Grants = append(next.Grants, granted())
+				}
+				next.back = left > 0
+				next.Again = next.back
+				return next, true
+			})
+		}
+		b := newBench(dispatch.Config{}, s, newGauge().slow(200*time.Millisecond))
+		b.wantRoom(t, 120) // though nobody told of what went back
+		b.await()
+		b.Stop()
+	})
+}
+
+// A round takes half of what is free, and at least one; so others find room while it is under way.
+func TestRoundTakesItsShare(t *testing.T) {
+	t.Parallel()
+	for concurrency, want := range map[int]int{1: 1, 2: 1, 3: 1, 10: 5, 200: 100, 256: 100, 1000: 100} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			s.wake("u-1", grant(granted()))
+			b := newBench(dispatch.Config{Concurrency: concurrency}, s, newGauge().slow(time.Second))
+			pass(time.Second / 2)
+			for _, r := range s.asks() {
+				if r.Room != want || r.Pull > want {
+					t.Errorf("with room for %d a round has room for %d, and pulls %d; want %d", concurrency, r.Room, r.Pull, want)
+				}
+			}
+			b.wantRoom(t, 1)
+			b.Stop()
+		})
+	}
+}
+
+// Wake-ups that wait for their slot take no room from those that may go.
+func TestHeldWakeupsTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for i := range 500 {
+			s.wake(fmt.Sprint(i), hold(time.Second))
+		}
+		b := newBench(dispatch.Config{Concurrency: 1}, s, sends)
+		b.wantRoom(t, 0)
+		start := time.Now()
+		s.wake("runner", grant(granted()))
+		b.await()
+		wantClock(t, "delivered beside those that are held", start, 0)
+		if len(b.journal.sends()) != 1 {
+			t.Errorf("%d sent, want 1", len(b.journal.sends()))
+		}
+		b.Stop()
+	})
+}
+
+// What is due and finds no room goes back after a while, so that other processes can serve it; and nothing is asked for that
+// there is no room for.
+func TestWithoutRoomWakeupsGoBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.wake("due-1", hold(time.Second), grant(granted()))
+		s.wake("due-2", hold(1200*time.Millisecond), grant(granted()))
+		s.wake("later", hold(4*time.Second), grant(granted()))
+		s.wake("busy", grant(granted(), granted()))
+		start := time.Now()
+		b := newBench(dispatch.Config{Concurrency: 2}, s, newGauge().slow(time.Minute))
+		b.wantRoom(t, 2)
+		asked := len(s.asks())
+		pass(3 * time.Second)
+		synctest.Wait()
+		if got := s.givenBack(); !slices.Equal(got, []string{"due-1", "due-2"}) {
+			t.Errorf("%v went back", got)
+		}
+		for _, r := range s.asks()[asked:] {
+			if len(r.Release) == 0 || len(r.Wakeups)+r.Pull > 0 {
+				t.Errorf("without room it asks %+v", r)
+			}
+			if at := r.At.Sub(start) - time.Second + 5*time.Millisecond; at < 1500*time.Millisecond {
+				t.Errorf("it goes back %s after it was due", at)
+			}
+		}
+		pass(3 * time.Minute)
+		synctest.Wait()
+		if n := len(b.journal.sends()); n != 5 {
+			t.Errorf("%d sent in the end, want 5", n)
+		}
+		b.Stop()
+		b.wantRoom(t, 0)
+	})
+}
+
+// Neither a panic of the store nor one of a sender costs room: else the process would stop delivering, one panic after another.
+func TestPanicsGiveRoomBack(t *testing.T) {
+	t.Parallel()
+	for name, arrange := range map[string]func(*store){
+		"claim": func(s *store) {
+			s.claim = func(context.Context, *dispatch.Grant) (bool, error) { panic("a bad reply") }
+		},
+		"settle": func(s *store) {
+			s.settle = func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error) {
+				panic("a bad reply")
+			}
+		},
+		"grant": func(s *store) {
+			s.claim = func(_ context.Context, g *dispatch.Grant) (bool, error) { g.Notification = nil; return true, nil }
+		},
+		"answer": func(s *store) {
+			s.perform(0, "u-0", func(dispatch.Round) (turn, bool) { return grant(nil), true })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(dispatch.Config{Concurrency: 2}, r, sends)
-				for range 5 {
-					survived := func() (p any) {
-						defer func() { p = recover() }()
-						return b.Handle(t.Context(), tick)
-					}()
-					if survived != "a bad reply" {
-						t.Fatalf("Handle ends with %v, want the record's panic", survived)
-					}
+				s := newStore()
+				arrange(s)
+				for i := range 5 {
+					s.wake(fmt.Sprint(i+1), grant(granted()))
 				}
-				if b.RoomTaken() != 0 || b.InFlight() != 0 {
-					t.Errorf("room taken: %d, in flight: %d; want none", b.RoomTaken(), b.InFlight())
+				b := newBench(dispatch.Config{Concurrency: 2}, s, sends)
+				pass(10 * time.Second)
+				if log := b.ledger.Lines(); len(log) == 0 {
+					t.Error("nobody is told")
 				}
+				b.wantRoom(t, 0)
+				b.Stop()
 			})
 		})
 	}

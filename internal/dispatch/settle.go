@@ -15,7 +15,7 @@ const (
 	extendEvery = 3 * time.Second
 )
 
-// settle writes the result, whatever happens to the tick's context. It tries again until it is written or may be given up:
+// settle writes the result, whatever happens to the context. It tries again until it is written or may be given up:
 // what was sent and not written is sent again.
 func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
@@ -24,7 +24,7 @@ func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlemen
 	defer stopHurry()
 	extended := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		settlement, err := d.record.Settle(ctx, g, o)
+		settlement, err := d.store.Settle(ctx, g, o)
 		if err == nil {
 			return settlement, nil
 		}
@@ -46,7 +46,7 @@ func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlemen
 func (d *Dispatcher) extend(ctx context.Context, g *Grant) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := d.record.Extend(ctx, g); err != nil {
+	if err := d.store.Extend(ctx, g); err != nil {
 		d.cfg.Log.DebugContext(ctx, "extend the lease of a delivery whose result can't be written", "notification_id", g.Notification.ID, "error", err)
 	}
 }

@@ -2,6 +2,11 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,143 +15,165 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// What ends a tick's stay before its time: the dispatcher stops, or the tick's own context ends.
-var endings = map[string]func(*dispatch.Dispatcher, context.CancelFunc){
-	"stopped":   func(d *dispatch.Dispatcher, _ context.CancelFunc) { d.Stop() },
-	"cancelled": func(_ *dispatch.Dispatcher, cancel context.CancelFunc) { cancel() },
-}
-
-func TestEndWhileHolding(t *testing.T) {
-	t.Parallel()
-	for name, end := range endings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				b := newBench(dispatch.Config{}, &record{take: answers(wait(time.Second))}, sends)
-				start := time.Now()
-				done := b.start(ctx, tick)
-				pass(300 * time.Millisecond)
-				unfinished(t, done)
-				end(b.Dispatcher, cancel)
-				wantDeferral(t, finished(t, done), start.Add(time.Second))
-				wantClock(t, "deferred", start, 300*time.Millisecond)
-			})
-		})
-	}
-}
-
-func TestEndWhileWaitingForRoom(t *testing.T) {
-	t.Parallel()
-	for name, end := range endings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				release := make(chan struct{})
-				b := newBench(dispatch.Config{Concurrency: 1}, &record{take: always(granted)}, func(context.Context, push.Message) error {
-					<-release
-					return nil
-				})
-				busy := b.start(t.Context(), tick)
-				synctest.Wait()
-				waiting := b.start(ctx, tick)
-				pass(time.Minute)
-				unfinished(t, waiting)
-				if n := len(b.record.questions()); n != 1 {
-					t.Errorf("the record was asked %d times, want once: the decision belongs to the moment when there is room", n)
-				}
-				end(b.Dispatcher, cancel)
-				wantDeferral(t, finished(t, waiting), time.Now())
-				close(release)
-				if err := finished(t, busy); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-}
-
-// Who stops the dispatcher waits for deliveries in flight by waiting for Handle; they are neither interrupted nor lost.
-func TestEndWhileSending(t *testing.T) {
-	t.Parallel()
-	for name, end := range endings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				release := make(chan struct{})
-				var during error
-				r := &record{take: answers(granted())}
-				r.settle = func(ctx context.Context, _ *dispatch.Grant, _ dispatch.Outcome) (dispatch.Settlement, error) {
-					return dispatch.Settlement{}, ctx.Err()
-				}
-				b := newBench(dispatch.Config{}, r, func(ctx context.Context, _ push.Message) error {
-					<-release
-					during = ctx.Err()
-					return nil
-				})
-				done := b.start(ctx, tick)
-				synctest.Wait()
-				end(b.Dispatcher, cancel)
-				unfinished(t, done)
-				if b.InFlight() != 1 {
-					t.Errorf("%d in flight, want 1", b.InFlight())
-				}
-				close(release)
-				if err := finished(t, done); err != nil {
-					t.Error(err)
-				}
-				if during != nil {
-					t.Errorf("the delivery was interrupted: %v", during)
-				}
-				if outcomes := r.settled(); len(outcomes) != 1 || outcomes[0].Fate != dispatch.Delivered {
-					t.Errorf("settled %+v, want delivered, once", outcomes)
-				}
-				if b.InFlight() != 0 || b.RoomTaken() != 0 {
-					t.Errorf("in flight: %d, room taken: %d; want none", b.InFlight(), b.RoomTaken())
-				}
-			})
-		})
-	}
-}
-
-func TestStoppedDispatcherAsksNobody(t *testing.T) {
+// What is in hand goes back at once when the dispatcher stops, in rounds of bounded size, and nothing else is asked.
+func TestStopGivesWakeupsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(dispatch.Config{}, &record{take: always(granted)}, sends)
+		const n = 250
+		s := newStore()
+		for i := range n {
+			s.wakeIn(i%2, fmt.Sprint(i), hold(time.Second))
+		}
+		b := newBench(dispatch.Config{Partitions: 2}, s, sends)
+		pass(300 * time.Millisecond)
+		before, start := len(s.asks()), time.Now()
 		b.Stop()
 		b.Stop() // as often as you like
-		for range 50 {
-			wantDeferral(t, b.Handle(t.Context(), tick), time.Now())
+		wantClock(t, "stopped", start, 0)
+		released := s.givenBack()
+		slices.Sort(released)
+		if len(slices.Compact(released)) != n {
+			t.Errorf("%d of %d are given back", len(slices.Compact(released)), n)
 		}
-		if n := len(b.record.questions()); n != 0 {
-			t.Errorf("the record was asked %d times", n)
+		for _, r := range s.asks()[before:] {
+			if len(r.Wakeups)+r.Pull+r.Room > 0 || len(r.Release) == 0 || len(r.Release) > 100 {
+				t.Errorf("once stopping it asks for %d, pulls %d, releases %d", len(r.Wakeups), r.Pull, len(r.Release))
+			}
 		}
-		if b.journal.Pulls != 50 {
-			t.Errorf("%d pulls are reported, want 50", b.journal.Pulls)
+		pass(time.Minute)
+		if n := len(s.asks()) - before; n != 4 {
+			t.Errorf("%d rounds, want two of each partition", n)
 		}
 	})
 }
 
-// A late grant is given back; when the dispatcher has been stopped meanwhile, the tick is not asked again.
-func TestStopBetweenLateGrantAndNextQuestion(t *testing.T) {
+// A store that is away is told for as long as the farewell may take.
+func TestFarewellEnds(t *testing.T) {
+	t.Parallel()
+	for name, inRound := range map[string]bool{"idle": false, "in a round": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				var away atomic.Bool
+				s.before = func(context.Context, dispatch.Round) error {
+					if away.Load() {
+						return errAway
+					}
+					return nil
+				}
+				s.wake("u-1", hold(time.Second))
+				s.wake("u-2", hold(time.Hour))
+				b := newBench(dispatch.Config{Farewell: 3 * time.Second}, s, sends)
+				pass(500 * time.Millisecond)
+				away.Store(true)
+				if inRound {
+					pass(time.Second)
+				}
+				start := time.Now()
+				b.Stop()
+				wantClock(t, "stopped", start, 3*time.Second)
+				b.wantRoom(t, 0)
+				if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "did not answer in time") {
+					t.Errorf("it logs %s", log)
+				}
+			})
+		})
+	}
+}
+
+// A dispatcher that waits for room stops at once.
+func TestStopWhileWaitingForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		late := granted()
-		late.Extra = &dispatch.Alarm{Tick: tick}
-		b := newBench(dispatch.Config{}, &record{take: answers(late)}, sends)
-		b.queue.enqueue = func() error {
-			pass(time.Second)
-			b.Stop()
+		s := newStore()
+		s.wake("busy", grant(granted()))
+		b := newBench(dispatch.Config{Concurrency: 1, Hold: time.Hour, DrainTimeout: time.Minute}, s, newGauge().slow(10*time.Second))
+		b.wantRoom(t, 1)
+		s.wake("u-1", grant(granted()))
+		pass(time.Second)
+		before := len(s.asks())
+		b.Stop()
+		if len(s.asks()) != before || len(s.settled()) != 1 {
+			t.Errorf("%d more rounds, %d settled; want none and one", len(s.asks())-before, len(s.settled()))
+		}
+	})
+}
+
+// Deliveries in flight are neither interrupted nor lost by a stop, which waits for them.
+func TestStopDrains(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var during error
+		s := newStore()
+		s.settle = func(ctx context.Context, _ *dispatch.Grant, _ dispatch.Outcome) (dispatch.Settlement, error) {
+			return dispatch.Settlement{}, ctx.Err()
+		}
+		s.wake("u-1", grant(granted()))
+		b := newBench(dispatch.Config{}, s, func(ctx context.Context, _ push.Message) error {
+			pass(7 * time.Second)
+			during = ctx.Err()
 			return nil
+		})
+		b.wantRoom(t, 1)
+		start := time.Now()
+		b.Stop()
+		wantClock(t, "stopped", start, 7*time.Second)
+		if outcomes := s.settled(); during != nil || len(outcomes) != 1 || outcomes[0].Fate != dispatch.Delivered {
+			t.Errorf("interrupted: %v; settled %+v, want delivered, once", during, outcomes)
 		}
-		wantDeferral(t, b.Handle(t.Context(), tick), time.Now()) // that is, when it returns
-		if outcomes := b.record.settled(); len(outcomes) != 1 || outcomes[0].Fate != dispatch.Returned {
-			t.Errorf("settled %+v, want returned, once", outcomes)
+		b.wantRoom(t, 0)
+		if log := b.ledger.Lines(); log != nil {
+			t.Errorf("it logs %q", log)
 		}
+	})
+}
+
+func TestDrainEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.wake("u-1", grant(granted()))
+		b := newBench(dispatch.Config{DrainTimeout: 2 * time.Second}, s, func(context.Context, push.Message) error {
+			pass(7 * time.Second)
+			return nil
+		})
+		b.wantRoom(t, 1)
+		start := time.Now()
+		b.Stop()
+		wantClock(t, "stopped", start, 2*time.Second)
+		if log := b.ledger.Lines(); len(log) != 1 || !strings.Contains(log[0], "in_flight=1") {
+			t.Errorf("it logs %q", log)
+		}
+		b.AwaitDeliveries()
+		if len(s.settled()) != 1 {
+			t.Errorf("settled %+v, want once", s.settled())
+		}
+	})
+}
+
+// What was granted by the last round is delivered.
+func TestStopDuringARound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.after = func(context.Context, dispatch.Round) error { pass(100 * time.Millisecond); return nil }
+		s.wake("u-1", grant(granted()))
+		b := newBench(dispatch.Config{}, s, sends)
+		s.wake("u-2")
+		pass(150 * time.Millisecond)
+		b.Stop()
+		if len(b.journal.sends()) != 1 {
+			t.Errorf("%d sent, want 1", len(b.journal.sends()))
+		}
+		b.wantRoom(t, 0)
+	})
+}
+
+func TestStopWithoutStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(*testing.T) {
+		s := newStore()
+		dispatch.New(dispatch.Config{Log: slog.New(slog.DiscardHandler)}, s, s, nil).Stop()
 	})
 }

@@ -6,17 +6,15 @@ import (
 	"time"
 )
 
-// Repairs is what one sweep of a lane found and mended.
+// Repairs is what one sweep of a partition found and mended.
 type Repairs struct {
 	// LeasesEnded counts deliveries whose worker did not settle them in time, Expired notifications that expired while
-	// they waited, Woken mailboxes whose tick was lost.
+	// they waited, Woken users whose wake-up was lost.
 	LeasesEnded, Expired, Woken int
 	// Accepted is what processes without metrics of their own accepted. Who is told counts it: nobody else is.
 	Accepted []Accepted
-	// More is true when a further sweep of the lane would find more at once.
+	// More is true when a further sweep of the partition would find more at once.
 	More bool
-	// Ticks have to be put into the queue.
-	Ticks []Tick
 }
 
 // Accepted is how many notifications of a category were accepted.
@@ -28,25 +26,24 @@ type Accepted struct {
 // Lanes is what a Sweeper repairs.
 type Lanes interface {
 	Lanes() int
-	Sweep(ctx context.Context, lane int) (Repairs, error)
+	Sweep(ctx context.Context, partition int) (Repairs, error)
 }
 
-// Sweeper repairs every lane, over and over: what a killed worker held, what expired, and ticks that were lost. Any number
-// of processes may run one; each repair is one atomic step.
+// Sweeper repairs every partition, over and over: what a killed worker held, what expired, and wake-ups that were lost. Any
+// number of processes may run one; each repair is one atomic step.
 type Sweeper struct {
 	lanes    Lanes
-	queue    Queue
 	interval time.Duration
 	repaired func(Repairs)
 	log      *slog.Logger
 }
 
-// NewSweeper makes a Sweeper that looks at every lane once per interval and reports repairs to repaired, which may be nil.
-func NewSweeper(lanes Lanes, queue Queue, interval time.Duration, repaired func(Repairs), log *slog.Logger) *Sweeper {
+// NewSweeper makes a Sweeper that looks at every partition once per interval and reports repairs to repaired, which may be nil.
+func NewSweeper(lanes Lanes, interval time.Duration, repaired func(Repairs), log *slog.Logger) *Sweeper {
 	if repaired == nil {
 		repaired = func(Repairs) {}
 	}
-	return &Sweeper{lanes: lanes, queue: queue, interval: interval, repaired: repaired, log: log}
+	return &Sweeper{lanes: lanes, interval: interval, repaired: repaired, log: log}
 }
 
 // Run sweeps until ctx ends.
@@ -65,20 +62,20 @@ func (s *Sweeper) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !away:
-			s.log.WarnContext(ctx, "the sweeper can't reach the record; it goes on trying", "error", err)
+			s.log.WarnContext(ctx, "the sweeper can't reach the store; it goes on trying", "error", err)
 		case err == nil && away:
-			s.log.InfoContext(ctx, "the sweeper reaches the record again")
+			s.log.InfoContext(ctx, "the sweeper reaches the store again")
 		}
 		away = err != nil
 	}
 }
 
-// Sweep looks at every lane once. A lane that can't be repaired does not keep it from the others, which may lie on other
+// Sweep looks at every partition once. One that can't be repaired does not keep it from the others, which may lie on other
 // shards; the error is the first one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	var first error
-	for lane := range s.lanes.Lanes() {
-		err := s.sweep(ctx, lane)
+	for partition := range s.lanes.Lanes() {
+		err := s.sweep(ctx, partition)
 		if first == nil {
 			first = err
 		}
@@ -89,12 +86,12 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return first
 }
 
-// sweepsAtMost is how many sweeps of a lane follow each other: what is left then waits for the next round.
+// sweepsAtMost is how many sweeps of a partition follow each other: what is left then waits for the next round.
 const sweepsAtMost = 100
 
-func (s *Sweeper) sweep(ctx context.Context, lane int) error {
+func (s *Sweeper) sweep(ctx context.Context, partition int) error {
 	for range sweepsAtMost {
-		more, err := s.sweepOnce(ctx, lane)
+		more, err := s.sweepOnce(ctx, partition)
 		if err != nil || !more || ctx.Err() != nil {
 			return err
 		}
@@ -102,17 +99,13 @@ func (s *Sweeper) sweep(ctx context.Context, lane int) error {
 	return nil
 }
 
-func (s *Sweeper) sweepOnce(ctx context.Context, lane int) (more bool, err error) {
-	repairs, err := s.lanes.Sweep(ctx, lane)
+func (s *Sweeper) sweepOnce(ctx context.Context, partition int) (more bool, err error) {
+	repairs, err := s.lanes.Sweep(ctx, partition)
 	if err != nil {
 		return false, err
 	}
 	if repairs.LeasesEnded+repairs.Expired+repairs.Woken+len(repairs.Accepted) > 0 {
 		s.repaired(repairs)
 	}
-	alarms := make([]Alarm, len(repairs.Ticks))
-	for i, tick := range repairs.Ticks {
-		alarms[i] = Alarm{Tick: tick}
-	}
-	return repairs.More, s.queue.Enqueue(ctx, alarms...) // a tick that does not get in counts as lost, and is replaced once more
+	return repairs.More, nil
 }

@@ -21,77 +21,45 @@ func (l lanes) Lanes() int { return len(l) }
 
 func (l lanes) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) { return l[lane](ctx) }
 
-// lane answers each sweep with the same.
-func lane(r dispatch.Repairs, err error) func(context.Context) (dispatch.Repairs, error) {
+// each answers each sweep with the same.
+func each(r dispatch.Repairs, err error) func(context.Context) (dispatch.Repairs, error) {
 	return func(context.Context) (dispatch.Repairs, error) { return r, err }
-}
-
-func lost(lane int, ids ...string) []dispatch.Tick {
-	var ticks []dispatch.Tick
-	for _, id := range ids {
-		ticks = append(ticks, dispatch.Tick{ID: id, Mailbox: dispatch.Mailbox{Lane: lane, UserID: "u-1", Category: "chat"}})
-	}
-	return ticks
-}
-
-func due(ticks ...dispatch.Tick) []dispatch.Alarm {
-	var all []dispatch.Alarm
-	for _, t := range ticks {
-		all = append(all, dispatch.Alarm{Tick: t})
-	}
-	return all
 }
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	mended := dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3, Ticks: lost(0, "a", "b")}
-	woken := dispatch.Repairs{Woken: 1, Ticks: lost(2, "c")}
+	mended := dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3}
+	woken := dispatch.Repairs{Woken: 1}
 	told := dispatch.Repairs{Accepted: []dispatch.Accepted{{Category: "chat", Count: 2}}}
 	for name, test := range map[string]struct {
 		lanes    lanes
-		queue    error // of every tick of lane 0
 		fault    error
-		enqueued []dispatch.Alarm
 		reported []dispatch.Repairs
 	}{
-		"nothing to mend": {lanes: lanes{lane(dispatch.Repairs{}, nil), lane(dispatch.Repairs{}, nil)}},
+		"nothing to mend": {lanes: lanes{each(dispatch.Repairs{}, nil), each(dispatch.Repairs{}, nil)}},
 		"all kinds": {
-			lanes:    lanes{lane(mended, nil), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
-			enqueued: due(append(lost(0, "a", "b"), lost(2, "c")...)...),
+			lanes:    lanes{each(mended, nil), each(dispatch.Repairs{}, nil), each(woken, nil)},
 			reported: []dispatch.Repairs{mended, woken},
 		},
 		"each kind alone": {
-			lanes:    lanes{lane(dispatch.Repairs{LeasesEnded: 1}, nil), lane(dispatch.Repairs{Expired: 1}, nil), lane(dispatch.Repairs{Woken: 1}, nil)},
+			lanes:    lanes{each(dispatch.Repairs{LeasesEnded: 1}, nil), each(dispatch.Repairs{Expired: 1}, nil), each(dispatch.Repairs{Woken: 1}, nil)},
 			reported: []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
 		},
-		"what others accepted": {lanes: lanes{lane(told, nil), lane(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
+		"what others accepted": {lanes: lanes{each(told, nil), each(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
 		// The lanes of a cluster lie on different shards: one that is away must not leave the others unmended.
 		"a lane that is away": {
-			lanes:    lanes{lane(dispatch.Repairs{}, errAway), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
+			lanes:    lanes{each(dispatch.Repairs{}, errAway), each(dispatch.Repairs{}, nil), each(woken, nil)},
 			fault:    errAway,
-			enqueued: due(lost(2, "c")...),
 			reported: []dispatch.Repairs{woken},
-		},
-		// Its ticks count as lost and are replaced once more; what else was mended there was mended.
-		"a queue that takes no tick of a lane": {
-			lanes:    lanes{lane(mended, nil), lane(dispatch.Repairs{}, nil), lane(woken, nil)},
-			queue:    errAway,
-			fault:    errAway,
-			enqueued: due(append(lost(0, "a", "b"), lost(2, "c")...)...), // tried, that is
-			reported: []dispatch.Repairs{mended, woken},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			queue := &laneQueue{fault: test.queue}
 			var reported []dispatch.Repairs
 			l := &ledger{}
-			sweeper := dispatch.NewSweeper(test.lanes, queue, time.Second, func(r dispatch.Repairs) { reported = append(reported, r) }, l.logger(slog.LevelDebug))
+			sweeper := dispatch.NewSweeper(test.lanes, time.Second, func(r dispatch.Repairs) { reported = append(reported, r) }, l.logger(slog.LevelDebug))
 			if err := sweeper.Sweep(t.Context()); !errors.Is(err, test.fault) {
 				t.Errorf("Sweep gives %v, want %v", err, test.fault)
-			}
-			if diff := cmp.Diff(test.enqueued, queue.put); diff != "" {
-				t.Errorf("enqueued ticks differ (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.reported, reported); diff != "" {
 				t.Errorf("reported repairs differ (-want +got):\n%s", diff)
@@ -99,27 +67,14 @@ func TestSweep(t *testing.T) {
 			if len(l.Lines()) != 0 {
 				t.Errorf("an error that is returned is logged too: %v", l.Lines())
 			}
-			if err := dispatch.NewSweeper(test.lanes, &lines{}, time.Second, nil, l.logger(slog.LevelDebug)).Sweep(t.Context()); test.queue == nil && !errors.Is(err, test.fault) {
+			if err := dispatch.NewSweeper(test.lanes, time.Second, nil, l.logger(slog.LevelDebug)).Sweep(t.Context()); !errors.Is(err, test.fault) {
 				t.Errorf("without anybody to report to, Sweep gives %v, want %v", err, test.fault)
 			}
 		})
 	}
 }
 
-// laneQueue is a queue whose lane 0 may fail.
-type laneQueue struct {
-	lines
-	fault error
-}
-
-func (q *laneQueue) Enqueue(ctx context.Context, alarms ...dispatch.Alarm) error {
-	if err := q.lines.Enqueue(ctx, alarms...); err != nil || len(alarms) == 0 || alarms[0].Tick.Lane != 0 {
-		return err
-	}
-	return q.fault
-}
-
-// The sweeper says once that the record is away and once that it is back, however long that lasts.
+// The sweeper says once that the store is away and once that it is back, however long that lasts.
 func TestSweeperRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,14 +87,14 @@ func TestSweeperRuns(t *testing.T) {
 				return dispatch.Repairs{}, errAway
 			}
 			return dispatch.Repairs{}, nil
-		}}, &lines{}, time.Second, nil, l.logger(slog.LevelDebug))
+		}}, time.Second, nil, l.logger(slog.LevelDebug))
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			sweeper.Run(ctx)
 		}()
-		warned := `level=WARN msg="the sweeper can't reach the record; it goes on trying" error="the record is away"`
-		back := `level=INFO msg="the sweeper reaches the record again"`
+		warned := `level=WARN msg="the sweeper can't reach the store; it goes on trying" error="the store is away"`
+		back := `level=INFO msg="the sweeper reaches the store again"`
 		var want []string
 		for _, step := range []struct {
 			away   bool
@@ -168,7 +123,7 @@ func TestSweeperRuns(t *testing.T) {
 	})
 }
 
-// The end of the process is no fault of the record.
+// The end of the process is no fault of the store.
 func TestSweeperEndsQuietly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +136,7 @@ func TestSweeperEndsQuietly(t *testing.T) {
 			return dispatch.Repairs{}, ctx.Err()
 		}
 		done := make(chan struct{})
-		sweeper := dispatch.NewSweeper(lanes{never, never, never}, &lines{}, time.Second, nil, l.logger(slog.LevelDebug))
+		sweeper := dispatch.NewSweeper(lanes{never, never, never}, time.Second, nil, l.logger(slog.LevelDebug))
 		go func() {
 			defer close(done)
 			sweeper.Run(ctx)
@@ -214,7 +169,7 @@ func TestALaneIsSweptUntilNothingIsLeft(t *testing.T) {
 				return dispatch.Repairs{Expired: 100, More: left >= 0}, nil
 			}
 			quiet := func(context.Context) (dispatch.Repairs, error) { other++; return dispatch.Repairs{}, nil }
-			s := dispatch.NewSweeper(lanes{busy, quiet}, &lines{}, time.Second, nil, slog.New(slog.DiscardHandler))
+			s := dispatch.NewSweeper(lanes{busy, quiet}, time.Second, nil, slog.New(slog.DiscardHandler))
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -53,13 +52,8 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff([]string{"default", "chat"}, b.accepted); diff != "" {
 		t.Errorf("reported categories differ (-want +got):\n%s", diff)
 	}
-	wantTicks := []dispatch.Alarm{
-		{Tick: dispatch.Tick{ID: got.ID, Mailbox: dispatch.MailboxOf("u-1", "default", 4)}},
-		{Tick: dispatch.Tick{ID: "n-1", Mailbox: dispatch.MailboxOf("u-2", "chat", 4)}, After: time.Hour},
-	}
-	slices.SortFunc(b.queue.put, func(x, y dispatch.Alarm) int { return int(x.After - y.After) })
-	if diff := cmp.Diff(wantTicks, b.queue.put); diff != "" {
-		t.Errorf("ticks differ (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{got.ID, "n-1"}, b.record.fresh); diff != "" {
+		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 	}
 }
 
@@ -125,9 +119,6 @@ func TestRefusals(t *testing.T) {
 			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.record.accepts); diff != "" {
 				t.Errorf("recorded ids differ (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"n-1", "n-2"}, b.queue.ids()); diff != "" {
-				t.Errorf("ticks differ (-want +got):\n%s", diff)
-			}
 			if len(b.accepted) != 2 || len(b.record.keys) != 0 {
 				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none", len(b.accepted), len(b.record.keys))
 			}
@@ -168,8 +159,8 @@ func TestIDThatIsKnown(t *testing.T) {
 			t.Errorf("%s gives another than the first (-want +got):\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"n-1"}, b.queue.ids()); diff != "" {
-		t.Errorf("ticks differ (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"n-1"}, b.record.fresh); diff != "" {
+		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 	}
 	if len(b.accepted) != 1 {
 		t.Errorf("%d acceptances are reported, want 1", len(b.accepted))
@@ -183,32 +174,8 @@ func TestSameIDTwiceInABatch(t *testing.T) {
 	if results[0].Known || !results[1].Known || results[1].Notification.Title != "the first" {
 		t.Errorf("results: %+v and %+v", results[0], results[1])
 	}
-	if len(b.queue.put) != 1 || len(b.accepted) != 1 {
-		t.Errorf("%d ticks, %d acceptances reported; want one each", len(b.queue.put), len(b.accepted))
-	}
-}
-
-// What is recorded is accepted; the sweeper sees to its tick.
-func TestQueueThatIsAway(t *testing.T) {
-	t.Parallel()
-	b := newBench()
-	b.queue.refuse = func(tick dispatch.Tick) error {
-		if tick.ID == "n-2" {
-			return errors.New("the queue is away")
-		}
-		return nil
-	}
-	for i, r := range b.accept(t, candidate("n-1", "secret"), candidate("n-2", "secret"), candidate("n-3", "secret")) {
-		if r.Err != nil || r.Known || r.Notification.CreatedAt != now {
-			t.Errorf("result %d: %+v", i, r)
-		}
-	}
-	if len(b.queue.put) != 3 || len(b.accepted) != 3 {
-		t.Errorf("%d ticks were tried, %d acceptances reported; want 3", len(b.queue.put), len(b.accepted))
-	}
-	log := b.log.String()
-	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=WARN") || !strings.Contains(log, "count=3") || strings.Contains(log, "secret") || strings.Contains(log, "u-1") {
-		t.Errorf("the log says\n%s", log)
+	if len(b.record.fresh) != 1 || len(b.accepted) != 1 {
+		t.Errorf("%d accepted anew, %d acceptances reported; want one each", len(b.record.fresh), len(b.accepted))
 	}
 }
 
@@ -219,7 +186,7 @@ func TestRecordThatIsAway(t *testing.T) {
 			t.Parallel()
 			b := newBench()
 			b.accept(t, candidate("n-1", "known"), keyed("k-1", "known"))
-			b.queue.put, b.accepted = nil, nil
+			b.record.fresh, b.accepted = nil, nil
 			b.record.fail = method
 			batch := []intake.Candidate{candidate("n-2", "new"), keyed("k-2", "new")}
 			if method == "view" { // is needed for what is known only
@@ -232,8 +199,8 @@ func TestRecordThatIsAway(t *testing.T) {
 			if method == "reserve" && len(b.record.accepts) != 1 {
 				t.Error("something was recorded although keys could not be reserved")
 			}
-			if len(b.queue.put) != 0 && (method == "reserve" || method == "accept") {
-				t.Errorf("ticks of what may not be recorded: %v", b.queue.put)
+			if len(b.record.fresh)+len(b.accepted) != 0 && (method == "reserve" || method == "accept") {
+				t.Errorf("accepted although the record is away: %v, reported: %v", b.record.fresh, b.accepted)
 			}
 			// Once the record is back, a repeat gives all of it, each once.
 			b.record.fail = ""
@@ -307,8 +274,7 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 	b := newBench()
 	const size = 10_000
 	b.accept(t, candidate("known", "known"))
-	b.queue.put = nil
-	b.queue.calls = 0
+	b.record.accepts, b.record.fresh = nil, nil
 	batch := make([]intake.Candidate, size)
 	for i := range batch {
 		title := strconv.Itoa(i)
@@ -345,21 +311,21 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 			want = append(want, r.Notification.ID)
 		}
 	}
-	slices.Sort(want)
-	if diff := cmp.Diff(want, b.queue.ids()); diff != "" {
-		t.Errorf("ticks differ (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, b.record.fresh); diff != "" {
+		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 	}
-	if n := len(slices.Compact(slices.Clone(want))); n != size*3/5 {
+	slices.Sort(want)
+	if n := len(slices.Compact(want)); n != size*3/5 {
 		t.Errorf("%d different ids, want %d", n, size*3/5)
 	}
-	if b.queue.calls != 1 {
-		t.Errorf("the queue was asked %d times, want once for all", b.queue.calls)
+	if n := len(b.record.accepts); n != 1 {
+		t.Errorf("the record was asked %d times, want once for all", n)
 	}
 }
 
 func TestDefaultsOfTheConfig(t *testing.T) {
 	t.Parallel()
-	in := intake.New(intake.Config{Record: newRecord(), Queue: &queue{}, Rules: rules{}})
+	in := intake.New(intake.Config{Record: newRecord(), Rules: rules{}})
 	soon := candidate("n-1", "expires soon")
 	soon.ExpiresAt = time.Now().Add(time.Hour)
 	gone := candidate("n-2", "has expired")

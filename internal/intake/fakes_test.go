@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -33,6 +30,7 @@ type record struct {
 	known   map[string]*notification.Notification
 	keys    map[string]*reservation
 	accepts [][]string // ids of each call of Accept
+	fresh   []string   // ids that were accepted anew, and not known before
 	fail    string     // the method that fails
 }
 
@@ -64,11 +62,9 @@ func (r *record) Accept(_ context.Context, batch []*notification.Notification) (
 			first = new(*n)
 			first.CreatedAt = now
 			r.known[n.ID] = first
+			r.fresh = append(r.fresh, n.ID)
 		}
-		accepted[i] = intake.Accepted{
-			At: first.CreatedAt, Known: known, DueIn: max(0, n.SendAt.Sub(now)),
-			Tick: dispatch.Tick{ID: n.ID, Mailbox: dispatch.MailboxOf(n.UserID, n.Category, 4)},
-		}
+		accepted[i] = intake.Accepted{At: first.CreatedAt, Known: known}
 	}
 	r.accepts = append(r.accepts, ids)
 	return accepted, nil
@@ -113,40 +109,6 @@ func (r *record) View(_ context.Context, id string) (*notification.View, error) 
 	return &notification.View{Notification: *n, Status: notification.StatusQueued}, nil
 }
 
-// queue remembers ticks, and refuses those of the users that are away.
-type queue struct {
-	refuse func(dispatch.Tick) error
-
-	mu    sync.Mutex
-	calls int
-	put   []dispatch.Alarm
-}
-
-func (q *queue) Enqueue(_ context.Context, alarms ...dispatch.Alarm) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.calls++
-	q.put = append(q.put, alarms...)
-	if q.refuse == nil {
-		return nil
-	}
-	var refused []error
-	for _, a := range alarms {
-		refused = append(refused, q.refuse(a.Tick))
-	}
-	return errors.Join(refused...)
-}
-
-// ids of the ticks in the queue, sorted.
-func (q *queue) ids() []string {
-	var ids []string
-	for _, extra := range q.put {
-		ids = append(ids, extra.Tick.ID)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // rules know the categories default and chat, no channel fcm, and one bad target.
 type rules struct{}
 
@@ -173,15 +135,14 @@ func (rules) CheckDelivery(n *notification.Notification) error {
 type bench struct {
 	*intake.Intake
 	record   *record
-	queue    *queue
 	accepted []string // categories that were reported
 	log      bytes.Buffer
 }
 
 func newBench() *bench {
-	b := &bench{record: newRecord(), queue: &queue{}}
+	b := &bench{record: newRecord()}
 	b.Intake = intake.New(intake.Config{
-		Record: b.record, Queue: b.queue, Rules: rules{}, Clock: func() time.Time { return now },
+		Record: b.record, Rules: rules{}, Clock: func() time.Time { return now },
 		Accepted: func(category string) { b.accepted = append(b.accepted, category) },
 		Log:      slog.New(slog.NewTextHandler(&b.log, nil)),
 	})

@@ -1,7 +1,7 @@
 // Package intake is the use case of accepting: a candidate is completed with its defaults, checked against the contract,
-// the policy and its channel, made unique by id and idempotency key, recorded, and given a tick in the queue.
+// the policy and its channel, made unique by id and idempotency key, and recorded.
 //
-// What is recorded is accepted. A tick that gets lost on its way into the queue is replaced by the sweeper.
+// What is recorded is accepted: the record sees to it that a wake-up of its user stands.
 package intake
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -63,11 +62,6 @@ type Accepted struct {
 	At time.Time
 	// Known is true when its id had been accepted before.
 	Known bool
-	// Tick has to come, after DueIn.
-	Tick  dispatch.Tick
-	DueIn time.Duration
-	// Enqueued is true when the record itself sees to it that the tick comes.
-	Enqueued bool
 }
 
 // Claim is the answer to the reservation of an idempotency key.
@@ -112,7 +106,6 @@ type Rules interface {
 // Config of an Intake.
 type Config struct {
 	Record Record
-	Queue  dispatch.Queue
 	Rules  Rules
 	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. Defaults to
 	// knowing no template.
@@ -360,7 +353,7 @@ func (in *Intake) known(ctx context.Context, id string, n *notification.Notifica
 	return Result{Notification: &view.Notification, Known: true}, nil
 }
 
-// record accepts the pending ones, enqueues their ticks and commits their keys.
+// record accepts the pending ones, and commits their keys.
 func (in *Intake) record(ctx context.Context, batch []Candidate, results []Result, pending []int) error {
 	if len(pending) == 0 {
 		return nil
@@ -375,7 +368,6 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 	if err != nil {
 		return err
 	}
-	in.enqueue(ctx, accepted)
 	for i, index := range pending {
 		r, key := &results[index], batch[index].IdempotencyKey
 		if accepted[i].Known {
@@ -410,21 +402,5 @@ func (in *Intake) trace(ctx context.Context, notifications []*notification.Notif
 		for _, end := range ends {
 			end(err)
 		}
-	}
-}
-
-// enqueue puts the ticks of what was accepted anew into the queue, unless the record does.
-func (in *Intake) enqueue(ctx context.Context, accepted []Accepted) {
-	alarms := make([]dispatch.Alarm, 0, len(accepted))
-	for _, a := range accepted {
-		if !a.Known && !a.Enqueued {
-			alarms = append(alarms, dispatch.Alarm{Tick: a.Tick, After: a.DueIn})
-		}
-	}
-	if len(alarms) == 0 {
-		return
-	}
-	if err := in.cfg.Queue.Enqueue(ctx, alarms...); err != nil {
-		in.cfg.Log.WarnContext(ctx, "enqueue ticks; the sweeper will replace those missing", "count", len(alarms), "error", err)
 	}
 }

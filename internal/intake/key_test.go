@@ -31,8 +31,8 @@ func TestKeyRepeated(t *testing.T) {
 	if !errors.Is(other.Err, intake.ErrKeyReused) || other.Notification != nil || other.Known {
 		t.Errorf("with another body it gives %+v, want it refused as reused", other)
 	}
-	if len(b.record.known) != 1 || len(b.queue.put) != 1 || len(b.accepted) != 1 {
-		t.Errorf("%d recorded, %d ticks, %d reported; want one each", len(b.record.known), len(b.queue.put), len(b.accepted))
+	if len(b.record.known) != 1 || len(b.record.fresh) != 1 || len(b.accepted) != 1 {
+		t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.record.known), len(b.record.fresh), len(b.accepted))
 	}
 }
 
@@ -68,8 +68,8 @@ func TestKeyTakenOver(t *testing.T) {
 		if r.Err != nil || r.Known || r.Notification.ID != held.ID || held.Pending {
 			t.Errorf("the repeat gives %+v, the key is %+v", r, held)
 		}
-		if diff := cmp.Diff([]string{held.ID}, b.queue.ids()); diff != "" {
-			t.Errorf("ticks differ (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]string{held.ID}, b.record.fresh); diff != "" {
+			t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("after it was recorded", func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestKeyTakenOver(t *testing.T) {
 		if r.Err != nil || !r.Known || held.Pending || !cmp.Equal(r.Notification, b.record.known[held.ID]) {
 			t.Errorf("the repeat gives %+v, the key is %+v, recorded is %+v", r, held, b.record.known)
 		}
-		if len(b.record.known) != 1 || len(b.queue.put) != 1 || len(b.accepted) != 1 {
-			t.Errorf("%d recorded, %d ticks, %d reported; want one each", len(b.record.known), len(b.queue.put), len(b.accepted))
+		if len(b.record.known) != 1 || len(b.record.fresh) != 1 || len(b.accepted) != 1 {
+			t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.record.known), len(b.record.fresh), len(b.accepted))
 		}
 	})
 }
@@ -125,8 +125,8 @@ func TestKeyTwiceInABatch(t *testing.T) {
 	if !errors.Is(results[4].Err, intake.ErrKeyReused) || results[4].Notification != nil {
 		t.Errorf("the other body gives %+v, want it refused as reused", results[4])
 	}
-	if len(b.record.known) != 2 || len(b.queue.put) != 2 || len(b.accepted) != 2 {
-		t.Errorf("%d recorded, %d ticks, %d reported; want 2 each", len(b.record.known), len(b.queue.put), len(b.accepted))
+	if len(b.record.known) != 2 || len(b.record.fresh) != 2 || len(b.accepted) != 2 {
+		t.Errorf("%d recorded, %d of them anew, %d reported; want 2 each", len(b.record.known), len(b.record.fresh), len(b.accepted))
 	}
 }
 

@@ -49,13 +49,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_deliveries_total", Help: "Deliveries made by this process: delivered, or the class of the failure.",
 		}, []string{"channel", "outcome"}),
 		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_deferrals_total", Help: "Ticks sent back to wait for a slot, by the rule that made them.",
+			Name: "pacer_deferrals_total", Help: "Notifications that had to wait for a slot, counted once by the rule that made them; and deliveries given back, by the reason.",
 		}, []string{"category", "rule"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_repairs_total", Help: "What the sweeper of this process mended: lease (a worker did not settle), expired, tick (a lost tick was replaced).",
+			Name: "pacer_repairs_total", Help: "What the sweeper of this process mended: lease (a worker did not settle), expired, wakeup (a lost wake-up was replaced).",
 		}, []string{"kind"}),
 		pulls: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "pacer_pulls_total", Help: "Tasks that this process took off the queue.",
+			Name: "pacer_pulls_total", Help: "Wake-ups that this process took off the queue.",
 		}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery was begun.", Buckets: latencyBuckets,
@@ -109,21 +109,21 @@ func (m *Metrics) Audited(violations, unended int) {
 func (m *Metrics) Repaired(r dispatch.Repairs) {
 	m.repairs.WithLabelValues("lease").Add(float64(r.LeasesEnded))
 	m.repairs.WithLabelValues("expired").Add(float64(r.Expired))
-	m.repairs.WithLabelValues("tick").Add(float64(r.Woken))
+	m.repairs.WithLabelValues("wakeup").Add(float64(r.Woken))
 	for _, a := range r.Accepted {
 		m.Adopted(a.Category, a.Count)
 	}
 }
 
 // Pulled implements [dispatch.Observer].
-func (m *Metrics) Pulled() { m.pulls.Inc() }
+func (m *Metrics) Pulled(n int) { m.pulls.Add(float64(n)) }
 
 // Decided implements [dispatch.Observer].
 func (m *Metrics) Decided(took time.Duration) { m.decision.Observe(took.Seconds()) }
 
 // Deferred implements [dispatch.Observer].
-func (m *Metrics) Deferred(category, rule string) {
-	m.deferrals.WithLabelValues(category, rule).Inc()
+func (m *Metrics) Deferred(category, rule string, n int) {
+	m.deferrals.WithLabelValues(category, rule).Add(float64(n))
 }
 
 // Sent implements [dispatch.Observer].

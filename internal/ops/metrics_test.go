@@ -90,9 +90,9 @@ func read(context.Context) (ops.Gauges, error) { return waiting, nil }
 func use(m *ops.Metrics) {
 	n := &notification.Notification{ID: "n-1", UserID: "u-secret", Channel: notification.ChannelWebhook}
 	m.Accepted("chat")
-	m.Pulled()
+	m.Pulled(1)
 	m.Decided(time.Millisecond)
-	m.Deferred("chat", "1 per 3s")
+	m.Deferred("chat", "1 per 3s", 1)
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, nil)
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, &push.Error{Class: push.TargetGone, Code: "410"})
 	m.Repaired(dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3})
@@ -153,21 +153,21 @@ func TestCounters(t *testing.T) {
 # TYPE pacer_accepted_total counter
 pacer_accepted_total{category="chat"} 2
 pacer_accepted_total{category="default"} 1
-# HELP pacer_deferrals_total Ticks sent back to wait for a slot, by the rule that made them.
+# HELP pacer_deferrals_total Notifications that had to wait for a slot, counted once by the rule that made them; and deliveries given back, by the reason.
 # TYPE pacer_deferrals_total counter
 pacer_deferrals_total{category="chat",rule="1 per 3s"} 1
 # HELP pacer_deliveries_total Deliveries made by this process: delivered, or the class of the failure.
 # TYPE pacer_deliveries_total counter
 pacer_deliveries_total{channel="webhook",outcome="delivered"} 1
 pacer_deliveries_total{channel="webhook",outcome="target_gone"} 1
-# HELP pacer_pulls_total Tasks that this process took off the queue.
+# HELP pacer_pulls_total Wake-ups that this process took off the queue.
 # TYPE pacer_pulls_total counter
 pacer_pulls_total 1
-# HELP pacer_repairs_total What the sweeper of this process mended: lease (a worker did not settle), expired, tick (a lost tick was replaced).
+# HELP pacer_repairs_total What the sweeper of this process mended: lease (a worker did not settle), expired, wakeup (a lost wake-up was replaced).
 # TYPE pacer_repairs_total counter
 pacer_repairs_total{kind="expired"} 2
 pacer_repairs_total{kind="lease"} 1
-pacer_repairs_total{kind="tick"} 3
+pacer_repairs_total{kind="wakeup"} 3
 `
 	got := exposed(t, registry, "pacer_accepted_total", "pacer_deferrals_total", "pacer_deliveries_total", "pacer_pulls_total", "pacer_repairs_total")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -241,7 +241,7 @@ func TestGaugesThatCannotBeRead(t *testing.T) {
 		}
 		return waiting, errors.New("redis is away")
 	})
-	metrics.Pulled()
+	metrics.Pulled(1)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Errorf("the scrape fails: %v", err)

@@ -1,24 +1,26 @@
--- forward moves tasks whose time has come into their queues, as asynq's forwarder does for one queue.
+-- forward moves tasks whose time has come into their queues, as asynq's forwarder does for one queue. Those that are due
+-- first go first, of each queue; what exceeds the number stays for the next time. The server's clock says what is due, as it did
+-- when that was scheduled.
 --
 -- KEYS     per queue: asynq's keys of it begin with this; a second one, see LaneKeys
--- ARGV[1]  seconds since the epoch
+-- ARGV[1]  how many at most
 --
 -- Result   how many
-local moved = 0
+local left = tonumber(ARGV[1])
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the clock by which the lists go
 for i = 1, #KEYS, 2 do
   local lane = KEYS[i]
   for _, place in ipairs({ 'scheduled', 'retry' }) do
-    local due = redis.call('ZRANGEBYSCORE', lane .. place, '-inf', ARGV[1], 'LIMIT', 0, 500)
+    local due = left > 0 and redis.call('ZRANGEBYSCORE', lane .. place, '-inf', clock[1], 'LIMIT', 0, left) or {}
     if #due > 0 then
       redis.call('ZREM', lane .. place, unpack(due))
       redis.call('LPUSH', lane .. 'pending', unpack(due))
       for _, id in ipairs(due) do
         redis.call('HSET', lane .. 't:' .. id, 'state', 'pending', 'pending_since', now)
       end
-      moved = moved + #due
+      left = left - #due
     end
   end
 end
-return moved
+return ARGV[1] - left

@@ -4,47 +4,88 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
+	"github.com/pacer-notify/pacer/internal/redistest"
 )
 
 // patience bounds every wait of these tests; it is only reached when something is broken.
 const patience = 20 * time.Second
 
-// tickIn is a tick of a lane.
-func tickIn(lane int, id string) dispatch.Tick {
-	return dispatch.Tick{ID: id, Mailbox: dispatch.Mailbox{Lane: lane, UserID: "u-1", Category: "chat"}}
+// run has a script write wake-ups of a partition, as those of the agendas do: with the functions that the product puts before
+// them.
+func run(t *testing.T, conn redis.UniversalClient, partition int, body string, args ...any) any {
+	t.Helper()
+	const before = `local function digits(n) return string.format('%.0f', n) end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+`
+	reply, err := conn.Eval(t.Context(), before+queue.WakeupFunctions+body, []string{fmt.Sprintf("pacer:{push-%d}:", partition)}, args...).Result()
+	if err != nil && err != redis.Nil { //nolint:errorlint // it is never wrapped
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func texts(all []string) []any {
+	args := make([]any, len(all))
+	for i, s := range all {
+		args[i] = s
+	}
+	return args
+}
+
+// pend puts wake-ups into a partition's queue, due at once.
+func pend(t *testing.T, conn redis.UniversalClient, partition int, users ...string) {
+	t.Helper()
+	run(t, conn, partition, "pend(ARGV)", texts(users)...)
+}
+
+// schedule puts a wake-up where it is due at a second.
+func schedule(t *testing.T, conn redis.UniversalClient, partition int, user string, at time.Time) {
+	t.Helper()
+	run(t, conn, partition, "schedule(ARGV[1], tonumber(ARGV[2]))", user, at.Unix())
+}
+
+// pull takes tasks off a partition's queue, and gives their ids.
+func pull(t *testing.T, conn redis.UniversalClient, partition, n int) []string {
+	t.Helper()
+	reply, _ := run(t, conn, partition, `local ids = {}
+for _, task in ipairs(pop_pending(tonumber(ARGV[1]))) do ids[#ids + 1] = task.id end
+make_active(ids)
+return ids`, n).([]any)
+	var ids []string
+	for _, id := range reply {
+		ids = append(ids, fmt.Sprint(id))
+	}
+	return ids
+}
+
+// finish has active wake-ups be used up.
+func finish(t *testing.T, conn redis.UniversalClient, partition int, users ...string) {
+	t.Helper()
+	now := time.Now().UTC()
+	args := append([]any{now.Format(time.DateOnly), now.Add(90 * 24 * time.Hour).Unix()}, texts(users)...)
+	run(t, conn, partition, "local users = { unpack(ARGV, 3) } acknowledge(users, users, ARGV[1], ARGV[2])", args...)
 }
 
 // serve runs a server until the test ends.
-func serve(t *testing.T, conn redis.UniversalClient, cfg queue.ServerConfig, handle queue.Handler) *queue.Server {
+func serve(t *testing.T, conn redis.UniversalClient, cfg queue.ServerConfig) *queue.Server {
 	t.Helper()
 	cfg.Log = slog.New(slog.DiscardHandler)
 	server := queue.NewServer(conn, cfg)
-	if err := server.Start(handle); err != nil {
+	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
 	return server
-}
-
-// enqueue puts ticks into the queue, due at once.
-func enqueue(t *testing.T, conn redis.UniversalClient, ticks ...dispatch.Tick) {
-	t.Helper()
-	client := queue.NewClient(conn)
-	for _, tick := range ticks {
-		if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tick}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // await waits until the condition holds; what says what is waited for.
@@ -77,85 +118,71 @@ func receive[T any](t *testing.T, what string, from <-chan T) T {
 	}
 }
 
-// where lists, by place, the names of a lane's ticks.
-type where struct{ Pending, Active, Scheduled, Retry, Archived []string }
+// where lists, by place, the ids of a partition's tasks.
+type where struct{ Pending, Active, Leased, Scheduled, Retry, Archived []string }
 
-func look(t *testing.T, conn redis.UniversalClient, lane int) where {
+func look(t *testing.T, conn redis.UniversalClient, partition int) where {
 	t.Helper()
-	key := func(place string) string { return fmt.Sprintf("asynq:{push-%d}:%s", lane, place) }
+	key := func(place string) string { return fmt.Sprintf("asynq:{push-%d}:%s", partition, place) }
 	ctx := t.Context()
 	pipe := conn.Pipeline()
 	lists := []*redis.StringSliceCmd{
-		pipe.LRange(ctx, key("pending"), 0, -1), pipe.LRange(ctx, key("active"), 0, -1),
+		pipe.LRange(ctx, key("pending"), 0, -1), pipe.LRange(ctx, key("active"), 0, -1), pipe.ZRange(ctx, key("lease"), 0, -1),
 		pipe.ZRange(ctx, key("scheduled"), 0, -1), pipe.ZRange(ctx, key("retry"), 0, -1), pipe.ZRange(ctx, key("archived"), 0, -1),
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
-	names := func(i int) []string {
+	ids := func(i int) []string {
 		if len(lists[i].Val()) == 0 {
 			return nil
 		}
 		return slices.Sorted(slices.Values(lists[i].Val()))
 	}
-	return where{names(0), names(1), names(2), names(3), names(4)}
+	return where{ids(0), ids(1), ids(2), ids(3), ids(4), ids(5)}
 }
 
-// inspect gives what asynq itself says of a task. Handlers may call it too.
-func inspect(t *testing.T, conn redis.UniversalClient, lane int, id string) *asynq.TaskInfo {
+// contents of all keys of asynq's queues, but for the moments at which they were written.
+func contents(t *testing.T, conn redis.UniversalClient) map[string]any {
 	t.Helper()
-	info, err := asynq.NewInspectorFromRedisClient(conn).GetTaskInfo(dispatch.LaneName(lane), id)
-	if err != nil {
-		t.Errorf("inspect task %s: %v", id, err)
-		return &asynq.TaskInfo{}
+	all := map[string]any{}
+	for _, key := range conn.Keys(t.Context(), "asynq:{push-*").Val() {
+		switch kind := conn.Type(t.Context(), key).Val(); kind {
+		case "hash":
+			fields := conn.HGetAll(t.Context(), key).Val()
+			if since := fields["pending_since"]; fields["state"] == "pending" && len(since) != 19 {
+				t.Errorf("%s is pending since %q", key, since)
+			}
+			delete(fields, "pending_since")
+			all[key] = fields
+		case "list":
+			all[key] = conn.LRange(t.Context(), key, 0, -1).Val()
+		case "zset":
+			left := map[string]float64{} // in half minutes: what differs by more is not alike
+			for _, z := range conn.ZRangeWithScores(t.Context(), key, 0, -1).Val() {
+				left[fmt.Sprint(z.Member)] = math.Round(time.Until(time.Unix(int64(z.Score), 0)).Minutes() * 2)
+			}
+			all[key] = left
+		case "string":
+			all[key] = fmt.Sprintf("%s, for %.0f days", conn.Get(t.Context(), key).Val(), conn.TTL(t.Context(), key).Val().Hours()/24)
+		default:
+			t.Errorf("%s is a %s", key, kind)
+		}
 	}
-	return info
+	return all
 }
 
-// wantUncounted fails the test when asynq has counted a failure in the lane or archived something.
-func wantUncounted(t *testing.T, conn redis.UniversalClient, lane int) {
+// inspectorOf is what asynq's tools are made on. They know the queues of some partitions.
+func inspectorOf(t *testing.T, conn redis.UniversalClient, partitions int) *asynq.Inspector {
 	t.Helper()
-	counted, err := conn.Keys(t.Context(), fmt.Sprintf("asynq:{push-%d}:failed*", lane)).Result()
-	if err != nil {
+	if err := queue.NewClient(conn).Announce(t.Context(), partitions); err != nil {
 		t.Fatal(err)
 	}
-	if len(counted) != 0 {
-		t.Errorf("failures are counted in %v", counted)
-	}
-	if archived := look(t, conn, lane).Archived; archived != nil {
-		t.Errorf("archived: %v", archived)
-	}
+	return asynq.NewInspectorFromRedisClient(conn)
 }
 
-// set is a set of names that goroutines fill.
-type set struct {
-	mu    sync.Mutex
-	names map[string]int
-}
-
-func (s *set) add(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.names == nil {
-		s.names = map[string]int{}
-	}
-	s.names[name]++
-}
-
-func (s *set) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.names)
-}
-
-// sorted lists the names, and each as often as it was added.
-func (s *set) sorted() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []string
-	for name, n := range s.names {
-		all = append(all, slices.Repeat([]string{name}, n)...)
-	}
-	slices.Sort(all)
-	return all
+// engines are the servers on which wake-ups are kept.
+var engines = map[string]func(*testing.T) *redis.Client{
+	"redis":    func(t *testing.T) *redis.Client { t.Helper(); return redistest.Client(t) },
+	"embedded": func(t *testing.T) *redis.Client { t.Helper(); return redistest.Mini(t) },
 }

@@ -9,19 +9,22 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// keeper is a server of asynq's over all lanes that works no task itself: it tells asynq's tools of this process, takes
-// back what a dead process had at work, and clears away. Tasks are pulled beside it, see [lane].
+// keeper is a server of asynq's over all partitions that works no task itself: it tells asynq's tools of this process, takes back
+// what a dead process had at work, if nobody has done so before, and clears away. Wake-ups are taken beside it, by the scripts
+// of the agendas.
 type keeper struct{ server *asynq.Server }
 
 // never is longer than any process runs: what this package does itself, asynq need not.
 const never = 10 * 365 * 24 * time.Hour
 
-func newKeeper(conn redis.UniversalClient, lanes []*lane, concurrency int, closing <-chan struct{}, log *slog.Logger) *keeper {
+func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{}, log *slog.Logger) *keeper {
 	queues := map[string]int{}
-	for _, l := range lanes {
-		queues[l.name] = 1
+	for number := range partitions {
+		queues[dispatch.LaneName(number)] = 1
 	}
 	return &keeper{asynq.NewServerFromRedisClient(emptyHanded{conn, closing}, asynq.Config{
 		Concurrency:              concurrency,
@@ -37,7 +40,7 @@ func newKeeper(conn redis.UniversalClient, lanes []*lane, concurrency int, closi
 
 func (k *keeper) start() error {
 	return k.server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		return errors.New("asynq was given a task, which no lane gives it")
+		return errors.New("asynq was given a task, which nobody gives it")
 	}))
 }
 

@@ -1,54 +1,49 @@
-// Package queue brings ticks from producers to workers over asynq's queues: one queue per lane, and a deferral that puts
-// the same task back without counting as a failure.
+// Package queue keeps wake-ups on asynq's queues: one queue per partition, one task per user who has something waiting.
 //
-// Ticks are put in, pulled and acknowledged many at a time, by scripts of this package that leave asynq's keys as asynq
-// itself would; for what is not of the hot path a server of asynq's runs beside. asynq's times are whole seconds, so a
-// deferred tick is woken early and held by its handler. Its retry budget is switched off, since asynq, when it takes a task
-// back from a dead process, would archive one that was only throttled.
+// Wake-ups are put in, taken, deferred and acknowledged by the scripts that change the agendas, in the same step, with the
+// functions of wakeup.lua; asynq's keys are left as asynq itself would leave them, so that its tools show who waits. What is
+// left to this package: it moves wake-ups whose time has come into the queues and tells of them, pauses queues, archives tasks
+// that are no wake-ups, and has a server of asynq's run beside. asynq's times are whole seconds, so a wake-up comes early and is
+// held. Its retry budget is switched off, since asynq, when it takes a task back from a dead process, would archive one that was
+// only throttled.
 package queue
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
-	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// taskType is the asynq type of every tick.
-const taskType = "pacer:tick"
+// taskType is the asynq type of every wake-up.
+const taskType = "pacer:wakeup"
 
-// lead is how much earlier than its slot a task is woken: the forwarding's interval, the look for what is pending and some
-// air. The whole seconds of asynq add up to one more second, which the handler holds.
-const lead = forwardEvery + 4*watchEvery
+// Lead is how much earlier than its moment a wake-up is scheduled: the forwarding's interval, the look for what is pending and
+// some air. The whole seconds of asynq add up to one more second, for which a wake-up has to be held.
+const Lead = forwardEvery + 4*watchEvery
 
-// taskTimeout is what asynq would grant to one run; here drain and lease bound it.
-const taskTimeout = 5 * time.Minute
+// queueNames is the set in which asynq keeps the names of all queues, for its inspector and its tools.
+const queueNames = "asynq:queues"
 
-// payload is what a task carries besides its id: whose mailbox it is for. Nothing of the content.
-type payload struct {
-	Version  int    `json:"v"`
-	UserID   string `json:"u"`
-	Category string `json:"c"`
+// Client tells asynq of the queues, and pauses them.
+type Client struct{ conn redis.UniversalClient }
+
+// NewClient makes a Client on a connection that stays the caller's.
+func NewClient(conn redis.UniversalClient) *Client { return &Client{conn: conn} }
+
+// Announce tells asynq's tools of the queues of all partitions.
+func (c *Client) Announce(ctx context.Context, partitions int) error {
+	names := make([]any, partitions)
+	for number := range names {
+		names[number] = dispatch.LaneName(number)
+	}
+	if err := c.conn.SAdd(ctx, queueNames, names...).Err(); err != nil {
+		return fmt.Errorf("tell asynq of the queues: %w", err)
+	}
+	return nil
 }
 
-const payloadVersion = 1
-
-// decodeTask reads the tick out of a task of a lane.
-func decodeTask(t task, lane int) (dispatch.Tick, error) {
-	kind, body, err := readMessage(t.message)
-	if err != nil {
-		return dispatch.Tick{}, fmt.Errorf("read task %s: %w", t.id, err)
-	}
-	if kind != taskType {
-		return dispatch.Tick{}, fmt.Errorf("read task %s: its type is %q, not %q", t.id, kind, taskType)
-	}
-	var p payload
-	if err := json.Unmarshal(body, &p); err != nil {
-		return dispatch.Tick{}, fmt.Errorf("read the payload of task %s: %w", t.id, err)
-	}
-	if p.Version != payloadVersion {
-		return dispatch.Tick{}, fmt.Errorf("task %s has payload version %d, this program knows %d", t.id, p.Version, payloadVersion)
-	}
-	return dispatch.Tick{ID: t.id, Mailbox: dispatch.Mailbox{Lane: lane, UserID: p.UserID, Category: p.Category}}, nil
-}
+// prefixOf begins asynq's keys of a partition's queue.
+func prefixOf(partition int) string { return "asynq:{" + dispatch.LaneName(partition) + "}:" }

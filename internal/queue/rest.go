@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
@@ -82,4 +81,4 @@ func restOf(lane int, value string) Rest {
 	return rest
 }
 
-func pausedKey(lane int) string { return "asynq:{" + dispatch.LaneName(lane) + "}:paused" }
+func pausedKey(lane int) string { return prefixOf(lane) + "paused" }

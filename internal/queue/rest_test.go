@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/queue"
@@ -38,9 +37,8 @@ func reconcile(t *testing.T, client *queue.Client, lanes int, resting ...int) (o
 func TestQueuesAreReconciled(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
-	client, inspector := queue.NewClient(conn), asynq.NewInspectorFromRedisClient(conn)
 	const lanes = 3
-	enqueue(t, conn, tickIn(0, "a"), tickIn(1, "b"), tickIn(2, "c")) // so that asynq knows the queues
+	client, inspector := queue.NewClient(conn), inspectorOf(t, conn, lanes)
 	paused := func(want ...int) {
 		t.Helper()
 		for lane := range lanes {
@@ -92,7 +90,7 @@ func TestResumeEndsAnyPause(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
 	client := queue.NewClient(conn)
-	enqueue(t, conn, tickIn(0, "a"))
+	inspector := inspectorOf(t, conn, 1)
 	resume := func(want bool) {
 		t.Helper()
 		if was, err := client.Resume(t.Context(), 0); was != want || err != nil {
@@ -102,7 +100,7 @@ func TestResumeEndsAnyPause(t *testing.T) {
 	resume(false)
 	reconcile(t, client, 1, 0)
 	resume(true)
-	if err := asynq.NewInspectorFromRedisClient(conn).PauseQueue("push-0"); err != nil {
+	if err := inspector.PauseQueue("push-0"); err != nil {
 		t.Fatal(err)
 	}
 	resume(true)
@@ -154,7 +152,6 @@ func (r refusing) about(cmd redis.Cmder) bool {
 func TestEachQueueIsReconciledByItself(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
-	enqueue(t, conn, tickIn(0, "a"), tickIn(1, "b"), tickIn(2, "c"))
 	broken := redis.NewClient(conn.Options())
 	t.Cleanup(func() { _ = broken.Close() })
 	broken.AddHook(refusing{"{push-1}"})

@@ -1,9 +1,7 @@
 package queue_test
 
 import (
-	"context"
-	"errors"
-	"strconv"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
@@ -56,94 +53,80 @@ func clusterNode(t *testing.T) *redis.Client {
 	return conn
 }
 
-// A user's mailbox, windows and tasks lie in one slot, so that one script may touch them all. Redis itself is asked.
-func TestLanesHaveOneSlot(t *testing.T) {
+// A user's agenda, windows and wake-up lie in one slot, so that one script may touch them all. Redis itself is asked.
+func TestPartitionsHaveOneSlot(t *testing.T) {
 	t.Parallel()
 	if crc := crc16("123456789"); crc != 0x31c3 {
 		t.Fatalf("the CRC of the check string is %#x, want 0x31c3", crc)
 	}
 	conn := clusterNode(t)
-	const lanes = 64
-	lanesOf := map[int][]int{}
-	for lane := range lanes {
-		slot := slotOf(dispatch.LaneName(lane))
-		lanesOf[slot] = append(lanesOf[slot], lane)
+	const partitions = 64
+	sharing := map[int][]int{}
+	for number := range partitions {
+		name := dispatch.LaneName(number)
+		slot := slotOf(name)
+		sharing[slot] = append(sharing[slot], number)
 		for _, key := range []string{
-			"asynq:{" + dispatch.LaneName(lane) + "}:pending", "asynq:{" + dispatch.LaneName(lane) + "}:t:{other}",
-			mailbox.LanePrefix(lane) + "w:chat:u-1", mailbox.LanePrefix(lane) + "w:{other}:{u}",
+			"asynq:{" + name + "}:pending", "asynq:{" + name + "}:t:{other}", "pacer:{" + name + "}:w:chat:u-1", "pacer:{" + name + "}:w:{other}:{u}",
 		} {
 			redisSays, err := conn.ClusterKeySlot(t.Context(), key).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if int(redisSays) != slot || slotOf(key) != slot {
-				t.Errorf("key %s is in slot %d (computed: %d), the lane's name in %d", key, redisSays, slotOf(key), slot)
+				t.Errorf("key %s is in slot %d (computed: %d), the partition's name in %d", key, redisSays, slotOf(key), slot)
 			}
 		}
 	}
-	if len(lanesOf) != lanes {
-		t.Errorf("%d lanes share %d slots: %v", lanes, len(lanesOf), lanesOf)
+	if len(sharing) != partitions {
+		t.Errorf("%d partitions share %d slots: %v", partitions, len(sharing), sharing)
 	}
 }
 
-func TestOneScriptTouchesTasksAndMailbox(t *testing.T) {
-	t.Parallel()
-	conn := clusterNode(t)
-	enqueue(t, conn, tickIn(3, "n-1"))
-	script := redis.NewScript(`return redis.call("LLEN", KEYS[1]) + redis.call("EXISTS", KEYS[2])`)
-	tasks := "asynq:{" + dispatch.LaneName(3) + "}:pending"
-	if n, err := script.Run(t.Context(), conn, []string{tasks, mailbox.LanePrefix(3) + "x"}).Int(); err != nil || n != 1 {
-		t.Errorf("over one lane the script gives %d (%v), want 1", n, err)
-	}
-	if err := script.Run(t.Context(), conn, []string{tasks, mailbox.LanePrefix(4) + "x"}).Err(); !redis.HasErrorPrefix(err, "CROSSSLOT") {
-		t.Errorf("over two lanes it gives %v, want it refused", err)
-	}
-}
-
-// Everything that the queue does works where scripts may not leave their slot, and each key of a lane is in the lane's.
+// Everything that the queue does works where scripts may not leave their slot, and each key of a partition is in the partition's.
 func TestQueueOnCluster(t *testing.T) {
 	t.Parallel()
 	conn := clusterNode(t)
-	const lanes = 4
-	client := queue.NewClient(conn)
-	want := map[int]where{}
-	for lane := range lanes {
-		id := strconv.Itoa(lane)
-		enqueue(t, conn, tickIn(lane, "done-"+id), tickIn(lane, "deferred-"+id), tickIn(lane, "failed-"+id))
-		if err := client.Enqueue(t.Context(), dispatch.Alarm{Tick: tickIn(lane, "later-"+id), After: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-		want[lane] = where{Scheduled: []string{"later-" + id}, Retry: []string{"deferred-" + id, "failed-" + id}}
+	const partitions = 4
+	server := serve(t, conn, queue.ServerConfig{Lanes: partitions, Spread: true})
+	reconcile(t, queue.NewClient(conn), partitions, 3)
+	for number := range partitions {
+		pend(t, conn, number, "done", "foreign")
+		schedule(t, conn, number, "due", time.Now().Add(-time.Minute))
+		schedule(t, conn, number, "later", time.Now().Add(time.Hour))
 	}
-	serve(t, conn, queue.ServerConfig{Lanes: lanes}, func(_ context.Context, tick dispatch.Tick) error {
-		switch kind, _, _ := strings.Cut(tick.ID, "-"); kind {
-		case "deferred":
-			return &dispatch.DeferralError{Until: time.Now().Add(time.Hour)}
-		case "failed":
-			return errors.New("the record is away")
+	for number := range partitions {
+		await(t, "what is due has come", func() bool { return len(look(t, conn, number).Pending) == 3 })
+		want := where{Pending: []string{"done", "due", "foreign"}, Scheduled: []string{"later"}}
+		if number != 3 {
+			receive(t, "a signal", server.Pending(number))
+			want = where{Active: []string{"due"}, Leased: []string{"due"}, Scheduled: []string{"later"}, Archived: []string{"foreign"}}
+			pull(t, conn, number, 9)
+			finish(t, conn, number, "done")
+			if err := server.Archive(t.Context(), number, dispatch.Task{ID: "foreign"}, redis.Nil); err != nil {
+				t.Error(err)
+			}
 		}
-		return nil
-	})
-	for lane := range lanes {
-		await(t, "the lane has been worked", func() bool { return cmp.Equal(look(t, conn, lane), want[lane]) })
+		if diff := cmp.Diff(want, look(t, conn, number)); diff != "" {
+			t.Errorf("partition %d holds (-want +got):\n%s", number, diff)
+		}
 	}
-	keys, err := conn.Keys(t.Context(), "asynq:{*}:*").Result()
-	if err != nil {
-		t.Fatal(err)
+	if len(server.Pending(3)) > 0 {
+		t.Error("the paused queue is told of")
 	}
 	found := map[int]bool{}
-	for _, key := range keys {
+	for _, key := range conn.Keys(t.Context(), "asynq:{push-*").Val() {
 		name, _, _ := strings.Cut(strings.TrimPrefix(key, "asynq:{"), "}")
-		lane, err := dispatch.LaneOfName(name)
+		number, err := dispatch.LaneOfName(name)
 		if err != nil {
-			continue // of a server, not of a lane
+			t.Errorf("key %s is of no partition: %v", key, err)
 		}
-		found[lane] = true
-		if slotOf(key) != slotOf(mailbox.LanePrefix(lane)) {
-			t.Errorf("key %s lies elsewhere than the mailboxes of lane %d", key, lane)
+		found[number] = true
+		if slotOf(key) != slotOf(fmt.Sprintf("pacer:{push-%d}:c", number)) {
+			t.Errorf("key %s lies elsewhere than the agendas of partition %d", key, number)
 		}
 	}
-	if len(found) != lanes {
-		t.Errorf("keys of lanes %v were found, want of %d lanes", found, lanes)
+	if len(found) != partitions {
+		t.Errorf("keys of partitions %v were found, want of %d", found, partitions)
 	}
 }

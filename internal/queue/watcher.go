@@ -2,51 +2,66 @@ package queue
 
 import (
 	"context"
-	_ "embed"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/script"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-//go:embed forward.lua
-var forwardSource string
-
-// forwardScript does for many lanes at once what asynq's forwarder does for one.
-var forwardScript = script.NewWhenFull(forwardSource)
-
 const (
-	// watchEvery is how often lanes in which nothing waited are looked at again.
+	// watchEvery is how often queues are looked at of which nobody was told.
 	watchEvery = 20 * time.Millisecond
 	// dozeAfter is how many looks in vain let a process that has nothing to do look only every other time.
 	dozeAfter = 100
 	// forwardEvery is how often due tasks are moved into the queue; asynq's own default is 5 s.
 	forwardEvery = 200 * time.Millisecond
+	// announceEvery is how often asynq is told of the queues, in case that Redis has lost what it was told.
+	announceEvery = time.Minute
 )
 
-// watcher looks after lanes that have nothing to do: it moves tasks whose time has come into the queue, and wakes lanes in
-// which something waits.
+// watcher moves tasks whose time has come into the queues, and tells of queues in which something is pending.
 type watcher struct {
 	conn    redis.UniversalClient
-	lanes   []*lane
-	spread  bool // the lanes may be on several servers, so that no command may be of two
+	queues  []*watched
+	spread  bool // the queues may be on several servers, so that no command may be of two
 	closing <-chan struct{}
 	log     *slog.Logger
+}
+
+// watched is the queue of one partition.
+type watched struct {
+	keys            []string // what scripts name as their keys
+	pending, paused string
+	// signal holds something while nobody has looked since something was pending.
+	signal chan struct{}
+}
+
+func newWatcher(conn redis.UniversalClient, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
+	w := &watcher{conn: conn, spread: spread, closing: closing, log: log}
+	for number := range partitions {
+		prefix := prefixOf(number)
+		w.queues = append(w.queues, &watched{keys: dispatch.LaneKeys(prefix), pending: prefix + "pending", paused: prefix + "paused", signal: make(chan struct{}, 1)})
+	}
+	return w
 }
 
 func (w *watcher) watch(ctx context.Context) {
 	look, forward := time.NewTicker(watchEvery), time.NewTicker(forwardEvery)
 	defer look.Stop()
 	defer forward.Stop()
+	announced := time.Time{}
 	for inVain := 0; ; {
 		select {
 		case <-w.closing:
 			return
 		case <-forward.C:
 			w.forward(ctx)
+			if time.Since(announced) >= announceEvery && w.announce(ctx) {
+				announced = time.Now()
+			}
 		case <-look.C:
 			if inVain++; inVain < dozeAfter || inVain%2 == 0 {
 				if w.look(ctx) {
@@ -57,28 +72,37 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-// groups are lanes of which one command may be.
-func (w *watcher) groups(lanes []*lane) [][]*lane {
-	if !w.spread {
-		return [][]*lane{lanes}
+// announce tells asynq of the queues; false when it has to be tried again.
+func (w *watcher) announce(ctx context.Context) bool {
+	err := NewClient(w.conn).Announce(ctx, len(w.queues))
+	if err != nil {
+		w.log.DebugContext(ctx, "could not announce the queues; it is tried again", "error", err)
 	}
-	var groups [][]*lane
-	for i := range lanes {
-		groups = append(groups, lanes[i:i+1])
+	return err == nil
+}
+
+// groups are queues of which one command may be.
+func (w *watcher) groups() [][]*watched {
+	if !w.spread {
+		return [][]*watched{w.queues}
+	}
+	var groups [][]*watched
+	for i := range w.queues {
+		groups = append(groups, w.queues[i:i+1])
 	}
 	return groups
 }
 
-// forward moves what is due into the queue.
+// forward moves what is due into the queues.
 func (w *watcher) forward(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, group := range w.groups(w.lanes) {
+	for _, group := range w.groups() {
 		all.Go(func() {
 			keys := make([]string, 0, 2*len(group))
-			for _, l := range group {
-				keys = append(keys, l.keys...)
+			for _, q := range group {
+				keys = append(keys, q.keys...)
 			}
-			if err := forwardScript.Run(ctx, w.conn, keys, time.Now().Unix()).Err(); err != nil {
+			if err := forward(ctx, w.conn, keys, w.closing); err != nil {
 				w.log.WarnContext(ctx, "move due tasks into the queue; it is tried again", "error", err)
 			}
 		})
@@ -86,38 +110,46 @@ func (w *watcher) forward(ctx context.Context) {
 	all.Wait()
 }
 
-// look wakes the idle lanes in which something waits; false when it looked in vain.
+// look tells of the queues in which something is pending, unless they are paused; false when it looked in vain.
 func (w *watcher) look(ctx context.Context) bool {
-	var idle []*lane
-	for _, l := range w.lanes {
-		if l.idle.Load() {
-			idle = append(idle, l)
+	var silent []*watched
+	for _, q := range w.queues {
+		if len(q.signal) == 0 {
+			silent = append(silent, q)
 		}
 	}
-	if len(idle) == 0 {
+	if len(silent) == 0 {
 		return true
 	}
 	if !w.spread {
-		keys := make([]string, len(idle))
-		for i, l := range idle {
-			keys[i] = l.pending
+		keys := make([]string, len(silent))
+		for i, q := range silent {
+			keys[i] = q.pending
 		}
-		if n, err := w.conn.Exists(ctx, keys...).Result(); err == nil && n == 0 {
-			return false // as nearly always when there is little to do
+		if n, err := w.conn.Exists(ctx, keys...).Result(); err != nil || n == 0 {
+			return false // as nearly always when there is little to do; of an error those tell who ask for more
 		}
 	}
 	pipe := w.conn.Pipeline()
-	asked := make([]*redis.IntCmd, len(idle))
-	for i, l := range idle {
-		asked[i] = pipe.Exists(ctx, l.pending)
+	pending, paused := make([]*redis.IntCmd, len(silent)), make([]*redis.IntCmd, len(silent))
+	for i, q := range silent {
+		pending[i], paused[i] = pipe.Exists(ctx, q.pending), pipe.Exists(ctx, q.paused)
 	}
-	_, err := pipe.Exec(ctx)
+	_, _ = pipe.Exec(ctx) // each answer has its own error
 	found := false
-	for i, l := range idle {
-		if err != nil || asked[i].Val() > 0 { // of an error the lane tells, when it asks
+	for i, q := range silent {
+		if pending[i].Val() > 0 && paused[i].Val() == 0 {
 			found = true
-			l.wake()
+			q.tell()
 		}
 	}
 	return found
+}
+
+// tell has whoever waits, now or next, look.
+func (q *watched) tell() {
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
 }

@@ -26,11 +26,6 @@ local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 3
 -- was set back.
 local FAR_AHEAD = 10000000
 
-local function now_micros()
-  local t = redis.call('TIME')
-  return tonumber(t[1]) * 1000000 + tonumber(t[2])
-end
-
 -- read_plan reads a plan from ARGV, from index i on: algorithm, number of rules, then max, per in µs and kind of each
 -- (0 limit, 1 gap, 2 cap, 3 a limit that is not in force but may come back, which is only counted). Returns the plan and
 -- the index after it. A plan remembers what it read of its state, so a script that charges must have one plan object for

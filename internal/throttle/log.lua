@@ -24,6 +24,12 @@ local function digits(n)
   return string.format('%.0f', n)
 end
 
+-- now_micros is the time in µs since the epoch.
+local function now_micros()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000000 + tonumber(t[2])
+end
+
 -- nth_newest gives the moment of the n-th newest admission in a log, or nil.
 local function nth_newest(key, n)
   local score = tonumber(redis.call('ZREVRANGE', key, n - 1, n - 1, 'WITHSCORES')[2])

@@ -19,8 +19,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -127,7 +127,7 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked, answered
 // deferrals tells each time that a notification was sent back to wait for its slot.
 func (t *Tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
 	plan := t.plan(g.UserID, g.Category)
-	for _, d := range mailbox.ParseDeferrals(g.History) {
+	for _, d := range agenda.ParseDeferrals(g.History) {
 		rule := ""
 		if d.Rule > 0 && d.Rule <= len(plan.Rules) {
 			rule = plan.Rules[d.Rule-1].String()

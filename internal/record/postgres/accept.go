@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -113,9 +112,8 @@ func (r *Record) acceptPart(ctx context.Context, batch []*notification.Notificat
 		return err
 	}
 	var under []*placing
-	for i, n := range asked {
-		accepted[part[i]] = acceptedAs(found[i], n, r.boxes.LaneOf(n.UserID))
-		accepted[part[i]].Enqueued = r.cfg.Queue != nil
+	for i := range asked {
+		accepted[part[i]] = acceptedAs(found[i])
 		if p := found[i].placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
 		}
@@ -125,16 +123,10 @@ func (r *Record) acceptPart(ctx context.Context, batch []*notification.Notificat
 }
 
 // acceptedAs is what intake is told of a notification.
-func acceptedAs(found acceptance, n *notification.Notification, lane int) intake.Accepted {
-	a := intake.Accepted{
-		At: found.at, Known: !found.fresh,
-		Tick: dispatch.Tick{ID: n.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: n.UserID, Category: n.Category}},
-	}
+func acceptedAs(found acceptance) intake.Accepted {
+	a := intake.Accepted{At: found.at, Known: !found.fresh}
 	if !found.sameUser {
 		a.At = time.Time{}
-	}
-	if found.fresh && !n.SendAt.IsZero() {
-		a.DueIn = max(0, time.Until(n.SendAt))
 	}
 	return a
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
@@ -75,7 +74,7 @@ func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *proces
 	client := goredis.NewClient(&options)
 	t.Cleanup(func() { _ = client.Close() }) // every command was answered
 	client.AddHook(beforeScripts(func(context.Context, goredis.Cmder) error { return before(p) }))
-	boxes, err := mailbox.New(client, mailbox.Config{Lanes: recordtest.Lanes, Terms: recordtest.Terms, Lease: recordtest.Lease, Guarded: true})
+	boxes, err := agenda.New(client, agenda.Config{Lanes: recordtest.Lanes, Settings: recordtest.Settings, Lease: recordtest.Lease, Guarded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,20 +114,6 @@ func (w *world) later(t *testing.T, by time.Duration) {
 	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - $1::interval", by)
 }
 
-// deliverAll delivers what has a tick, until nothing has, and gives the ids in that order.
-func (w *world) deliverAll(t *testing.T) []string {
-	t.Helper()
-	w.queue.mu.Lock()
-	ticks := w.queue.ticks
-	w.queue.ticks = map[string]dispatch.Tick{}
-	w.queue.mu.Unlock()
-	var delivered []string
-	for id, tick := range ticks {
-		delivered = append(delivered, w.deliver(t, tick, "nonce-"+id))
-	}
-	return delivered
-}
-
 // A process dies between the commit and Redis. However much later the relay runs again, it carries all over.
 func TestWhatAProcessLeftBehindIsCarriedOver(t *testing.T) {
 	t.Parallel()
@@ -140,6 +125,7 @@ func TestWhatAProcessLeftBehindIsCarriedOver(t *testing.T) {
 	}
 	w.later(t, 70*time.Second)
 	w.round(t)
+	w.wantAwake(t, "ada", "bob", "cyd")
 	if got := w.deliverAll(t); len(got) != len(batch) {
 		t.Errorf("delivered %d of %d", len(got), len(batch))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -48,7 +48,7 @@ type querier interface {
 }
 
 // endAll runs endsSQL.
-func endAll(ctx context.Context, db querier, ends ...mailbox.End) ([]endAnswer, error) {
+func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endAnswer, error) {
 	ids, statuses, reasons := make([]string, len(ends)), make([]string, len(ends)), make([]string, len(ends))
 	for i, end := range ends {
 		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
@@ -66,14 +66,14 @@ func endAll(ctx context.Context, db querier, ends ...mailbox.End) ([]endAnswer, 
 func (r *Record) endOne(ctx context.Context, id string, status notification.Status, reason string) (endAnswer, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	answers, err := endAll(ctx, r.pool, mailbox.End{ID: id, Status: status, Reason: reason})
+	answers, err := endAll(ctx, r.pool, agenda.End{ID: id, Status: status, Reason: reason})
 	if err != nil {
 		return endAnswer{}, describe("end notification "+id, err)
 	}
 	return answers[0], nil
 }
 
-// end ends a notification that still waits, in the database and then in its mailbox.
+// end ends a notification that still waits, in the database and then in its agenda.
 func (r *Record) end(ctx context.Context, id string, status notification.Status, reason string) error {
 	answer, err := r.endOne(ctx, id, status, reason)
 	switch {
@@ -85,7 +85,7 @@ func (r *Record) end(ctx context.Context, id string, status notification.Status,
 		return notification.ErrNotWaiting
 	}
 	err = r.boxes.CancelIn(ctx, r.boxes.LaneOf(answer.userID), id, reason)
-	if err != nil && !errors.Is(err, mailbox.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
+	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
 		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn", "notification_id", id, "error", err)
 	}
 	return nil
@@ -103,7 +103,7 @@ const (
 	endLanes = 8
 )
 
-// writeEnds writes down what the mailboxes ended by themselves. A lane that can't be asked does not keep it from the others.
+// writeEnds writes down what the agendas ended by themselves. A lane that can't be asked does not keep it from the others.
 func (l *Relay) writeEnds(ctx context.Context) error {
 	faults := make([]error, l.record.boxes.Lanes())
 	var group errgroup.Group
@@ -122,7 +122,7 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 // otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written in a later round unless
 // the worker's result is one.
 func (r *Record) writeEndsOf(ctx context.Context, lane int) error {
-	return r.boxes.EachEnds(ctx, lane, endsBatch, func(ends []mailbox.End) error {
+	return r.boxes.EachEnds(ctx, lane, endsBatch, func(ends []agenda.End) error {
 		answers, err := r.writeEnds(ctx, ends)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (r *Record) writeEndsOf(ctx context.Context, lane int) error {
 	})
 }
 
-func (r *Record) writeEnds(ctx context.Context, ends []mailbox.End) ([]endAnswer, error) {
+func (r *Record) writeEnds(ctx context.Context, ends []agenda.End) ([]endAnswer, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	answers, err := endAll(ctx, r.pool, ends...)

@@ -11,7 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
@@ -25,7 +25,7 @@ type oneLaneAway struct {
 }
 
 func (o *oneLaneAway) about(command goredis.Cmder) bool {
-	prefix := mailbox.LanePrefix(int(o.lane.Load()))
+	prefix := agenda.LanePrefix(int(o.lane.Load()))
 	for _, arg := range command.Args() {
 		if text, ok := arg.(string); ok && strings.HasPrefix(text, prefix) {
 			command.SetErr(errShard)
@@ -96,18 +96,18 @@ func TestOneLaneAwayKeepsNoOtherWaiting(t *testing.T) {
 			w.enqueueMany(t, away, 600) // more than one look takes, and before the other
 			w.enqueueMany(t, here, 1)
 			w.roundDespite(t, errShard)
-			w.wantTicks(t, 1)
-			w.deliver(t, w.queue.ticks[here+"-0"], "a")
+			w.wantInLine(t, 1)
+			w.wantDelivered(t, here, here+"-0")
 
 			w.flush(t)
 			w.exec(t, "DELETE FROM pacer.outbox WHERE id LIKE $1", here+"-%")
 			w.accept(t, here, "free", 1) // left in the outbox: its lane has lost its state
 			w.roundDespite(t, errShard)
-			w.deliver(t, w.queue.ticks[here+"-free-0"], "b")
+			w.wantDelivered(t, here, here+"-free-0")
 
 			hook.lane.Store(-1)
-			w.await(t, "all are in line", func() bool { return w.relay.Round(t.Context()) == nil && w.ticks() == 602 })
-			w.deliver(t, w.queue.ticks[away+"-0"], "c")
+			w.await(t, "all are in line", func() bool { return w.relay.Round(t.Context()) == nil && w.inLine(t) == 600 })
+			w.wantDelivered(t, away, away+"-0")
 			w.wantNothingLeft(t)
 		})
 	}
@@ -129,16 +129,19 @@ func (w *world) roundDespite(t *testing.T, want error) {
 	}
 }
 
-func (w *world) ticks() int {
-	w.queue.mu.Lock()
-	defer w.queue.mu.Unlock()
-	return len(w.queue.ticks)
+func (w *world) wantInLine(t *testing.T, want int) {
+	t.Helper()
+	if got := w.inLine(t); got != want {
+		t.Fatalf("%d are in line, want %d", got, want)
+	}
 }
 
-func (w *world) wantTicks(t *testing.T, want int) {
+// wantDelivered delivers the next of a user, by the wake-up that stands, and wants it to be that.
+func (w *world) wantDelivered(t *testing.T, user, want string) {
 	t.Helper()
-	if got := w.ticks(); got != want {
-		t.Fatalf("%d have a tick, want %d", got, want)
+	w.wantAwake(t, user)
+	if id := w.deliver(t, user); id != want {
+		t.Errorf("%s is delivered, want %s", id, want)
 	}
 }
 
@@ -157,7 +160,7 @@ func TestCountsLackOneLane(t *testing.T) {
 	if err != nil || !lanes[0].Away || lanes[1].Away || lanes[0].Accepted != 0 || lanes[1].Accepted != 5 {
 		t.Errorf("counts %+v, %v", lanes, err)
 	}
-	if sum := mailbox.Sum(lanes); !sum.Away || sum.Accepted != 5 {
+	if sum := agenda.Sum(lanes); !sum.Away || sum.Accepted != 5 {
 		t.Errorf("the sum is %+v", sum)
 	}
 	if _, exact, err := w.boxes.Crowds(t.Context(), 5); err != nil || exact {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -175,7 +175,7 @@ func (a *lanesAway) has(lane int) bool {
 // put into line afterwards.
 func (a *lanesAway) err() error {
 	for _, err := range a.errs {
-		if !errors.Is(err, mailbox.ErrLost) && !errors.Is(err, mailbox.ErrFull) {
+		if !errors.Is(err, agenda.ErrLost) && !errors.Is(err, agenda.ErrFull) {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (a *lanesAway) err() error {
 // be delivered is ended.
 func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *lanesAway) ([]string, error) {
 	var done []string
-	lanes := map[int][]mailbox.Entry{}
+	lanes := map[int][]agenda.Entry{}
 	for i := range batch {
 		o := &batch[i]
 		if o.ended {
@@ -194,7 +194,7 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *la
 			continue
 		}
 		if err := l.cfg.Check(&o.Notification); err != nil {
-			end := mailbox.End{ID: o.ID, Status: notification.StatusFailed, Reason: "refused: " + err.Error()}
+			end := agenda.End{ID: o.ID, Status: notification.StatusFailed, Reason: "refused: " + err.Error()}
 			if _, err := endAll(ctx, tx, end); err != nil {
 				return nil, err
 			}
@@ -225,7 +225,7 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *la
 }
 
 // entry is what the notification is to its backlog: it has the place of its acceptance, however late it comes.
-func (o *outboxed) entry() mailbox.Entry {
+func (o *outboxed) entry() agenda.Entry {
 	e := entryOf(&o.Notification)
 	e.Arrival = o.CreatedAt
 	if o.retrying {
@@ -235,14 +235,10 @@ func (o *outboxed) entry() mailbox.Entry {
 }
 
 // placeIn puts notifications of one lane into line, and gives the ids of those that stand there when it fails.
-func (l *Relay) placeIn(ctx context.Context, lane int, entries []mailbox.Entry) ([]string, error) {
+func (l *Relay) placeIn(ctx context.Context, lane int, entries []agenda.Entry) ([]string, error) {
 	var done []string
 	for part := range slices.Chunk(entries, putBatch) {
-		placed, err := l.record.boxes.Put(ctx, lane, part)
-		if err != nil {
-			return done, err
-		}
-		if err := l.cfg.Queue.Enqueue(ctx, ticksOf(lane, part, placed)...); err != nil {
+		if _, err := l.record.boxes.Accept(ctx, lane, part); err != nil {
 			return done, err
 		}
 		for _, e := range part {

@@ -10,9 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/batch"
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -49,7 +48,7 @@ type laneProgress struct {
 // placing is the way of what one statement accepted into the backlogs of one lane.
 type placing struct {
 	lane     int
-	entries  []mailbox.Entry
+	entries  []agenda.Entry
 	optedOut []string
 	done     chan struct{} // closed when it has arrived, or been left to the relay
 }
@@ -133,11 +132,10 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 	}
 }
 
-// putIntoLine puts accepted notifications into their backlogs, with a tick each. What does not get there goes to the outbox;
+// putIntoLine puts accepted notifications into their backlogs, with their wake-ups. What does not get there goes to the outbox;
 // it gives false when that fails too.
 func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
 	all := true
-	ticks := make([]dispatch.Alarm, 0, len(w.entries))
 	for part := range slices.Chunk(w.entries, putBatch) {
 		if p.closing.Load() {
 			return false
@@ -146,17 +144,9 @@ func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
 		if mutation("lose-enqueue") {
 			put, all = twoOfThree(part), false
 		}
-		placed, err := p.record.boxes.Put(ctx, w.lane, put)
-		if err != nil {
+		if _, err := p.record.boxes.Accept(ctx, w.lane, put); err != nil {
 			p.record.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count", len(part), "lane", w.lane, "error", err)
 			all = p.leave(ctx, part) && all
-			continue
-		}
-		ticks = append(ticks, ticksOf(w.lane, put, placed)...)
-	}
-	if queue := p.record.cfg.Queue; queue != nil && len(ticks) > 0 {
-		if err := queue.Enqueue(ctx, ticks...); err != nil {
-			p.record.cfg.Log.WarnContext(ctx, "enqueue ticks; the sweeper will replace those missing", "count", len(ticks), "error", err)
 		}
 	}
 	for _, id := range w.optedOut {
@@ -168,8 +158,8 @@ func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
 }
 
 // twoOfThree plays a process that dies on the way.
-func twoOfThree(entries []mailbox.Entry) []mailbox.Entry {
-	var kept []mailbox.Entry
+func twoOfThree(entries []agenda.Entry) []agenda.Entry {
+	var kept []agenda.Entry
 	for i, e := range entries {
 		if i%3 != 0 {
 			kept = append(kept, e)
@@ -179,7 +169,7 @@ func twoOfThree(entries []mailbox.Entry) []mailbox.Entry {
 }
 
 // leave leaves notifications in the outbox, and tells whether it could.
-func (p *placer) leave(ctx context.Context, entries []mailbox.Entry) bool {
+func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
@@ -191,19 +181,8 @@ func (p *placer) leave(ctx context.Context, entries []mailbox.Entry) bool {
 	return true
 }
 
-// ticksOf gives the ticks of what was put into a lane.
-func ticksOf(lane int, entries []mailbox.Entry, placed []mailbox.Placed) []dispatch.Alarm {
-	ticks := make([]dispatch.Alarm, len(entries))
-	for i, e := range entries {
-		ticks[i] = dispatch.Alarm{After: placed[i].DueIn, Tick: dispatch.Tick{
-			ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category},
-		}}
-	}
-	return ticks
-}
-
-func entryOf(n *notification.Notification) mailbox.Entry {
-	return mailbox.Entry{
+func entryOf(n *notification.Notification) agenda.Entry {
+	return agenda.Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt, ExpiresAt: n.ExpiresAt,
 		CollapseKey: n.CollapseKey,
 	}

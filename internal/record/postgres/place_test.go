@@ -56,24 +56,21 @@ func (s *standing) accept(t *testing.T, batch []*notification.Notification) []in
 func TestAnAnswerDoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond, Queue: w.queue})
+	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
 	early := batchOf("ada", "free", 100)
 	for _, n := range early[:20] {
-		if a := s.accept(t, []*notification.Notification{n}); a[0].At.IsZero() || a[0].Known || !a[0].Enqueued {
+		if a := s.accept(t, []*notification.Notification{n}); a[0].At.IsZero() || a[0].Known {
 			t.Errorf("accepted as %+v", a[0])
 		}
 	}
 	s.accept(t, early[20:])
-	late := w.accept(t, "bob", "free", 1) // by a process whose Redis moves
-	s.goOn()
-	w.await(t, "all have a tick", func() bool {
-		w.queue.mu.Lock()
-		defer w.queue.mu.Unlock()
-		return len(w.queue.ticks) == len(early)
-	})
-	if w.deliver(t, late[0], "late") != "bob-free-0" {
+	w.accept(t, "bob", "free", 1) // by a process whose Redis moves
+	if w.deliver(t, "bob") != "bob-free-0" {
 		t.Error("what another process accepted meanwhile is not delivered")
 	}
+	s.goOn()
+	w.await(t, "all are in line", func() bool { return w.inLine(t) == len(early) })
+	w.wantAwake(t, "ada")
 	got := w.deliverAll(t)
 	want := make([]string, len(early))
 	for i, n := range early {
@@ -89,13 +86,13 @@ func TestAnAnswerDoesNotWaitForRedis(t *testing.T) {
 func TestWhatComesLateTakesItsOwnPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond, Queue: w.queue})
+	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
 	s.accept(t, batchOf("ada", "free", 1))
-	later := w.accept(t, "ada", "free", 2)
+	w.accept(t, "ada", "free", 2)
 	s.goOn()
 	w.wantNothingLeft(t)
-	got := []string{w.deliver(t, later[0], "a"), w.deliver(t, later[1], "b")}
-	if got[0] != "ada-free-000" {
+	got := w.deliverAll(t)
+	if len(got) != 3 || got[0] != "ada-free-000" {
 		t.Errorf("delivered %v, want the one that was accepted first to come first", got)
 	}
 }
@@ -104,7 +101,7 @@ func TestWhatComesLateTakesItsOwnPlace(t *testing.T) {
 func TestWhatFindsNoRoomIsCarriedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	s := w.standing(t, postgres.Config{PlacePatience: time.Millisecond, Queue: w.queue})
+	s := w.standing(t, postgres.Config{PlacePatience: time.Millisecond})
 	s.record.PlaceAtMost(32) // two single ones
 	for i := range 40 {
 		n := batchOf("ada", "free", 1)[0]
@@ -113,10 +110,8 @@ func TestWhatFindsNoRoomIsCarriedOver(t *testing.T) {
 	}
 	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
 	w.round(t)
-	w.queue.mu.Lock()
-	placed := len(w.queue.ticks)
-	w.queue.mu.Unlock()
-	if placed != 40 {
+	w.wantAwake(t, "ada")
+	if placed := w.inLine(t); placed != 40 {
 		t.Errorf("the relay carried over %d of 40", placed)
 	}
 	s.goOn()

@@ -1,9 +1,9 @@
 // Package postgres is the record of the durable set-ups. Postgres is the truth: what was accepted, every claim and what
-// became of it. The mailboxes on Redis decide who goes when, and can be lost whole: they are rebuilt from here.
+// became of it. The agendas on Redis decide who goes when, and can be lost whole: they are rebuilt from here.
 //
-//	accept   one statement for many, then the mailboxes; what does not get there the relay carries over
-//	take     the mailboxes grant, Postgres claims: only what is claimed is sent
-//	settle   Postgres writes, fenced by the claim; then the mailboxes
+//	accept   one statement for many, then the agendas; what does not get there the relay carries over
+//	take     the agendas grant, Postgres claims: only what is claimed is sent
+//	settle   Postgres writes, fenced by the claim; then the agendas
 //
 // A claim is the fence: a generation, counted up by each, and a lease on the database's clock. Whatever Redis forgets or
 // brings back, nothing that has ended is claimed again, and nothing is written by a worker whose claim has gone to another.
@@ -31,27 +31,27 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/batch"
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // Config of a Record.
 type Config struct {
-	// Lease is how long a claim holds. It must be shorter than that of the mailboxes, so that a delivery that they give to
+	// Lease is how long a claim holds. It must be shorter than that of the agendas, so that a delivery that they give to
 	// another worker can be claimed. Defaults to 14 s.
 	Lease time.Duration
 	// MaxCrashes is how many claims may end without a result before the notification is given up. Defaults to 3.
 	MaxCrashes int
 	// AcceptTimeout bounds the writing of what is accepted. Defaults to 2.5 s: producers are told within 3 s.
 	AcceptTimeout time.Duration
-	// StatementTimeout bounds every other statement. Defaults to 5 s.
+	// StatementTimeout bounds every other statement, and for how long a grant that is not used is tried to be given back.
+	// Defaults to 5 s.
 	StatementTimeout time.Duration
-	// Queue brings the ticks of what is accepted. Without one the caller of Accept sees to them.
-	Queue dispatch.Queue
 	// PlacePatience is how long an answer waits for Redis after Postgres has accepted. Defaults to 500 ms.
 	PlacePatience time.Duration
+	// ClaimPatience is how long a claim is tried before its grant is given back. Defaults to 5 s.
+	ClaimPatience time.Duration
 	// Apart is for a process without metrics of its own, such as a producer: what it accepts is counted in another's.
 	Apart bool
 	// Retention is how long ended notifications are kept. Defaults to 30 days.
@@ -65,6 +65,7 @@ func (c Config) withDefaults() Config {
 	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, 2500*time.Millisecond)
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
+	c.ClaimPatience = cmp.Or(c.ClaimPatience, 5*time.Second)
 	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
@@ -75,7 +76,7 @@ func (c Config) withDefaults() Config {
 type Record struct {
 	cfg   Config
 	pool  *pgxpool.Pool
-	boxes *mailbox.Store
+	boxes *agenda.Store
 	// counted is what insertSQL is told of this process's metrics.
 	counted string
 
@@ -85,8 +86,8 @@ type Record struct {
 	placer  *placer
 }
 
-// New makes a Record over the database and the mailboxes of a deployment, which must be guarded. Close it after use.
-func New(pool *pgxpool.Pool, boxes *mailbox.Store, cfg Config) *Record {
+// New makes a Record over the database and the agendas of a deployment, which must be guarded. Close it after use.
+func New(pool *pgxpool.Pool, boxes *agenda.Store, cfg Config) *Record {
 	r := &Record{cfg: cfg.withDefaults(), pool: pool, boxes: boxes, counted: "yes"}
 	if cfg.Apart {
 		r.counted = "no"

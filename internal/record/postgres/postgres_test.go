@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,11 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/postgrestest"
-	pacerqueue "github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -44,7 +42,7 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	recordtest.Run(t, func(tb testing.TB) recordtest.Subject {
 		tb.Helper()
-		w := newWorldOn(tb, redistest.Client(tb), mailbox.Config{MaxCrashes: 1000, Lease: recordtest.Lease},
+		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000, Lease: recordtest.Lease},
 			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled)
 		return recordtest.Subject{Record: w.record, Repair: w.repair}
 	})
@@ -86,46 +84,33 @@ func TestPoolersAreFoundOut(t *testing.T) {
 	}
 }
 
-// queue puts ticks into asynq's and keeps those that it was given.
-type queue struct {
-	*pacerqueue.Client
-	mu    sync.Mutex
-	ticks map[string]dispatch.Tick
-}
-
-// Enqueue implements [dispatch.Queue].
-func (q *queue) Enqueue(ctx context.Context, alarms ...dispatch.Alarm) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, a := range alarms {
-		q.ticks[a.Tick.ID] = a.Tick
-	}
-	return q.Client.Enqueue(ctx, alarms...)
-}
-
 // world is a record over a database and a Redis of its own.
 type world struct {
 	pool   *pgxpool.Pool
 	redis  *goredis.Client
-	boxes  *mailbox.Store
+	boxes  *agenda.Store
 	record *postgres.Record
 	relay  *postgres.Relay
-	queue  *queue
+
+	// held are the wake-ups that the worker of this world has at work, by user; rounds is how often it has
+	// asked, pulled how many wake-ups it was given.
+	held           map[string]dispatch.Wakeup
+	rounds, pulled int
 }
 
 func newWorld(tb testing.TB, client *goredis.Client) *world {
 	tb.Helper()
-	return newWorldWith(tb, client, mailbox.Config{MaxCrashes: 1000, Lease: recordtest.Lease})
+	return newWorldWith(tb, client, agenda.Config{MaxCrashes: 1000, Lease: recordtest.Lease})
 }
 
-// newWorldWith is newWorld with the crashes and the lease that the mailboxes allow, and with terms when there are any.
-func newWorldWith(tb testing.TB, client *goredis.Client, cfg mailbox.Config) *world {
+// newWorldWith is newWorld with the crashes and the lease that the agendas allow, and with settings when there are any.
+func newWorldWith(tb testing.TB, client *goredis.Client, cfg agenda.Config) *world {
 	tb.Helper()
 	return newWorldOn(tb, client, cfg, postgrestest.URL(tb), postgres.Direct)
 }
 
 // newWorldOn is a world on the database at address, with connections as prepare makes them.
-func newWorldOn(tb testing.TB, client *goredis.Client, cfg mailbox.Config, address string, prepare func(*pgxpool.Config)) *world {
+func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, address string, prepare func(*pgxpool.Config)) *world {
 	tb.Helper()
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -137,23 +122,24 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg mailbox.Config, addre
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	w := &world{pool: pool, redis: client, queue: &queue{Client: pacerqueue.NewClient(client), ticks: map[string]dispatch.Tick{}}}
-	if cfg.Terms == nil {
-		cfg.Terms = recordtest.Terms
+	w := &world{pool: pool, redis: client, held: map[string]dispatch.Wakeup{}}
+	if cfg.Settings == nil {
+		cfg.Settings = recordtest.Settings
 	}
-	w.boxes, err = mailbox.New(client, mailbox.Config{
-		Lanes: recordtest.Lanes, Terms: cfg.Terms, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
+	w.boxes, err = agenda.New(client, agenda.Config{
+		Lanes: recordtest.Lanes, Settings: cfg.Settings, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
 		Grace: 100 * time.Millisecond, Retention: time.Minute,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	w.record = postgres.New(pool, w.boxes, postgres.Config{
-		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, PlacePatience: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: recordtest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
+		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute, ClaimPatience: time.Minute, // a busy machine
 	})
 	tb.Cleanup(func() { _ = w.record.Close() })
 	w.relay = postgres.NewRelay(w.record, postgres.RelayConfig{
-		Queue: w.queue, Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+		Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
 	})
 	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
 		tb.Fatal(err)

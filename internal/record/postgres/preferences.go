@@ -116,6 +116,9 @@ func (o *OwnLimits) Rules(userID, category string) ([]throttle.Rule, bool) {
 	return rules, own
 }
 
+// Has tells whether a user has limits of his own, in any category.
+func (o *OwnLimits) Has(userID string) bool { return len((*o.users.Load())[userID]) > 0 }
+
 // Longest is the longest window of any user's own rule.
 func (o *OwnLimits) Longest() time.Duration {
 	longest := time.Duration(0)

@@ -1,60 +1,19 @@
 package postgres_test
 
 import (
-	"context"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	pacerqueue "github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
-
-// drain works the queue until n have been delivered.
-func (w *world) drain(t *testing.T, n int) []string {
-	t.Helper()
-	delivered := make(chan string, 2*n)
-	asked := make(chan int, 1)
-	asked <- 0
-	server := pacerqueue.NewServer(w.redis, pacerqueue.ServerConfig{Lanes: recordtest.Lanes, PullCount: mailbox.PullCount})
-	if err := server.Start(func(ctx context.Context, tick dispatch.Tick) error {
-		number := <-asked
-		asked <- number + 1
-		answer, err := w.record.Take(ctx, dispatch.Question{Tick: tick, Nonce: fmt.Sprint("drain ", number), Pulled: true})
-		if err != nil || answer.Grant == nil {
-			return err
-		}
-		_, err = w.record.Settle(ctx, answer.Grant, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"})
-		delivered <- answer.Grant.Notification.ID
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	all := map[string]bool{}
-	patience := time.After(time.Minute)
-	for len(all) < n {
-		select {
-		case id := <-delivered:
-			if all[id] {
-				t.Errorf("%s is delivered twice", id)
-			}
-			all[id] = true
-		case <-patience:
-			t.Fatalf("%d of %d were delivered", len(all), n)
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
-}
 
 // A rebuild brings everything back although what it stood on was lost in part: a list of asynq's, or every second key.
 func TestRebuildMendsTheQueue(t *testing.T) {
@@ -70,11 +29,12 @@ func TestRebuildMendsTheQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, redistest.Client(t), mailbox.Config{MaxCrashes: 1000, Lease: recordtest.Lease})
+			w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: recordtest.Lease})
 			const users, each = 10, 20
 			for user := range users {
-				w.enqueue(t, w.accept(t, fmt.Sprintf("user%d", user), "free", each)...)
+				w.accept(t, fmt.Sprintf("user%d", user), "free", each)
 			}
+			w.pull(t, 0) // the wake-ups of one partition are at work
 			keys, err := w.redis.Keys(t.Context(), "*{push-*").Result()
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +52,11 @@ func TestRebuildMendsTheQueue(t *testing.T) {
 			if diff := cmp.Diff([]string{}, w.differences(t)); diff != "" {
 				t.Errorf("after the rebuild differences differ (-want +got):\n%s", diff)
 			}
-			w.drain(t, users*each)
+			delivered := w.deliverAll(t)
+			slices.Sort(delivered)
+			if n := len(slices.Compact(slices.Clone(delivered))); n != users*each || len(delivered) != n {
+				t.Errorf("%d were delivered, %d of them different, want %d", len(delivered), n, users*each)
+			}
 		})
 	}
 }
@@ -101,8 +65,10 @@ func TestRebuildMendsTheQueue(t *testing.T) {
 func TestRebuildLeavesPausesAndArchives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	tick := w.accept(t, "ada", "free", 1)[0]
-	w.enqueue(t, tick)
+	w.accept(t, "ada", "free", 1)
+	if err := pacerqueue.NewClient(w.redis).Announce(t.Context(), recordtest.Lanes); err != nil {
+		t.Fatal(err)
+	}
 	queued := strings.Replace(w.prefix(), "pacer:", "asynq:", 1)
 	pipe := w.redis.Pipeline()
 	pipe.Set(t.Context(), queued+"paused", "1", 0)
@@ -120,9 +86,39 @@ func TestRebuildLeavesPausesAndArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(keys)
-	want := []string{"asynq:queues", queued + "paused", queued + "pending", queued + "processed", queued + "t:" + tick.ID, queued + "t:foreign"}
+	want := []string{"asynq:queues", queued + "paused", queued + "pending", queued + "processed", queued + "t:ada", queued + "t:foreign"}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, keys); diff != "" {
 		t.Errorf("keys differ (-want +got):\n%s", diff)
+	}
+}
+
+// What an older version of the program has built is of no use to this one: with the program the state is built anew.
+func TestStateOfAnotherLayoutIsRebuilt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.accept(t, "ada", "free", 3)
+	for lane := range recordtest.Lanes {
+		key := agenda.LanePrefix(lane) + "epoch"
+		epoch := w.redis.Get(t.Context(), key).Val()
+		number, _, _ := strings.Cut(epoch, " ")
+		_, server, found := strings.Cut(epoch, " server ")
+		if !found {
+			t.Fatalf("the epoch is %q", epoch)
+		}
+		if err := w.redis.Set(t.Context(), key, number+" server "+server, 0).Err(); err != nil { // as it was before agendas
+			t.Fatal(err)
+		}
+	}
+	if err := w.redis.Del(t.Context(), w.prefix()+"a:ada", w.prefix()+"wakeups").Err(); err != nil { // it knows of none
+		t.Fatal(err)
+	}
+	w.round(t)
+	w.wantAwake(t, "ada")
+	if diff := cmp.Diff([]string{}, w.differences(t)); diff != "" {
+		t.Errorf("differences differ (-want +got):\n%s", diff)
+	}
+	if got := w.deliverAll(t); len(got) != 3 {
+		t.Errorf("delivered %v, want all three", got)
 	}
 }

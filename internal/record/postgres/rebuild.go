@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -30,7 +30,7 @@ const (
 // Rebuilt is what a rebuild did.
 type Rebuilt struct {
 	Lanes []int
-	// Waiting notifications that were put back, and mailboxes whose windows were filled.
+	// Waiting notifications that were put back, and backlogs whose windows were filled.
 	Waiting, Windows int
 	Took             time.Duration
 }
@@ -63,7 +63,7 @@ func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.record.boxes.Lost(ctx, func(lane int) mailbox.Epoch { return mailbox.NewEpoch(epochs[lane], identity) })
+	return l.record.boxes.Lost(ctx, func(lane int) agenda.Epoch { return agenda.NewEpoch(epochs[lane], identity) })
 }
 
 // knownEpochs reads the epochs of the lanes as the database knows them.
@@ -144,7 +144,6 @@ type rebuild struct {
 	lanes            []int
 	waiting, windows int
 	epochs           map[int]int64 // that they are given, by lane
-	ticks            []dispatch.Alarm
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -165,14 +164,14 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	for _, lane := range r.lanes {
-		if err := boxes.EndRebuild(ctx, r.token, lane, mailbox.NewEpoch(r.epochs[lane], r.identity)); err != nil {
+		if err := boxes.EndRebuild(ctx, r.token, lane, agenda.NewEpoch(r.epochs[lane], r.identity)); err != nil {
 			return err
 		}
 	}
 	if r.cfg.Rebuilt != nil {
 		r.cfg.Rebuilt(ctx)
 	}
-	return r.enqueueTicks(ctx)
+	return nil
 }
 
 // noteLast notes what the lanes have counted, before that is removed. What a lane without an epoch holds belongs to the state
@@ -186,7 +185,7 @@ func (r *rebuild) noteLast(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts = slices.DeleteFunc(counts, func(c mailbox.LaneCounts) bool { return !r.rebuilds(c.Lane) })
+	counts = slices.DeleteFunc(counts, func(c agenda.LaneCounts) bool { return !r.rebuilds(c.Lane) })
 	for i := range counts {
 		counts[i].Epoch = cmp.Or(counts[i].Epoch, epochs[counts[i].Lane])
 	}
@@ -219,7 +218,7 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 
 func (r *rebuild) rebuilds(lane int) bool { return slices.Contains(r.lanes, lane) }
 
-// windowsSQL gives the admissions that windows may still hold, of every mailbox from the oldest on.
+// windowsSQL gives the admissions that windows may still hold, of every backlog from the oldest on.
 const windowsSQL = `
 SELECT user_id, category, admitted_at FROM (
 	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
@@ -227,7 +226,7 @@ SELECT user_id, category, admitted_at FROM (
 	SELECT user_id, category, admitted_at FROM pacer.notifications WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
-// restoreWindows counts the admissions of each mailbox again.
+// restoreWindows counts the admissions of each backlog again.
 func (r *rebuild) restoreWindows(ctx context.Context) error {
 	now, err := r.record.boxes.Now(ctx)
 	if err != nil {
@@ -239,7 +238,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(restorers)
-	box, moments := dispatch.Mailbox{}, []throttle.Micros(nil)
+	box, moments := dispatch.Backlog{}, []throttle.Micros(nil)
 	flush := func() {
 		if full, admitted := box, moments; len(admitted) > 0 && r.rebuilds(full.Lane) {
 			r.windows++
@@ -251,7 +250,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
 		if user != box.UserID || category != box.Category {
 			flush()
-			box, moments = dispatch.MailboxOf(user, category, r.record.boxes.Lanes()), nil
+			box, moments = dispatch.BacklogOf(user, category, r.record.boxes.Lanes()), nil
 		}
 		// A script takes some thousand arguments; more admissions than that only a counter holds, to which the newest matter.
 		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
@@ -275,11 +274,11 @@ WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id
 
 // open is a notification that has not ended.
 type open struct {
-	mailbox.Entry
+	agenda.Entry
 	status                 string
 	notBefore, leasedUntil time.Time
 	acceptedAt             time.Time
-	// coming is true for one that the relay will put into line from the outbox.
+	// coming is true for one that the relay will put into its backlog from the outbox.
 	coming bool
 }
 
@@ -292,9 +291,9 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	return o, err
 }
 
-// entry is what the notification is to its mailbox. One that is being sent comes back when the lease of its worker ends;
+// entry is what the notification is to its agenda. One that is being sent comes back when the lease of its worker ends;
 // when it has ended by then, its claim is declined.
-func (o open) entry() mailbox.Entry {
+func (o open) entry() agenda.Entry {
 	e := o.Entry
 	switch o.status {
 	case string(notification.StatusSending):
@@ -305,7 +304,7 @@ func (o open) entry() mailbox.Entry {
 	return e
 }
 
-// restoreEntries puts what has not ended back into line.
+// restoreEntries puts what has not ended back into its backlog, and has the wake-ups stand that it needs.
 func (r *rebuild) restoreEntries(ctx context.Context) error {
 	at, id := time.Time{}, ""
 	for {
@@ -328,7 +327,7 @@ func (r *rebuild) restoreEntries(ctx context.Context) error {
 }
 
 func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
-	lanes := map[int][]mailbox.Entry{}
+	lanes := map[int][]agenda.Entry{}
 	for _, o := range batch {
 		lane := r.record.boxes.LaneOf(o.UserID)
 		if !r.rebuilds(lane) {
@@ -345,23 +344,17 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 		}
 		r.waiting += len(entries)
 		for part := range slices.Chunk(entries, putBatch) {
-			placed, err := r.record.boxes.RestoreEntries(ctx, r.token, lane, part)
-			if err != nil {
+			if _, err := r.record.boxes.RestoreEntries(ctx, r.token, lane, part); err != nil {
 				return err
-			}
-			for i, e := range part {
-				r.ticks = append(r.ticks, dispatch.Alarm{After: placed[i].DueIn, Tick: dispatch.Tick{
-					ID: e.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: e.UserID, Category: e.Category},
-				}})
 			}
 		}
 	}
 	return nil
 }
 
-// withoutEnded leaves out what has ended in its mailbox while Postgres still has it under a claim: that end is written when
+// withoutEnded leaves out what has ended in its agenda while Postgres still has it under a claim: that end is written when
 // the claim is over, and until then nobody may be given it again.
-func (r *rebuild) withoutEnded(ctx context.Context, lane int, entries []mailbox.Entry) ([]mailbox.Entry, error) {
+func (r *rebuild) withoutEnded(ctx context.Context, lane int, entries []agenda.Entry) ([]agenda.Entry, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
@@ -377,10 +370,4 @@ func (r *rebuild) withoutEnded(ctx context.Context, lane int, entries []mailbox.
 		}
 	}
 	return open, nil
-}
-
-// enqueueTicks has the queue bring a tick for each; those that the queue still has are left as they are.
-func (r *rebuild) enqueueTicks(ctx context.Context) error {
-	slices.SortStableFunc(r.ticks, func(a, b dispatch.Alarm) int { return cmp.Compare(a.After, b.After) })
-	return r.cfg.Queue.Enqueue(ctx, r.ticks...)
 }

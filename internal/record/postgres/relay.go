@@ -6,14 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // RelayConfig of a Relay.
 type RelayConfig struct {
-	Queue dispatch.Queue
 	// Check refuses a notification that came through the outbox and that the policy or its channel does not allow; what a
 	// producer writes into the database was not asked about. Its error becomes the reason of the failure.
 	Check func(*notification.Notification) error
@@ -28,8 +26,9 @@ type RelayConfig struct {
 	Interval time.Duration
 }
 
-// Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes down what the mailboxes ended by themselves, rebuilds lanes that lost their state, and purges what is old. Any
-// number of processes may run one; they share the work or take turns.
+// Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes down what
+// the agendas ended by themselves, rebuilds lanes that lost their state, and purges what is old. Any number of processes may
+// run one; they share the work or take turns.
 type Relay struct {
 	cfg    RelayConfig
 	record *Record
@@ -37,7 +36,7 @@ type Relay struct {
 
 	cursor   outboxPlace // where the next look into the outbox begins
 	purgedAt time.Time
-	noted    map[int]mailbox.LaneCounts // what was last noted, by lane
+	noted    map[int]agenda.LaneCounts // what was last noted, by lane
 }
 
 // NewRelay makes a Relay.
@@ -45,7 +44,7 @@ func NewRelay(record *Record, cfg RelayConfig) *Relay {
 	if cfg.Interval == 0 {
 		cfg.Interval = 500 * time.Millisecond
 	}
-	return &Relay{cfg: cfg, record: record, log: record.cfg.Log, noted: map[int]mailbox.LaneCounts{}}
+	return &Relay{cfg: cfg, record: record, log: record.cfg.Log, noted: map[int]agenda.LaneCounts{}}
 }
 
 // Run works until ctx ends.

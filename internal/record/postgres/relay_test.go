@@ -3,18 +3,19 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
 
-// accept has n notifications of a user accepted, and gives their ticks.
-func (w *world) accept(t *testing.T, user, category string, n int) []dispatch.Tick {
+// accept has n notifications of a user accepted.
+func (w *world) accept(t *testing.T, user, category string, n int) {
 	t.Helper()
 	var batch []*notification.Notification
 	for i := range n {
@@ -22,36 +23,9 @@ func (w *world) accept(t *testing.T, user, category string, n int) []dispatch.Ti
 			ID: fmt.Sprintf("%s-%s-%d", user, category, i), UserID: user, Category: category, Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
 		})
 	}
-	accepted, err := w.record.Accept(t.Context(), batch)
-	if err != nil {
+	if _, err := w.record.Accept(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	ticks := make([]dispatch.Tick, n)
-	for i, a := range accepted {
-		ticks[i] = a.Tick
-	}
-	return ticks
-}
-
-func (w *world) take(t *testing.T, tick dispatch.Tick, nonce string) dispatch.Answer {
-	t.Helper()
-	answer, err := w.record.Take(t.Context(), dispatch.Question{Tick: tick, Nonce: nonce, Pulled: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer
-}
-
-func (w *world) deliver(t *testing.T, tick dispatch.Tick, nonce string) string {
-	t.Helper()
-	answer := w.take(t, tick, nonce)
-	if answer.Grant == nil {
-		t.Fatalf("%s is not granted: %+v", tick.ID, answer.Wait)
-	}
-	if _, err := w.record.Settle(t.Context(), answer.Grant, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}); err != nil {
-		t.Fatal(err)
-	}
-	return answer.Grant.Notification.ID
 }
 
 func (w *world) exec(t *testing.T, sql string, args ...any) {
@@ -72,17 +46,18 @@ func (w *world) flush(t *testing.T) {
 // stands in its order, what ended does not come back, and the totals are what they were.
 func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
-	ticks := w.accept(t, "ada", "chat", 4) // two a minute
-	w.deliver(t, ticks[0], "a")
-	sending := w.take(t, ticks[1], "b").Grant
+	w := endWorld(t)
+	w.accept(t, "ada", "chat", 4) // two a minute
+	w.deliver(t, "ada")
+	sending := w.take(t, "ada")
 	if sending == nil {
 		t.Fatal("the second is not granted")
 	}
 	before := w.stats(t)
 	w.flush(t)
-	if answer := w.take(t, ticks[2], "c"); answer.Grant != nil || answer.Wait == nil || answer.Wait.For <= 0 {
-		t.Errorf("a lane that has lost its state answers %+v, want a wait", answer)
+	round := dispatch.Round{Partition: w.boxes.LaneOf("ada"), ID: "lost", Wakeups: []dispatch.Wakeup{w.held["ada"]}, Room: 1, Pull: 10}
+	if reply, err := w.record.Serve(t.Context(), round); !errors.Is(err, dispatch.ErrLost) {
+		t.Errorf("a partition that has lost its state answers %+v, %v", reply, err)
 	}
 	rebuilt, err := w.relay.RebuildLost(t.Context())
 	if err != nil || rebuilt.Waiting != 3 || len(rebuilt.Lanes) != 2 || rebuilt.Windows != 1 {
@@ -91,9 +66,11 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 	if again, err := w.relay.RebuildLost(t.Context()); err != nil || again.Lanes != nil {
 		t.Errorf("rebuilt again: %+v, %v", again, err)
 	}
-	if answer := w.take(t, ticks[2], "d"); answer.Wait == nil || answer.Wait.Rule != "limit 2/1m" || answer.Wait.For < 50*time.Second {
-		t.Errorf("the window is not full: %+v", answer)
+	w.wantAwake(t, "ada")
+	if taken := w.ask(t, "ada", 1); len(taken.Grants) > 0 || taken.Rule != "limit 2/1m" || w.wakesIn(t, "ada") < 50*time.Second {
+		t.Errorf("the window is not full: %+v", taken)
 	}
+	w.wantAwake(t, "ada")
 	if s, err := w.record.Settle(t.Context(), sending, dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}); err != nil || s.Stale {
 		t.Errorf("a result from before the loss: %+v, %v", s, err)
 	}
@@ -107,7 +84,7 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 	}
 }
 
-func (w *world) stats(t *testing.T) mailbox.LaneStats {
+func (w *world) stats(t *testing.T) agenda.LaneStats {
 	t.Helper()
 	_, total, err := w.record.Stats(t.Context())
 	if err != nil {
@@ -120,13 +97,14 @@ func (w *world) stats(t *testing.T) mailbox.LaneStats {
 func TestGrantsFromBeforeARebuildAreVoid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	ticks := w.accept(t, "ada", "slow", 1)
+	w.accept(t, "ada", "slow", 1)
 	w.exec(t, "UPDATE pacer.lanes SET epoch = epoch + 1")
-	if answer := w.take(t, ticks[0], "a"); answer.Grant != nil || answer.Wait == nil || answer.Wait.For <= 0 {
-		t.Fatalf("granted %+v", answer)
+	if g := w.take(t, "ada"); g != nil {
+		t.Fatalf("granted %+v", g)
 	}
+	w.wantAwake(t, "ada")
 	w.exec(t, "UPDATE pacer.lanes SET epoch = epoch - 1")
-	w.deliver(t, ticks[0], "b") // its slot was given back
+	w.deliver(t, "ada") // its slot was given back
 	w.exec(t, "UPDATE pacer.lanes SET epoch = epoch + 1")
 	if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || len(rebuilt.Lanes) != 2 {
 		t.Errorf("lanes of another epoch than the database's are rebuilt: %+v, %v", rebuilt, err)
@@ -136,9 +114,9 @@ func TestGrantsFromBeforeARebuildAreVoid(t *testing.T) {
 func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	ticks := w.accept(t, "ada", "free", 4)
-	for i, tick := range ticks[:3] {
-		w.deliver(t, tick, fmt.Sprint(i))
+	w.accept(t, "ada", "free", 4)
+	for range 3 {
+		w.deliver(t, "ada")
 	}
 	w.exec(t, "UPDATE pacer.notifications SET accepted_at = now() - interval '40 days' WHERE id <> 'ada-free-2'")
 	w.exec(t, "UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
@@ -165,7 +143,7 @@ func TestOutboxIsChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	w.relay = postgres.NewRelay(w.record, postgres.RelayConfig{
-		Queue: w.queue, Windows: func() time.Duration { return time.Hour },
+		Windows: func() time.Duration { return time.Hour },
 		Check: func(n *notification.Notification) error {
 			if n.Category != "free" {
 				return errors.New("category: is not named in the policy")
@@ -177,8 +155,9 @@ func TestOutboxIsChecked(t *testing.T) {
 	if err := w.relay.Round(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if tick, queued := w.queue.ticks["good"]; !queued || w.deliver(t, tick, "a") != "good" {
-		t.Error("the good one is not in line")
+	w.wantAwake(t, "ada")
+	if got := w.deliverAll(t); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("delivered %v, want the good one only", got)
 	}
 	if v, err := w.record.View(t.Context(), "bad"); err != nil || v.Status != notification.StatusFailed || v.Reason != "refused: category: is not named in the policy" {
 		t.Errorf("the bad one: %+v, %v", v, err)

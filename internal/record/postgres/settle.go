@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -74,11 +74,11 @@ func statusOf(f dispatch.Fate) string {
 	return "waiting"
 }
 
-// Settle implements [dispatch.Record]: the database first, then the mailboxes. What the mailboxes do not learn they find
+// Settle implements [dispatch.Store]: the database first, then the agendas. What the agendas do not learn they find
 // out when the lease ends: then the claim of what has ended is declined.
 func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
-	s, err := r.results.Ask(ctx, result{id: id, claim: g.Claim, status: statusOf(o.Fate), Outcome: o})
+	s, err := r.results.Ask(ctx, result{id: id, claim: g.Claimed, status: statusOf(o.Fate), Outcome: o})
 	if err != nil {
 		return dispatch.Settlement{}, err
 	}
@@ -88,13 +88,13 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	if s.status == string(notification.StatusExpired) && o.Fate == dispatch.Retry {
 		o.Fate, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
-	settlement, err := r.tellMailboxes(ctx, g, o)
+	settlement, err := r.tellAgendas(ctx, g, o)
 	open := o.Fate == dispatch.Retry || o.Fate == dispatch.Returned
 	switch {
-	case errors.Is(err, mailbox.ErrLost):
+	case errors.Is(err, agenda.ErrLost):
 		return dispatch.Settlement{}, nil // what is open is put back by the rebuild, or found by the relay
 	case err != nil:
-		r.cfg.Log.WarnContext(ctx, "tell the mailboxes of a result; they learn of it when the lease ends", "notification_id", id, "error", err)
+		r.cfg.Log.WarnContext(ctx, "tell the agendas of a result; they learn of it when the lease ends", "notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
 		return dispatch.Settlement{}, r.leaveInOutbox(ctx, []string{id})
@@ -103,25 +103,21 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	return settlement, nil
 }
 
-// Extend implements [dispatch.Record]: while the mailboxes keep a grant, nobody else can claim it.
+// Extend implements [dispatch.Store]: while the agendas keep a grant, nobody else can claim it.
 func (r *Record) Extend(ctx context.Context, g *dispatch.Grant) error { return r.boxes.Extend(ctx, g) }
 
-// tellPause is the longest pause between two tries to tell the mailboxes of a result.
+// tellPause is the longest pause between two tries to tell the agendas of a result.
 const tellPause = 250 * time.Millisecond
 
-// tellMailboxes tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on its
+// tellAgendas tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on its
 // way to another server.
-func (r *Record) tellMailboxes(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+func (r *Record) tellAgendas(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, tellPause) {
 		settlement, err := r.boxes.Settle(ctx, g, o)
-		if err == nil || errors.Is(err, mailbox.ErrLost) {
+		if err == nil || errors.Is(err, agenda.ErrLost) {
 			return settlement, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !rest(ctx, pause) {
 			return settlement, err
 		}
 	}

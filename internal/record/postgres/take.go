@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -73,10 +73,10 @@ const contentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at`
 
-// claim asks for a notification that the mailboxes granted.
+// claim asks for a notification that the agendas granted.
 type claim struct {
 	id, token string
-	// admittedAt is the limiter's moment in µs; deferrals and history are what the mailbox tells of the waiting before it.
+	// admittedAt is the limiter's moment in µs; deferrals and history are what the agenda tells of the waiting before it.
 	admittedAt int64
 	deferrals  int
 	history    string
@@ -97,58 +97,84 @@ type claimed struct {
 	notification *notification.Notification
 }
 
-// Take implements [dispatch.Record]: what the mailboxes grant is claimed in the database, and only then given out.
-func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
-	answer, err := r.boxes.Take(ctx, q)
-	switch {
-	case errors.Is(err, mailbox.ErrLost):
-		return dispatch.Answer{Wait: &dispatch.Wait{For: lostPause}}, nil
-	case err != nil || answer.Granted == nil:
-		return dispatch.Answer{Wait: answer.Wait}, err
-	}
-	granted := answer.Granted
-	grant := &dispatch.Grant{
-		Mailbox: q.Mailbox, Generation: granted.Generation, AdmittedAt: granted.At, StartIn: granted.In,
-		AskedAt: granted.AskedAt, Tick: q.Tick, History: granted.History,
-		Notification: &notification.Notification{ID: granted.ID},
-	}
-	c, err := r.claims.Ask(ctx, claim{
-		id: granted.ID, token: q.Nonce, admittedAt: granted.At.UnixMicro(), deferrals: granted.Deferrals, history: granted.History,
-		lane: q.Lane, epoch: granted.Epoch,
-	})
-	if err != nil {
-		_, back := r.boxes.Settle(context.WithoutCancel(ctx), grant, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
-		return dispatch.Answer{Extra: answer.Extra}, errors.Join(fmt.Errorf("claim notification %s: %w", granted.ID, err), back)
-	}
-	if !c.ok {
-		wait, err := r.decline(ctx, grant, c)
-		return dispatch.Answer{Wait: wait, Extra: answer.Extra}, err
-	}
-	c.notification.ID = granted.ID
-	grant.Notification, grant.Claim, grant.Attempt, grant.Failures = c.notification, c.generation, c.attempt, c.failures
-	return dispatch.Answer{Grant: grant, Extra: answer.Extra}, nil
+// Serve implements [dispatch.Store]: the agendas decide who may go. What they grant is to be claimed.
+func (r *Record) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
+	return r.boxes.Serve(ctx, round)
 }
 
-// lostPause is how long a tick waits before it asks a lane again that has lost its state.
+// Claim implements [dispatch.Store]: what the agendas grant is claimed in the database, and only then delivered.
+func (r *Record) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	c, err := r.askClaim(ctx, g)
+	if err != nil {
+		// Should it be claimed all the same, it comes when that claim's lease has ended.
+		back := r.giveBack(ctx, g, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
+		return false, errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), back)
+	}
+	if !c.ok {
+		return false, r.decline(ctx, g, c)
+	}
+	c.notification.ID = g.Notification.ID
+	g.Notification, g.Claimed, g.Attempt, g.Failures = c.notification, c.generation, c.attempt, c.failures
+	return true, nil
+}
+
+// claimPause is the longest pause between two tries to claim.
+const claimPause = 250 * time.Millisecond
+
+// askClaim asks for a claim again and again, for as long as the patience lasts: Postgres may be away for a moment. A claim
+// whose answer was lost is recognised by its token.
+func (r *Record) askClaim(ctx context.Context, g *dispatch.Grant) (claimed, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
+	defer cancel()
+	asked := claim{
+		id: g.Notification.ID, token: token(g), admittedAt: g.AdmittedAt.UnixMicro(), deferrals: g.Deferrals, history: g.History,
+		lane: g.Lane, epoch: g.Epoch,
+	}
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, claimPause) {
+		c, err := r.claims.Ask(ctx, asked)
+		if err == nil || errors.Is(err, batch.ErrClosed) || !rest(ctx, pause) {
+			return c, err
+		}
+	}
+}
+
+// rest waits; false when the context ends before.
+func rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// token names a grant: asked for twice, because the answer was lost, it is claimed once.
+func token(g *dispatch.Grant) string {
+	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())
+}
+
+// lostPause is how long a grant of a partition that has lost its state since is kept before it is given back.
 const lostPause = 500 * time.Millisecond
 
-// changedPause is how long a tick waits before it asks again for what could not be claimed a moment ago.
+// changedPause is how long a grant is kept that could not be claimed a moment ago. What is given back may be granted at once.
 const changedPause = 50 * time.Millisecond
 
-// decline gives a grant back that must not be used, brings the mailboxes to what the database says, and tells when the tick
-// is to ask again.
-func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (*dispatch.Wait, error) {
-	again := &dispatch.Wait{}
-	outcome := dispatch.Outcome{Refund: true}
+// decline gives a grant back that must not be used, and brings the agendas to what the database says. What is to come again
+// unchanged is kept for a while before, together with the room of its delivery: it must not be granted and declined in a
+// circle as fast as the stores can.
+func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) error {
+	outcome, pause := dispatch.Outcome{Refund: true}, time.Duration(0)
 	var err error
 	switch {
 	case !c.known || c.ended:
 		outcome.Fate = dispatch.Forgotten
 	case c.void:
-		// Its lane has been rebuilt since, or is about to be.
-		outcome.Fate, again.For = dispatch.Returned, lostPause
+		// Its partition has been rebuilt since, or is about to be.
+		outcome.Fate, pause = dispatch.Returned, lostPause
 	case c.busyFor > 0:
-		// Somebody is at it, or was: the lease will tell. Or it is a retry that the mailbox believes to be due.
+		// Somebody is at it, or was: the lease will tell. Or it is a retry that the agenda believes to be due.
 		outcome.Fate, outcome.RetryAfter, outcome.Reason = dispatch.Retry, c.busyFor+50*time.Millisecond, "not due yet"
 	case c.crashes >= r.cfg.MaxCrashes:
 		outcome.Fate, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
@@ -164,20 +190,24 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) (*di
 		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
 		// What forbade it has gone meanwhile.
-		outcome.Fate, again.For = dispatch.Returned, changedPause
+		outcome.Fate, pause = dispatch.Returned, changedPause
 	}
-	if err != nil {
-		return nil, err
+	if err != nil { // the database does not have it ended: whoever is granted it next tries again
+		outcome, pause = dispatch.Outcome{Fate: dispatch.Returned, Refund: true}, changedPause
 	}
-	settlement, err := r.boxes.Settle(context.WithoutCancel(ctx), g, outcome)
-	if err != nil && !errors.Is(err, mailbox.ErrLost) {
-		return nil, fmt.Errorf("give notification %s back: %w", g.Notification.ID, err)
+	rest(ctx, pause)
+	return errors.Join(err, r.giveBack(ctx, g, outcome))
+}
+
+// giveBack tells the agendas what becomes of a grant that is not used, for as long as a statement may take. What they do
+// not learn they find out when the lease ends. A partition that has lost its state has nothing to be told.
+func (r *Record) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) error {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	if _, err := r.tellAgendas(ctx, g, o); err != nil && !errors.Is(err, dispatch.ErrLost) {
+		return fmt.Errorf("give notification %s back: %w", g.Notification.ID, err)
 	}
-	if settlement.RetryIn > 0 {
-		// The mailbox has made the tick serve this retry.
-		again.For = settlement.RetryIn
-	}
-	return again, nil
+	return nil
 }
 
 // claimAll runs claimSQL under the lock that a rebuild waits for.
@@ -192,16 +222,16 @@ func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error)
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	answers := make([]claimed, n)
-	batch := &pgx.Batch{} // one round trip, one transaction
-	batch.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
-	batch.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence"), lanes, epochs).
+	statements := &pgx.Batch{} // one round trip, one transaction
+	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
+	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence"), lanes, epochs).
 		Query(func(rows pgx.Rows) error {
 			return collectClaimed(rows, func(place int, c claimed) {
 				c.ok = true
 				answers[place-1] = c
 			})
 		})
-	if err := r.pool.SendBatch(ctx, batch).Close(); err != nil {
+	if err := r.pool.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, describe("claim notifications", err)
 	}
 	if err := r.findRefused(ctx, asked, answers); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
 // The totals are kept where what they count is decided. What is accepted, attempted and ended is Postgres's: triggers add it
@@ -61,11 +61,11 @@ const foldBatch = 2000
 
 // Stats gives the counts of every lane, and of all together. The totals of all are the record's, not those of Redis. While
 // Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
-func (r *Record) Stats(ctx context.Context) (lanes []mailbox.LaneStats, total mailbox.LaneStats, err error) {
+func (r *Record) Stats(ctx context.Context) (lanes []agenda.LaneStats, total agenda.LaneStats, err error) {
 	if lanes, err = r.boxes.Stats(ctx); err != nil {
 		return nil, total, err
 	}
-	total = mailbox.Sum(lanes)
+	total = agenda.Sum(lanes)
 	exact, err := r.totals(ctx, total)
 	if err != nil {
 		total.Away = true
@@ -75,7 +75,7 @@ func (r *Record) Stats(ctx context.Context) (lanes []mailbox.LaneStats, total ma
 }
 
 // totals puts the record's totals in the place of those of Redis.
-func (r *Record) totals(ctx context.Context, t mailbox.LaneStats) (mailbox.LaneStats, error) {
+func (r *Record) totals(ctx context.Context, t agenda.LaneStats) (agenda.LaneStats, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled, &t.Replaced, &t.Attempts)
@@ -105,7 +105,7 @@ func (r *Record) totals(ctx context.Context, t mailbox.LaneStats) (mailbox.LaneS
 
 // noted is what a lane counted, as Postgres has it.
 type noted struct {
-	mailbox.LaneCounts
+	agenda.LaneCounts
 	earlierPulls, earlierDeferrals int64
 }
 
@@ -171,7 +171,7 @@ func (l *Relay) noteCounts(ctx context.Context) error {
 	return errors.Join(l.note(ctx, counts), away)
 }
 
-func (l *Relay) note(ctx context.Context, counts []mailbox.LaneCounts) error {
+func (l *Relay) note(ctx context.Context, counts []agenda.LaneCounts) error {
 	var lanes []int32
 	var epochs, pulls, deferrals []int64
 	for _, c := range counts {

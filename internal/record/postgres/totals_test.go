@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
@@ -27,7 +27,6 @@ type story struct {
 	ids     []string // accepted
 	users   map[string]string
 	grants  []*dispatch.Grant
-	asked   int
 	adopted int64 // accepted by processes without metrics, as the relay told
 	outside int64 // likewise, as this test did it
 
@@ -61,16 +60,16 @@ func (s *story) accept() {
 	}
 }
 
+// take asks for somebody's wake-up.
 func (s *story) take() {
-	if len(s.ids) == 0 {
-		return
-	}
-	id := s.ids[s.random.IntN(len(s.ids))]
-	s.asked++
-	tick := dispatch.Tick{ID: id, Mailbox: dispatch.MailboxOf(s.users[id], "free", recordtest.Lanes)}
-	answer := s.world.take(s.t, tick, fmt.Sprint("q", s.asked))
-	if answer.Grant != nil {
-		s.grants = append(s.grants, answer.Grant)
+	s.takeOf([]string{"ada", "ben", "cyd"}[s.random.IntN(3)], 1+s.random.IntN(3))
+}
+
+func (s *story) takeOf(user string, room int) {
+	for _, g := range s.ask(s.t, user, room).Grants {
+		if s.claim(s.t, g) {
+			s.grants = append(s.grants, g)
+		}
 	}
 }
 
@@ -110,7 +109,7 @@ func (s *story) crash() {
 	i := s.random.IntN(len(s.grants))
 	g := s.grants[i]
 	s.exec(s.t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE id = $1", g.Notification.ID)
-	if err := s.redis.ZAddXX(s.t.Context(), mailbox.LanePrefix(g.Lane)+"e", goredis.Z{Score: 1, Member: g.Notification.ID}).Err(); err != nil {
+	if err := s.redis.ZAddXX(s.t.Context(), agenda.LanePrefix(g.Lane)+"e", goredis.Z{Score: 1, Member: g.Notification.ID}).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.sweepAll()
@@ -131,7 +130,7 @@ func (s *story) cancel() {
 
 func (s *story) expire() {
 	for lane := range recordtest.Lanes {
-		key := mailbox.LanePrefix(lane) + "y"
+		key := agenda.LanePrefix(lane) + "y"
 		for _, id := range s.redis.ZRange(s.t.Context(), key, 0, 0).Val() {
 			if err := s.redis.ZAddXX(s.t.Context(), key, goredis.Z{Score: 1, Member: id}).Err(); err != nil {
 				s.t.Fatal(err)
@@ -144,14 +143,14 @@ func (s *story) expire() {
 // sweepAll sweeps what has its state.
 func (s *story) sweepAll() {
 	for lane := range recordtest.Lanes {
-		if _, err := s.boxes.Sweep(s.t.Context(), lane); err != nil && !errors.Is(err, mailbox.ErrLost) {
+		if _, err := s.boxes.Sweep(s.t.Context(), lane); err != nil && !errors.Is(err, agenda.ErrLost) {
 			s.t.Fatal(err)
 		}
 	}
 }
 
 func (s *story) loseLane() {
-	keys := s.redis.Keys(s.t.Context(), mailbox.LanePrefix(s.random.IntN(recordtest.Lanes))+"*").Val()
+	keys := s.redis.Keys(s.t.Context(), agenda.LanePrefix(s.random.IntN(recordtest.Lanes))+"*").Val()
 	if len(keys) > 0 {
 		if err := s.redis.Del(s.t.Context(), keys...).Err(); err != nil {
 			s.t.Fatal(err)
@@ -172,23 +171,25 @@ func (s *story) end() {
 			return
 		}
 		for _, id := range open {
-			s.asked++
-			tick := dispatch.Tick{ID: id, Mailbox: dispatch.MailboxOf(s.users[id], "free", recordtest.Lanes)}
 			// A rebuild has what was being sent come back at the end of its lease, which here would be in an hour.
-			later := mailbox.LanePrefix(tick.Lane) + "r:free:" + tick.UserID
-			if err := s.redis.ZAddXX(s.t.Context(), later, goredis.Z{Score: 1, Member: id}).Err(); err != nil {
+			later, wakeups := s.prefixOf(s.users[id])+"r:"+s.users[id], s.prefixOf(s.users[id])+"wakeups"
+			pipe := s.redis.Pipeline()
+			pipe.ZAddXX(s.t.Context(), later, goredis.Z{Score: 1, Member: id})
+			pipe.ZAddXX(s.t.Context(), wakeups, goredis.Z{Score: 1, Member: s.users[id]})
+			if _, err := pipe.Exec(s.t.Context()); err != nil {
 				s.t.Fatal(err)
 			}
-			if answer := s.world.take(s.t, tick, fmt.Sprint("q", s.asked)); answer.Grant != nil {
-				s.grants = append(s.grants, answer.Grant)
-			}
+		}
+		s.sweepAll()
+		for _, user := range []string{"ada", "ben", "cyd"} {
+			s.takeOf(user, 100)
 		}
 		for len(s.grants) > 0 {
 			s.settle()
 		}
 		s.exec(s.t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE status = 'sending'")
 		for lane := range recordtest.Lanes {
-			key := mailbox.LanePrefix(lane) + "e"
+			key := agenda.LanePrefix(lane) + "e"
 			for _, id := range s.redis.ZRange(s.t.Context(), key, 0, -1).Val() {
 				if err := s.redis.ZAddXX(s.t.Context(), key, goredis.Z{Score: 1, Member: id}).Err(); err != nil {
 					s.t.Fatal(err)
@@ -210,9 +211,9 @@ func TestTotalsAreExact(t *testing.T) {
 		t.Run(fmt.Sprint("Seed", seed), func(t *testing.T) {
 			t.Parallel()
 			s := &story{t: t, random: rand.New(rand.NewPCG(seed, 0)), users: map[string]string{}}
-			s.world = newWorldWith(t, redistest.Client(t), mailbox.Config{MaxCrashes: recordtest.MaxCrashes, Lease: time.Hour})
+			s.world = newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: recordtest.MaxCrashes, Lease: time.Hour})
 			s.relay = postgres.NewRelay(s.record, postgres.RelayConfig{
-				Queue: s.queue, Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+				Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
 				Adopted: func(_ string, n int64) { s.adopted += n },
 			})
 			steps := []func(){
@@ -260,16 +261,16 @@ func TestTotalsAreExact(t *testing.T) {
 func TestPullsAndDeferralsSurviveALoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	w.enqueue(t, w.accept(t, "ada", "free", 20)...)
-	w.drain(t, 20)
-	slow := w.accept(t, "ada", "slow", 2)
-	w.deliver(t, slow[0], "a")
-	if answer := w.take(t, slow[1], "b"); answer.Wait == nil {
-		t.Fatalf("not deferred: %+v", answer)
+	w.accept(t, "ada", "free", 20)
+	w.deliverAll(t)
+	w.accept(t, "ada", "slow", 2)
+	w.deliver(t, "ada")
+	if in := w.wakesIn(t, "ada"); in < time.Minute {
+		t.Fatalf("not deferred: the wake-up comes in %s", in)
 	}
 	want := w.stats(t)
-	if want.Pulls != 20 || want.Deferrals != 1 {
-		t.Fatalf("%d pulls and %d deferrals, want 20 and 1", want.Pulls, want.Deferrals)
+	if want.Pulls != int64(w.pulled) || want.Pulls == 0 || want.Deferrals != 1 {
+		t.Fatalf("%d pulls and %d deferrals, want %d and 1", want.Pulls, want.Deferrals, w.pulled)
 	}
 	for name, lose := range map[string]func(){
 		"rebuild": func() {
@@ -295,9 +296,11 @@ func TestPullsAndDeferralsSurviveALoss(t *testing.T) {
 			}
 		}
 	}
-	w.enqueue(t, w.accept(t, "ben", "free", 5)...)
-	w.drain(t, 5)
-	if got := w.stats(t); got.Pulls < want.Pulls+5 { // a rebuild puts ticks for all that waits into the queue
-		t.Errorf("%d pulls, want 5 more than %d", got.Pulls, want.Pulls)
+	w.accept(t, "ben", "free", 5)
+	if got := w.deliverAll(t); len(got) != 5 {
+		t.Errorf("delivered %v, want the 5 of ben", got)
+	}
+	if got := w.stats(t); got.Pulls != int64(w.pulled) || got.Pulls == want.Pulls {
+		t.Errorf("%d pulls, want %d, more than %d", got.Pulls, w.pulled, want.Pulls)
 	}
 }

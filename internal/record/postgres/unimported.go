@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
 // ErrUnimported says that Redis holds a deployment whose record is there, and nobody has said what is to become of it: to
@@ -18,7 +18,7 @@ func (l *Relay) CheckImported(ctx context.Context) error {
 		return err
 	}
 	state, err := l.record.boxes.Importing(ctx)
-	if err != nil || state == mailbox.ImportDone || state == mailbox.ImportDeclined {
+	if err != nil || state == agenda.ImportDone || state == agenda.ImportDeclined {
 		return err
 	}
 	holds, err := l.record.boxes.HoldsAny(ctx)

@@ -9,8 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
 // The ways in which Redis can differ from what Postgres says.
@@ -23,16 +22,16 @@ const (
 	DiffSurplus = "surplus"
 	// DiffWindow is an admission that Redis does not count and should.
 	DiffWindow = "window"
-	// DiffTick is a mailbox in which something waits that no task of the queue will come for.
-	DiffTick = "tick"
+	// DiffWakeup is a user of whom something waits, and no wake-up comes in time.
+	DiffWakeup = "wake-up"
 )
 
 // Difference is one way in which Redis is not what the database says.
 type Difference struct {
 	// What is one of the constants above.
 	What string
-	// ID of the notification; of a window or tick the mailbox as category:user, of a user's cap "user_cap:" and the user; of an
-	// epoch the lane.
+	// ID of the notification; of a window the backlog as category:user, of a user's cap "user_cap:" and the user; of a
+	// wake-up the user; of an epoch the lane.
 	ID string
 	// Detail says more, for people.
 	Detail string
@@ -171,8 +170,8 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 }
 
 // displaced gives those of a page that stand nowhere in Redis, and should.
-func (l *Relay) displaced(ctx context.Context, page []open) (map[string]mailbox.Standing, error) {
-	lanes := map[int][]mailbox.Entry{}
+func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.Standing, error) {
+	lanes := map[int][]agenda.Entry{}
 	for _, o := range page {
 		if o.coming {
 			continue
@@ -180,7 +179,7 @@ func (l *Relay) displaced(ctx context.Context, page []open) (map[string]mailbox.
 		lane := l.record.boxes.LaneOf(o.UserID)
 		lanes[lane] = append(lanes[lane], o.Entry)
 	}
-	displaced := map[string]mailbox.Standing{}
+	displaced := map[string]agenda.Standing{}
 	for lane, entries := range lanes {
 		standings, err := l.record.boxes.Find(ctx, lane, entries)
 		if err != nil {
@@ -195,13 +194,13 @@ func (l *Relay) displaced(ctx context.Context, page []open) (map[string]mailbox.
 	return displaced, nil
 }
 
-// verifyWaiting finds what waits in Redis and has ended, and mailboxes that nobody will wake.
+// verifyWaiting finds what waits in Redis and has ended, and users that nobody will wake.
 func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
-	return l.record.boxes.EachWaiting(ctx, verifyBatch, func(page []mailbox.Waiting) error {
+	return l.record.boxes.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
 		if err := l.verifySurplus(ctx, page, found); err != nil {
 			return err
 		}
-		return l.verifyTicks(ctx, page, found)
+		return l.verifyWakeups(ctx, page, found)
 	})
 }
 
@@ -210,7 +209,7 @@ const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
 
-func (l *Relay) verifySurplus(ctx context.Context, page []mailbox.Waiting, found func(Difference) error) error {
+func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
 	ids := make([]string, len(page))
 	for i, w := range page {
 		ids[i] = w.ID
@@ -222,10 +221,10 @@ func (l *Relay) verifySurplus(ctx context.Context, page []mailbox.Waiting, found
 	if err := again(ctx); err != nil {
 		return err
 	}
-	lanes := map[int][]mailbox.Entry{}
+	lanes := map[int][]agenda.Entry{}
 	for _, w := range page {
 		if _, over := ended[w.ID]; over {
-			lanes[w.Lane] = append(lanes[w.Lane], mailbox.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category})
+			lanes[w.Lane] = append(lanes[w.Lane], agenda.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category})
 		}
 	}
 	for lane, entries := range lanes {
@@ -259,17 +258,15 @@ func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, err
 	return ended, nil
 }
 
-// verifyTicks finds the mailboxes of a page that no task of the queue will come for.
-func (l *Relay) verifyTicks(ctx context.Context, page []mailbox.Waiting, found func(Difference) error) error {
-	boxes := map[int][]dispatch.Mailbox{}
-	seen := map[dispatch.Mailbox]bool{}
+// verifyWakeups finds the users of a page for whom no wake-up comes in time.
+func (l *Relay) verifyWakeups(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
+	users := map[int][]string{}
 	for _, w := range page {
-		if !seen[w.Mailbox] {
-			seen[w.Mailbox] = true
-			boxes[w.Lane] = append(boxes[w.Lane], w.Mailbox)
+		if !slices.Contains(users[w.Lane], w.UserID) {
+			users[w.Lane] = append(users[w.Lane], w.UserID)
 		}
 	}
-	asleep, err := l.asleep(ctx, boxes)
+	asleep, err := l.asleep(ctx, users)
 	if err != nil || len(asleep) == 0 {
 		return err
 	}
@@ -279,10 +276,9 @@ func (l *Relay) verifyTicks(ctx context.Context, page []mailbox.Waiting, found f
 	if asleep, err = l.asleep(ctx, asleep); err != nil {
 		return err
 	}
-	for _, boxes := range asleep {
-		for _, box := range boxes {
-			detail := "something waits, and no task of the queue will come for it"
-			if err := found(Difference{DiffTick, box.Category + ":" + box.UserID, detail}); err != nil {
+	for _, users := range asleep {
+		for _, user := range users {
+			if err := found(Difference{DiffWakeup, user, "something waits, and no wake-up comes in time"}); err != nil {
 				return err
 			}
 		}
@@ -290,17 +286,17 @@ func (l *Relay) verifyTicks(ctx context.Context, page []mailbox.Waiting, found f
 	return nil
 }
 
-// asleep gives those mailboxes, by lane, that nobody will wake.
-func (l *Relay) asleep(ctx context.Context, lanes map[int][]dispatch.Mailbox) (map[int][]dispatch.Mailbox, error) {
-	asleep := map[int][]dispatch.Mailbox{}
-	for lane, boxes := range lanes {
-		awake, err := l.record.boxes.Awake(ctx, lane, boxes)
+// asleep gives those users, by partition, that nobody will wake in time.
+func (l *Relay) asleep(ctx context.Context, partitions map[int][]string) (map[int][]string, error) {
+	asleep := map[int][]string{}
+	for partition, users := range partitions {
+		awake, err := l.record.boxes.Awake(ctx, partition, users)
 		if err != nil {
 			return nil, err
 		}
-		for i, box := range boxes {
+		for i, user := range users {
 			if !awake[i] {
-				asleep[lane] = append(asleep[lane], box)
+				asleep[partition] = append(asleep[partition], user)
 			}
 		}
 	}

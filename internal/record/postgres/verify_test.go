@@ -1,16 +1,17 @@
 package postgres_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/record/postgres"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
@@ -32,42 +33,32 @@ func neighbour(t *testing.T) string {
 }
 
 // verifyWorld holds of ada: in chat one delivered, one in flight and one in line, in free one that is scheduled; of her
-// neighbour one in line. Every mailbox has its ticks in the queue.
+// neighbour one in line. Her wake-up is scheduled, the neighbour's is pending.
 func verifyWorld(t *testing.T) *world {
 	t.Helper()
-	terms := func(user, category string) mailbox.Terms {
-		terms := recordtest.Terms(user, category)
-		terms.Plan.Cap = []throttle.Rule{{Max: 10, Per: time.Hour, Kind: throttle.KindCap}}
-		return terms
+	settings := func(user, category string) agenda.Settings {
+		settings := recordtest.Settings(user, category)
+		settings.Plan.Cap = []throttle.Rule{{Max: 10, Per: time.Hour, Kind: throttle.KindCap}}
+		return settings
 	}
-	w := newWorldWith(t, redistest.Client(t), mailbox.Config{MaxCrashes: 1000, Lease: time.Hour, Terms: terms})
-	ticks := w.accept(t, "ada", "chat", 3)
-	w.enqueue(t, append(ticks[1:], w.accept(t, neighbour(t), "free", 1)...)...)
-	w.deliver(t, ticks[0], "a")
-	if w.take(t, ticks[1], "b").Grant == nil {
+	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: time.Hour, Settings: settings})
+	w.accept(t, "ada", "chat", 3)
+	w.accept(t, neighbour(t), "free", 1)
+	w.deliver(t, "ada")
+	if w.take(t, "ada") == nil {
 		t.Fatal("the second is not granted")
 	}
 	later := &notification.Notification{
 		ID: "later", UserID: "ada", Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
 		SendAt: time.Now().Add(time.Hour),
 	}
-	accepted, err := w.record.Accept(t.Context(), []*notification.Notification{later})
-	if err != nil {
+	if _, err := w.record.Accept(t.Context(), []*notification.Notification{later}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.queue.Enqueue(t.Context(), dispatch.Alarm{Tick: accepted[0].Tick, After: accepted[0].DueIn}); err != nil {
-		t.Fatal(err)
+	if taken := w.ask(t, "ada", 1); len(taken.Grants) > 0 || taken.Held {
+		t.Fatalf("the wake-up is not scheduled: %+v", taken)
 	}
 	return w
-}
-
-func (w *world) enqueue(t *testing.T, ticks ...dispatch.Tick) {
-	t.Helper()
-	for _, tick := range ticks {
-		if err := w.queue.Enqueue(t.Context(), dispatch.Alarm{Tick: tick}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // differences lists what a comparison finds, each as its kind and id.
@@ -84,28 +75,30 @@ func (w *world) differences(t *testing.T) []string {
 	return found
 }
 
-// Verify finds whatever is gone, however little, and goes on after it. Keys are ada's lane's, but for those of the queue.
+// Verify finds whatever is gone, however little, and goes on after it. Keys are those of ada's partition or of its queue.
 func TestVerifyFindsEveryDifference(t *testing.T) {
 	t.Parallel()
 	lane := fmt.Sprint(dispatch.LaneOf("ada", recordtest.Lanes))
 	for name, c := range map[string]struct {
 		gone  string // key
+		of    string // user in whose partition; ada when empty
 		spoil string // statement
 		want  []string
 	}{
-		"Nothing":           {want: []string{}},
-		"Backlog":           {gone: "w:chat:ada", want: []string{"missing ada-chat-2"}},
-		"Later":             {gone: "r:free:ada", want: []string{"missing later"}},
-		"InFlight":          {gone: "e", want: []string{"missing ada-chat-1"}},
-		"Notification":      {gone: "n:later", want: []string{"missing later"}},
-		"CategoryWindow":    {gone: "l:chat:ada", want: []string{"window chat:ada"}},
-		"CapWindow":         {gone: "u:ada", want: []string{"window user_cap:ada"}},
-		"Epoch":             {gone: "epoch", want: []string{"epoch " + lane}},
-		"TicksOfTheBacklog": {gone: "t:chat:ada", want: []string{"tick chat:ada"}},
-		"TicksOfLater":      {gone: "s:free:ada", want: []string{"tick free:ada"}},
-		"PendingTasks":      {gone: "asynq pending", want: []string{"tick chat:ada"}},
-		"ScheduledTasks":    {gone: "asynq scheduled", want: []string{"tick free:ada"}},
-		"Task":              {gone: "asynq t:later", want: []string{"tick free:ada"}},
+		"Nothing":        {want: []string{}},
+		"Backlog":        {gone: "w:chat:ada", want: []string{"missing ada-chat-2"}},
+		"Later":          {gone: "r:ada", want: []string{"missing later"}},
+		"InFlight":       {gone: "e", want: []string{"missing ada-chat-1"}},
+		"Notification":   {gone: "n:later", want: []string{"missing later"}},
+		"CategoryWindow": {gone: "l:chat:ada", want: []string{"window chat:ada"}},
+		"CapWindow":      {gone: "u:ada", want: []string{"window user_cap:ada"}},
+		"Epoch":          {gone: "epoch", want: []string{"epoch " + lane}},
+		"Agenda":         {gone: "a:ada", want: []string{"missing ada-chat-2"}},
+		"Wakeups":        {gone: "wakeups", want: []string{"wake-up ada"}},
+		"ScheduledTasks": {gone: "asynq scheduled", want: []string{"wake-up ada"}},
+		"Task":           {gone: "asynq t:ada", want: []string{"wake-up ada"}},
+		"PendingTasks":   {gone: "asynq pending", of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
+		"PendingTask":    {gone: "asynq t:" + neighbour(t), of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
 		"Surplus": {
 			spoil: "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id IN ('ada-chat-2', 'later')",
 			want:  []string{"surplus ada-chat-2", "surplus later"},
@@ -117,9 +110,10 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 			t.Parallel()
 			w := verifyWorld(t)
 			if c.gone != "" {
-				key := w.prefix() + c.gone
+				prefix := w.prefixOf(cmp.Or(c.of, "ada"))
+				key := prefix + c.gone
 				if task, ok := strings.CutPrefix(c.gone, "asynq "); ok {
-					key = strings.Replace(w.prefix(), "pacer:", "asynq:", 1) + task
+					key = strings.Replace(prefix, "pacer:", "asynq:", 1) + task
 				}
 				if n, err := w.redis.Del(t.Context(), key).Result(); err != nil || n != 1 {
 					t.Fatalf("%d keys %s, %v", n, key, err)
@@ -128,10 +122,34 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 			if c.spoil != "" {
 				w.exec(t, c.spoil)
 			}
-			if diff := cmp.Diff(c.want, w.differences(t)); diff != "" {
+			if diff := gocmp.Diff(c.want, w.differences(t)); diff != "" {
 				t.Errorf("differences differ (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A wake-up that stands, but comes long after the moment at which something may go, is as good as none.
+func TestVerifyFindsAWakeupThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	w := verifyWorld(t)
+	in := w.wakesIn(t, "ada")
+	if err := w.redis.ZIncrBy(t.Context(), w.prefix()+"wakeups", float64(time.Hour.Microseconds()), "ada").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{"wake-up ada"}, w.differences(t)); diff != "" {
+		t.Errorf("differences differ (-want +got):\n%s", diff)
+	}
+	if _, err := w.relay.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantAwake(t, "ada")
+	w.ask(t, "ada", 1)
+	if again := w.wakesIn(t, "ada"); again > in {
+		t.Errorf("after a rebuild the wake-up comes in %s, came in %s", again, in)
+	}
+	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
+		t.Errorf("after a rebuild differences differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -144,7 +162,7 @@ func TestVerifyGoesOnAfterALostLane(t *testing.T) {
 		t.Fatal(keys, err)
 	}
 	other := neighbour(t)
-	keys = append(keys, mailbox.LanePrefix(w.boxes.LaneOf(other))+"w:free:"+other)
+	keys = append(keys, agenda.LanePrefix(w.boxes.LaneOf(other))+"w:free:"+other)
 	if err := w.redis.Del(t.Context(), keys...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,13 +171,13 @@ func TestVerifyGoesOnAfterALostLane(t *testing.T) {
 		"window chat:ada", "window user_cap:ada",
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, w.differences(t)); diff != "" {
+	if diff := gocmp.Diff(want, w.differences(t)); diff != "" {
 		t.Errorf("differences differ (-want +got):\n%s", diff)
 	}
 	if _, err := w.relay.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{}, w.differences(t)); diff != "" {
+	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
 		t.Errorf("after a rebuild differences differ (-want +got):\n%s", diff)
 	}
 }
@@ -169,9 +187,9 @@ func TestVerifyGoesThroughAllPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	for part := range 5 {
-		w.enqueue(t, w.accept(t, fmt.Sprintf("user%d", part), "free", 500)[0])
+		w.accept(t, fmt.Sprintf("user%d", part), "free", 500)
 	}
-	if diff := cmp.Diff([]string{}, w.differences(t)); diff != "" {
+	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
 		t.Errorf("differences differ (-want +got):\n%s", diff)
 	}
 	w.exec(t, "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now()")

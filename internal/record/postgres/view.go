@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -94,7 +94,7 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 	return &v.View, nil
 }
 
-// place fills in what the mailboxes know of a notification that has not ended: its place in line, its slot, and an end that
+// place fills in what the agendas know of a notification that has not ended: its place in line, its slot, and an end that
 // the database has not been told of. When Redis is away or stands still, the view tells what the database knows.
 func (r *Record) place(ctx context.Context, v *row) {
 	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
@@ -114,11 +114,11 @@ func (r *Record) place(ctx context.Context, v *row) {
 }
 
 // lookup asks Redis for a notification, for as long as an answer may wait; nil when there is none.
-func (r *Record) lookup(ctx context.Context, lane int, id string) *mailbox.State {
+func (r *Record) lookup(ctx context.Context, lane int, id string) *agenda.State {
 	if r.placer.stands(lane) {
 		return nil
 	}
-	found := make(chan *mailbox.State, 1)
+	found := make(chan *agenda.State, 1)
 	r.placer.running.Go(func() {
 		state, err := r.boxes.LookupIn(ctx, lane, id)
 		if err != nil {
@@ -183,9 +183,9 @@ const fillersShown = 20
 // deferredEvents tells of each deferral until when, by which rule, and which earlier deliveries filled it.
 func (r *Record) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
 	plan := r.boxes.PlanOf(v.UserID, v.Category)
-	events := mailbox.ParseHistory(v.history, plan)
+	events := agenda.ParseHistory(v.history, plan)
 	rules := plan.All()
-	for _, d := range mailbox.ParseDeferrals(v.history) {
+	for _, d := range agenda.ParseDeferrals(v.history) {
 		if d.Rule < 1 || d.Rule > len(rules) {
 			continue
 		}
@@ -203,7 +203,7 @@ func (r *Record) deferredEvents(ctx context.Context, v *row) ([]notification.Eve
 }
 
 // fillers names the deliveries that filled a rule's window when it deferred.
-func (r *Record) fillers(ctx context.Context, v *row, d mailbox.Deferral, rule throttle.Rule) ([]string, error) {
+func (r *Record) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
 	category := v.Category
 	if rule.Kind == throttle.KindCap {
 		category = ""

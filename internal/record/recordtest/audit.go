@@ -38,14 +38,14 @@ func auditorSees(p *probe) {
 	loose := audited(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
 	capped := audited(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}))
 	for i := range 3 {
-		_, tick := p.accept(func(n *notification.Notification) {
+		p.accept(func(n *notification.Notification) {
 			if i == 2 {
 				n.Category = "other"
 			}
 		})
-		p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"})
+		p.settle(p.grant(), dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"})
 	}
-	waits, _ := p.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
+	waits := p.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
 	for name, c := range map[string]struct {
 		round func(time.Duration) (int, int)
 		want  int

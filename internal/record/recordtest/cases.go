@@ -17,7 +17,7 @@ var (
 )
 
 func acceptedOnce(p *probe) {
-	n, _ := p.accept(nil)
+	n := p.accept(nil)
 	first := p.want(n.ID, notification.StatusQueued, 0, "")
 	again, err := p.Accept(p.Context(), []*notification.Notification{n})
 	if err != nil || !again[0].Known || again[0].At.Sub(first.CreatedAt).Abs() > time.Second {
@@ -40,21 +40,19 @@ func acceptedTwiceInOneBatch(p *probe) {
 	if err != nil || accepted[0].Known || !accepted[1].Known {
 		p.Fatalf("%+v, %v", accepted, err)
 	}
-	p.settle(p.grant(accepted[0].Tick), wasDelivered)
-	if answer := p.take(accepted[0].Tick); answer.Grant != nil || answer.Wait != nil {
-		p.Errorf("given out twice: %+v", answer)
-	}
+	p.settle(p.grant(), wasDelivered)
+	p.wantNoGrant("it is given out twice")
 }
 
 func contentComesBack(p *probe) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	n, tick := p.accept(func(n *notification.Notification) {
+	n := p.accept(func(n *notification.Notification) {
 		n.Channel, n.To, n.Title, n.Body = notification.ChannelWebhook, "https://example.com/ü?a=1", "ti\"tle", "bo\ndy\u2028 'x' $1"
 		n.Data, n.Priority, n.ExpiresAt, n.CollapseKey = []byte(`{"b":[1,2.50],"a":"\u0000 \" ü"}`), notification.PriorityHigh, at, "key: 'x'"
 		n.Override = []byte(`{"headers":{"x":[1,null,"ü"]}}`)
 		n.UserID = "user:with {strange} 'letters' ü"
 	})
-	g := p.grant(tick)
+	g := p.grant()
 	n.CreatedAt = g.Notification.CreatedAt
 	if diff := cmp.Diff(n, g.Notification); diff != "" {
 		p.Errorf("what is delivered differs (accepted -, granted +):\n%s", diff)
@@ -66,15 +64,13 @@ func contentComesBack(p *probe) {
 }
 
 func delivered(p *probe) {
-	n, tick := p.accept(nil)
-	g := p.grant(tick)
-	if g.Notification.ID != n.ID || g.Attempt != 1 || g.Failures != 0 || g.AdmittedAt.IsZero() || g.Mailbox != tick.Mailbox {
+	n := p.accept(nil)
+	g := p.grant()
+	if g.Notification.ID != n.ID || g.Attempt != 1 || g.Failures != 0 || g.AdmittedAt.IsZero() || g.Backlog != dispatch.BacklogOf(n.UserID, n.Category, Lanes) {
 		p.Fatalf("granted %+v", g)
 	}
 	p.want(n.ID, notification.StatusSending, 1, "")
-	if answer := p.take(tick); answer.Grant != nil {
-		p.Fatalf("given out twice: %+v", answer.Grant)
-	}
+	p.wantNoGrant("it is given out twice")
 	if s := p.settle(g, wasDelivered); s != (dispatch.Settlement{}) {
 		p.Errorf("settled: %+v", s)
 	}
@@ -84,28 +80,34 @@ func delivered(p *probe) {
 	}
 }
 
-func sameQuestion(p *probe) {
-	n, tick := p.accept(nil)
-	q := dispatch.Question{Tick: tick, Nonce: "the answer was lost", Pulled: true}
-	first, err := p.Take(p.Context(), q)
-	if err != nil || first.Grant == nil {
-		p.Fatalf("%+v, %v", first, err)
+func sameRound(p *probe) {
+	n := p.accept(nil)
+	pull := dispatch.Round{Partition: dispatch.LaneOf(n.UserID, Lanes), ID: "pull", Pull: 8}
+	first, second := p.serve(pull), p.serve(pull)
+	if diff := cmp.Diff(first.Pulled, second.Pulled); diff != "" || len(first.Pulled) != 1 {
+		p.Fatalf("asked again the wake-ups differ (first -, second +):\n%s", diff)
 	}
-	second, err := p.Take(p.Context(), q)
-	if err != nil || second.Grant == nil {
-		p.Fatalf("asked again: %+v, %v", second, err)
+	take := dispatch.Round{Partition: pull.Partition, ID: "the answer was lost", Wakeups: first.Pulled, Room: 8}
+	g, again := p.serve(take).Taken[0].Grants, p.serve(take).Taken[0].Grants
+	if len(g) != 1 || len(again) != 1 {
+		p.Fatalf("granted %v, asked again %v", g, again)
 	}
-	second.Grant.StartIn, second.Grant.AskedAt = first.Grant.StartIn, first.Grant.AskedAt
-	if diff := cmp.Diff(first.Grant, second.Grant); diff != "" {
+	again[0].StartIn, again[0].AskedAt, again[0].AnsweredAt = g[0].StartIn, g[0].AskedAt, g[0].AnsweredAt
+	if diff := cmp.Diff(g[0], again[0]); diff != "" {
 		p.Errorf("asked again the grant differs (first -, second +):\n%s", diff)
 	}
-	p.settle(second.Grant, wasDelivered)
+	for _, grant := range []*dispatch.Grant{g[0], again[0]} {
+		if ok, err := p.Claim(p.Context(), grant); !ok || err != nil {
+			p.Fatalf("claim: %t, %v", ok, err)
+		}
+	}
+	p.settle(again[0], wasDelivered)
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
 func settledTwice(p *probe) {
-	n, tick := p.accept(nil)
-	g := p.grant(tick)
+	n := p.accept(nil)
+	g := p.grant()
 	for range 2 {
 		if s := p.settle(g, wasDelivered); s.Stale {
 			p.Error("a repeated settlement is stale")
@@ -125,17 +127,14 @@ func settledTwice(p *probe) {
 
 func throttled(p *probe) {
 	slow := func(n *notification.Notification) { n.Category = "slow" }
-	first, tick := p.accept(slow)
-	second, other := p.accept(slow)
-	g := p.grant(tick)
+	first := p.accept(slow)
+	second := p.accept(slow)
+	g := p.grant()
 	if g.Notification.ID != first.ID {
 		p.Fatalf("%s goes first", g.Notification.ID)
 	}
 	p.settle(g, wasDelivered)
-	answer := p.take(other)
-	if answer.Wait == nil || answer.Wait.Rule != "limit 1/1h" || answer.Wait.For < 59*time.Minute {
-		p.Fatalf("the second: %+v", answer)
-	}
+	p.wantNoGrant("the second goes too")
 	v := p.want(second.ID, notification.StatusDeferred, 0, "limit 1/1h")
 	if v.Deferrals != 1 || time.Until(v.DeliverAt) < 59*time.Minute {
 		p.Errorf("deferred %d times, expected at %s", v.Deferrals, v.DeliverAt)
@@ -143,14 +142,10 @@ func throttled(p *probe) {
 }
 
 func retried(p *probe) {
-	n, tick := p.accept(nil)
-	s := p.settle(p.grant(tick), wasLost)
-	if s.RetryIn <= 0 || s.RetryIn > time.Second {
-		p.Fatalf("settled: %+v", s)
-	}
+	n := p.accept(nil)
+	p.settle(p.grant(), wasLost)
 	p.want(n.ID, notification.StatusRetrying, 1, "transient: 503")
-	<-time.After(s.RetryIn)
-	g := p.grant(tick)
+	g := p.grant()
 	if g.Attempt != 2 || g.Failures != 1 {
 		p.Errorf("the second attempt is %d, after %d failures", g.Attempt, g.Failures)
 	}
@@ -159,10 +154,10 @@ func retried(p *probe) {
 }
 
 func returned(p *probe) {
-	n, tick := p.accept(func(n *notification.Notification) { n.Category = "slow" })
-	p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true})
+	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
+	p.settle(p.grant(), dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true})
 	p.want(n.ID, notification.StatusQueued, 0, "")
-	g := p.grant(tick) // its slot was given back
+	g := p.grant() // its slot was given back
 	if g.Attempt != 1 || g.Failures != 0 {
 		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
 	}
@@ -170,14 +165,13 @@ func returned(p *probe) {
 
 // held: what waits for its provider is tried again, and was no attempt.
 func held(p *probe) {
-	n, tick := p.accept(func(n *notification.Notification) { n.Category = "slow" })
+	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
 	outcome := dispatch.Outcome{
 		Fate: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond, Refund: true, Untried: true,
 	}
-	s := p.settle(p.grant(tick), outcome)
+	p.settle(p.grant(), outcome)
 	p.want(n.ID, notification.StatusRetrying, 0, outcome.Reason)
-	<-time.After(s.RetryIn)
-	g := p.grant(tick) // its slot was given back
+	g := p.grant() // its slot was given back
 	if g.Attempt != 1 || g.Failures != 0 {
 		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
 	}
@@ -187,18 +181,17 @@ func held(p *probe) {
 
 // throttledByItsProvider: it comes back behind what waits by then, and may end as having waited too long.
 func throttledByItsProvider(p *probe) {
-	first, tick := p.accept(nil)
-	g := p.grant(tick)
-	second, _ := p.accept(nil)
-	s := p.settle(g, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 50 * time.Millisecond, Behind: true})
+	first := p.accept(nil)
+	g := p.grant()
+	second := p.accept(nil)
+	p.settle(g, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 50 * time.Millisecond, Behind: true})
 	p.want(first.ID, notification.StatusRetrying, 1, "throttled: 429")
-	<-time.After(s.RetryIn)
-	g = p.grant(tick)
+	g = p.grant()
 	if g.Notification.ID != second.ID {
 		p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
 	}
 	p.settle(g, wasDelivered)
-	g = p.grant(tick)
+	g = p.grant()
 	if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != 0 {
 		p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)
 	}
@@ -207,31 +200,27 @@ func throttledByItsProvider(p *probe) {
 }
 
 func failed(p *probe) {
-	n, tick := p.accept(nil)
-	p.settle(p.grant(tick), dispatch.Outcome{Fate: dispatch.Failed, Reason: "target_gone: 410", Failure: true})
+	n := p.accept(nil)
+	p.settle(p.grant(), dispatch.Outcome{Fate: dispatch.Failed, Reason: "target_gone: 410", Failure: true})
 	p.want(n.ID, notification.StatusFailed, 1, "target_gone: 410")
-	if answer := p.take(tick); answer.Grant != nil || answer.Wait != nil {
-		p.Errorf("it comes again: %+v", answer)
-	}
+	p.wantNoGrant("it comes again")
 }
 
 func cancelled(p *probe) {
-	n, tick := p.accept(nil)
+	n := p.accept(nil)
 	if err := p.Cancel(p.Context(), n.ID); err != nil {
 		p.Fatal(err)
 	}
 	p.want(n.ID, notification.StatusCancelled, 0, "cancelled")
-	if answer := p.take(tick); answer.Grant != nil {
-		p.Errorf("a cancelled one is given out: %+v", answer.Grant)
-	}
+	p.wantNoGrant("a cancelled one is given out")
 	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
 		p.Errorf("cancelled again: %v", err)
 	}
 }
 
 func notCancelled(p *probe) {
-	n, tick := p.accept(nil)
-	g := p.grant(tick)
+	n := p.accept(nil)
+	g := p.grant()
 	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
 		p.Errorf("cancelled while it is being sent: %v", err)
 	}
@@ -244,11 +233,11 @@ func notCancelled(p *probe) {
 
 func replaced(p *probe) {
 	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
-	first, _ := p.accept(keyed)
-	second, tick := p.accept(keyed)
+	first := p.accept(keyed)
+	second := p.accept(keyed)
 	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
 	p.want(first.ID, notification.StatusReplaced, 0, "collapse_key")
-	if g := p.grant(tick); g.Notification.ID != second.ID {
+	if g := p.grant(); g.Notification.ID != second.ID {
 		p.Errorf("%s is given out", g.Notification.ID)
 	}
 }
@@ -256,15 +245,15 @@ func replaced(p *probe) {
 // What fails while a newer one with its collapse key waits, or has gone, is not tried again.
 func replacedInFlight(p *probe) {
 	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
-	first, tick := p.accept(keyed)
-	older := p.grant(tick)
-	second, tick := p.accept(keyed)
-	newer := p.grant(tick)
+	first := p.accept(keyed)
+	older := p.grant()
+	second := p.accept(keyed)
+	newer := p.grant()
 	if newer.Notification.ID != second.ID {
 		p.Fatalf("%s is given out", newer.Notification.ID)
 	}
 	p.settle(newer, wasDelivered)
-	if s := p.settle(older, wasLost); s.RetryIn != 0 || s.Stale {
+	if s := p.settle(older, wasLost); s.Stale {
 		p.Errorf("settled: %+v", s)
 	}
 	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
@@ -273,26 +262,26 @@ func replacedInFlight(p *probe) {
 }
 
 func expires(p *probe) {
-	n, _ := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
+	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
 	p.repairUntil("it expires", p.becomes(n.ID, notification.StatusExpired))
 	p.want(n.ID, notification.StatusExpired, 0, "expires_at")
 }
 
 func retryTooLate(p *probe) {
-	n, tick := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Minute) })
+	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Minute) })
 	late := wasLost
 	late.RetryAfter = time.Hour
-	if s := p.settle(p.grant(tick), late); s.RetryIn != 0 || s.Stale {
+	if s := p.settle(p.grant(), late); s.Stale {
 		p.Errorf("settled: %+v", s)
 	}
 	p.want(n.ID, notification.StatusExpired, 1, "expires_at")
 }
 
 func leaseEnds(p *probe) {
-	n, tick := p.accept(nil)
-	stale := p.grant(tick)
+	n := p.accept(nil)
+	stale := p.grant()
 	p.repairUntil("the lease ends", p.becomes(n.ID, notification.StatusQueued))
-	g := p.grant(tick)
+	g := p.grant()
 	if g.Notification.ID != n.ID || g.Attempt != 2 || g.Failures != 0 {
 		p.Fatalf("granted anew: %+v", g)
 	}
@@ -305,16 +294,14 @@ func leaseEnds(p *probe) {
 }
 
 func crashLoop(p *probe) {
-	n, tick := p.accept(nil)
+	n := p.accept(nil)
 	for range MaxCrashes {
-		p.grant(tick)
+		p.grant()
 		p.repairUntil("the lease ends", func() bool {
 			return p.becomes(n.ID, notification.StatusQueued)() || p.becomes(n.ID, notification.StatusFailed)()
 		})
 	}
-	if answer := p.take(tick); answer.Grant != nil {
-		p.Fatalf("granted after %d crashes: %+v", MaxCrashes, answer.Grant)
-	}
+	p.wantNoGrant("it is granted after too many crashes")
 	p.want(n.ID, notification.StatusFailed, MaxCrashes, "crash_loop")
 }
 

@@ -103,8 +103,8 @@ func devicesAreLimited(p *probe) {
 }
 
 func deliveriesAreKept(p *probe) {
-	n, _ := p.accept(func(n *notification.Notification) { n.To = "" })
-	other, _ := p.accept(nil)
+	n := p.accept(func(n *notification.Notification) { n.To = "" })
+	other := p.accept(nil)
 	note := func(d notification.Delivery) {
 		p.Helper()
 		if err := p.NoteDelivery(p.Context(), n, d); err != nil {

@@ -4,22 +4,23 @@ package recordtest
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // Record is what the suite asks of one.
 type Record interface {
-	dispatch.Record
+	dispatch.Store
 	intake.Record
 	devices.Store
 	audit.Source
@@ -34,23 +35,23 @@ type Subject struct {
 }
 
 const (
-	// Lanes, Lease and MaxCrashes are what a subject must be set up with; the lease is that of the mailboxes.
+	// Lanes, Lease and MaxCrashes are what a subject must be set up with; the lease is that of the agendas.
 	Lanes      = 2
 	Lease      = 300 * time.Millisecond
 	MaxCrashes = 3
 )
 
-// Terms are those of every category: "free" is not throttled, "slow" lets one an hour go, any other two a minute.
-func Terms(_, category string) mailbox.Terms {
-	terms := mailbox.Terms{MaxDefer: 24 * time.Hour}
+// Settings are those of every category: "free" is not throttled, "slow" lets one an hour go, any other two a minute.
+func Settings(_, category string) agenda.Settings {
+	settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 	switch category {
 	case "free":
 	case "slow":
-		terms.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
+		settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
 	default:
-		terms.Plan.Rules = []throttle.Rule{{Max: 2, Per: time.Minute}}
+		settings.Plan.Rules = []throttle.Rule{{Max: 2, Per: time.Minute}}
 	}
-	return terms
+	return settings
 }
 
 // Case is one part of the suite.
@@ -70,7 +71,7 @@ func Cases() []Case {
 		{"AcceptedInOneBatchTwice", acceptedTwiceInOneBatch},
 		{"ContentComesBack", contentComesBack},
 		{"GivenOutOnceAndDelivered", delivered},
-		{"TheSameQuestionHasTheSameAnswer", sameQuestion},
+		{"TheSameRoundHasTheSameAnswer", sameRound},
 		{"SettledTwiceIsSettledOnce", settledTwice},
 		{"ThrottledWaits", throttled},
 		{"FailureIsTriedAgain", retried},
@@ -118,7 +119,9 @@ func Run(t *testing.T, subject func(tb testing.TB) Subject) {
 type probe struct {
 	testing.TB
 	Subject
-	made, asked int
+	made, rounds int
+	held         []heldWakeup
+	granted      []*dispatch.Grant
 }
 
 // notification makes one with defaults for what the case does not care about.
@@ -135,42 +138,102 @@ func (p *probe) notification(change func(*notification.Notification)) *notificat
 }
 
 // accept has one accepted.
-func (p *probe) accept(change func(*notification.Notification)) (*notification.Notification, dispatch.Tick) {
+func (p *probe) accept(change func(*notification.Notification)) *notification.Notification {
 	p.Helper()
 	n := p.notification(change)
 	accepted, err := p.Accept(p.Context(), []*notification.Notification{n})
 	if err != nil || accepted[0].Known || accepted[0].At.IsZero() {
 		p.Fatalf("accept %s: %+v, %v", n.ID, accepted, err)
 	}
-	return n, accepted[0].Tick
+	return n
 }
 
-// take asks with a tick.
-func (p *probe) take(tick dispatch.Tick) dispatch.Answer {
+// heldWakeup is a wake-up that the probe has at work, to be asked for at a moment.
+type heldWakeup struct {
+	dispatch.Wakeup
+
+	partition int
+	at        time.Time
+}
+
+func (p *probe) serve(r dispatch.Round) dispatch.Reply {
 	p.Helper()
-	p.asked++
-	answer, err := p.Take(p.Context(), dispatch.Question{Tick: tick, Nonce: "nonce" + strconv.Itoa(p.asked), Pulled: true})
+	reply, err := p.Serve(p.Context(), r)
 	if err != nil {
-		p.Fatalf("take with tick %s: %v", tick.ID, err)
+		p.Fatalf("serve partition %d: %v", r.Partition, err)
 	}
-	return answer
+	return reply
 }
 
-// grant asks with a tick until it is granted, and wants that to be soon.
-func (p *probe) grant(tick dispatch.Tick) *dispatch.Grant {
+// round asks once in a partition, with room for one delivery, and pulls; what is granted and can be claimed is kept.
+func (p *probe) round(partition int) {
 	p.Helper()
-	for range 100 {
-		answer := p.take(tick)
-		if answer.Grant != nil {
-			return answer.Grant
+	p.rounds++
+	r := dispatch.Round{Partition: partition, ID: "round" + strconv.Itoa(p.rounds), Room: 1, Pull: 8}
+	p.held = slices.DeleteFunc(p.held, func(h heldWakeup) bool {
+		due := h.partition == partition && time.Until(h.at) <= 0
+		if due {
+			r.Wakeups = append(r.Wakeups, h.Wakeup)
 		}
-		if answer.Wait == nil || answer.Wait.For > 5*time.Second {
-			p.Fatalf("tick %s is not granted: %+v", tick.ID, answer.Wait)
-		}
-		<-time.After(max(answer.Wait.For, 10*time.Millisecond))
+		return due
+	})
+	reply := p.serve(r)
+	answered := make([]dispatch.Begun, 0, len(reply.Taken)+len(reply.Begun))
+	for i, taken := range reply.Taken {
+		answered = append(answered, dispatch.Begun{Wakeup: r.Wakeups[i], Taken: taken})
 	}
-	p.Fatalf("tick %s is never granted", tick.ID)
+	for _, a := range append(answered, reply.Begun...) {
+		if a.Held {
+			w := dispatch.Wakeup{UserID: a.UserID, Generation: a.Generation, Categories: a.Taken.Categories}
+			p.held = append(p.held, heldWakeup{w, partition, time.Now().Add(a.After)})
+		}
+		for _, g := range a.Grants {
+			ok, err := p.Claim(p.Context(), g)
+			if err != nil {
+				p.Fatalf("claim %s: %v", g.Notification.ID, err)
+			}
+			if ok {
+				p.granted = append(p.granted, g)
+			}
+		}
+	}
+	for _, w := range reply.Pulled {
+		p.held = append(p.held, heldWakeup{w, partition, time.Now()})
+	}
+}
+
+// look makes the rounds that show what may go now.
+func (p *probe) look() {
+	p.Helper()
+	for partition := range Lanes {
+		p.round(partition)
+		p.round(partition)
+	}
+}
+
+// grant asks until something is granted, and wants that to be soon.
+func (p *probe) grant() *dispatch.Grant {
+	p.Helper()
+	for range 500 {
+		if len(p.granted) > 0 {
+			g := p.granted[0]
+			p.granted = p.granted[1:]
+			return g
+		}
+		p.look()
+		<-time.After(10 * time.Millisecond)
+	}
+	p.Fatal("nothing is granted")
 	return nil
+}
+
+// wantNoGrant wants that nothing may go now.
+func (p *probe) wantNoGrant(fault string) {
+	p.Helper()
+	p.look()
+	if len(p.granted) > 0 {
+		p.Fatalf("%s: %+v", fault, p.granted[0])
+	}
 }
 
 func (p *probe) settle(g *dispatch.Grant, o dispatch.Outcome) dispatch.Settlement {

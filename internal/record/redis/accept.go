@@ -10,9 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -57,27 +56,25 @@ func (r *Record) Accept(ctx context.Context, batch []*notification.Notification)
 }
 
 func (r *Record) put(ctx context.Context, lane int, batch []*notification.Notification, part []int, accepted []intake.Accepted) error {
-	entries := make([]mailbox.Entry, len(part))
+	entries := make([]agenda.Entry, len(part))
 	for i, index := range part {
 		n := batch[index]
 		payload, err := encode(n)
 		if err != nil {
 			return err
 		}
-		entries[i] = mailbox.Entry{
+		entries[i] = agenda.Entry{
 			ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority,
 			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: payload,
 		}
 	}
-	placed, err := r.boxes.Put(ctx, lane, entries)
+	placed, err := r.boxes.Accept(ctx, lane, entries)
 	if err != nil {
 		return err
 	}
 	for i, index := range part {
-		n := batch[index]
 		accepted[index] = intake.Accepted{
-			At: placed[i].AcceptedAt, Known: placed[i].Known, DueIn: placed[i].DueIn,
-			Tick: dispatch.Tick{ID: n.ID, Mailbox: dispatch.Mailbox{Lane: lane, UserID: n.UserID, Category: n.Category}},
+			At: placed[i].AcceptedAt, Known: placed[i].Known,
 		}
 	}
 	return nil
@@ -115,5 +112,5 @@ func (r *Record) claimIDs(ctx context.Context, batch []*notification.Notificatio
 const idLife = 93 * 24 * time.Hour
 
 func (r *Record) idKey(id string) string {
-	return mailbox.LanePrefix(r.boxes.LaneOf(id)) + "i:" + id
+	return agenda.LanePrefix(r.boxes.LaneOf(id)) + "i:" + id
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -19,7 +19,7 @@ const auditKept = 10_000
 func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros, window time.Duration) ([]audit.Admission, error) {
 	fresh, all := map[string]bool{}, []audit.Admission(nil)
 	from := throttle.MicrosOf(after.Time().Add(-window))
-	err := r.boxes.EachKnown(ctx, func(n mailbox.Known) error {
+	err := r.boxes.EachKnown(ctx, func(n agenda.Known) error {
 		if n.Status != notification.StatusDelivered || n.AdmittedAt <= from || n.AdmittedAt > until {
 			return nil
 		}
@@ -44,11 +44,11 @@ func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros, w
 // Open implements [audit.Source].
 func (r *Record) Open(ctx context.Context, before time.Time) ([]audit.Open, error) {
 	var open []audit.Open
-	err := r.boxes.EachKnown(ctx, func(n mailbox.Known) error {
+	err := r.boxes.EachKnown(ctx, func(n agenda.Known) error {
 		if n.Status.Ended() || !n.AcceptedAt.Before(before) || len(open) >= auditKept {
 			return nil
 		}
-		decoded, err := decode(n.ID, dispatch.Mailbox{UserID: n.UserID, Category: n.Category}, n.AcceptedAt, n.Payload)
+		decoded, err := decode(n.ID, dispatch.Backlog{UserID: n.UserID, Category: n.Category}, n.AcceptedAt, n.Payload)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
 )
@@ -48,12 +48,12 @@ type storedDevice struct {
 
 // devicesKey is a hash of a user's devices, by id.
 func (r *Record) devicesKey(userID string) string {
-	return mailbox.LanePrefix(r.boxes.LaneOf(userID)) + "dev:" + userID
+	return agenda.LanePrefix(r.boxes.LaneOf(userID)) + "dev:" + userID
 }
 
 // deliveriesKey is a hash of what became of a notification, by device.
 func (r *Record) deliveriesKey(n *notification.Notification) string {
-	return mailbox.LanePrefix(r.boxes.LaneOf(n.UserID)) + "o:" + n.ID
+	return agenda.LanePrefix(r.boxes.LaneOf(n.UserID)) + "o:" + n.ID
 }
 
 // PutDevice implements devices.Store.

@@ -82,7 +82,7 @@ func (r *Record) exportNotifications(ctx context.Context, node redis.UniversalCl
 	batch := &transfer.Batch{}
 	for i, fields := range hashes {
 		status := exported[fields["s"]]
-		if status == "" || fields["b"] == "" { // forgotten in between, or what is known of a tick
+		if status == "" || fields["b"] == "" { // forgotten in between
 			continue
 		}
 		n, err := exportedOf(nameOf(keys[i]), status, fields)
@@ -101,25 +101,31 @@ func (r *Record) exportNotifications(ctx context.Context, node redis.UniversalCl
 // readDue gives when each is due that waits after a failure, or whose lease ends.
 func readDue(ctx context.Context, node redis.UniversalClient, keys []string, hashes []map[string]string) ([]time.Time, error) {
 	pipe := node.Pipeline()
-	scores := make([]*redis.FloatCmd, len(keys))
+	scores := make([][]*redis.FloatCmd, len(keys))
 	for i, fields := range hashes {
 		prefix, _, _ := strings.Cut(keys[i], "}:")
-		switch id := nameOf(keys[i]); fields["s"] {
+		var places []string
+		switch fields["s"] {
 		case "r":
-			scores[i] = pipe.ZScore(ctx, prefix+"}:r:"+fields["c"]+":"+fields["u"], id)
+			places = []string{"}:r:" + fields["u"], "}:r:" + fields["c"] + ":" + fields["u"]} // an older version kept them by category
 		case "s":
-			scores[i] = pipe.ZScore(ctx, prefix+"}:e", id)
+			places = []string{"}:e"}
+		}
+		for _, place := range places {
+			scores[i] = append(scores[i], pipe.ZScore(ctx, prefix+place, nameOf(keys[i])))
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own answer
 	due := make([]time.Time, len(keys))
-	for i, score := range scores {
-		switch {
-		case score == nil || score.Err() == redis.Nil: //nolint:errorlint // a command's own answer
-		case score.Err() != nil:
-			return nil, fmt.Errorf("read when notification %s is due: %w", nameOf(keys[i]), score.Err())
-		default:
-			due[i] = time.UnixMicro(int64(score.Val()))
+	for i := range keys {
+		for _, score := range scores[i] {
+			switch {
+			case score.Err() == redis.Nil: //nolint:errorlint // a command's own answer
+			case score.Err() != nil:
+				return nil, fmt.Errorf("read when notification %s is due: %w", nameOf(keys[i]), score.Err())
+			default:
+				due[i] = time.UnixMicro(int64(score.Val()))
+			}
 		}
 	}
 	return due, nil
@@ -127,7 +133,7 @@ func readDue(ctx context.Context, node redis.UniversalClient, keys []string, has
 
 func exportedOf(id, status string, fields map[string]string) (transfer.Notification, error) {
 	integer := func(name string) int { n, _ := strconv.Atoi(fields[name]); return n } // absent means 0
-	box := dispatch.Mailbox{UserID: fields["u"], Category: fields["c"]}
+	box := dispatch.Backlog{UserID: fields["u"], Category: fields["c"]}
 	content, err := decode(id, box, arrivalTime(fields["v"]), fields["b"])
 	if err != nil {
 		return transfer.Notification{}, err

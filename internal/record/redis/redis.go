@@ -1,32 +1,33 @@
 // Package redis is the record of the set-ups without Postgres: notifications live, with all that happens to them, in the
-// mailboxes' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
+// agendas' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
 package redis
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // Record keeps notifications on Redis.
 type Record struct {
 	client redis.UniversalClient
-	boxes  *mailbox.Store
+	boxes  *agenda.Store
 }
 
-// New makes a Record over the mailboxes of a deployment.
-func New(client redis.UniversalClient, boxes *mailbox.Store) *Record {
+// New makes a Record over the agendas of a deployment.
+func New(client redis.UniversalClient, boxes *agenda.Store) *Record {
 	return &Record{client: client, boxes: boxes}
 }
 
-// content is the part of a notification that only its delivery needs, as stored with its mailbox entry.
+// content is the part of a notification that only its delivery needs, as stored with its agenda entry.
 type content struct {
 	Channel     notification.Channel  `json:"c"`
 	To          string                `json:"t,omitempty"`
@@ -52,7 +53,7 @@ func encode(n *notification.Notification) (string, error) {
 	return string(body), nil
 }
 
-func decode(id string, box dispatch.Mailbox, acceptedAt time.Time, payload string) (*notification.Notification, error) {
+func decode(id string, box dispatch.Backlog, acceptedAt time.Time, payload string) (*notification.Notification, error) {
 	var c content
 	if err := json.Unmarshal([]byte(payload), &c); err != nil {
 		return nil, fmt.Errorf("decode notification %s: %w", id, err)
@@ -64,32 +65,28 @@ func decode(id string, box dispatch.Mailbox, acceptedAt time.Time, payload strin
 	}, nil
 }
 
-// Take implements [dispatch.Record].
-func (r *Record) Take(ctx context.Context, q dispatch.Question) (dispatch.Answer, error) {
-	answer, err := r.boxes.Take(ctx, q)
-	if err != nil || answer.Granted == nil {
-		return dispatch.Answer{Wait: answer.Wait}, err
-	}
-	g := answer.Granted
-	n, err := decode(g.ID, q.Mailbox, g.ArrivedAt, g.Payload)
-	if err != nil {
-		return dispatch.Answer{Extra: answer.Extra}, err
-	}
-	return dispatch.Answer{
-		Extra: answer.Extra,
-		Grant: &dispatch.Grant{
-			Mailbox: q.Mailbox, Notification: n, Generation: g.Generation, Attempt: g.Attempt, Failures: g.Failure,
-			AdmittedAt: g.At, StartIn: g.In, AskedAt: g.AskedAt, Tick: q.Tick, History: g.History,
-		},
-	}, nil
+// Serve implements [dispatch.Store].
+func (r *Record) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
+	return r.boxes.Serve(ctx, round)
 }
 
-// Settle implements [dispatch.Record].
+// Claim implements [dispatch.Store]: the grant carries all that is known of the notification.
+func (r *Record) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	n, err := decode(g.Notification.ID, g.Backlog, g.ArrivedAt, g.Payload)
+	if err != nil {
+		_, failed := r.boxes.Settle(ctx, g, dispatch.Outcome{Fate: dispatch.Failed, Reason: "unreadable", Refund: true})
+		return false, errors.Join(err, failed)
+	}
+	g.Notification = n
+	return true, nil
+}
+
+// Settle implements [dispatch.Store].
 func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	return r.boxes.Settle(ctx, g, o)
 }
 
-// Extend implements [dispatch.Record].
+// Extend implements [dispatch.Store].
 func (r *Record) Extend(ctx context.Context, g *dispatch.Grant) error { return r.boxes.Extend(ctx, g) }
 
 // Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
@@ -101,7 +98,7 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 	if err != nil {
 		return nil, err
 	}
-	n, err := decode(id, state.Mailbox, state.AcceptedAt, state.Payload)
+	n, err := decode(id, state.Backlog, state.AcceptedAt, state.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +108,8 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 	}, nil
 }
 
-// timeline puts what the mailbox remembers between what its fields tell: accepted, last admission, end.
-func timeline(s *mailbox.State) []notification.Event {
+// timeline puts what the agenda remembers between what its fields tell: accepted, last admission, end.
+func timeline(s *agenda.State) []notification.Event {
 	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
 	if !s.AdmittedAt.IsZero() {
 		last := notification.Event{At: s.AdmittedAt, Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted", s.Attempts)}

@@ -7,7 +7,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/mailbox"
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/record/redis"
 	"github.com/pacer-notify/pacer/internal/redistest"
@@ -25,8 +25,8 @@ func TestConformance(t *testing.T) {
 
 func subject(tb testing.TB, client *goredis.Client) recordtest.Subject {
 	tb.Helper()
-	boxes, err := mailbox.New(client, mailbox.Config{
-		Lanes: recordtest.Lanes, Terms: recordtest.Terms, Lease: recordtest.Lease, MaxCrashes: recordtest.MaxCrashes,
+	boxes, err := agenda.New(client, agenda.Config{
+		Lanes: recordtest.Lanes, Settings: recordtest.Settings, Lease: recordtest.Lease, MaxCrashes: recordtest.MaxCrashes,
 		Grace: 100 * time.Millisecond,
 	})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/mailbox"
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
@@ -48,5 +48,5 @@ func (r *Record) Commit(ctx context.Context, key string) error {
 }
 
 func (r *Record) reservationKey(key string) string {
-	return mailbox.LanePrefix(r.boxes.LaneOf(key)) + "k:" + key
+	return agenda.LanePrefix(r.boxes.LaneOf(key)) + "k:" + key
 }

@@ -1,0 +1,97 @@
+package agenda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Entry is a notification as an agenda sees it.
+type Entry struct {
+	ID       string
+	UserID   string
+	Category string
+	Priority notification.Priority
+	// SendAt is the moment before which it is not due; Retrying tells that it waits for that because an attempt failed.
+	SendAt      time.Time
+	Retrying    bool
+	ExpiresAt   time.Time
+	CollapseKey string
+	// Payload comes back with the grant.
+	Payload string
+	// Arrival is when it was accepted, for one whose record is elsewhere; zero for now. It gives the place in line, however
+	// late the entry comes.
+	Arrival time.Time
+}
+
+// ErrFull says that Redis has hardly any memory left.
+var ErrFull = errors.New("Redis has hardly any memory left") //nolint:staticcheck // a name
+
+// Placed tells what Accept did with an entry.
+type Placed struct {
+	// AcceptedAt is when it, or the first with its id, was accepted.
+	AcceptedAt time.Time
+	// Known is true when the id had been accepted before.
+	Known bool
+}
+
+// Accept stores entries of one partition, all in one step, has wake-ups stand for them, and gives one answer each, in order.
+func (s *Store) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
+	if s.cfg.Full() {
+		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, ErrFull)
+	}
+	under := ""
+	if s.cfg.Guarded {
+		under = "epoch"
+	}
+	return s.acceptUnder(ctx, under, partition, entries)
+}
+
+// entryArgs is how many arguments the accept script takes for each.
+const entryArgs = 12
+
+func (s *Store) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
+	args := make([]any, 0, 3+entryArgs*len(entries))
+	args = append(args, s.retention, under, flag(s.cfg.Apart && !s.cfg.Guarded))
+	for _, e := range entries {
+		state, arrival := "t", "0"
+		if e.Retrying {
+			state = "r"
+		}
+		if !e.Arrival.IsZero() {
+			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
+		}
+		bypasses := int(e.Priority) <= s.cfg.Settings(e.UserID, e.Category).BypassFrom
+		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
+			e.CollapseKey, e.Payload, arrival, state, flag(bypasses), flag(s.cfg.Personal(e.UserID)))
+	}
+	reply, err := s.run(ctx, s.accept, partition, args)
+	if err != nil {
+		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, lost(err))
+	}
+	if len(reply) != 1+len(entries) {
+		return nil, fmt.Errorf("accept %d notifications in partition %d: the script answered %d fields", len(entries), partition, len(reply))
+	}
+	r := reader{fields: reply}
+	s.tell(r.list(0), entries[0].UserID)
+	placed := make([]Placed, len(entries))
+	for i := range placed {
+		at := r.number(i + 1)
+		placed[i] = Placed{AcceptedAt: throttle.Micros(max(at, -at)).Time(), Known: at < 0}
+	}
+	return placed, r.fault
+}
+
+// tell reports deferrals that a script decided: category, how many, rule, in turn. A user's own limits may number their rules
+// in another way; the name is that of this user's.
+func (s *Store) tell(deferrals *reader, userID string) {
+	for i := 0; i+2 < len(deferrals.fields); i += 3 {
+		category := deferrals.text(i)
+		s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, deferrals.number(i+2)), int(deferrals.number(i+1)))
+	}
+}

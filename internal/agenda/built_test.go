@@ -1,0 +1,118 @@
+package agenda_test
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// builtOn gives a guarded store of one lane on a server.
+func builtOn(t *testing.T, client *redis.Client) *agenda.Store {
+	t.Helper()
+	store, err := agenda.New(client, agenda.Config{Lanes: 1, Guarded: true, Settings: func(string, string) agenda.Settings {
+		return agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 5, Per: time.Hour}}}, MaxDefer: 24 * time.Hour}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// build has a store build its lane with one that waits.
+func build(t *testing.T, store *agenda.Store, id string) {
+	t.Helper()
+	err := store.BeginRebuild(t.Context(), []int{0}, "token")
+	if err == nil {
+		err = store.EndRebuild(t.Context(), "token", 0, agenda.NewEpoch(1, ""))
+	}
+	if err == nil {
+		_, err = store.Accept(t.Context(), 0, []agenda.Entry{{ID: id, UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// follow has one server copy another, and waits until it has all.
+func follow(t *testing.T, replica, master *redistest.Server) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Client(t).ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for strings.Contains(replica.Client(t).Info(t.Context(), "replication").Val(), "master_link_status:down") {
+		if t.Context().Err() != nil {
+			t.Fatal("the replica never follows")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// A replica that takes its master's place may lack the latest admissions: a lane gives nothing out there before it is built
+// anew. Who asks first does not matter, nor whether the new server's identity has been looked at.
+func TestALaneHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
+	t.Parallel()
+	for asks, ask := range map[string]func(*agenda.Store) error{
+		"serve": func(s *agenda.Store) error {
+			_, err := s.Serve(t.Context(), dispatch.Round{ID: "there", Pull: 1})
+			return err
+		},
+		"sweep": func(s *agenda.Store) error { _, err := s.Sweep(t.Context(), 0); return err },
+	} {
+		t.Run(asks, func(t *testing.T) {
+			t.Parallel()
+			master, replica := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t)
+			follow(t, replica, master) // the first replica of a server begins another history of its data
+			here := builtOn(t, master.Client(t))
+			build(t, here, "n")
+			if _, err := here.Sweep(t.Context(), 0); err != nil {
+				t.Errorf("where it was built: %v", err)
+			}
+			if n := master.Client(t).Wait(t.Context(), 1, time.Minute).Val(); n != 1 {
+				t.Fatalf("%d replicas have it all", n)
+			}
+			if err := replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
+				t.Fatal(err)
+			}
+			there := builtOn(t, replica.Client(t))
+			if err := ask(there); !errors.Is(err, agenda.ErrLost) {
+				t.Errorf("on the promoted replica: %v, want %v", err, agenda.ErrLost)
+			}
+			if lost, err := there.Lost(t.Context(), func(int) agenda.Epoch { return agenda.NewEpoch(1, "") }); err != nil || len(lost) != 1 {
+				t.Errorf("lost are %v (%v)", lost, err)
+			}
+			build(t, there, "again")
+			if reply, err := there.Serve(t.Context(), dispatch.Round{ID: "rebuilt", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
+				t.Errorf("once it is rebuilt: %+v, %v", reply, err)
+			}
+		})
+	}
+}
+
+// A lane that an earlier version built is known to be here from the first look on.
+func TestALaneOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	store := builtOn(t, client)
+	build(t, store, "n")
+	built := agenda.LanePrefix(0) + "built"
+	want := client.GetDel(t.Context(), built).Val()
+	if reply, err := store.Serve(t.Context(), dispatch.Round{ID: "first", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	if got := client.Get(t.Context(), built).Val(); got != want || want == "" {
+		t.Errorf("built on %q, want %q", got, want)
+	}
+}

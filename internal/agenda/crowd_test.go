@@ -1,0 +1,186 @@
+package agenda_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// crowdRules are 20 per second with a gap of 10 ms.
+var crowdRules = []throttle.Rule{{Max: 20, Per: time.Second}, {Max: 1, Per: 10 * time.Millisecond, Kind: throttle.KindGap}}
+
+// A crowd costs one wake-up for all of it, drains at the pace that its limits allow, in order, and is counted exactly.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 2, 400, 800} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Rules: crowdRules}})
+			for range size {
+				w.accept(agenda.Entry{})
+			}
+			grants := w.drain()
+			if len(grants) != size {
+				t.Fatalf("%d of %d delivered", len(grants), size)
+			}
+			if n := violations(grants, crowdRules...); n > 0 {
+				t.Errorf("%d violations", n)
+			}
+			for i, g := range grants {
+				if want := fmt.Sprintf("n%d", i+1); g.Notification.ID != want {
+					t.Fatalf("delivery %d is %s, want %s", i, g.Notification.ID, want)
+				}
+			}
+			if most := 1 + size/20; w.pulls > most {
+				t.Errorf("%d pulls for %d, want at most %d", w.pulls, size, most)
+			}
+			if took, optimum := w.now.Sub(start), time.Duration((size-1)/20)*time.Second+time.Duration((size-1)%20)*10*time.Millisecond; took > optimum+5*time.Millisecond {
+				t.Errorf("it took %s, the optimum is %s", took, optimum)
+			}
+			total := w.total()
+			if total.Delivered != int64(size) || total.Queued != 0 || total.Deferred != 0 || total.Sending != 0 || total.UsersDeferred != 0 {
+				t.Errorf("counts: %+v", total)
+			}
+			deferred := 0
+			for _, g := range grants {
+				deferred += w.state(g.Notification.ID).Deferrals
+			}
+			if int64(deferred) != total.Deferrals {
+				t.Errorf("%d were deferred, the total is %d", deferred, total.Deferrals)
+			}
+			if left := w.leftovers(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// Through a cap over several categories as many wake-ups go as through one, and what is more urgent or came first goes first.
+func TestCapOverCategories(t *testing.T) {
+	t.Parallel()
+	for _, categories := range []int{1, 3, 10} {
+		t.Run(fmt.Sprint(categories), func(t *testing.T) {
+			t.Parallel()
+			limit := throttle.Rule{Max: 20, Per: time.Second, Kind: throttle.KindCap}
+			w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Cap: []throttle.Rule{limit}}})
+			const size = 300
+			var order []string
+			for i := range size {
+				priority := notification.PriorityNormal
+				if i%7 == 3 {
+					priority = notification.PriorityHigh
+				}
+				id := w.accept(agenda.Entry{Category: fmt.Sprintf("c%d", i%categories), Priority: priority})
+				order = append(order, fmt.Sprintf("%d %04d %s", priority, i, id))
+			}
+			slices.Sort(order)
+			grants := w.drain()
+			if len(grants) != size {
+				t.Fatalf("%d of %d delivered", len(grants), size)
+			}
+			for i, g := range grants {
+				var priority, number int
+				var id string
+				if _, err := fmt.Sscanf(order[i], "%d %d %s", &priority, &number, &id); err != nil {
+					t.Fatal(err)
+				}
+				if g.Notification.ID != id {
+					t.Fatalf("delivery %d is %s, want %s", i, g.Notification.ID, id)
+				}
+			}
+			if n := violations(grants, throttle.Rule{Max: 20, Per: time.Second}); n > 0 {
+				t.Errorf("%d violations", n)
+			}
+			if took := w.now.Sub(start); took > 14*time.Second+10*time.Millisecond {
+				t.Errorf("it took %s, the optimum is 14s", took)
+			}
+			if w.pulls > size*11/10 {
+				t.Errorf("%d pulls", w.pulls)
+			}
+		})
+	}
+}
+
+// A bypass does not wait for the wake-up of what is blocked, and still counts.
+func TestBypass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, BypassFrom: int(notification.PriorityCritical),
+	})
+	w.accept(agenda.Entry{})
+	w.accept(agenda.Entry{})
+	if n := len(w.playUntil(w.now)); n != 1 {
+		t.Fatalf("%d went at once, want 1", n)
+	}
+	urgent := w.accept(agenda.Entry{Priority: notification.PriorityCritical})
+	if total := w.total(); total.Deferred != 1 || total.Queued != 1 || total.Deferrals != 1 {
+		t.Errorf("one is deferred, one bypasses: %+v", total)
+	}
+	grants := w.playUntil(w.now)
+	if len(grants) != 1 || grants[0].Notification.ID != urgent {
+		t.Fatalf("went: %v", grants)
+	}
+	if d := w.state(urgent).Deferrals; d != 0 {
+		t.Errorf("what bypasses was deferred %d times", d)
+	}
+	rest := w.drain()
+	if len(rest) != 1 || rest[0].AdmittedAt.Sub(start) != time.Minute {
+		t.Errorf("the other went at %v", rest)
+	}
+	if left := w.leftovers(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// The answer to a round that was lost is given again.
+func TestALostAnswerIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Rules: crowdRules}})
+	for range 3 {
+		w.accept(agenda.Entry{})
+	}
+	w.accept(agenda.Entry{UserID: "eve"})
+	partition := w.store.LaneOf("ada")
+	pull := dispatch.Round{Partition: partition, ID: "pull", Pull: 8}
+	first, err := w.store.Serve(t.Context(), pull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := w.store.Serve(t.Context(), pull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(first.Pulled) != fmt.Sprint(second.Pulled) || len(first.Pulled) == 0 {
+		t.Fatalf("pulled %v, again %v", first.Pulled, second.Pulled)
+	}
+	take := dispatch.Round{Partition: partition, ID: "take", Room: 10, Wakeups: first.Pulled}
+	granted, err := w.store.Serve(t.Context(), take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.store.Serve(t.Context(), take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range granted.Taken {
+		a, b := granted.Taken[i], again.Taken[i]
+		if len(a.Grants) == 0 || len(a.Grants) != len(b.Grants) || a.Held != b.Held || a.After != b.After {
+			t.Fatalf("took %+v, again %+v", a, b)
+		}
+		for j := range a.Grants {
+			if a.Grants[j].Notification.ID != b.Grants[j].Notification.ID || a.Grants[j].Generation != b.Grants[j].Generation || !a.Grants[j].AdmittedAt.Equal(b.Grants[j].AdmittedAt) {
+				t.Errorf("granted %+v, again %+v", a.Grants[j], b.Grants[j])
+			}
+		}
+	}
+	if total := w.total(); total.Pulls != int64(len(first.Pulled)) {
+		t.Errorf("%d pulls are counted, there were %d", total.Pulls, len(first.Pulled))
+	}
+}

@@ -1,0 +1,105 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Known is what a lane remembers of a notification, waiting or ended.
+type Known struct {
+	ID, UserID, Category string
+	Priority             int
+	Status               notification.Status
+	AcceptedAt           time.Time
+	// AdmittedAt is the moment of its last admission; 0 if never.
+	AdmittedAt throttle.Micros
+	// SendAt and ExpiresAt are zero when they are not set.
+	SendAt, ExpiresAt time.Time
+	Payload           string
+}
+
+const (
+	// knownBatch is how many keys are looked at at a time, knownPause the rest in between: going through them all must not
+	// be felt.
+	knownBatch = 500
+	knownPause = 20 * time.Millisecond
+	// knownFields is how many are read of each.
+	knownFields = 9
+)
+
+// EachKnown goes through all notifications that the lanes remember, slowly. One that changes meanwhile may come twice, or
+// not. It looks at every key of the server.
+func (s *Store) EachKnown(ctx context.Context, do func(Known) error) error {
+	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return s.eachKnown(ctx, master, do) })
+	}
+	return s.eachKnown(ctx, s.cfg.Direct, do)
+}
+
+func (s *Store) eachKnown(ctx context.Context, node redis.UniversalClient, do func(Known) error) error {
+	for cursor := uint64(0); ; {
+		keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:n:*", knownBatch).Result()
+		if err != nil {
+			return fmt.Errorf("list the notifications: %w", err)
+		}
+		if err := readKnown(ctx, node, keys, do); err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(knownPause):
+		}
+	}
+}
+
+func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, do func(Known) error) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	pipe := node.Pipeline()
+	read := make([]*redis.SliceCmd, len(keys))
+	for i, key := range keys {
+		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("read %d notifications: %w", len(keys), err)
+	}
+	for i, key := range keys {
+		fields := read[i].Val()
+		if len(fields) != knownFields || fields[0] == nil { // it was forgotten in between, or is a tick's
+			continue
+		}
+		_, id, _ := strings.Cut(key, "}:n:")
+		if err := do(knownOf(id, fields)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func knownOf(id string, fields []any) Known {
+	text := func(i int) string { value, _ := fields[i].(string); return value } // absent means empty
+	number := func(i int) int64 { n, _ := strconv.ParseInt(text(i), 10, 64); return n }
+	moment := func(i int) time.Time {
+		if n := number(i); n > 0 {
+			return time.UnixMicro(n)
+		}
+		return time.Time{}
+	}
+	return Known{
+		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)), AcceptedAt: time.UnixMicro(number(3) + arrivalEpoch),
+		Status: statuses[text(4)], AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
+	}
+}

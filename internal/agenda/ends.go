@@ -1,0 +1,87 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// End is how a notification ended in its mailbox by itself: it expired, or was replaced.
+type End struct {
+	ID     string
+	Status notification.Status
+	Reason string
+	// At is when, on Redis's clock.
+	At time.Time
+}
+
+// EachEnds gives, about n at a time, the ends of a lane that the record has not been told of. They are given again until
+// [Store.Acknowledge].
+func (s *Store) EachEnds(ctx context.Context, lane, n int, do func([]End) error) error {
+	for cursor := uint64(0); ; {
+		pairs, next, err := s.client.HScan(ctx, s.lanes[lane]+"z", cursor, "", int64(n)).Result()
+		if err != nil {
+			return fmt.Errorf("read what ended in lane %d: %w", lane, err)
+		}
+		ends, err := endsOf(pairs)
+		if err != nil {
+			return err
+		}
+		if len(ends) > 0 {
+			if err := do(ends); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// endsOf reads ends from fields and values.
+func endsOf(pairs []string) ([]End, error) {
+	var ends []End
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return nil, fmt.Errorf("read the end of notification %s: it is empty", pairs[i])
+		}
+		at, reason, _ := strings.Cut(pairs[i+1][1:], " ")
+		moment, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read the end of notification %s: %w", pairs[i], err)
+		}
+		ends = append(ends, End{ID: pairs[i], Status: statuses[pairs[i+1][:1]], Reason: reason, At: time.UnixMicro(moment)})
+	}
+	return ends, nil
+}
+
+// HasEnd tells which of the notifications of a lane have an end that the record has not been told of.
+func (s *Store) HasEnd(ctx context.Context, lane int, ids []string) ([]bool, error) {
+	has := make([]bool, len(ids))
+	if len(ids) == 0 {
+		return has, nil
+	}
+	ends, err := s.client.HMGet(ctx, s.lanes[lane]+"z", ids...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("look for ends of %d notifications in lane %d: %w", len(ids), lane, err)
+	}
+	for i, end := range ends {
+		has[i] = end != nil
+	}
+	return has, nil
+}
+
+// Acknowledge tells that the record has the notifications ended.
+func (s *Store) Acknowledge(ctx context.Context, lane int, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := s.client.HDel(ctx, s.lanes[lane]+"z", ids...).Err(); err != nil {
+		return fmt.Errorf("acknowledge what ended in lane %d: %w", lane, err)
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package agenda
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Inspection is a mailbox looked at from outside.
+type Inspection struct {
+	throttle.Usage
+	// Waiting counts what is in line, Deferred those of it that were sent back to wait for a slot.
+	Waiting, Deferred int
+	// Admitted are the moments in the category's log and in the cap's log, oldest first; the former is empty for
+	// algorithms that keep none.
+	Admitted, CapAdmitted []throttle.Micros
+	// Line holds the first in line with the moments at which they are expected out.
+	Line []InLine
+}
+
+// InLine is one waiting notification.
+type InLine struct {
+	ID        string
+	DeliverAt throttle.Micros
+}
+
+// Peek tells how far the rules of a mailbox are used and how many wait in it.
+func (s *Store) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, error) {
+	in := Inspection{}
+	plan := s.cfg.Settings(box.UserID, box.Category).Plan
+	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, throttle.Key{User: box.UserID, Category: box.Category}, plan)
+	if err != nil {
+		return in, err
+	}
+	in.Usage = usage
+	pipe := s.client.Pipeline()
+	name := box.Category + ":" + box.UserID
+	prefix := s.lanes[box.Lane]
+	waiting := pipe.ZCard(ctx, prefix+"w:"+name)
+	blocked := pipe.HGet(ctx, prefix+"a:"+box.UserID, box.Category)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return in, fmt.Errorf("count what waits in category %s: %w", box.Category, err)
+	}
+	in.Waiting = int(waiting.Val())
+	in.Deferred = deferredOf(blocked.Val(), waiting.Val())
+	return in, nil
+}
+
+func (s *Store) prefixOf(userID string) string { return s.lanes[s.LaneOf(userID)] }
+
+// Inspect tells, besides what Peek does, what fills the windows and when the first n in line are expected out.
+func (s *Store) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Inspection, error) {
+	in, err := s.Peek(ctx, box)
+	if err != nil {
+		return in, err
+	}
+	key := throttle.Key{User: box.UserID, Category: box.Category}
+	plan := s.cfg.Settings(box.UserID, box.Category).Plan
+	prefix := s.lanes[box.Lane]
+	pipe := s.client.Pipeline()
+	log := &redis.ZSliceCmd{}
+	if plan.Algorithm == throttle.Rolling {
+		log = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, key), 0, -1)
+	}
+	capLog := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, -1)
+	line := pipe.ZRange(ctx, prefix+"w:"+box.Category+":"+box.UserID, 0, int64(n)-1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return in, fmt.Errorf("read the windows of category %s: %w", box.Category, err)
+	}
+	in.Admitted, in.CapAdmitted = times(log), times(capLog)
+	for _, id := range line.Val() {
+		state := &State{ID: id, Backlog: box}
+		if err := s.findPlace(ctx, state); err != nil {
+			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
+		}
+		in.Line = append(in.Line, InLine{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt)})
+	}
+	return in, nil
+}
+
+func times(log *redis.ZSliceCmd) []throttle.Micros {
+	var at []throttle.Micros
+	for _, entry := range log.Val() {
+		if entry.Score > 0 { // else it says how deep the log is
+			at = append(at, throttle.Micros(entry.Score))
+		}
+	}
+	return at
+}
+
+// LaneStats are the exact counts of a lane.
+type LaneStats struct {
+	Lane int
+	// Away is true for a lane whose Redis could not be asked; then nothing else is known of it.
+	Away bool
+	// Gauges: how many are in which state now.
+	Queued, Scheduled, Deferred, Retrying, Sending int64
+	// Capped are those of Deferred that wait for the cap over all categories, Held those of Retrying that wait for their
+	// provider, and not after a failure.
+	Capped, Held int64
+	// UsersDeferred counts the users with deferred notifications, OldestDeferred is when the one waiting longest was
+	// accepted; zero when none waits.
+	UsersDeferred  int64
+	OldestDeferred time.Time
+	// Totals since the deployment began.
+	Accepted, Delivered, Failed, Expired, Cancelled, Replaced int64
+	Pulls, Deferrals, Attempts                                int64
+}
+
+// Stats reads the counts of every lane, and tells which can't be asked; the error says that none can. It costs the same
+// however much waits.
+func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
+	type replies struct {
+		counts *redis.MapStringStringCmd
+		users  *redis.IntCmd
+		flight *redis.IntCmd
+		oldest *redis.ZSliceCmd
+	}
+	pipe := s.client.Pipeline()
+	asked := make([]replies, len(s.lanes))
+	for lane, prefix := range s.lanes {
+		asked[lane] = replies{
+			counts: pipe.HGetAll(ctx, prefix+"c"), users: pipe.HLen(ctx, prefix+"v"),
+			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
+		}
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
+	stats := make([]LaneStats, len(s.lanes))
+	away, fault := 0, error(nil)
+	for lane, r := range asked {
+		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.oldest.Err()); err != nil {
+			stats[lane] = LaneStats{Lane: lane, Away: true}
+			away, fault = away+1, err
+			continue
+		}
+		stats[lane] = laneStats(lane, r.counts.Val())
+		stats[lane].Sending, stats[lane].UsersDeferred = r.flight.Val(), r.users.Val()
+		if oldest := r.oldest.Val(); len(oldest) == 1 {
+			stats[lane].OldestDeferred = time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
+		}
+	}
+	if away == len(stats) {
+		return nil, fmt.Errorf("read the counts of the lanes: %w", fault)
+	}
+	return stats, nil
+}
+
+// deferredOf tells how many of a backlog are deferred, from what its agenda says of it: "next rule capped since fresh …".
+func deferredOf(said string, waiting int64) int {
+	fields := strings.Fields(said)
+	if len(fields) < 5 || fields[0] == "0" {
+		return 0
+	}
+	fresh, _ := strconv.ParseInt(fields[4], 10, 64) // the scripts write nothing else
+	return int(max(0, waiting-fresh))
+}
+
+// Crowd is a user's category with deferred notifications.
+type Crowd struct {
+	UserID, Category string
+	Deferred         int64
+}
+
+// crowdsRead is how many backlogs of a partition are looked at for the largest crowds: those whose first waits longest.
+const crowdsRead = 1000
+
+// Crowds gives the n backlogs with most deferred notifications. With more than a thousand of them in a partition it looks at
+// those whose first waits longest, and exact is false; so it is when a partition can't be asked.
+func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
+	names, sizes := make([]*redis.StringSliceCmd, len(s.lanes)), make([]*redis.IntCmd, len(s.lanes))
+	pipe := s.client.Pipeline()
+	for partition, prefix := range s.lanes {
+		names[partition] = pipe.ZRange(ctx, prefix+"o", 0, crowdsRead-1)
+		sizes[partition] = pipe.ZCard(ctx, prefix+"o")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
+	exact = true
+	for partition := range s.lanes {
+		if names[partition].Err() != nil || sizes[partition].Err() != nil {
+			exact = false
+			continue
+		}
+		exact = exact && sizes[partition].Val() <= crowdsRead
+		some, err := s.crowdsOf(ctx, partition, names[partition].Val())
+		if err != nil {
+			exact = false
+			continue
+		}
+		crowds = append(crowds, some...)
+	}
+	slices.SortFunc(crowds, func(a, b Crowd) int {
+		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Category, b.Category))
+	})
+	return crowds[:min(n, len(crowds))], exact, nil
+}
+
+// crowdsOf counts what is deferred in some backlogs of a partition.
+func (s *Store) crowdsOf(ctx context.Context, partition int, names []string) ([]Crowd, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	prefix, pipe := s.lanes[partition], s.client.Pipeline()
+	waiting, said := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
+	for i, name := range names {
+		category, user, _ := strings.Cut(name, ":")
+		waiting[i], said[i] = pipe.ZCard(ctx, prefix+"w:"+name), pipe.HGet(ctx, prefix+"a:"+user, category)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("count what waits in %d backlogs of partition %d: %w", len(names), partition, err)
+	}
+	var crowds []Crowd
+	for i, name := range names {
+		category, user, _ := strings.Cut(name, ":")
+		if deferred := deferredOf(said[i].Val(), waiting[i].Val()); deferred > 0 {
+			crowds = append(crowds, Crowd{UserID: user, Category: category, Deferred: int64(deferred)})
+		}
+	}
+	return crowds, nil
+}
+
+// PlanOf gives the plan in force for a user's category.
+func (s *Store) PlanOf(userID, category string) throttle.Plan {
+	return s.cfg.Settings(userID, category).Plan
+}
+
+// usersBatch is how many users of a partition are read at a time.
+const usersBatch = 100
+
+// EachUser goes, some at a time, through the users of a partition of whom something waits. One whose agenda changes meanwhile
+// may come twice, or not.
+func (s *Store) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
+	for cursor := uint64(0); ; {
+		entries, next, err := s.client.ZScan(ctx, s.lanes[partition]+"wakeups", cursor, "", usersBatch).Result()
+		if err != nil {
+			return fmt.Errorf("list the users of partition %d: %w", partition, err)
+		}
+		users := make([]string, 0, len(entries)/2)
+		for i := 0; i+1 < len(entries); i += 2 { // each with its score
+			users = append(users, entries[i])
+		}
+		if len(users) > 0 {
+			if err := do(users); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}

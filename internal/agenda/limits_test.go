@@ -1,0 +1,141 @@
+package agenda_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// running counts how many of n new ones are let go at once.
+func (w *world) running(n int, e agenda.Entry) (granted int) {
+	w.t.Helper()
+	before := len(w.grants)
+	for range n {
+		w.accept(e)
+	}
+	w.serve()
+	return len(w.grants) - before
+}
+
+// change has other settings from now on, and has ada looked at again.
+func (w *world) change(settings agenda.Settings) {
+	w.t.Helper()
+	w.settings[""] = settings
+	if err := w.store.Wake(w.test.Context(), w.store.LaneOf("ada"), "ada"); err != nil {
+		w.t.Fatalf("wake: %v", err)
+	}
+}
+
+// A bypass that is taken back leaves the window as full as it was, however often: of a channel that is paused, say.
+func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{
+		Rules: []throttle.Rule{{Max: 3, Per: time.Hour}},
+		Cap:   []throttle.Rule{{Max: 4, Per: time.Hour, Kind: throttle.KindCap}},
+	}, BypassFrom: int(notification.PriorityCritical)})
+	if n := w.running(3, agenda.Entry{}); n != 3 {
+		t.Fatalf("%d of 3 are let go", n)
+	}
+	w.grants = nil
+	w.accept(agenda.Entry{Priority: notification.PriorityCritical})
+	for range 5 {
+		w.advance(time.Second)
+		w.serve()
+		if len(w.grants) != 1 {
+			t.Fatal("the critical one has to wait")
+		}
+		w.settle(dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: paused_by_operator", RetryAfter: time.Second, Refund: true, Untried: true})
+	}
+	if n := w.running(3, agenda.Entry{}); n != 0 {
+		t.Errorf("%d more than the limit are let go", n)
+	}
+}
+
+// A limit that was lowered and raised again finds everything that was admitted meanwhile.
+func TestLoweredAndRaisedLimitForgetsNothing(t *testing.T) {
+	t.Parallel()
+	ten := []throttle.Rule{{Max: 10, Per: time.Hour}}
+	for name, lowered := range map[string]throttle.Plan{
+		"policy":                   {Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}}},
+		"the user's own":           {Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}}, Dormant: ten},
+		"the user's own: no limit": {Dormant: ten},
+		"fixed window":             {Algorithm: throttle.FixedWindow, Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raised := agenda.Settings{Plan: throttle.Plan{Algorithm: lowered.Algorithm, Rules: ten}, MaxDefer: 24 * time.Hour}
+			w := setup(t, raised)
+			if n := w.running(8, agenda.Entry{}); n != 8 {
+				t.Fatalf("%d of 8 are let go", n)
+			}
+			w.change(agenda.Settings{Plan: lowered, MaxDefer: 24 * time.Hour})
+			for range 2 {
+				w.advance(5 * time.Second)
+				if n := w.running(1, agenda.Entry{}); n != 1 {
+					t.Fatal("under the lowered limit none is let go")
+				}
+			}
+			w.change(raised)
+			w.advance(5 * time.Second)
+			if n := w.running(3, agenda.Entry{}); n != 0 {
+				t.Errorf("%d more than ten are let go within a minute", n)
+			}
+		})
+	}
+}
+
+// Limits that change move the moment of what waits at once, either way.
+func TestAChangeMovesWhatWaits(t *testing.T) {
+	t.Parallel()
+	hourly := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}, MaxDefer: 24 * time.Hour}
+	w := setup(t, hourly)
+	w.rush(4)
+	w.settle(delivered)
+	w.change(agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, MaxDefer: 24 * time.Hour})
+	if got := w.playUntil(start.Add(time.Minute)); len(got) != 1 || !got[0].AdmittedAt.Equal(start.Add(time.Minute)) {
+		t.Fatalf("under the looser limit went %v", got)
+	}
+	w.change(hourly)
+	if got := w.drain(); len(got) != 2 || !got[0].AdmittedAt.Equal(start.Add(61*time.Minute)) || !got[1].AdmittedAt.Equal(start.Add(121*time.Minute)) {
+		t.Errorf("under the stricter limit went %v", got)
+	}
+	w.wantNothingLeft()
+}
+
+// A crowd of bypasses makes no log long.
+func TestBypassesMakeNoLongLog(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 3, Per: time.Hour}}}, BypassFrom: agenda.BypassAll})
+	if n := w.running(300, agenda.Entry{}); n != 300 {
+		t.Fatalf("%d of 300 are let go", n)
+	}
+	const most = 3 + 64 + 2 // the limit, the room for refunds, and how deep the log is
+	key := agenda.LanePrefix(w.store.LaneOf("ada")) + "l:chat:ada"
+	if n := w.client.ZCard(t.Context(), key).Val(); n == 0 || n > most {
+		t.Errorf("the log holds %d, want at most %d", n, most)
+	}
+}
+
+// What a provider asked to slow down comes back behind what has not been tried; other retries keep their places.
+func TestThrottledOnesComeBackBehind(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		outcome dispatch.Outcome
+		want    []string
+	}{
+		"throttled": {dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true}, []string{"n2", "n3", "n4", "n5", "n1"}},
+		"failed":    {dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true}, []string{"n2", "n1", "n3", "n4", "n5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 2 * time.Second}}}})
+			w.rush(5)
+			w.settle(c.outcome)
+			w.wantOrder(w.drain(), c.want...)
+		})
+	}
+}

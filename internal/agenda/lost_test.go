@@ -1,0 +1,205 @@
+package agenda_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// sweepAll has a process sweep a partition until it finds nothing more.
+func (w *world) sweepAll(store *agenda.Store, partition int) (woken, scripts int) {
+	w.t.Helper()
+	for more := true; more; scripts++ {
+		repairs, err := store.Sweep(w.test.Context(), partition)
+		if err != nil {
+			w.t.Fatalf("sweep: %v", err)
+		}
+		if repairs.Woken > scriptLimit {
+			w.t.Fatalf("one script replaced %d wake-ups", repairs.Woken)
+		}
+		woken, more = woken+repairs.Woken, repairs.More
+	}
+	return woken, scripts
+}
+
+// A wake-up that a dead process has at work comes again once its presence has lapsed; of one that lives it stays, as long as it
+// may still ask.
+func TestAWakeupOfADeadProcessComesAgain(t *testing.T) {
+	t.Parallel()
+	const presence, grace = 4 * time.Second, time.Second
+	w := setup(t, agenda.Settings{})
+	w.accept(agenda.Entry{})
+	partition, other := w.store.LaneOf("ada"), w.open("other")
+	if pulled := w.round(partition, 1).Pulled; len(pulled) != 1 {
+		t.Fatalf("pulled %v", pulled)
+	}
+	died := w.now
+	w.held = nil
+	for woken := 0; woken == 0; {
+		if w.advance(grace / 2); w.now.Sub(died) > presence+2*grace {
+			t.Fatalf("nothing came again %s after the process died", w.now.Sub(died))
+		}
+		if woken, _ = w.sweepAll(other, partition); woken > 0 && w.now.Sub(died) < presence {
+			t.Fatalf("it came again after %s: the process may live still", w.now.Sub(died))
+		}
+	}
+	w.held = map[string]heldWakeup{}
+	w.store = other
+	if got := w.drain(); len(got) != 1 {
+		t.Errorf("%d were delivered", len(got))
+	}
+	w.wantNothingLeft()
+}
+
+// A process that lives, and is seen to by its sweeps, keeps what it holds.
+func TestALivingProcessKeepsItsWakeups(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 1200 * time.Millisecond}}}})
+	other := w.open("other")
+	w.rush(10)
+	partition := w.store.LaneOf("ada")
+	for range 9 {
+		w.advance(1200 * time.Millisecond)
+		w.sweepAll(w.store, partition)
+		if woken, _ := w.sweepAll(other, partition); woken > 0 {
+			t.Fatal("a wake-up was taken from a process that lives")
+		}
+		w.serve()
+	}
+	if w.pulls > 2 {
+		t.Errorf("%d pulls", w.pulls)
+	}
+	if len(w.grants) != 10 {
+		t.Errorf("%d of 10 were granted", len(w.grants))
+	}
+}
+
+// All queue tasks of a partition are gone: one round of sweeps, each of a bounded number, has every user come again.
+func TestAPartitionWithoutTasksHeals(t *testing.T) {
+	t.Parallel()
+	w := setup(t, oncePer3s)
+	const users = 2_000
+	partition := w.store.LaneOf("ada")
+	var entries []agenda.Entry
+	for i := 0; len(entries) < 2*users; i++ {
+		if user := "user" + strconv.Itoa(i); w.store.LaneOf(user) == partition {
+			for n := range 2 {
+				entries = append(entries, agenda.Entry{ID: fmt.Sprint(user, "-", n), UserID: user, Category: "chat", Priority: notification.PriorityNormal})
+			}
+		}
+	}
+	for at := 0; at < len(entries); at += scriptLimit {
+		if _, err := w.store.Accept(t.Context(), partition, entries[at:at+scriptLimit]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.serve() // one of each; the other waits for 3 s
+	if total := w.total(); total.Sending != users || total.Deferred != users {
+		t.Fatalf("counts %+v", total)
+	}
+	for len(w.grants) > 0 {
+		w.settle(delivered)
+	}
+	keys := w.client.Keys(t.Context(), queueKey(partition, "*")).Val()
+	if err := w.client.Del(t.Context(), keys...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(4 * time.Second)
+	woken, scripts := w.sweepAll(w.store, partition)
+	if woken != users || scripts > users/scriptLimit+2 {
+		t.Errorf("%d users came again after %d scripts", woken, scripts)
+	}
+	before := w.now
+	if got := w.drain(); len(got) != users || !w.now.Equal(before) {
+		t.Errorf("%d were delivered, in %s", len(got), w.now.Sub(before))
+	}
+	w.wantNothingLeft()
+}
+
+// What people do with asynq's tools does no harm: a deferred user is a scheduled task, which may be run, archived or deleted.
+func TestAsynqsTools(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(i *asynq.Inspector, queue string) error{
+		"look":    func(*asynq.Inspector, string) error { return nil },
+		"run":     func(i *asynq.Inspector, queue string) error { return i.RunTask(queue, "ada") },
+		"delete":  func(i *asynq.Inspector, queue string) error { return i.DeleteTask(queue, "ada") },
+		"archive": func(i *asynq.Inspector, queue string) error { return i.ArchiveTask(queue, "ada") },
+		"archive and run": func(i *asynq.Inspector, queue string) error {
+			return errors.Join(i.ArchiveTask(queue, "ada"), i.RunTask(queue, "ada"))
+		},
+		"run twice": func(i *asynq.Inspector, queue string) error {
+			return errors.Join(i.RunTask(queue, "ada"), i.ArchiveTask(queue, "ada"), i.RunTask(queue, "ada"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}})
+			w.rush(3)
+			w.settle(delivered)
+			partition := w.store.LaneOf("ada")
+			queue := dispatch.LaneName(partition)
+			if err := w.client.SAdd(t.Context(), "asynq:queues", queue).Err(); err != nil {
+				t.Fatal(err)
+			}
+			inspector := asynq.NewInspectorFromRedisClient(w.client)
+			tasks, err := inspector.ListScheduledTasks(queue)
+			if err != nil || len(tasks) != 1 || tasks[0].ID != "ada" || tasks[0].Type != "pacer:wakeup" {
+				t.Fatalf("scheduled are %+v, %v", tasks, err)
+			}
+			if at := tasks[0].NextProcessAt; at.Unix() != start.Add(time.Minute).Unix()-1 {
+				t.Errorf("the task is due at %s, want the second before the slot", at)
+			}
+			if err := do(inspector, queue); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.playUntil(start.Add(time.Minute)); name == "look" && len(got) != 1 {
+				t.Errorf("%d were delivered in time", len(got))
+			}
+			if w.now.Before(start.Add(62 * time.Second)) {
+				w.advance(start.Add(62 * time.Second).Sub(w.now))
+			}
+			w.sweep()
+			w.drain()
+			if total := w.total(); total.Delivered != 3 {
+				t.Errorf("in the end %+v", total)
+			}
+			w.client.Del(t.Context(), "asynq:queues")
+			w.wantNothingLeft()
+		})
+	}
+}
+
+// What a process has at work from before a partition lost its state means nothing afterwards, though others have begun anew.
+func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	w.accept(agenda.Entry{})
+	partition, other := w.store.LaneOf("ada"), w.open("other")
+	before := w.round(partition, 1).Pulled
+	if err := w.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(time.Millisecond)
+	w.accept(agenda.Entry{})
+	after, err := other.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "a", Pull: 1})
+	if err != nil || len(after.Pulled) != 1 {
+		t.Fatalf("pulled %+v, %v", after, err)
+	}
+	asked, err := w.store.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "b", Room: 1, Wakeups: before})
+	if err != nil || asked.Taken[0].Held || len(asked.Taken[0].Grants) > 0 {
+		t.Errorf("the old wake-up is answered %+v, %v", asked.Taken, err)
+	}
+	granted, err := other.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "c", Room: 1, Wakeups: after.Pulled})
+	if err != nil || len(granted.Taken[0].Grants) != 1 {
+		t.Errorf("the new one is answered %+v, %v", granted.Taken, err)
+	}
+}

@@ -1,0 +1,115 @@
+-- accept stores notifications of one partition, and has wake-ups come where none stands early enough. Each id is accepted
+-- once; one that is known already is left as it is.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  retention of ended notifications in ms
+-- ARGV[2]  "" in a store that is not guarded; "epoch" when the partition must have its state; else the token of the rebuild
+--          that the partition must be in
+-- ARGV[3]  1: accepted by a process without metrics of its own, for another to count
+-- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
+--          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), state while it is not due (t, r),
+--          1 when its priority bypasses the limits, 1 when the user has limits of his own
+--
+-- Result   {deferrals that were decided: {category, how many, rule, …}, then per notification: the µs at which it was
+--          accepted, negative when the id was known before}
+local call, ARGV = redis.call, ARGV
+local retention = ARGV[1]
+if ARGV[2] == 'epoch' then
+  if call('EXISTS', lane .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the partition has lost its state') end
+elseif ARGV[2] ~= '' and call('GET', lane .. 'rebuild') ~= ARGV[2] then
+  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+end
+local last = tonumber(call('GET', lane .. 'a') or 0)
+local elsewhere = {}
+
+-- replace_earlier ends what waits with the same collapse key, and gives the arrival whose place the newer one takes.
+local function replace_earlier(agenda, n)
+  local set = collapse_set(n.category, n.user)
+  local earlier = call('HGET', set, n.collapse)
+  call('HSET', set, n.collapse, n.id)
+  call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', COLLAPSE_LIFE)
+  if not earlier then return n.arrival end
+  local f = call('HMGET', lane .. 'n:' .. earlier, 's', 'l', 'v')
+  if not leave(agenda, earlier) then return n.arrival end
+  finish(earlier, 'R', 'collapse_key', retention)
+  if f[1] == 't' then return n.arrival end
+  return tonumber(f[2] or f[3])
+end
+
+-- store writes a notification's hash; `optional` are pairs of what few have.
+local function store(n, state, optional)
+  call('HSET', lane .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival), 'b', n.payload, 's', state,
+    unpack(optional))
+end
+
+local function optional_fields(n, from, joined)
+  local optional = {}
+  local function add(name, value)
+    optional[#optional + 1] = name
+    optional[#optional + 1] = value
+  end
+  if n.send_at ~= '0' then add('t', n.send_at) end
+  if n.expires_at ~= '0' then add('e', n.expires_at) end
+  if n.collapse ~= '' then add('k', n.collapse) end
+  if n.bypasses then add('i', 1) end
+  if from ~= n.arrival then add('l', digits(from)) end
+  if joined and joined ~= 0 then add('j', joined) end
+  return optional
+end
+
+-- wait_now puts one that is due into its backlog.
+local function wait_now(agenda, n, from)
+  local known = agenda.backlogs[n.category] ~= nil
+  local backlog = backlog_of(agenda, n.category)
+  local joined = enter(agenda, backlog, n.id, place(tonumber(n.priority), from), n.bypasses, false)
+  store(n, 'q', optional_fields(n, from, joined))
+  -- Whatever holds something has a wake-up standing; but what bypasses does not wait for it, and what would wait for too long
+  -- is told so at once.
+  if not known or n.bypasses or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then stand(agenda, now) end
+end
+
+local function wait_later(agenda, n, from)
+  store(n, n.state, optional_fields(n, from))
+  join_later(agenda, n.id, n.send_at)
+  count(n.state == 't' and 'scheduled' or 'retrying', 1)
+  stand(agenda, tonumber(n.send_at))
+end
+
+local function accept(n)
+  if n.arrival == 0 then n.arrival = math.max(now - YEAR_2020, last + 1) end
+  last = math.max(last, n.arrival)
+  if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
+  count('accepted', 1)
+  local agenda, from = open_agenda(n.user), n.arrival
+  if n.personal then mark_personal(agenda) end
+  if n.collapse ~= '' then
+    store(n, 'q', optional_fields(n, from))
+    if superseded(n.category, n.user, n.id) then
+      finish(n.id, 'R', 'collapse_key', retention) -- it comes late: a newer one has been here, and may have gone
+      return
+    end
+    from = replace_earlier(agenda, n)
+  end
+  if n.expires_at ~= '0' then call('ZADD', lane .. 'y', n.expires_at, n.id) end
+  if tonumber(n.send_at) > now then wait_later(agenda, n, from) else wait_now(agenda, n, from) end
+end
+
+local result = { noted }
+for i = 4, #ARGV, 12 do
+  local known = call('HGET', lane .. 'n:' .. ARGV[i], 'v')
+  if known then
+    result[#result + 1] = -(tonumber(known) + YEAR_2020)
+  else
+    local n = {
+      id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
+      expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]), state = ARGV[i + 9],
+      bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
+    }
+    accept(n)
+    result[#result + 1] = n.arrival + YEAR_2020
+  end
+end
+call('SET', lane .. 'a', digits(last))
+for category, n in pairs(elsewhere) do call('HINCRBY', lane .. 'elsewhere', category, n) end
+close()
+return result

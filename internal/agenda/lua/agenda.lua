@@ -1,0 +1,410 @@
+-- The functions on agendas, put before every script of this package that changes one. An agenda is all that waits of one
+-- user: a backlog per category, what is later, and one wake-up. Nothing here runs by itself.
+--
+-- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so that
+-- they share its hash tag and with it a slot. Per partition:
+--   c          hash   counts: the gauges waiting, deferred (capped of them for the user's cap), scheduled, retrying (held of
+--                     them for their provider, not after a failure); and the totals
+--   a          the arrival given last
+--   e          zset   in flight: notification → end of its lease
+--   y          zset   waiting with an expiry: notification → when it expires
+--   o          zset   blocked backlogs → arrival of their first
+--   v          hash   user → how many blocked backlogs
+--   wakeups    zset   user → when the sweeper may miss the wake-up: the moment for which it stands
+--   generation        that of the wake-ups that were taken off the queue last, see serve.lua
+--   holders    hash   process → when it swept or pulled last, µs
+--   round:<process>   what its latest round gave out
+--   elsewhere  hash   category → how many were accepted by processes without metrics, until one with metrics counts them
+--   sweep      hash   last: when the partition was swept last; truce: when the latest truce began, before: the one before it
+-- and in a guarded store, where the record is elsewhere and Redis may lose everything:
+--   z          hash   notification → its end (letter, µs, reason), until the record knows of it
+--   epoch      string how often the partition was built, and the server's identity when it was; without it the partition has
+--                     lost its state, and holds
+--   built      string the history of the server's data (its replication id) on which it was built: on another the partition
+--                     holds
+--   moved      string the record is being moved elsewhere: nobody who keeps it here may take anything in or give it out
+--   rebuild    string token of the rebuild in progress
+-- Per user:
+--   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most" of a backlog that holds something, see
+--                     open_agenda; "" → "generation holder until" of the wake-up that a process has at work; "+" while there
+--                     is something later; "!" when the user has limits of his own
+--   r:<user>   zset   what is later: notification → not before (a send_at or a retry)
+-- Per backlog, named category:user (a category holds no colon):
+--   w:<name>   zset   what waits: notification → place, by priority and arrival
+--   x:<name>   hash   collapse key → the waiting notification that has it
+--   h:…        string arrival of the newest with a collapse key; the key's length, the key and the backlog stand in the name
+-- and the limiter's. Per notification:
+--   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried, f failures,
+--                     x crashes, d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before,
+--                     z ended, h history, w held for its provider, l arrival by which it has its place instead of v,
+--                     j how often its backlog had been blocked when it joined (absent: 0), i 1 when its priority bypasses,
+--                     a the generation whose lease ended, while it has not been granted anew or settled
+--
+-- A state is one letter: q waits in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
+-- C cancelled, R replaced. "deferred" is no state: it is what waits in a blocked backlog and does not bypass.
+
+local lane = KEYS[1]
+
+-- 2^51: a place is (priority-1)·2^51 + arrival, exact in a double while arrivals, in µs since the year 2020, stay below it
+-- (until 2091). Places of all backlogs of a partition compare.
+local BAND = 2251799813685248
+local YEAR_2020 = 1577836800000000
+
+-- The counts that this script changes, written at its end.
+local counted = {}
+local function count(name, n) counted[name] = (counted[name] or 0) + n end
+
+-- Deferrals that this script decided: category, how many, rule, for the metrics of who asked.
+local noted = {}
+local function note_deferrals(category, n, rule)
+  count('deferrals', n)
+  noted[#noted + 1] = category
+  noted[#noted + 1] = n
+  noted[#noted + 1] = rule
+end
+
+-- open_agenda reads a user's agenda, once in a script. A backlog in it:
+--   next    the moment at which its first may go, when it is blocked; 0 when something of it may go, or nobody has looked
+--   rule    the number in the plan of the rule that blocks it, capped: 1 when that is the user's cap; 2 when its category is
+--           paused, so that nothing blocks it and yet nothing goes
+--   since   when it was blocked last
+--   fresh   how many of it have not been deferred: they came when it was not blocked, or bypass
+--   blocks  how often it was blocked since it began to hold something
+--   most    how many can go at most within max_defer, as of when it was blocked; 0 for more than will ever wait
+local agendas = {}
+local function open_agenda(user)
+  local agenda = agendas[user]
+  if agenda then return agenda end
+  agenda = { user = user, key = lane .. 'a:' .. user, later = lane .. 'r:' .. user, backlogs = {}, changed = {}, size = 0 }
+  agendas[user] = agenda
+  local fields = redis.call('HGETALL', agenda.key)
+  for i = 1, #fields, 2 do
+    local category, value = fields[i], fields[i + 1]
+    if category == '' then
+      local generation, holder, held_until = string.match(value, '^(%d+) (%S*) (%d+)$')
+      agenda.generation, agenda.holder, agenda.held_until = generation, holder, tonumber(held_until)
+    elseif category == '+' then
+      agenda.has_later = true
+    elseif category == '!' then
+      agenda.personal = true
+    else
+      local next_, rule, capped, since, fresh, blocks, most = string.match(value, '^(%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
+      local name = category .. ':' .. user
+      agenda.size = agenda.size + 1
+      agenda.backlogs[category] = {
+        category = category, name = name, key = lane .. 'w:' .. name, next = tonumber(next_), rule = tonumber(rule),
+        capped = capped == '1', paused = capped == '2', since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks), most = tonumber(most),
+      }
+    end
+  end
+  return agenda
+end
+
+-- mark_personal notes that a user has limits of his own.
+local function mark_personal(agenda)
+  if agenda.personal then return end
+  agenda.personal = true
+  redis.call('HSET', agenda.key, '!', '')
+end
+
+-- backlog_of gives a backlog, which may hold nothing yet.
+local function backlog_of(agenda, category)
+  local backlog = agenda.backlogs[category]
+  if not backlog then
+    local name = category .. ':' .. agenda.user
+    backlog = { category = category, name = name, key = lane .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
+      fresh = 0, blocks = 0, most = 0, size = 0 }
+    agenda.backlogs[category] = backlog
+    agenda.size = agenda.size + 1
+  end
+  return backlog
+end
+
+local function size_of(backlog)
+  if not backlog.size then backlog.size = redis.call('ZCARD', backlog.key) end
+  return backlog.size
+end
+
+local function changed(agenda, backlog) agenda.changed[backlog] = true end
+
+-- set_blocked says from when on the first of a backlog may go, and why not before; everything in it is deferred then, and
+-- what had not been is counted as such.
+local function set_blocked(agenda, backlog, next_, rule, capped, most)
+  local size = size_of(backlog)
+  local before = backlog.next > 0 and size - backlog.fresh or 0
+  count('deferred', size - before)
+  count('capped', (capped and size or 0) - (backlog.capped and before or 0))
+  if backlog.next == 0 then
+    redis.call('HINCRBY', lane .. 'v', agenda.user, 1)
+    backlog.since = now
+  end
+  if backlog.fresh > 0 then
+    note_deferrals(backlog.category, backlog.fresh, rule)
+    backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
+  end
+  local first = redis.call('ZRANGE', backlog.key, 0, 0, 'WITHSCORES')[2]
+  redis.call('ZADD', lane .. 'o', digits(tonumber(first) % BAND), backlog.name)
+  backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
+  changed(agenda, backlog)
+end
+
+-- set_paused says whether the category of a backlog is paused; if so the backlog is not blocked.
+local function set_paused(agenda, backlog, paused)
+  if (backlog.paused or false) == paused then return end
+  backlog.paused = paused
+  changed(agenda, backlog)
+end
+
+-- set_ready says that something of a backlog may go, or that it is empty.
+local function set_ready(agenda, backlog)
+  if backlog.next == 0 then return end
+  local deferred = size_of(backlog) - backlog.fresh
+  count('deferred', -deferred)
+  if backlog.capped then count('capped', -deferred) end
+  redis.call('ZREM', lane .. 'o', backlog.name)
+  if redis.call('HINCRBY', lane .. 'v', agenda.user, -1) <= 0 then redis.call('HDEL', lane .. 'v', agenda.user) end
+  backlog.next, backlog.capped = 0, false
+  changed(agenda, backlog)
+end
+
+local function place(priority, arrival)
+  return digits((priority - 1) * BAND + arrival)
+end
+
+-- enter puts a notification into a backlog. `deferred` tells that it has been deferred before, which counts once: it is never
+-- fresh again.
+local function enter(agenda, backlog, id, at_place, bypasses, deferred)
+  redis.call('ZADD', backlog.key, at_place, id)
+  if backlog.size then backlog.size = backlog.size + 1 end
+  count('waiting', 1)
+  local joined = backlog.blocks
+  if not deferred and (bypasses or backlog.next == 0) then
+    backlog.fresh = backlog.fresh + 1
+    changed(agenda, backlog)
+  else
+    joined = joined - 1
+    if backlog.next > 0 then
+      count('deferred', 1)
+      if backlog.capped then count('capped', 1) end
+      if not deferred then note_deferrals(backlog.category, 1, backlog.rule) end
+    end
+    if backlog.size == 1 then changed(agenda, backlog) end
+  end
+  return joined
+end
+
+-- was_deferred tells whether a notification that is in a backlog has been deferred there.
+local function was_deferred(backlog, joined) return tonumber(joined or 0) < backlog.blocks end
+
+-- forget_place accounts for a notification that has been taken out of a backlog's set.
+local function forget_place(agenda, backlog, joined)
+  if backlog.size then backlog.size = backlog.size - 1 end
+  backlog.left = true
+  changed(agenda, backlog)
+  count('waiting', -1)
+  if not was_deferred(backlog, joined) then
+    backlog.fresh = math.max(0, backlog.fresh - 1)
+  elseif backlog.next > 0 then
+    count('deferred', -1)
+    if backlog.capped then count('capped', -1) end
+  end
+end
+
+local function remember(id, at, kind, detail)
+  local key = lane .. 'n:' .. id
+  local history = redis.call('HGET', key, 'h') or ''
+  if #history > 4096 then return end
+  redis.call('HSET', key, 'h', history .. digits(at) .. ' ' .. kind .. ' ' .. detail .. '\n')
+end
+
+-- deferral_of is the line of history of one that waits in a backlog and was deferred there.
+local function deferral_of(backlog, arrival)
+  local since = math.max(backlog.since, arrival + YEAR_2020)
+  return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
+end
+
+-- finish ends a notification that waits nowhere any more.
+local function finish(id, state, reason, retention)
+  local key = lane .. 'n:' .. id
+  redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
+  redis.call('PEXPIRE', key, retention)
+  count(state, 1)
+  if GUARDED then redis.call('HSET', lane .. 'z', id, state .. digits(now) .. ' ' .. reason) end
+end
+
+-- An older one with a collapse key can come back for as long as it is in flight, or on its way here: an hour (in ms) is
+-- long for that.
+local COLLAPSE_LIFE = 3600000
+
+local function collapse_set(category, user) return lane .. 'x:' .. category .. ':' .. user end
+
+local function newest_key(category, user, collapse_key)
+  return lane .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
+end
+
+-- superseded tells whether a newer one with the same collapse key has been accepted: it waits, or went within the hour, by
+-- whatever end. Then this one must not wait again.
+local function superseded(category, user, id)
+  local fields = redis.call('HMGET', lane .. 'n:' .. id, 'k', 'v')
+  if not fields[1] then return false end
+  local arrival = tonumber(fields[2])
+  local newest = redis.call('GET', newest_key(category, user, fields[1]))
+  if newest and tonumber(newest) > arrival then return true end
+  local waiting = redis.call('HGET', collapse_set(category, user), fields[1])
+  return waiting and waiting ~= id and tonumber(redis.call('HGET', lane .. 'n:' .. waiting, 'v') or 0) > arrival
+end
+
+local function release_collapse(category, user, id, collapse_key)
+  if not collapse_key or collapse_key == '' then return end
+  local set = collapse_set(category, user)
+  if redis.call('HGET', set, collapse_key) == id then redis.call('HDEL', set, collapse_key) end
+end
+
+-- leave_later takes one of what is later out of its count.
+local function leave_later(id, state, held)
+  count(state == 't' and 'scheduled' or 'retrying', -1)
+  if held then
+    count('held', -1)
+    redis.call('HDEL', lane .. 'n:' .. id, 'w')
+  end
+end
+
+-- join_later puts a notification among what is later.
+local function join_later(agenda, id, due)
+  redis.call('ZADD', agenda.later, due, id)
+  if agenda.has_later then return end
+  agenda.has_later = true
+  redis.call('HSET', agenda.key, '+', '')
+end
+
+-- earliest_later tells when the first of what is later is due; nil when nothing is.
+local function earliest_later(agenda)
+  if not agenda.has_later then return nil end
+  local due = tonumber(redis.call('ZRANGE', agenda.later, 0, 0, 'WITHSCORES')[2])
+  if not due then
+    agenda.has_later = false
+    redis.call('HDEL', agenda.key, '+')
+  end
+  return due
+end
+
+-- leave takes a waiting notification out of its backlog or of what is later; false when it stands in neither.
+local function leave(agenda, id)
+  local key = lane .. 'n:' .. id
+  local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
+  local backlog = agenda.backlogs[f[1]]
+  if backlog and redis.call('ZREM', backlog.key, id) == 1 then
+    if was_deferred(backlog, f[4]) and not f[8] then
+      redis.call('HSET', key, 'd', 1)
+      redis.call('HSET', key, 'h', (redis.call('HGET', key, 'h') or '') .. deferral_of(backlog, tonumber(f[7])))
+    end
+    forget_place(agenda, backlog, f[4])
+  elseif redis.call('ZREM', agenda.later, id) == 1 then
+    leave_later(id, f[5], f[6])
+    earliest_later(agenda)
+  else
+    return false
+  end
+  release_collapse(f[1], agenda.user, id, f[2])
+  if f[3] then redis.call('ZREM', lane .. 'y', id) end
+  return true
+end
+
+-- join puts a notification that the store knows into its backlog, at the place that its priority and arrival give it, or the
+-- arrival of what it replaced. It gives the backlog.
+local function join(agenda, id)
+  local key = lane .. 'n:' .. id
+  local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j')
+  local backlog = backlog_of(agenda, f[6])
+  local joined = enter(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or f[2])), f[8], f[7])
+  if joined ~= tonumber(f[9] or 0) then
+    redis.call('HSET', key, 's', 'q', 'j', joined)
+  else
+    redis.call('HSET', key, 's', 'q')
+  end
+  if f[3] then redis.call('HSETNX', collapse_set(f[6], agenda.user), f[3], id) end
+  if f[4] then redis.call('ZADD', lane .. 'y', f[4], id) end
+  return backlog
+end
+
+-- promote moves what is due from later into the backlogs, up to a limit, and tells how many.
+local function promote(agenda, limit)
+  local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', 0, limit)
+  for _, id in ipairs(due) do
+    redis.call('ZREM', agenda.later, id)
+    local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'w')
+    leave_later(id, f[1], f[2])
+    join(agenda, id)
+  end
+  return #due
+end
+
+-- Users whose wake-up has to come at once: put into the queue at the end, each once.
+local to_pend = {}
+local function come_at_once(agenda)
+  if agenda.comes then return end
+  agenda.comes = true
+  to_pend[#to_pend + 1] = agenda.user
+end
+
+-- stand sees to it that a wake-up of a user stands at or before a moment. One that a process holds for longer is taken away
+-- from it: what that asks then is of an old generation. One that was lost is found by the sweeper.
+local function stand(agenda, at)
+  if at < now then at = now end
+  if agenda.stands == nil then agenda.stands = tonumber(redis.call('ZSCORE', lane .. 'wakeups', agenda.user)) or false end
+  if agenda.stands and agenda.stands <= at then return end
+  local state = agenda.stands and redis.call('HGET', task_key(agenda.user), 'state')
+  if agenda.stands and not state then -- its hash is lost, its place is not
+    state = agenda.generation and 'active' or 'scheduled'
+  end
+  agenda.stands = at
+  redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
+  if state == 'pending' then return end
+  withdraw(agenda.user, state)
+  if agenda.generation then
+    agenda.generation = nil
+    redis.call('HDEL', agenda.key, '')
+  end
+  if at <= now + HOLD then
+    come_at_once(agenda)
+  else
+    schedule(agenda.user, second_before(at, LEAD))
+  end
+end
+
+-- save writes what changed of an agenda. Without anything that waits nothing is left of it but the wake-up, which a process
+-- may have at work; one that stands in the queue is removed.
+local function save(agenda)
+  for backlog in pairs(agenda.changed) do
+    -- Of what is deferred the last may have gone.
+    if backlog.left and backlog.next > 0 and size_of(backlog) <= backlog.fresh then set_ready(agenda, backlog) end
+    if backlog.left and size_of(backlog) == 0 then
+      redis.call('HDEL', agenda.key, backlog.category)
+      if agenda.backlogs[backlog.category] then
+        agenda.backlogs[backlog.category] = nil
+        agenda.size = agenda.size - 1
+      end
+    else
+      redis.call('HSET', agenda.key, backlog.category, digits(backlog.next) .. ' ' .. backlog.rule .. ' ' .. (backlog.paused and 2 or backlog.capped and 1 or 0) ..
+        ' ' .. digits(backlog.since) .. ' ' .. backlog.fresh .. ' ' .. backlog.blocks .. ' ' .. digits(backlog.most))
+    end
+  end
+  agenda.changed = {}
+end
+
+-- drop_if_empty removes the wake-up of a user of whom nothing waits any more, unless it comes anyway.
+local function drop_if_empty(agenda)
+  if agenda.size > 0 or agenda.generation or agenda.comes or agenda.has_later then return end
+  if discard(agenda.user) then redis.call('ZREM', lane .. 'wakeups', agenda.user) end
+end
+
+-- close writes everything that this script has changed and not yet written.
+local function close()
+  for _, agenda in pairs(agendas) do save(agenda) end
+  pend(to_pend)
+  to_pend = {}
+  for name, n in pairs(counted) do
+    if n ~= 0 then redis.call('HINCRBY', lane .. 'c', name, n) end
+  end
+  counted = {}
+end

@@ -1,0 +1,24 @@
+-- awake tells for which users a wake-up stands that comes in time. It writes nothing, and answers in a partition that has lost
+-- its state too.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[…]  users
+--
+-- Result   per user 1, or 0 when something of the user waits and no wake-up will come
+local result = {}
+for i, user in ipairs(ARGV) do
+  local agenda = open_agenda(user)
+  local due = earliest_later(agenda)
+  local stood = tonumber(redis.call('ZSCORE', lane .. 'wakeups', user))
+  local well = agenda.size == 0 and not due
+  if not well and stood then
+    local moment = due or math.huge
+    for _, backlog in pairs(agenda.backlogs) do
+      if not backlog.paused then moment = math.min(moment, backlog.next) end
+    end
+    -- A wake-up that is at work or pending stands for now.
+    well = standing(user) and stood <= math.max(moment, now)
+  end
+  result[i] = well and 1 or 0
+end
+return result

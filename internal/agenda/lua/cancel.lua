@@ -1,0 +1,18 @@
+-- cancel ends a notification that still waits; later ones move up by themselves.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  notification
+-- ARGV[2]  retention of ended notifications in ms
+-- ARGV[3]  reason
+--
+-- Result   1 cancelled, 0 it does not wait, -1 unknown
+local id = ARGV[1]
+local user = redis.call('HGET', lane .. 'n:' .. id, 'u')
+if not user then return -1 end
+local agenda = open_agenda(user)
+if not leave(agenda, id) then return 0 end
+finish(id, 'C', ARGV[3], ARGV[2])
+save(agenda)
+drop_if_empty(agenda)
+close()
+return 1

@@ -1,0 +1,152 @@
+-- The functions that judge what waits and grant it, put before serve.lua; nothing here runs by itself.
+
+-- How far ahead a slot is granted, how long a lease is (µs) and how long what ended stays known (ms): set by serve.lua.
+local horizon, lease, retention
+
+-- How many more entries may be ended, moved or granted for the wake-up that is being answered.
+local budget = 0
+
+-- The leases that were granted: end, notification, …
+local leases = {}
+
+-- plan_for gives the plan of settings for a user's category. All plans of a user share what is known of the cap's log.
+local function plan_for(agenda, backlog, of)
+  local plan = place_plan(like_plan(of.plan), backlog.category, agenda.user)
+  local shared = agenda.cap_log or plan.cap_log
+  shared.max, shared.per = math.max(shared.max, plan.cap_log.max), math.max(shared.per, plan.cap_log.per)
+  agenda.cap_log, plan.cap_log = shared, shared
+  return plan
+end
+
+-- read_first reads the first of a backlog into backlog.first (nil: it is empty); those before it that expired end. False when
+-- this script has no budget for that.
+local function read_first(agenda, backlog)
+  while true do
+    backlog.first, backlog.at = nil, nil
+    if backlog.size == 0 then return true end
+    local found = redis.call('ZRANGE', backlog.key, 0, 1, 'WITHSCORES')
+    local id = found[1]
+    if #found == 2 then backlog.size = 1 end
+    if not id then
+      backlog.size = 0
+      return true
+    end
+    local f = redis.call('HMGET', lane .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't')
+    if f[1] and not (f[6] and tonumber(f[6]) <= now) then
+      backlog.first = {
+        id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]), generation = tonumber(f[3] or 0),
+        returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = f[6], collapse = f[7], payload = f[8],
+        deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11], not_before = tonumber(f[12] or 0),
+      }
+      return true
+    end
+    if budget <= 0 then return false end
+    budget = budget - 1
+    if f[1] then
+      leave(agenda, id)
+      finish(id, 'E', 'expires_at', retention)
+    else -- its hash is gone
+      redis.call('ZREM', backlog.key, id)
+      forget_place(agenda, backlog, f[11])
+    end
+  end
+end
+
+local function end_too_late(agenda, id)
+  budget = budget - 1
+  leave(agenda, id)
+  finish(id, 'E', 'max_defer', retention)
+end
+
+-- judge_first finds out when the first of a backlog may go: backlog.at, and the rule behind it. What would wait for too long
+-- ends. False when this script has no budget for that.
+local function judge_first(agenda, backlog, of)
+  while backlog.first do
+    local first = backlog.first
+    if first.priority <= of.bypass then
+      backlog.at, backlog.why = now, 0
+      return true
+    end
+    backlog.at, backlog.why = judge(backlog.plan, now)
+    local since = math.max(first.arrival + YEAR_2020, first.not_before)
+    if backlog.at - since <= of.max_defer then return true end
+    if budget <= 0 then return false end
+    end_too_late(agenda, first.id)
+    if not read_first(agenda, backlog) then return false end
+  end
+  return true
+end
+
+-- goes_before is the order of Redis's sorted sets.
+local function goes_before(a, b)
+  if a.first.place ~= b.first.place then return a.first.place < b.first.place end
+  return a.first.id < b.first.id
+end
+
+-- next_to_go gives the backlog whose first goes now: by place among those that may; else the one that may soonest, within the
+-- horizon. Beside it true when there was no budget to find out.
+local function next_to_go(agenda, contenders, ask)
+  local soonest
+  for i = #contenders, 1, -1 do
+    if not contenders[i].first then table.remove(contenders, i) end
+  end
+  if #contenders > 1 then table.sort(contenders, goes_before) end
+  for _, backlog in ipairs(contenders) do
+    if not judge_first(agenda, backlog, ask.settings[backlog.category]) then return nil, true end
+    if backlog.first then
+      if backlog.at <= now then return backlog end
+      if backlog.at <= now + horizon and (not soonest or backlog.at < soonest.at) then soonest = backlog end
+    end
+  end
+  return soonest
+end
+
+-- grant gives the first of a backlog out: counted, leased, and out of the backlog.
+local function grant(agenda, backlog, ask)
+  local n, at = backlog.first, backlog.at
+  local key = lane .. 'n:' .. n.id
+  n.generation = n.generation + 1
+  redis.call('ZREM', backlog.key, n.id)
+  release_collapse(backlog.category, agenda.user, n.id, n.collapse)
+  if n.expires then redis.call('ZREM', lane .. 'y', n.id) end
+  charge(backlog.plan, now, at, n.id .. '#' .. n.generation)
+  if was_deferred(backlog, n.joined) and n.deferrals == 0 then
+    n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.arrival)
+    redis.call('HSET', key, 's', 's', 'g', n.generation, 'm', digits(at), 'd', 1, 'h', n.history)
+  else
+    redis.call('HSET', key, 's', 's', 'g', n.generation, 'm', digits(at))
+  end
+  forget_place(agenda, backlog, n.joined)
+  leases[#leases + 1] = digits(at + lease)
+  leases[#leases + 1] = n.id
+  count('attempts', 1)
+  budget = budget - 1
+  ask.granted[#ask.granted + 1] = {
+    n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures, n.arrival + YEAR_2020, n.payload,
+    n.deferrals, n.history,
+  }
+end
+
+-- most_until tells how many can go at most from a moment on until max_defer has passed, by the rules that count; 0 for any
+-- number.
+local function most_until(plan, at, max_defer)
+  local most
+  for _, rule in ipairs(plan.rules) do
+    local n = rule.max * (math.floor(math.max(0, now + max_defer - at) / rule.per) + 1)
+    if not most or n < most then most = n end
+  end
+  return most and most < 1e12 and most or 0
+end
+
+-- block says until when a backlog waits; what stands too far behind for its max_defer ends. False when this script has no
+-- budget for all of that.
+local function block(agenda, backlog, of)
+  local most = most_until(backlog.plan, backlog.at, of.max_defer)
+  while most > 0 and size_of(backlog) > most do
+    if budget <= 0 then return false end
+    end_too_late(agenda, redis.call('ZRANGE', backlog.key, -1, -1)[1])
+  end
+  local rule = backlog.plan.rules[backlog.why]
+  set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)
+  return true
+end

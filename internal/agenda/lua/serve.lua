@@ -1,0 +1,378 @@
+-- serve answers one round of a worker: it gives wake-ups back that the worker cannot serve, grants what may go now to those
+-- that it has at work, and takes further ones off the queue. No round looks at more than a fixed number of entries: what is
+-- left comes again at once.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  the round: asked again with it, because the answer was lost, the answer is the same
+-- ARGV[2]  the process
+-- ARGV[3]  horizon in µs: a slot that close is granted now, for its own moment
+-- ARGV[4]  lease in µs
+-- ARGV[5]  retention of ended notifications in ms
+-- ARGV[6]  room: how many deliveries may begin
+-- ARGV[7]  how many further wake-ups to take off the queue
+-- ARGV[8]  today, as asynq's counter of a day has it in its name, and
+-- ARGV[9]  the second at which that counter ends
+-- ARGV[10] how many categories have the same settings for every user but those with limits of their own; of each its name and
+--          the number of its settings
+-- then     how many settings follow; each is how many arguments it has, then those: max_defer in µs, priority that bypasses,
+--          with every more urgent one (0: none, 9: all), how long the category is paused in µs (0: not), the plan, see read_plan
+-- then     how many wake-ups are given back; of each: user, generation
+-- then     wake-ups that are asked for; of each: user, generation, number of categories, and of each category its name and the
+--          number of its settings
+--
+-- Result   {now, taken, pulled, foreign, epoch, how many wake-ups came off the queue}
+--          taken    of each that was asked for: {1 when it stays at work here, 2 when it has gone back to the queue to come at
+--                   once, else 0, the moment to ask again, category and number of the rule that it waits for ("" and 0: none),
+--                   {its categories}, {deferrals decided: category, how many, rule, …}, {grants}}; a grant is {id, category,
+--                   at, rule, generation, attempt, failures, arrival, payload, deferrals, history}
+--          pulled   of each new one: {user, generation, {its categories}, what it was given at once, as `taken` tells, or {}}
+--          foreign  of each task that is none of ours: {id, message}
+local ARGV = ARGV
+local round, process = ARGV[1], ARGV[2]
+horizon, lease, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local room, pull = tonumber(ARGV[6]), tonumber(ARGV[7])
+local memory = lane .. 'round:' .. process
+
+-- How many entries this script may end, move or grant. Each wake-up has its share, so that none whose backlog expires keeps the
+-- others from what they wait for.
+local BUDGET = 100
+
+local common_of, cursor = {}, 11
+for _ = 1, tonumber(ARGV[10]) do
+  common_of[ARGV[cursor]] = tonumber(ARGV[cursor + 1])
+  cursor = cursor + 2
+end
+local settings, many = {}, tonumber(ARGV[cursor])
+cursor = cursor + 1
+for _ = 1, many do
+  settings[#settings + 1] = {
+    max_defer = tonumber(ARGV[cursor + 1]), bypass = tonumber(ARGV[cursor + 2]), paused = tonumber(ARGV[cursor + 3]),
+    plan = read_plan(cursor + 4),
+  }
+  cursor = cursor + tonumber(ARGV[cursor]) + 1
+end
+
+local common = {}
+for category, number in pairs(common_of) do common[category] = settings[number] end
+
+local releases, asks = {}, {}
+for _ = 1, tonumber(ARGV[cursor]) do
+  releases[#releases + 1] = { user = ARGV[cursor + 1], generation = ARGV[cursor + 2] }
+  cursor = cursor + 2
+end
+cursor = cursor + 1
+while cursor <= #ARGV do
+  local ask = { user = ARGV[cursor], generation = ARGV[cursor + 1], settings = {}, granted = {} }
+  for i = 1, tonumber(ARGV[cursor + 2]) do
+    ask.settings[ARGV[cursor + 1 + 2 * i]] = settings[tonumber(ARGV[cursor + 2 + 2 * i])]
+  end
+  cursor = cursor + 3 + 2 * tonumber(ARGV[cursor + 2])
+  asks[#asks + 1] = ask
+end
+
+-- Users whose wake-ups are used up, those of them that were at work before, and those whose wake-ups stay at work and were not.
+local used_up, used_up_active, starting = {}, {}, {}
+
+-- hold writes who has a wake-up at work, and until when.
+local function hold(agenda, generation, at)
+  agenda.generation = generation
+  if agenda.new then starting[#starting + 1] = agenda.user end
+  redis.call('HSET', agenda.key, '', generation .. ' ' .. process .. ' ' .. digits(at))
+  redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
+end
+
+-- let_go takes a wake-up from this process.
+local function let_go(agenda)
+  agenda.generation = nil
+  if agenda.new then return end
+  redis.call('HDEL', agenda.key, '')
+  withdraw(agenda.user, 'active')
+end
+
+-- use_up is the end of a wake-up of a user of whom nothing waits any more.
+local function use_up(agenda)
+  agenda.changed, agenda.generation = {}, nil
+  used_up[#used_up + 1] = agenda.user
+  if not agenda.new then used_up_active[#used_up_active + 1] = agenda.user end
+end
+
+-- forget removes what is left of the agendas of which nothing waits any more, and their wake-ups.
+local function forget()
+  if #used_up == 0 then return end
+  local keys = {}
+  for i, user in ipairs(used_up) do keys[i] = lane .. 'a:' .. user end
+  redis.call('DEL', unpack(keys))
+  redis.call('ZREM', lane .. 'wakeups', unpack(used_up))
+  acknowledge(used_up, used_up_active, ARGV[8], ARGV[9])
+end
+
+-- back_to_queue has a wake-up come again, at once or at a moment.
+local function back_to_queue(agenda, at)
+  let_go(agenda)
+  agenda.stands = at
+  redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
+  if at <= now then
+    come_at_once(agenda)
+  else
+    schedule(agenda.user, second_before(at, LEAD))
+  end
+end
+
+-- conclude writes how each backlog stands after the grants; it gives the next moment at which something may go, with category
+-- and rule, or nil when nothing waits; true beside it when something may go now.
+local function conclude(agenda, ask, more)
+  local moment, category, rule = nil, '', 0
+  local function consider(at, c, why)
+    if not moment or at < moment then moment, category, rule = at, c, why end
+  end
+  for _, backlog in pairs(agenda.backlogs) do
+    local of = ask.settings[backlog.category]
+    if of.paused == 0 then set_paused(agenda, backlog, false) end
+    if size_of(backlog) == 0 then
+      set_ready(agenda, backlog)
+    elseif of.paused > 0 then
+      set_ready(agenda, backlog)
+      set_paused(agenda, backlog, true)
+      consider(now + of.paused, '', 0)
+    elseif backlog.at and backlog.at > now + horizon then
+      if not block(agenda, backlog, of) then more = true end
+      if size_of(backlog) > 0 then consider(backlog.at, backlog.category, backlog.why) end
+    else
+      more = true
+      if backlog.at then set_ready(agenda, backlog) end
+    end
+  end
+  if agenda.later_due then consider(agenda.later_due, '', 0) end
+  return moment, category, rule, more
+end
+
+-- categories_of names the categories whose settings the next question needs: of the backlogs that hold something, and of what is
+-- due first of what is later, which is in its backlog by then.
+local function categories_of(agenda)
+  local names = {}
+  for category, backlog in pairs(agenda.backlogs) do
+    if not backlog.size or backlog.size > 0 then names[#names + 1] = category end
+  end
+  if not agenda.has_later then return names end
+  local first = redis.call('ZRANGE', agenda.later, 0, 0)[1]
+  local category = first and redis.call('HGET', lane .. 'n:' .. first, 'c')
+  local backlog = category and agenda.backlogs[category]
+  if category and not (backlog and (not backlog.size or backlog.size > 0)) then names[#names + 1] = category end
+  return names
+end
+
+-- grant_all grants what may go now, up to a limit; true when more may go, or this script may look at no more.
+local function grant_all(agenda, ask, limit)
+  local contenders = {}
+  for category, backlog in pairs(agenda.backlogs) do
+    local of = ask.settings[category]
+    if of.paused == 0 then
+      backlog.plan = backlog.plan or plan_for(agenda, backlog, of)
+      if not read_first(agenda, backlog) then return true end
+      if backlog.first then contenders[#contenders + 1] = backlog end
+    end
+  end
+  while #contenders > 0 do
+    local backlog, tired = next_to_go(agenda, contenders, ask)
+    if tired then return true end
+    if not backlog then return false end
+    if #ask.granted >= limit or budget <= 0 then return true end
+    grant(agenda, backlog, ask)
+    if not read_first(agenda, backlog) then return true end
+  end
+  return false
+end
+
+-- Where a wake-up is after the answer.
+local GONE, HELD, AGAIN = 0, 1, 2
+
+-- knows_too_little tells whether something waits in a category whose settings were not sent, since it came after the wake-up was
+-- taken off the queue. It may be what goes first, so nothing goes before it can be judged too.
+local function knows_too_little(agenda, ask)
+  for category in pairs(agenda.backlogs) do
+    if not ask.settings[category] then return true end
+  end
+  return false
+end
+
+-- take answers for one wake-up.
+local function take(ask, limit)
+  local agenda = open_agenda(ask.user)
+  noted = {}
+  if agenda.generation ~= ask.generation then return { GONE, 0, '', 0, {}, {}, {} } end
+  agenda.later_due = earliest_later(agenda)
+  if agenda.later_due and agenda.later_due <= now then
+    budget = budget - promote(agenda, budget)
+    agenda.later_due = earliest_later(agenda)
+  end
+  if knows_too_little(agenda, ask) then
+    save(agenda)
+    hold(agenda, ask.generation, now)
+    return { HELD, now, '', 0, categories_of(agenda), noted, {} }
+  end
+  local more = grant_all(agenda, ask, limit)
+  local moment, category, rule
+  moment, category, rule, more = conclude(agenda, ask, more)
+  if not moment and not more then
+    use_up(agenda)
+    return { GONE, 0, '', 0, {}, noted, ask.granted }
+  end
+  save(agenda)
+  if more or moment > now + HOLD then
+    back_to_queue(agenda, more and now or moment)
+    return { more and AGAIN or GONE, 0, category, rule, {}, noted, ask.granted }
+  end
+  hold(agenda, ask.generation, moment)
+  return { HELD, moment, category, rule, categories_of(agenda), noted, ask.granted }
+end
+
+local taken, pulled, foreign, came = {}, {}, {}, 0
+local left = BUDGET
+
+-- take_share answers for one wake-up of several that are still to be answered: with its share of the room and of what a script
+-- may handle.
+local function take_share(ask, several)
+  local limit, share = math.floor(room / several), math.max(1, math.floor(left / several))
+  if room > 0 and limit == 0 then limit = 1 end
+  budget = share
+  local answer = take(ask, limit)
+  room, left = room - #ask.granted, left - (share - budget)
+  return answer
+end
+
+local function release(wakeup)
+  local agenda = open_agenda(wakeup.user)
+  if agenda.generation == wakeup.generation then back_to_queue(agenda, now) end
+end
+
+-- next_generation numbers what is taken off the queue now. The first begins with the time, so that none is given twice, though
+-- the partition has lost its state meanwhile.
+local function next_generation()
+  local generation = redis.call('INCR', lane .. 'generation')
+  if generation == 1 then
+    generation = now
+    redis.call('SET', lane .. 'generation', digits(now))
+  end
+  return digits(generation)
+end
+
+-- may_grant_at_once tells whether the settings of all that waits of a user are known without asking for them.
+local function may_grant_at_once(agenda)
+  if room == 0 or agenda.personal or agenda.has_later or next(common) == nil then return false end
+  for category in pairs(agenda.backlogs) do
+    if not common[category] then return false end
+  end
+  return true
+end
+
+-- begin takes up a wake-up that came off the queue: what may go is granted at once where that can be decided, else it is to be
+-- asked for. One of whom nothing waits is used up.
+local function begin(agenda, generation, several)
+  agenda.new = true
+  if agenda.size == 0 and not earliest_later(agenda) then return use_up(agenda) end
+  local answer = {}
+  if may_grant_at_once(agenda) then
+    agenda.generation = generation
+    answer = take_share({ user = agenda.user, generation = generation, settings = common, granted = {} }, several)
+  else
+    hold(agenda, generation, now)
+  end
+  pulled[#pulled + 1] = { agenda.user, generation, #answer > 0 and answer[5] or categories_of(agenda), answer }
+end
+
+-- pull_wakeups takes further wake-ups off the queue.
+local function pull_wakeups()
+  local found = pop_pending(pull)
+  if #found == 0 then return end
+  local generation = next_generation()
+  redis.call('HSET', lane .. 'holders', process, digits(now))
+  for i, task in ipairs(found) do
+    if is_wakeup(task.message) then
+      begin(open_agenda(task.id), generation, #found - i + 1)
+    else
+      foreign[#foreign + 1] = { task.id, task.message }
+      starting[#starting + 1] = task.id
+    end
+  end
+  came = #found - #foreign
+  count('pulls', #found)
+end
+
+-- again answers for a wake-up of a round that has been made: what it was granted and is still in flight, and whether it is
+-- still at work here. `given` is what remember_round wrote.
+local function again(user, generation, given)
+  local agenda, grants = open_agenda(user), {}
+  for of, id in string.gmatch(given, '(%d+) (%S+)') do
+    local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
+    if f[1] == 's' and f[4] == of then
+      of = tonumber(of)
+      grants[#grants + 1] = { id, f[2], tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
+        tonumber(f[7]) + YEAR_2020, f[8], tonumber(f[9] or 0), f[10] or '' }
+    end
+  end
+  local held = agenda.generation == generation
+  return { held and HELD or GONE, held and agenda.held_until or 0, '', 0, categories_of(agenda), {}, grants }, held
+end
+
+-- answer_again answers a round that has been made, see remember_round.
+local function answer_again(remembered)
+  local lines = {}
+  for line in string.gmatch(remembered, '[^\n]+') do lines[#lines + 1] = line end
+  for i, ask in ipairs(asks) do taken[i] = again(ask.user, ask.generation, lines[i + 1] or '') end
+  for i = #asks + 2, #lines do
+    local how, generation, given, user = string.match(lines[i], '^(%a) (%d+)\t([^\t]*)\t(.*)$')
+    local answer, held = again(user, generation, given)
+    if how == 't' then
+      pulled[#pulled + 1] = { user, generation, answer[5], answer }
+    elseif held then
+      pulled[#pulled + 1] = { user, generation, answer[5], {} }
+    end
+  end
+end
+
+-- given_by lists grants: generation and id of each.
+local function given_by(grants)
+  local given = {}
+  for i, granted in ipairs(grants) do given[i] = granted[5] .. ' ' .. granted[1] end
+  return table.concat(given, ' ')
+end
+
+-- remember_round notes what was given out: the round; a line for each wake-up that was asked for, with its grants; a line for
+-- each new one: p, to be asked for, or t, taken up; generation, grants, user. Ids hold no space, users no control character.
+local function remember_round()
+  local lines, given = { round }, #pulled > 0
+  for i, answer in ipairs(taken) do
+    lines[i + 1] = ' ' .. given_by(answer[7])
+    given = given or #answer[7] > 0
+  end
+  if not given then return end
+  for _, wakeup in ipairs(pulled) do
+    local answer = wakeup[4]
+    lines[#lines + 1] = (#answer > 0 and 't ' or 'p ') .. wakeup[2] .. '\t' .. given_by(answer[7] or {}) .. '\t' .. wakeup[1]
+  end
+  redis.call('SET', memory, table.concat(lines, '\n'), 'PX', 60000)
+end
+
+local remembered = redis.call('GET', memory)
+if remembered and string.sub(remembered, 1, #round + 1) == round .. '\n' then
+  answer_again(remembered)
+  return { now, taken, pulled, foreign, EPOCH, came }
+end
+
+local resting = redis.call('EXISTS', tasks .. 'paused') == 1
+for _, wakeup in ipairs(releases) do release(wakeup) end
+for i, ask in ipairs(asks) do
+  if resting then
+    release(ask)
+    taken[i] = { GONE, 0, '', 0, {}, {}, {} }
+  else
+    taken[i] = take_share(ask, #asks - i + 1)
+  end
+end
+if pull > 0 and not resting then pull_wakeups() end
+if #leases > 0 then redis.call('ZADD', lane .. 'e', unpack(leases)) end
+make_active(starting)
+forget()
+remember_round()
+close()
+return { now, taken, pulled, foreign, EPOCH, came }

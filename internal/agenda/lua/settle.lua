@@ -1,0 +1,90 @@
+-- settle writes what became of a delivery. A settlement of another generation than the one in flight changes nothing, nor does
+-- one of a grant that an earlier state of the partition gave out: a new state counts generations from the start.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  category
+-- ARGV[2]  user
+-- ARGV[3]  notification
+-- ARGV[4]  generation that was granted
+-- ARGV[5]  D delivered, F failed, E expired, C cancelled, R replaced, r retry, q back into the backlog, x forgotten: it has
+--          ended elsewhere
+-- ARGV[6]  reason, for people and the notification's view
+-- ARGV[7]  wait before a retry, or before the user is looked at again, in µs
+-- ARGV[8]  1: give the throttle slot back
+-- ARGV[9]  1: the attempt counts as a failure; 2: it was none, a retry that waits for its provider; 3: a retry that comes
+--          back behind what waits by then
+-- ARGV[10] retention of ended notifications in ms
+-- ARGV[11] the number of the epoch that granted it; 0 in a store that is not guarded
+-- ARGV[12…] the plan, see read_plan, when the slot is given back
+--
+-- Result   {1 when it was another generation's, else 0, deferrals decided: {category, how many, rule, …}}
+local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
+local key = lane .. 'n:' .. id
+local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a')
+local CURRENT, STALE = { 0, noted }, { 1, noted }
+if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] then return STALE end
+
+local agenda = open_agenda(user)
+if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and leave(agenda, id) then
+  -- The lease has ended, but nobody else has been granted it: the late result is still the latest.
+  redis.call('HINCRBY', key, 'x', -1)
+  redis.call('HDEL', key, 'a')
+elseif f[1] ~= 's' then
+  -- Settled before, and the answer was lost.
+  return f[1] == 'q' and STALE or CURRENT
+end
+
+-- untried takes the attempt back: nobody was asked.
+local function untried()
+  redis.call('HINCRBY', key, 'o', 1)
+  count('attempts', -1)
+end
+
+local function retry(due)
+  remember(id, now, 'retrying', digits(due) .. ' ' .. reason)
+  redis.call('HSET', key, 's', 'r', 'y', reason)
+  join_later(agenda, id, digits(due))
+  if f[5] then redis.call('ZADD', lane .. 'y', f[5], id) end
+  if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
+  count('retrying', 1)
+  if counts_as == '3' then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
+  if counts_as == '2' then
+    redis.call('HSET', key, 'w', '1')
+    untried()
+    count('held', 1)
+  end
+  stand(agenda, due)
+end
+
+local function settle()
+  redis.call('ZREM', lane .. 'e', id)
+  if refunds then refund(plan_of(12, category, user), tonumber(f[4]), id .. '#' .. generation) end
+  if counts_as == '1' then redis.call('HINCRBY', key, 'f', 1) end
+  local due = now + wait
+  if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason = 'E', 'expires_at' end
+  if (outcome == 'r' or outcome == 'q') and superseded(category, user, id) then
+    if outcome == 'q' or counts_as == '2' then untried() end
+    outcome, reason = 'R', 'collapse_key'
+  end
+  if outcome == 'r' then
+    retry(due)
+  elseif outcome == 'q' then
+    untried()
+    join(agenda, id)
+    stand(agenda, due)
+  elseif outcome == 'x' then
+    redis.call('DEL', key)
+    count('attempts', -1)
+  else
+    finish(id, outcome, reason, retention)
+  end
+end
+
+settle()
+-- A slot that was given back may be used at once by somebody who waits.
+if refunds and outcome ~= 'q' and agenda.size > 0 then stand(agenda, now) end
+save(agenda)
+drop_if_empty(agenda)
+close()
+return CURRENT

@@ -1,0 +1,25 @@
+-- wake has users looked at again at once, because limits, preferences or the policy changed; when asked, it forgets the
+-- windows of a category first, and those of the user's cap.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  category whose windows are forgotten; "" for none
+-- ARGV[2]  1 when they have limits of their own
+-- ARGV[…]  users
+--
+-- Result   how many of them have something that waits
+local woken = 0
+for i = 3, #ARGV do
+  local user = ARGV[i]
+  if ARGV[1] ~= '' then
+    local name = ARGV[1] .. ':' .. user
+    redis.call('DEL', lane .. 'l:' .. name, lane .. 'f:' .. name, lane .. 'b:' .. name, lane .. 'u:' .. user)
+  end
+  local agenda = open_agenda(user)
+  if agenda.size > 0 then
+    if ARGV[2] == '1' then mark_personal(agenda) end
+    stand(agenda, now)
+    woken = woken + 1
+  end
+end
+close()
+return woken

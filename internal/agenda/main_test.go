@@ -1,0 +1,9 @@
+package agenda_test
+
+import (
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,0 +1,66 @@
+package agenda_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// The programs find faults: each of these is one in the scripts.
+func TestProgramsFindFaults(t *testing.T) {
+	t.Parallel()
+	const programs = 3_000
+	for name, c := range map[string]struct {
+		old, replacement string
+		from             uint64 // the seed of the first program: shortly before one that finds it, where those are rare
+	}{
+		"no wake-up for a new category":         {old: "if not known or n.bypasses or", replacement: "if agenda.size == 1 and not known or n.bypasses or"},
+		"no wake-up for what is later":          {old: "  stand(agenda, tonumber(n.send_at))\n", replacement: ""},
+		"an earlier moment is ignored":          {old: "if agenda.stands and agenda.stands <= at then return end", replacement: "if agenda.stands then return end"},
+		"a new wake-up does not end the old":    {old: "  if agenda.generation then\n    agenda.generation = nil\n    redis.call('HDEL', agenda.key, '')\n  end\n  if at <= now + HOLD", replacement: "  if at <= now + HOLD"},
+		"the generation is not checked":         {old: "if agenda.generation ~= ask.generation then", replacement: "if false then"},
+		"what is later is not considered":       {old: "  if agenda.later_due then consider(agenda.later_due, '', 0) end\n", replacement: ""},
+		"a pause is not considered":             {old: "      consider(now + of.paused, '', 0)\n", replacement: ""},
+		"a refund wakes nobody":                 {old: "if refunds and outcome ~= 'q' and agenda.size > 0 then stand(agenda, now) end", replacement: ""},
+		"a released wake-up is lost":            {old: "if agenda.generation == wakeup.generation then back_to_queue(agenda, now) end", replacement: "if agenda.generation == wakeup.generation then let_go(agenda) end"},
+		"dead holders are taken to live":        {old: "last > now - presence and", replacement: "true or"},
+		"destroyed tasks are not missed":        {old: "return tonumber(f[2] or 0) >= oldest_pending(), state", replacement: "return true, state"},
+		"the cap is forgotten when all may go":  {old: "  if backlog.capped then count('capped', -deferred) end\n", replacement: ""},
+		"deferrals are counted again":           {old: "backlog.blocks, backlog.fresh = backlog.blocks + 1, 0", replacement: "backlog.blocks = backlog.blocks + 1"},
+		"what bypasses is deferred":             {old: "(bypasses or backlog.next == 0)", replacement: "backlog.next == 0"},
+		"the first category goes first":         {old: "if a.first.place ~= b.first.place then return a.first.place < b.first.place end", replacement: "if true then return a.category < b.category end"},
+		"the room is not kept":                  {old: "if #ask.granted >= limit or", replacement: "if"},
+		"a slot ahead is taken as now":          {old: "charge(backlog.plan, now, at, n.id", replacement: "charge(backlog.plan, now, now, n.id"},
+		"a lease that ended is not looked at":   {old: "  join(agenda, id)\n  stand(agenda, now)\nend", replacement: "  join(agenda, id)\nend"},
+		"a repeated settlement is taken anew":   {"if f[1] == 'q' and f[7] == generation and", "if f[1] == 'q' and", 120},
+		"the older goes after the newer":        {"if newest and tonumber(newest) > arrival then return true end", "", 270},
+		"a wake-up is put into the queue twice": {old: "  if agenda.comes then return end\n", replacement: ""},
+		"what is paused goes":                   {old: "    if of.paused == 0 then\n", replacement: "    if of then\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := false
+			th := newTheatre(t, redistest.Client(t), func(source string) string {
+				found = found || strings.Contains(source, c.old)
+				return strings.Replace(source, c.old, c.replacement, 1)
+			})
+			if !found {
+				t.Fatalf("no script holds %q", c.old)
+			}
+			right := newTheatre(t, redistest.Client(t), sound)
+			steps := 0
+			for seed := range uint64(programs) { // always the same: other ones might miss a fault by bad luck
+				wrong, played := th.play(seed + 1 + c.from)
+				if steps += played; wrong != "" {
+					if otherwise, _ := right.play(seed + 1 + c.from); otherwise != "" {
+						t.Fatalf("without the fault too: %s", otherwise)
+					}
+					t.Logf("found after %d steps: %.300s", steps, wrong)
+					return
+				}
+			}
+			t.Errorf("%d programs do not find it", programs)
+		})
+	}
+}

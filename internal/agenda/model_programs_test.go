@@ -1,0 +1,55 @@
+package agenda_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// stepsOnRedis is how many steps of random programs are played on Redis.
+const stepsOnRedis = 100_000
+
+// replayed is the seed of one program to be played alone, as a failure names it.
+var replayed = flag.Uint64("replay", 0, "play the program with this seed alone")
+
+func sound(source string) string { return source }
+
+// Whatever happens in whatever order, Lua does what the model does: a wake-up stands for all that waits, the counts are exact
+// after every step, who is granted, when and in which order is what the limits say, everything ends once and nothing is left.
+func TestAnyProgramIsPlayedAsTheModelSays(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []struct {
+		name  string
+		open  func(testing.TB) *redis.Client
+		steps int
+		parts int
+	}{{"Redis", redistest.Client, stepsOnRedis, 4}, {"Miniredis", redistest.Mini, stepsOnMini, 2}} {
+		for part := range engine.parts {
+			t.Run(engine.name+strconv.Itoa(part), func(t *testing.T) {
+				t.Parallel()
+				th := newTheatre(t, engine.open(t), sound)
+				if *replayed != 0 {
+					if wrong, _ := th.play(*replayed); wrong != "" {
+						t.Error(wrong)
+					}
+					return
+				}
+				seed, programs := rand.Uint64(), uint64(0)
+				played := 0
+				for ; played < engine.steps/engine.parts; programs++ {
+					wrong, steps := th.play(seed + programs)
+					if wrong != "" {
+						t.Fatal(wrong)
+					}
+					played += steps
+				}
+				t.Logf("%d programs, %d steps", programs, played)
+			})
+		}
+	}
+}

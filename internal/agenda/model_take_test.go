@@ -1,0 +1,255 @@
+package agenda_test
+
+import (
+	"slices"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// The settings of the stores of a model's world, in µs.
+const (
+	modelHorizon = 10_000
+	modelHold    = 1_500_000
+	modelLease   = 15_000_000
+)
+
+// taking is what one wake-up is answered.
+type taking struct {
+	grants []granting
+	// more tells that it goes back to the queue at once; else it comes at a moment, or never when that is 0.
+	more   bool
+	moment int64
+}
+
+// granting is what a grant says.
+type granting struct {
+	id                                       string
+	at                                       int64
+	generation, attempt, failures, deferrals int
+}
+
+// take grants what may go now of a user in the categories that the wake-up knows of, up to a limit.
+func (m *model) take(user string, known []string, limit int) taking {
+	a := m.agenda(user)
+	a.excused = 0
+	for _, n := range slices.Clone(a.later) {
+		if n.due <= m.now {
+			a.later = slices.DeleteFunc(a.later, func(o *note) bool { return o == n })
+			n.held = false
+			m.enter(n)
+		}
+	}
+	for category, b := range a.backlogs {
+		if len(b.notes) > 0 && !slices.Contains(known, category) {
+			return taking{moment: m.now} // it is asked again at once, with all categories
+		}
+	}
+	t := taking{}
+	for _, b := range a.backlogs {
+		b.judged = false
+		if m.served(b.category, known) {
+			m.endExpiredFirst(b)
+		}
+	}
+	for {
+		b := m.nextToGo(a, known)
+		if b == nil {
+			break
+		}
+		if len(t.grants) >= limit {
+			t.more = true
+			break
+		}
+		t.grants = append(t.grants, m.grant(b))
+		m.endExpiredFirst(b)
+	}
+	m.conclude(a, &t)
+	return t
+}
+
+func (m *model) served(category string, known []string) bool {
+	return slices.Contains(known, category) && m.paused[category] <= m.now
+}
+
+// nextToGo gives the backlog whose first goes: by priority and arrival among those that may go now, else the one that may
+// soonest within the horizon.
+func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
+	var contenders []*modelBacklog
+	for _, b := range a.backlogs {
+		if len(b.notes) > 0 && m.served(b.category, known) {
+			contenders = append(contenders, b)
+		}
+	}
+	slices.SortFunc(contenders, func(x, y *modelBacklog) int { return inOrder(x.notes[0], y.notes[0]) })
+	var soonest *modelBacklog
+	for _, b := range contenders {
+		if !m.judgeFirst(b) {
+			continue
+		}
+		if b.at <= m.now {
+			return b
+		}
+		if b.at <= m.now+modelHorizon && (soonest == nil || b.at < soonest.at) {
+			soonest = b
+		}
+	}
+	return soonest
+}
+
+// judgeFirst finds out when the first of a backlog may go; what would wait for longer than it may ends. False when nothing
+// is left.
+func (m *model) judgeFirst(b *modelBacklog) bool {
+	settings := m.settings[b.category]
+	for len(b.notes) > 0 {
+		first := b.notes[0]
+		b.judged = true
+		if first.priority <= settings.BypassFrom {
+			b.at, b.rule = m.now, 0
+			return true
+		}
+		b.at, b.rule = m.next(first.user, b.category)
+		if b.at-max(first.arrival, first.notBefore) <= micros(settings.MaxDefer) {
+			return true
+		}
+		m.end(first)
+		m.endExpiredFirst(b)
+	}
+	b.judged = false
+	return false
+}
+
+// end has one of a backlog expire; the backlog stays, though it may be empty.
+func (m *model) end(n *note) {
+	m.leave(n)
+	m.finish(n, 'E')
+}
+
+func (m *model) endExpiredFirst(b *modelBacklog) {
+	for len(b.notes) > 0 && b.notes[0].expired(m.now) {
+		m.end(b.notes[0])
+	}
+	b.judged = false
+}
+
+func (m *model) grant(b *modelBacklog) granting {
+	n, at := b.notes[0], b.at
+	m.leave(n)
+	n.state, n.admitted, n.leased = 's', at, at+modelLease
+	n.generation++
+	n.lapsed = 0
+	m.charge(n, at)
+	m.counts["attempts"]++
+	return granting{n.id, at, n.generation, n.generation - n.returned, n.failures, n.deferrals}
+}
+
+// conclude decides how each backlog stands after the grants, and when the user's wake-up comes.
+func (m *model) conclude(a *modelAgenda, t *taking) {
+	consider := func(at int64) {
+		if t.moment == 0 || at < t.moment {
+			t.moment = at
+		}
+	}
+	for category, b := range a.backlogs {
+		switch {
+		case len(b.notes) == 0:
+		case m.paused[category] > m.now:
+			b.blocked = 0
+			consider(m.paused[category])
+		case b.judged && b.at > m.now+modelHorizon:
+			m.block(b)
+			consider(b.at)
+		default:
+			t.more = true
+			if b.judged {
+				b.blocked = 0
+			}
+		}
+	}
+	for _, n := range a.later {
+		consider(n.due)
+	}
+}
+
+// block has all of a backlog wait. What stands further behind than the limits can let go in time ends.
+func (m *model) block(b *modelBacklog) {
+	settings := m.settings[b.category]
+	rules, most := settings.Plan.All(), 1<<40
+	for _, r := range rules {
+		most = min(most, r.Max*int(max(0, m.now+micros(settings.MaxDefer)-b.at)/micros(r.Per)+1))
+	}
+	for len(b.notes) > most {
+		m.end(b.notes[len(b.notes)-1])
+	}
+	b.blocked, b.capped = b.at, b.rule > len(settings.Plan.Rules)
+	for _, n := range b.notes {
+		m.deferOne(n)
+	}
+}
+
+// fateLetters are the states that end a notification.
+var fateLetters = map[dispatch.Fate]byte{
+	dispatch.Delivered: 'D', dispatch.Failed: 'F', dispatch.Expired: 'E', dispatch.Cancelled: 'C', dispatch.Replaced: 'R',
+}
+
+// settle writes what became of a grant, and tells whether it was no longer the worker's.
+func (m *model) settle(id string, generation int, o dispatch.Outcome) (stale bool) {
+	n := m.notes[id]
+	if n.state == 0 || n.generation != generation {
+		return true
+	}
+	plain := (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund
+	switch {
+	case n.state == 'q' && o.Fate != dispatch.Returned && n.lapsed == generation:
+		m.leave(n)
+		n.crashes--
+	case n.state == 'q':
+		return true
+	case n.state != 's':
+		return plain && n.state != fateLetters[o.Fate]
+	}
+	n.lapsed = 0
+	m.became(n, o)
+	return false
+}
+
+func (m *model) became(n *note, o dispatch.Outcome) {
+	if o.Refund {
+		m.refund(n)
+	}
+	if o.Failure {
+		n.failures++
+	}
+	due, fate, untried := m.now+micros(o.RetryAfter), o.Fate, o.Fate == dispatch.Returned || o.Fate == dispatch.Retry && o.Untried
+	if fate == dispatch.Retry && n.expired(due) {
+		fate, untried = dispatch.Expired, false
+	}
+	back := fate == dispatch.Retry || fate == dispatch.Returned
+	if back && m.superseded(n) {
+		fate = dispatch.Replaced
+	}
+	if untried {
+		n.returned++
+		m.counts["attempts"]--
+	}
+	switch fate {
+	case dispatch.Retry:
+		n.state, n.due, n.held = 'r', due, o.Untried
+		if o.Behind {
+			n.place = due
+		}
+		m.agenda(n.user).later = append(m.agenda(n.user).later, n)
+		if n.collapse != "" && m.keyed[n.collapseName()] == nil {
+			m.keyed[n.collapseName()] = n
+		}
+	case dispatch.Returned:
+		m.enter(n)
+		if o.RetryAfter > 0 {
+			m.agenda(n.user).excused = due
+		}
+	case dispatch.Forgotten:
+		n.state = 0
+		m.counts["attempts"]--
+	default:
+		m.finish(n, fateLetters[fate])
+	}
+}

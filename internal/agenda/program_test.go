@@ -1,0 +1,383 @@
+package agenda_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// theatre is where programs are played, one after the other: a database, and processes that stand ready.
+type theatre struct {
+	ctx    context.Context
+	client *redis.Client
+	stores []*agenda.Store
+	// program at play.
+	*program
+}
+
+// programProcesses is how many processes a program may use up: two at a time, and what replaces those that die.
+const programProcesses = 4
+
+func newTheatre(t testing.TB, client *redis.Client, change func(source string) string) *theatre {
+	t.Helper()
+	th := &theatre{ctx: t.Context(), client: client}
+	for i := range programProcesses {
+		store, err := agenda.New(client, agenda.Config{
+			Lanes: 1, Process: "p" + strconv.Itoa(i),
+			Settings: func(_, category string) agenda.Settings { return th.settingsNow(category) },
+			Deferred: func(category, _ string, n int) { th.told[category] += n },
+		})
+		if err != nil {
+			t.Fatalf("new store: %v", err)
+		}
+		if err := store.UseClockKeyWith(change); err != nil {
+			t.Fatalf("change the scripts: %v", err)
+		}
+		th.stores = append(th.stores, store)
+	}
+	return th
+}
+
+// program is a random life of a few agendas, played on Redis and on the model.
+type program struct {
+	*theatre
+	model *model
+	rand  *rand.Rand
+	// procs are alive; those in dead are not, but may have something at work still.
+	procs, dead []*process
+	snap        snapshot
+	// lost users have a wake-up that was destroyed, or is held by one that died; until a sweep has to have found out.
+	lost map[string]bool
+	// scarred tells that a task was destroyed at any time: then copies may be about.
+	scarred bool
+	told    map[string]int // deferrals by category
+	stopped bool           // the partition is paused
+	limits  limits
+	made    int
+	rounds  int
+	steps   int
+	script  []string // what was done, for people
+	deaf    bool     // an answer was lost, with what it told of deferrals
+}
+
+// process is one that works and sweeps.
+type process struct {
+	name   string
+	store  *agenda.Store
+	held   map[string]heldWakeup
+	grants []*dispatch.Grant
+	seen   int64 // when the others heard of it last
+	// unanswered is a round whose answer was lost, to be asked again.
+	unanswered *round
+	settled    []settlement
+}
+
+type settlement struct {
+	grant   *dispatch.Grant
+	outcome dispatch.Outcome
+}
+
+// fault ends a program.
+type fault string
+
+func (p *program) failf(format string, args ...any) { panic(fault(fmt.Sprintf(format, args...))) }
+
+func (p *program) must(err error, what string) {
+	if err != nil {
+		p.failf("%s: %v", what, err)
+	}
+}
+
+var (
+	programUsers      = []string{"ada", "ben", "cid"}
+	programCategories = []string{"chat", "news", "alarm"}
+)
+
+// play plays a program; it tells what was wrong, and how many steps it had.
+func (th *theatre) play(seed uint64) (wrong string, steps int) {
+	p := &program{
+		theatre: th, model: newModel(start.UnixMicro()), rand: rand.New(rand.NewPCG(seed, 0)), lost: map[string]bool{}, told: map[string]int{},
+	}
+	th.program = p
+	defer func() {
+		if r := recover(); r != nil {
+			f, ours := r.(fault)
+			if !ours {
+				panic(r)
+			}
+			wrong, steps = fmt.Sprintf("seed %d, step %d: %s\n  %s", seed, p.steps, f, strings.Join(p.script, "\n  ")), p.steps
+		}
+	}()
+	p.must(th.client.FlushDB(th.ctx).Err(), "empty the database")
+	for i := range 2 {
+		p.procs = append(p.procs, p.process(i))
+	}
+	p.limits = p.randomLimits()
+	for _, c := range programCategories {
+		p.model.settings[c] = p.limits.settings(p.rand)
+	}
+	p.look(0)
+	for range 30 + p.rand.IntN(60) {
+		p.step()
+	}
+	p.finish()
+	return "", p.steps
+}
+
+func (p *program) process(i int) *process {
+	return &process{name: "p" + strconv.Itoa(i), store: p.stores[i], held: map[string]heldWakeup{}, seen: p.model.now}
+}
+
+// settingsNow gives the settings of a category at this moment.
+func (p *program) settingsNow(category string) agenda.Settings {
+	s := p.model.settings[category]
+	s.Paused = time.Duration(max(0, p.model.paused[category]-p.model.now)) * time.Microsecond
+	return s
+}
+
+// limits are what the settings of a program have in common: the longest window, so that no log forgets what a later change
+// would have it look at.
+type limits struct {
+	per    time.Duration
+	capped []throttle.Rule
+}
+
+func (p *program) randomLimits() limits {
+	l := limits{per: time.Duration(10+p.rand.IntN(40)) * 100 * time.Millisecond}
+	if p.rand.IntN(3) > 0 {
+		l.capped = []throttle.Rule{{Max: 1 + p.rand.IntN(5), Per: time.Duration(5+p.rand.IntN(40)) * 100 * time.Millisecond, Kind: throttle.KindCap}}
+	}
+	return l
+}
+
+func (l limits) settings(r *rand.Rand) agenda.Settings {
+	widest := throttle.Rule{Max: 1 + r.IntN(5), Per: l.per}
+	s := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{widest}, Cap: l.capped}, MaxDefer: 24 * time.Hour}
+	if r.IntN(5) == 0 {
+		s.Plan.Rules, s.Plan.Dormant = nil, []throttle.Rule{widest}
+	}
+	if r.IntN(3) == 0 {
+		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1 + r.IntN(2), Per: (l.per / 3).Round(time.Millisecond)})
+	}
+	if r.IntN(3) == 0 {
+		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1, Per: time.Duration(1+r.IntN(900)) * time.Millisecond, Kind: throttle.KindGap})
+	}
+	s.BypassFrom = []int{0, 0, 0, 1, 1, 2, agenda.BypassAll}[r.IntN(7)]
+	if r.IntN(4) == 0 {
+		s.MaxDefer = time.Duration(1+r.IntN(8000)) * time.Millisecond
+	}
+	return s
+}
+
+// act is something that may happen, and how often. It tells what it did; "" for nothing.
+type act struct {
+	weight int
+	do     func(p *program) string
+}
+
+var acts = []act{
+	{12, (*program).accept},
+	{24, (*program).round},
+	{12, (*program).settle},
+	{1, (*program).settleAgain},
+	{10, (*program).pass},
+	{4, (*program).untilNext},
+	{2, (*program).cancel},
+	{2, (*program).change},
+	{1, (*program).pause},
+	{1, (*program).stop},
+	{3, (*program).sweep},
+	{1, (*program).destroy},
+	{1, (*program).die},
+	{1, (*program).extend},
+}
+
+// step has something happen, and looks whether all is well then.
+func (p *program) step() {
+	n := 0
+	for _, a := range acts {
+		n += a.weight
+	}
+	n = p.rand.IntN(n)
+	for _, a := range acts {
+		if n -= a.weight; n < 0 {
+			p.do(a.do)
+			return
+		}
+	}
+}
+
+func (p *program) do(act func(*program) string) {
+	p.script = append(p.script, "?")
+	at := len(p.script) - 1
+	what := act(p)
+	if what == "" { // there was nothing of that kind to do
+		p.script = p.script[:at]
+		return
+	}
+	p.model.tidy()
+	p.script[at] = fmt.Sprintf("%d +%.6f %s", p.steps, float64(p.model.now-start.UnixMicro())/1e6, what)
+	p.steps++
+	p.check()
+}
+
+func (p *program) accept() string {
+	var entries []agenda.Entry
+	for range 1 + p.rand.IntN(3) {
+		entries = append(entries, p.entry())
+	}
+	want := make([]int64, len(entries))
+	for i, e := range entries {
+		want[i] = p.model.accept(e)
+	}
+	placed, err := p.procs[0].store.Accept(p.ctx, 0, entries)
+	p.must(err, "accept")
+	for i, got := range placed {
+		if at := max(want[i], -want[i]); got.AcceptedAt.UnixMicro() != at || got.Known != (want[i] < 0) {
+			p.failf("%s was accepted as %+v, want %d", entries[i].ID, got, want[i])
+		}
+	}
+	var text []string
+	for _, e := range entries {
+		n := p.model.notes[e.ID]
+		text = append(text, fmt.Sprintf("%s %s/%s p%d %c later %d expires %d key %q arrived %d", n.id, n.user, n.category, n.priority, n.state,
+			n.notBefore, n.expires, n.collapse, n.arrival))
+	}
+	return "accept " + strings.Join(text, "; ")
+}
+
+func (p *program) entry() agenda.Entry {
+	if len(p.model.order) > 0 && p.rand.IntN(25) == 0 {
+		if known := pick(p.rand, p.model.order); known.state != 0 {
+			return agenda.Entry{ID: known.id, UserID: known.user, Category: known.category, Priority: 1, Payload: "another"}
+		}
+	}
+	p.made++
+	e := agenda.Entry{
+		ID: "n" + strconv.Itoa(p.made), UserID: pick(p.rand, programUsers), Category: pick(p.rand, programCategories),
+		Priority: notification.Priority(1 + p.rand.IntN(4)), Payload: "payload " + strconv.Itoa(p.made),
+	}
+	switch p.rand.IntN(12) {
+	case 0, 1:
+		e.SendAt = time.UnixMicro(p.model.now + p.rand.Int64N(6_000_000))
+	case 2:
+		e.ExpiresAt = time.UnixMicro(p.model.now + p.rand.Int64N(8_000_000))
+	case 3, 4, 5:
+		e.CollapseKey = "key " + strconv.Itoa(p.rand.IntN(2))
+		if p.rand.IntN(3) == 0 {
+			e.SendAt = time.UnixMicro(p.model.now + p.rand.Int64N(6_000_000))
+		}
+	}
+	if p.rand.IntN(10) == 0 { // no two arrive at the same µs: the clock of programs counts ms, but for a few µs
+		e.Arrival = time.UnixMicro(p.model.now/1000*1000 - 1000*p.rand.Int64N(3000) - 1000 + 500 + int64(p.made)%400)
+	}
+	return e
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// oneOf picks a process that lives.
+func (p *program) oneOf() *process { return pick(p.rand, p.procs) }
+
+func (p *program) cancel() string {
+	if len(p.model.order) == 0 {
+		return ""
+	}
+	n := pick(p.rand, p.model.order)
+	if n.state == 0 {
+		return ""
+	}
+	waited := p.model.cancel(n.id)
+	if err := p.procs[0].store.CancelIn(p.ctx, 0, n.id, "cancelled"); waited != (err == nil) {
+		p.failf("cancel %s: %v, it waited: %t", n.id, err, waited)
+	}
+	return "cancel " + n.id
+}
+
+// change has other settings from now on, for some categories, and has everybody looked at again; or windows are cleared.
+func (p *program) change() string {
+	if p.rand.IntN(4) == 0 {
+		b := dispatch.Backlog{UserID: pick(p.rand, programUsers), Category: pick(p.rand, programCategories)}
+		p.model.logs[b.Category+":"+b.UserID], p.model.logs[b.UserID] = nil, nil
+		p.must(p.procs[0].store.Clear(p.ctx, b), "clear")
+		return fmt.Sprint("clear ", b)
+	}
+	category := pick(p.rand, programCategories)
+	p.model.settings[category] = p.limits.settings(p.rand)
+	p.wakeAll()
+	return fmt.Sprintf("%s has %+v", category, p.model.settings[category])
+}
+
+func (p *program) wakeAll() {
+	p.must(p.procs[0].store.Wake(p.ctx, 0, programUsers...), "wake")
+}
+
+func (p *program) pause() string {
+	category := pick(p.rand, programCategories)
+	if p.model.paused[category] > p.model.now {
+		p.model.paused[category] = 0
+		p.wakeAll()
+		return "resume " + category
+	}
+	p.model.paused[category] = p.model.now + p.rand.Int64N(10_000_000)
+	return "pause " + category
+}
+
+func (p *program) stop() string {
+	if p.stopped = !p.stopped; p.stopped {
+		p.must(p.client.Set(p.ctx, queueKey(0, "paused"), "1", 0).Err(), "pause the partition")
+		return "pause the partition"
+	}
+	p.must(p.client.Del(p.ctx, queueKey(0, "paused")).Err(), "resume the partition")
+	return "resume the partition"
+}
+
+func (p *program) pass() string {
+	p.model.now += 1 + []int64{5_000, 100_000, 1_500_000, 9_000_000, 20_000_000}[p.rand.IntN(5)]*p.rand.Int64N(1000)/1000
+	return "pass"
+}
+
+// untilNext lets the time pass until something is due.
+func (p *program) untilNext() string {
+	next := int64(0)
+	for _, user := range programUsers {
+		if at, found := p.model.earliest(user); found && at > p.model.now && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	if next == 0 {
+		return ""
+	}
+	p.model.now = next
+	return "until something is due"
+}
+
+// die ends a process, with all that it has at work; another begins.
+func (p *program) die() string {
+	if len(p.procs)+len(p.dead) == programProcesses {
+		return ""
+	}
+	i := p.rand.IntN(len(p.procs))
+	gone := p.procs[i]
+	p.dead = append(p.dead, gone)
+	for user, generation := range p.snap.holders() {
+		if generation.process == gone.name {
+			p.lost[user] = true
+		}
+	}
+	p.procs[i] = p.process(len(p.procs) + len(p.dead) - 1)
+	return gone.name + " dies with " + fmt.Sprint(slices.Sorted(maps.Keys(gone.held)))
+}

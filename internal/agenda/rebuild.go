@@ -1,0 +1,267 @@
+package agenda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/script"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// ErrLost says that a partition has lost its state, or is being rebuilt: nothing goes out of it until that is done.
+var ErrLost = dispatch.ErrLost
+
+// lost recognises the error by which scripts say so.
+func lost(err error) error {
+	if err != nil && strings.Contains(err.Error(), "NOEPOCH") {
+		return ErrLost
+	}
+	return moved(err)
+}
+
+// layout names how a partition keeps its state. It is part of the identity, so that a partition that an older version of this
+// program has built counts as lost, and is built anew.
+const layout = "agendas"
+
+// Identity names the server that the lanes are on, so that another one, or the same after a restart, is known as such: it
+// may have older state.
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	if _, cluster := s.cfg.Direct.(*redis.ClusterClient); cluster {
+		return layout + " cluster", nil // lanes lie on several servers; each lane's epoch tells only whether it has state
+	}
+	info, err := s.client.Info(ctx, "server", "replication").Result()
+	if err != nil {
+		info, err = s.client.Info(ctx).Result() // the embedded engine takes no section
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask Redis who it is: %w", err)
+	}
+	run, replication := infoField(info, "run_id"), infoField(info, "master_replid")
+	return layout + " server " + run + " " + replication, nil
+}
+
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+":"); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// Epoch names a state of a lane: how often the lane was built, and on which server.
+type Epoch string
+
+// NewEpoch makes one.
+func NewEpoch(number int64, identity string) Epoch {
+	return Epoch(strconv.FormatInt(number, 10) + " " + identity)
+}
+
+// number is 0 when there is none.
+func (e Epoch) number() int64 {
+	text, _, _ := strings.Cut(string(e), " ")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// Lost lists the lanes that have another epoch than they should. The error is about those that can't be asked; each lane is
+// judged by itself.
+func (s *Store) Lost(ctx context.Context, should func(lane int) Epoch) ([]int, error) {
+	pipe := s.client.Pipeline()
+	epochs := make([]*redis.StringCmd, len(s.lanes))
+	for lane, prefix := range s.lanes {
+		epochs[lane] = pipe.Get(ctx, prefix+"epoch")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own answer
+	var lanes []int
+	var faults []error
+	for lane, epoch := range epochs {
+		switch err := epoch.Err(); {
+		case err != nil && !errors.Is(err, redis.Nil):
+			faults = append(faults, fmt.Errorf("read the epoch of lane %d: %w", lane, err))
+		case Epoch(epoch.Val()) != should(lane):
+			lanes = append(lanes, lane)
+		}
+	}
+	return lanes, errors.Join(faults...)
+}
+
+// BeginRebuild stops the lanes and removes all their state and their ticks. Until [Store.EndRebuild] only calls with the same token change
+// them.
+func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) error {
+	pipe := s.client.Pipeline()
+	for _, lane := range lanes {
+		pipe.Del(ctx, s.lanes[lane]+"epoch")
+		pipe.Set(ctx, s.lanes[lane]+"rebuild", token, 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("stop %d lanes: %w", len(lanes), err)
+	}
+	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
+	if !ok {
+		return s.wipe(ctx, s.cfg.Direct, lanes)
+	}
+	masters, err := s.mastersOf(ctx, cluster, lanes)
+	if err != nil {
+		return err
+	}
+	for _, master := range masters {
+		if err := s.wipe(ctx, master, lanes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mastersOf lists the servers that lanes lie on: another that is away is none of their business.
+func (s *Store) mastersOf(ctx context.Context, cluster *redis.ClusterClient, lanes []int) ([]*redis.Client, error) {
+	var masters []*redis.Client
+	for _, lane := range lanes {
+		master, err := cluster.MasterForKey(ctx, s.lanes[lane])
+		if err != nil {
+			return nil, fmt.Errorf("find the server of lane %d: %w", lane, err)
+		}
+		if !slices.Contains(masters, master) {
+			masters = append(masters, master)
+		}
+	}
+	return masters, nil
+}
+
+// wipeBatch is how many keys are removed at a time.
+const wipeBatch = 1000
+
+// wipe removes what a server holds of the lanes: their state, and their ticks, since a rebuild puts one for each that waits
+// into the queue, and what is left of a queue that lost a part would be in its way.
+func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []int) error {
+	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, pattern, wipeBatch).Result()
+			if err != nil {
+				return fmt.Errorf("list what is left of the lanes: %w", err)
+			}
+			if err := s.remove(ctx, node, slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, lanes) })); err != nil {
+				return fmt.Errorf("remove what is left of the lanes: %w", err)
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// remove removes keys, but for tasks that were put aside for people to look at.
+func (s *Store) remove(ctx context.Context, node redis.UniversalClient, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	pipe := node.Pipeline()
+	states := map[string]*redis.StringCmd{}
+	for _, key := range keys {
+		if _, name, _ := strings.Cut(key, "}:"); strings.HasPrefix(key, "asynq:") && strings.HasPrefix(name, "t:") {
+			states[key] = pipe.HGet(ctx, key, "state")
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	pipe = node.Pipeline()
+	for _, key := range keys {
+		if state, task := states[key]; !task || state.Val() != "archived" {
+			pipe.Unlink(ctx, key)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// queueParts are the places of a lane's asynq queue in which tasks stand. What asynq counts, what is archived and whether
+// the lane is paused stays.
+var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
+
+// stale tells whether a key is state of one of the lanes. Ends that the record has not been told of are none: nobody else
+// knows of them.
+func (s *Store) stale(key string, lanes []int) bool {
+	for _, lane := range lanes {
+		if name, ours := strings.CutPrefix(key, s.lanes[lane]); ours {
+			return name != "rebuild" && name != "z"
+		}
+		if name, queued := strings.CutPrefix(key, tasksPrefix(lane)); queued {
+			return strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name)
+		}
+	}
+	return false
+}
+
+// RestoreEntries puts waiting notifications of one lane back, in the order in which they arrived.
+func (s *Store) RestoreEntries(ctx context.Context, token string, lane int, entries []Entry) ([]Placed, error) {
+	return s.acceptUnder(ctx, token, lane, entries)
+}
+
+// RestoreWindow counts admissions of a mailbox again, oldest first.
+func (s *Store) RestoreWindow(ctx context.Context, token string, box dispatch.Backlog, admitted []throttle.Micros) error {
+	args := make([]any, 0, 20+len(admitted))
+	args = append(args, token, box.Category, box.UserID, strconv.Itoa(len(admitted)))
+	for _, at := range admitted {
+		args = append(args, strconv.FormatInt(int64(at), 10))
+	}
+	args = s.cfg.Settings(box.UserID, box.Category).Plan.Args(args)
+	if err := s.restore.Run(ctx, s.client, s.keys(box.Lane), args...).Err(); err != nil {
+		return fmt.Errorf("restore the window of category %s in lane %d: %w", box.Category, box.Lane, lost(err))
+	}
+	return nil
+}
+
+// finishRebuild sets the epoch, and where the lane was built, when the rebuild was not overtaken by another loss.
+var finishRebuild = script.NewWhenFull(here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
+return 1`)
+
+// EndRebuild lets the lane go on. [ErrLost] says that it has been lost again meanwhile.
+func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Epoch) error {
+	prefix := s.lanes[lane]
+	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch", prefix + "built"}, token, string(epoch)).Int()
+	if err != nil {
+		return fmt.Errorf("end the rebuild of lane %d: %w", lane, err)
+	}
+	if done == 0 {
+		return ErrLost
+	}
+	return nil
+}
+
+// Knows tells which of the notifications have an entry in their lanes.
+func (s *Store) Knows(ctx context.Context, userIDs, ids []string) ([]bool, error) {
+	pipe := s.client.Pipeline()
+	found := make([]*redis.IntCmd, len(ids))
+	for i, id := range ids {
+		found[i] = pipe.Exists(ctx, s.lanes[s.LaneOf(userIDs[i])]+"n:"+id)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("look for %d notifications in their lanes: %w", len(ids), err)
+	}
+	known := make([]bool, len(ids))
+	for i := range ids {
+		known[i] = found[i].Val() == 1
+	}
+	return known, nil
+}
+
+// Now is Redis's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask Redis for the time: %w", err)
+	}
+	return now, nil
+}

@@ -1,0 +1,99 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// letters of the fates, as the scripts know them.
+var letters = map[dispatch.Fate]string{
+	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
+	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Replaced: "R", dispatch.Forgotten: "x",
+}
+
+// Settle writes what became of a grant.
+func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	if (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund {
+		settled, err := s.ends[g.Lane].Ask(ctx, ended{g.Notification.ID, g.Generation, letters[o.Fate], o.Reason})
+		if err != nil || !settled.lapsed {
+			return settled.Settlement, lost(err)
+		}
+	}
+	args := make([]any, 0, 32)
+	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Fate],
+		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention, strconv.FormatInt(g.Epoch, 10))
+	if o.Refund {
+		args = s.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
+	}
+	reply, err := s.run(ctx, s.settle, g.Lane, args)
+	if err != nil {
+		return dispatch.Settlement{}, lost(err)
+	}
+	r := reader{fields: reply}
+	stale := r.number(0) == 1
+	s.tell(r.list(1), g.UserID)
+	return dispatch.Settlement{Stale: stale}, r.fault
+}
+
+// endAtOnce is how many ends one script writes at most.
+const endAtOnce = 64
+
+// ended is a delivery that ended and keeps its throttle slot.
+type ended struct {
+	id             string
+	generation     int
+	letter, reason string
+}
+
+// lapsing is what became of an end; lapsed ones stand in line again, untouched.
+type lapsing struct {
+	dispatch.Settlement
+
+	lapsed bool
+}
+
+// Extend lets a grant's lease begin anew, while its result can't be written.
+func (s *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
+	err := s.extend.Run(ctx, s.client, s.keys(g.Lane), g.Notification.ID, strconv.Itoa(g.Generation), s.lease).Err()
+	if err != nil {
+		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, lost(err))
+	}
+	return nil
+}
+
+// endAll writes the ends of a lane in one script.
+func (s *Store) endAll(ctx context.Context, lane int, deliveries []ended) ([]lapsing, error) {
+	args := make([]any, 0, 1+4*len(deliveries))
+	args = append(args, s.retention)
+	for _, d := range deliveries {
+		args = append(args, d.id, strconv.Itoa(d.generation), d.letter, d.reason)
+	}
+	written, err := s.end.Run(ctx, s.client, s.keys(lane), args...).Int64Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(written) != len(deliveries) {
+		return nil, fmt.Errorf("the end script answered for %d of %d deliveries", len(written), len(deliveries))
+	}
+	settlements := make([]lapsing, len(written))
+	for i := range written {
+		settlements[i].Stale, settlements[i].lapsed = written[i] == 0, written[i] == 2
+	}
+	return settlements, nil
+}
+
+// countOf tells the script what an outcome counts as.
+func countOf(o dispatch.Outcome) string {
+	switch {
+	case o.Failure:
+		return "1"
+	case o.Untried:
+		return "2"
+	case o.Behind:
+		return "3"
+	}
+	return "0"
+}

@@ -1,0 +1,60 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// Sweep repairs a partition: gives notifications back whose lease has ended, ends those that expired, and replaces wake-ups
+// that did not come. It is safe in any number of processes at once, and tells the others that this one lives.
+func (s *Store) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
+	reply, err := s.run(ctx, s.sweep, partition, []any{
+		s.cfg.Process, s.retention, micros(s.cfg.Grace), micros(s.cfg.Presence),
+		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(s.cfg.Truce),
+	})
+	if err != nil {
+		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, lost(err))
+	}
+	r := reader{fields: reply}
+	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2)), More: r.number(3) == 1}
+	elsewhere := r.list(4)
+	for i := 0; i+1 < len(elsewhere.fields); i += 2 {
+		n, err := strconv.ParseInt(elsewhere.text(i+1), 10, 64)
+		if err != nil {
+			return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: what other processes accepted: %w", partition, err)
+		}
+		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
+	}
+	s.tell(r.list(5), "")
+	return swept, r.fault
+}
+
+// Clear forgets the windows of a user's category and of the user's cap; what waits may then go at once.
+func (s *Store) Clear(ctx context.Context, b dispatch.Backlog) error {
+	return s.wakeAll(ctx, b.Lane, b.Category, false, b.UserID)
+}
+
+// Wake has users of one partition looked at again at once, because what limits them may have changed.
+func (s *Store) Wake(ctx context.Context, partition int, userIDs ...string) error {
+	return s.wakeAll(ctx, partition, "", false, userIDs...)
+}
+
+// WakePersonal is Wake for a user whose own limits have changed.
+func (s *Store) WakePersonal(ctx context.Context, userID string) error {
+	return s.wakeAll(ctx, s.LaneOf(userID), "", true, userID)
+}
+
+func (s *Store) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string) error {
+	args := make([]any, 0, 2+len(userIDs))
+	args = append(args, forget, flag(personal))
+	for _, user := range userIDs {
+		args = append(args, user)
+	}
+	if err := s.wake.Run(ctx, s.client, s.keys(partition), args...).Err(); err != nil {
+		return fmt.Errorf("wake %d users of partition %d: %w", len(userIDs), partition, lost(err))
+	}
+	return nil
+}

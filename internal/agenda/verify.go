@@ -1,0 +1,171 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// verifyBatch is how many notifications or users one script looks at.
+const verifyBatch = 100
+
+// Standing is where a notification stands in its lane.
+type Standing struct {
+	// Status is empty for a notification that the lane does not know.
+	Status notification.Status
+	// InLine, Later and InFlight are the places that it can have, HasEnd tells of an end that the record does not know yet.
+	InLine, Later, InFlight, HasEnd bool
+}
+
+// Placed tells whether it stands where something will become of it.
+func (s Standing) Placed() bool {
+	return s.HasEnd || s.Status != "" && (s.InLine || s.Later || s.InFlight)
+}
+
+// Find tells of notifications of one lane where each stands, all of a batch at one moment. Of each entry it reads id, user
+// and category.
+func (s *Store) Find(ctx context.Context, lane int, entries []Entry) ([]Standing, error) {
+	found := make([]Standing, 0, len(entries))
+	for part := range slices.Chunk(entries, verifyBatch) {
+		args := make([]any, 0, 3*len(part))
+		for _, e := range part {
+			args = append(args, e.ID, e.Category, e.UserID)
+		}
+		reply, err := s.standing.Run(ctx, s.client, s.keys(lane), args...).StringSlice()
+		if err != nil {
+			return nil, fmt.Errorf("look where %d notifications of lane %d stand: %w", len(part), lane, err)
+		}
+		for pair := range slices.Chunk(reply, 2) {
+			in := func(place string) bool { return strings.Contains(pair[1], place) }
+			found = append(found, Standing{Status: statuses[pair[0]], InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z")})
+		}
+	}
+	return found, nil
+}
+
+// Awake tells of users of one partition whether each has a wake-up in time for what waits; it is false for those who have not.
+func (s *Store) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
+	awake := make([]bool, 0, len(userIDs))
+	for part := range slices.Chunk(userIDs, verifyBatch) {
+		args := make([]any, len(part))
+		for i, user := range part {
+			args[i] = user
+		}
+		reply, err := s.awake.Run(ctx, s.client, s.keys(partition), args...).Int64Slice()
+		if err != nil {
+			return nil, fmt.Errorf("look for the wake-ups of %d users of partition %d: %w", len(part), partition, err)
+		}
+		for _, well := range reply {
+			awake = append(awake, well == 1)
+		}
+	}
+	return awake, nil
+}
+
+// Waiting is one notification that waits in a backlog, or for its time: then its category is not told.
+type Waiting struct {
+	dispatch.Backlog
+
+	ID string
+}
+
+// EachWaiting goes through all that stands in line or waits for its time, about n at a time. What moves meanwhile may come
+// twice, or not.
+func (s *Store) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
+	node := func(ctx context.Context, node redis.UniversalClient) error {
+		page := make([]Waiting, 0, n)
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:[wr]:*", int64(n)).Result()
+			if err != nil {
+				return fmt.Errorf("list the mailboxes: %w", err)
+			}
+			for _, key := range keys {
+				if page, err = s.eachIn(ctx, node, key, page, do); err != nil {
+					return err
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return flush(page, do)
+			}
+		}
+	}
+	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return node(ctx, master) })
+	}
+	return node(ctx, s.cfg.Direct)
+}
+
+func flush(page []Waiting, do func([]Waiting) error) error {
+	if len(page) == 0 {
+		return nil
+	}
+	return do(page)
+}
+
+// eachIn adds one line, or what is later of a mailbox, to the page, and gives the page away whenever it is full.
+func (s *Store) eachIn(ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error) ([]Waiting, error) {
+	prefix, name, _ := strings.Cut(key, "}:")
+	lane, err := dispatch.LaneOfName(strings.TrimPrefix(prefix, "pacer:{"))
+	if err != nil || lane >= len(s.lanes) {
+		return page, nil //nolint:nilerr // a key of somebody else's
+	}
+	backlog := dispatch.Backlog{Lane: lane}
+	if backlog.UserID = name[len("r:"):]; name[0] == 'w' {
+		backlog.Category, backlog.UserID, _ = strings.Cut(name[len("w:"):], ":")
+	}
+	for cursor := uint64(0); ; {
+		pairs, next, err := node.ZScan(ctx, key, cursor, "", int64(cap(page))).Result()
+		if err != nil {
+			return nil, fmt.Errorf("read what waits of a user of lane %d: %w", lane, err)
+		}
+		for i := 0; i+1 < len(pairs); i += 2 { // each with its score
+			if page = append(page, Waiting{backlog, pairs[i]}); len(page) == cap(page) {
+				if err := do(page); err != nil {
+					return nil, err
+				}
+				page = page[:0]
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return page, nil
+		}
+	}
+}
+
+// Windows are the logs that limit one user.
+type Windows struct {
+	// Categories holds the moments in the log of each category asked for, Cap those in the log over all of them.
+	Categories map[string][]throttle.Micros
+	Cap        []throttle.Micros
+}
+
+// WindowsOf reads a user's logs. A category whose limits are counters has none.
+func (s *Store) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
+	prefix := s.prefixOf(userID)
+	logs := make([]*redis.ZSliceCmd, len(categories))
+	pipe := s.client.Pipeline()
+	for i, category := range categories {
+		plan := s.cfg.Settings(userID, category).Plan
+		if plan.Algorithm == throttle.Rolling {
+			logs[i] = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, throttle.Key{User: userID, Category: category}), 0, -1)
+		}
+	}
+	log := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, throttle.Key{User: userID}), 0, -1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Windows{}, fmt.Errorf("read a user's windows: %w", err)
+	}
+	w := Windows{Categories: map[string][]throttle.Micros{}, Cap: times(log)}
+	for i, category := range categories {
+		if logs[i] != nil {
+			w.Categories[category] = times(logs[i])
+		}
+	}
+	return w, nil
+}

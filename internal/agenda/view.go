@@ -1,0 +1,224 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// State is what the mailboxes know of one notification.
+type State struct {
+	dispatch.Backlog
+
+	ID         string
+	Payload    string
+	AcceptedAt time.Time
+	Status     notification.Status
+	// Attempts, Deferrals: how often it was tried and sent back to wait.
+	Attempts, Deferrals int
+	// Reason says why it waits or ended.
+	Reason string
+	// DeliverAt is when it is expected out; zero unless it waits.
+	DeliverAt time.Time
+	// AdmittedAt is the moment of its last admission, EndedAt when it ended; zero if never.
+	AdmittedAt, EndedAt time.Time
+	// History holds what happened besides accepting, sending and ending, oldest first; Lines is what it was read from.
+	History []notification.Event
+	Lines   string
+}
+
+// statuses by the letters of the scripts. A notification in line (q) is queued or deferred, by its place.
+var statuses = map[string]notification.Status{
+	"t": notification.StatusScheduled, "q": notification.StatusQueued, "r": notification.StatusRetrying,
+	"s": notification.StatusSending, "D": notification.StatusDelivered, "F": notification.StatusFailed,
+	"E": notification.StatusExpired, "C": notification.StatusCancelled, "R": notification.StatusReplaced,
+}
+
+// Locate finds the lane that knows the notification, or gives [notification.ErrNotFound].
+func (s *Store) Locate(ctx context.Context, id string) (int, error) {
+	pipe := s.client.Pipeline()
+	found := make([]*redis.IntCmd, len(s.lanes))
+	for lane, prefix := range s.lanes {
+		found[lane] = pipe.Exists(ctx, prefix+"n:"+id)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("look for notification %s: %w", id, err)
+	}
+	for lane, cmd := range found {
+		if cmd.Val() == 1 {
+			return lane, nil
+		}
+	}
+	return 0, notification.ErrNotFound
+}
+
+// Lookup tells what is known of a notification, or gives [notification.ErrNotFound].
+func (s *Store) Lookup(ctx context.Context, id string) (*State, error) {
+	lane, err := s.Locate(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.LookupIn(ctx, lane, id)
+}
+
+// LookupIn is [Store.Lookup] of a notification whose lane is known.
+func (s *Store) LookupIn(ctx context.Context, lane int, id string) (*State, error) {
+	fields, err := s.client.HGetAll(ctx, s.lanes[lane]+"n:"+id).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read notification %s: %w", id, err)
+	}
+	if len(fields) == 0 {
+		return nil, notification.ErrNotFound
+	}
+	state := s.parse(id, lane, fields)
+	if state.Status.Waiting() {
+		if err := s.findPlace(ctx, state); err != nil {
+			return nil, fmt.Errorf("find the place of notification %s: %w", id, lost(err))
+		}
+	}
+	return state, nil
+}
+
+// findPlace fills in where a waiting notification stands.
+func (s *Store) findPlace(ctx context.Context, state *State) error {
+	plan := s.cfg.Settings(state.UserID, state.Category).Plan
+	reply, err := s.run(ctx, s.view, state.Lane, plan.Args([]any{state.Category, state.UserID, state.ID}))
+	if err != nil {
+		return err
+	}
+	r := reader{fields: reply}
+	if at := r.number(3); at > 0 {
+		state.DeliverAt = throttle.Micros(max(at, r.number(0))).Time()
+	}
+	if r.number(1) == 1 {
+		state.Status = notification.StatusQueued
+		if r.number(2) == 1 {
+			state.Status = notification.StatusDeferred
+		}
+		state.Reason = ruleName(plan, r.number(4))
+	}
+	if line := r.text(5); line != "" {
+		state.Deferrals++
+		state.Lines += line
+		state.History = ParseHistory(state.Lines, plan)
+	}
+	return r.fault
+}
+
+func (s *Store) parse(id string, lane int, fields map[string]string) *State {
+	integer := func(name string) int {
+		n, _ := strconv.Atoi(fields[name]) // absent means 0
+		return n
+	}
+	at := func(name string) time.Time {
+		if n := integer(name); n > 0 {
+			return time.UnixMicro(int64(n))
+		}
+		return time.Time{}
+	}
+	plan := s.cfg.Settings(fields["u"], fields["c"]).Plan
+	return &State{
+		ID:         id,
+		Backlog:    dispatch.Backlog{Lane: lane, UserID: fields["u"], Category: fields["c"]},
+		Payload:    fields["b"],
+		AcceptedAt: time.UnixMicro(int64(integer("v")) + arrivalEpoch),
+		Status:     statuses[fields["s"]],
+		Attempts:   integer("g") - integer("o"),
+		Deferrals:  integer("d"),
+		Reason:     fields["y"],
+		AdmittedAt: at("m"),
+		EndedAt:    at("z"),
+		History:    ParseHistory(fields["h"], plan),
+		Lines:      fields["h"],
+	}
+}
+
+// arrivalEpoch is the beginning of arrivals (the year 2020) in µs since the Unix epoch, as in agenda.lua.
+const arrivalEpoch = 1577836800000000
+
+// ParseHistory reads lines of "µs kind detail".
+func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
+	var events []notification.Event
+	for line := range strings.Lines(lines) {
+		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		kind, detail, _ := strings.Cut(rest, " ")
+		when, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			continue
+		}
+		events = append(events, notification.Event{At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan)})
+	}
+	return events
+}
+
+// Deferral is one time that a notification was sent back to wait.
+type Deferral struct {
+	At, Until time.Time
+	// Rule is the number, from 1, of the rule in the plan of the time; 0 when it is not known.
+	Rule int
+}
+
+// ParseDeferrals reads the deferrals out of the lines that [ParseHistory] reads.
+func ParseDeferrals(lines string) []Deferral {
+	var deferrals []Deferral
+	for line := range strings.Lines(lines) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[1] != string(notification.StatusDeferred) {
+			continue
+		}
+		at, err := strconv.ParseInt(fields[0], 10, 64)
+		until, err2 := strconv.ParseInt(fields[2], 10, 64)
+		rule, err3 := strconv.Atoi(fields[3])
+		if err == nil && err2 == nil && err3 == nil {
+			deferrals = append(deferrals, Deferral{At: time.UnixMicro(at), Until: time.UnixMicro(until), Rule: rule})
+		}
+	}
+	return deferrals
+}
+
+// describe turns "µs rest" of a deferral or retry into words; the rest of a deferral is the number of a rule.
+func describe(kind, detail string, plan throttle.Plan) string {
+	at, rest, _ := strings.Cut(detail, " ")
+	until, err := strconv.ParseInt(at, 10, 64)
+	if err != nil {
+		return detail
+	}
+	if kind == string(notification.StatusDeferred) {
+		number, err := strconv.ParseInt(rest, 10, 64)
+		if err == nil {
+			rest = ruleName(plan, number)
+		}
+	}
+	return "until " + time.UnixMicro(until).UTC().Format(time.RFC3339Nano) + ": " + rest
+}
+
+// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+func (s *Store) Cancel(ctx context.Context, id string) error {
+	lane, err := s.Locate(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.CancelIn(ctx, lane, id, "cancelled")
+}
+
+// CancelIn is [Store.Cancel] of a notification whose lane is known, with the reason.
+func (s *Store) CancelIn(ctx context.Context, lane int, id, reason string) error {
+	done, err := s.cancel.Run(ctx, s.client, s.keys(lane), id, s.retention, reason).Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("cancel notification %s: %w", id, lost(err))
+	case done < 0:
+		return notification.ErrNotFound
+	case done == 0:
+		return notification.ErrNotWaiting
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package agenda_test
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// few is more than all scripts of a test end or look at together, and many ten times that.
+const few, many = 10 * scriptLimit, 100 * scriptLimit
+
+// What a script does must not depend on how much of a user waits, has expired or was cancelled. That is judged by the commands
+// that it runs, not by its time: so it holds on any machine.
+func TestTheWorkOfAScriptDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	settings := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Hour}}}, MaxDefer: 24000 * time.Hour}
+	backlogs := map[string]struct {
+		entry agenda.Entry
+		after func(w *world, n int)
+	}{
+		"waiting":      {agenda.Entry{}, func(*world, int) {}},
+		"deferred":     {agenda.Entry{}, func(w *world, _ int) { w.serve(); w.settle(delivered); w.settle(delivered) }},
+		"with a key":   {agenda.Entry{CollapseKey: "%d"}, func(*world, int) {}},
+		"due later":    {agenda.Entry{SendAt: start.Add(time.Hour)}, func(*world, int) {}},
+		"has come due": {agenda.Entry{SendAt: start.Add(time.Second)}, func(w *world, _ int) { w.advance(2 * time.Second) }},
+		"expired":      {agenda.Entry{ExpiresAt: start.Add(time.Second)}, func(w *world, _ int) { w.advance(2 * time.Second) }},
+		"too late": {agenda.Entry{}, func(w *world, _ int) {
+			w.settings[""] = agenda.Settings{Plan: settings.Plan, MaxDefer: 1}
+			w.advance(time.Hour)
+		}},
+		"cancelled": {agenda.Entry{}, (*world).cancelMany},
+	}
+	for name, c := range backlogs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			measure := func(n int) []work {
+				w := newWorld(t, t, redistest.Start(t).Client(t), settings)
+				w.backlog(n, c.entry)
+				c.after(w, n)
+				return w.workOfEach(n)
+			}
+			wantSameWork(t, measure(few), measure(many))
+		})
+	}
+}
+
+func wantSameWork(t *testing.T, small, large []work) {
+	t.Helper()
+	ran := 0
+	for i := range small {
+		t.Logf("%-16s %4d commands", small[i].script, small[i].commands)
+		ran += small[i].commands
+		if small[i] != large[i] {
+			t.Errorf("%s runs %d commands with %d and %d with %d", small[i].script, small[i].commands, few, large[i].commands, many)
+		}
+	}
+	if ran == 0 {
+		t.Error("nothing was measured")
+	}
+}
+
+// The measure itself sees what a script does.
+func TestTheWorkOfAGrowingScriptIsSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{})
+	grows := func(n int) work {
+		return w.workOf("grows", func() {
+			if err := w.client.Eval(t.Context(), "for i = 1, tonumber(ARGV[1]) do redis.call('GET', KEYS[1]) end return 1", []string{"key"}, n).Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if small, large := grows(few), grows(many); small.commands != few || large.commands != many {
+		t.Errorf("%d and %d commands were seen, want %d and %d", small.commands, large.commands, few, many)
+	}
+}
+
+// Nor does what a rebuild does for the next ones depend on how many it has put back.
+func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	measure := func(n int) []work {
+		w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{})
+		store := w.openGuarded()
+		const token = "token"
+		partition := w.store.LaneOf("ada")
+		if err := store.BeginRebuild(t.Context(), []int{partition}, token); err != nil {
+			t.Fatal(err)
+		}
+		restore := func(from int) {
+			var entries []agenda.Entry
+			for i := range scriptLimit {
+				entries = append(entries, plain("m"+strconv.Itoa(from+i)))
+				entries[i].Arrival = start.Add(time.Duration(from+i) * time.Millisecond)
+			}
+			if _, err := store.RestoreEntries(t.Context(), token, partition, entries); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for at := 0; at < n; at += scriptLimit {
+			restore(at)
+		}
+		return []work{
+			w.workOf("restore", func() { restore(n) }), w.workOf("restore again", func() { restore(0) }),
+			w.workOf("restore window", func() {
+				if err := store.RestoreWindow(t.Context(), token, dispatch.BacklogOf("ada", "chat", partitions), []throttle.Micros{throttle.MicrosOf(start)}); err != nil {
+					t.Fatal(err)
+				}
+			}),
+		}
+	}
+	wantSameWork(t, measure(few), measure(many))
+}
+
+func plain(id string) agenda.Entry {
+	return agenda.Entry{ID: id, UserID: "ada", Category: "chat", Priority: notification.PriorityNormal}
+}
+
+// openGuarded makes a store of a deployment whose record is elsewhere.
+func (w *world) openGuarded() *agenda.Store {
+	w.t.Helper()
+	store, err := agenda.New(w.client, agenda.Config{Lanes: partitions, Settings: w.settingsOf, Guarded: true, Lease: lease})
+	if err != nil {
+		w.t.Fatalf("new store: %v", err)
+	}
+	if err := store.UseClockKey(); err != nil {
+		w.t.Fatalf("use the clock key: %v", err)
+	}
+	return store
+}
+
+// cancelMany cancels all but the first.
+func (w *world) cancelMany(n int) {
+	w.t.Helper()
+	var running errgroup.Group
+	running.SetLimit(16)
+	for i := 10; i < n; i++ {
+		running.Go(func() error {
+			return w.store.CancelIn(w.test.Context(), w.store.LaneOf("ada"), "m"+strconv.Itoa(i), "cancelled")
+		})
+	}
+	if err := running.Wait(); err != nil {
+		w.t.Fatalf("cancel: %v", err)
+	}
+}
+
+// work is how many commands a script ran.
+type work struct {
+	script   string
+	commands int
+}
+
+// workOfEach runs each script once, with n in the agenda.
+func (w *world) workOfEach(n int) []work {
+	ctx, partition := w.test.Context(), w.store.LaneOf("ada")
+	last := "m" + strconv.Itoa(n-1)
+	must := func(err error) {
+		if err != nil {
+			w.t.Fatalf("with %d: %v", n, err)
+		}
+	}
+	settle := func(o dispatch.Outcome) func() {
+		return func() {
+			if len(w.grants) > 0 {
+				w.settle(o)
+			}
+		}
+	}
+	w.room = 2
+	steps := []struct {
+		script string
+		do     func()
+	}{
+		{"pull", func() { w.round(partition, 8) }},
+		{"take", func() { w.round(partition, 0) }},
+		{"settle, retry", settle(dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Minute})},
+		{"settle, end", settle(delivered)},
+		{"pull", func() { w.round(partition, 8) }},
+		{"take, deferred", func() { w.round(partition, 0) }},
+		{"accept", func() { w.accept(plain("next")) }},
+		{"accept, urgent", func() { w.accept(agenda.Entry{ID: "urgent", Priority: notification.PriorityCritical}) }},
+		{"accept, known", func() { w.accept(plain(last)) }},
+		{"sweep", func() { _, err := w.store.Sweep(ctx, partition); must(err) }},
+		{"view", func() { w.state(last) }},
+		{"view, next", func() { w.state("next") }},
+		{"standing", func() { _, err := w.store.Find(ctx, partition, []agenda.Entry{plain(last)}); must(err) }},
+		{"awake", func() { _, err := w.store.Awake(ctx, partition, []string{"ada"}); must(err) }},
+		{"stats", func() { w.total() }},
+		{"cancel", func() { must(w.store.CancelIn(ctx, partition, "next", "cancelled")) }},
+		{"clear", func() { must(w.store.Clear(ctx, dispatch.BacklogOf("ada", "chat", partitions))) }},
+		{"pull, cleared", func() { w.round(partition, 8) }},
+		{"take, cleared", func() { w.round(partition, 0) }},
+	}
+	var each []work
+	for _, step := range steps {
+		each = append(each, w.workOf(step.script, step.do))
+	}
+	return each
+}
+
+var commandCalls = regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+),`)
+
+// workOf counts the commands that scripts run meanwhile on the world's server, which nobody else uses.
+func (w *world) workOf(script string, do func()) work {
+	w.t.Helper()
+	before := w.commands()
+	do()
+	return work{script, w.commands() - before}
+}
+
+// commands counts those that the server ran so far, but for those that run scripts and set up connections.
+func (w *world) commands() int {
+	w.t.Helper()
+	info, err := w.client.Info(w.test.Context(), "commandstats").Result()
+	if err != nil {
+		w.t.Fatalf("read the counts of commands: %v", err)
+	}
+	sum := 0
+	for _, found := range commandCalls.FindAllStringSubmatch(info, -1) {
+		name, _, _ := strings.Cut(found[1], "|")
+		switch name {
+		case "eval", "evalsha", "script", "info", "hello", "client", "ping":
+			continue
+		}
+		calls, err := strconv.Atoi(found[2])
+		if err != nil {
+			w.t.Fatalf("read the counts of commands: %v", err)
+		}
+		sum += calls
+	}
+	return sum
+}

@@ -1,0 +1,340 @@
+package agenda_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// failer is what a test and a property have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// world is agendas on a Redis whose clock stands still until it is moved, and one worker on them, played step by step.
+type world struct {
+	t        failer
+	test     testing.TB
+	client   *redis.Client
+	store    *agenda.Store
+	settings map[string]agenda.Settings // by category; that of "" for all others
+	now      time.Time
+	made     int
+	rounds   int
+	room     int
+	// wake-ups that the worker has at work, and when it asks again.
+	held map[string]heldWakeup
+	// grants in flight.
+	grants    []*dispatch.Grant
+	pulls     int
+	deferrals map[string]int // by category and rule, as told for metrics
+}
+
+type heldWakeup struct {
+	dispatch.Wakeup
+	partition int
+	at        time.Time
+}
+
+// start is when every world begins: a whole second, so that moments read well.
+var start = time.Unix(1_800_000_000, 0)
+
+const (
+	lease      = 15 * time.Second
+	partitions = 2
+)
+
+func newWorld(test testing.TB, t failer, client *redis.Client, settings agenda.Settings) *world {
+	t.Helper()
+	w := &world{t: t, test: test, client: client, now: start, room: 100, held: map[string]heldWakeup{}, deferrals: map[string]int{}}
+	if settings.MaxDefer == 0 {
+		settings.MaxDefer = 24 * time.Hour
+	}
+	w.settings = map[string]agenda.Settings{"": settings}
+	w.store = w.open("worker")
+	w.setClock()
+	return w
+}
+
+// open makes a store of another process in the world.
+func (w *world) open(process string) *agenda.Store {
+	w.t.Helper()
+	store, err := agenda.New(w.client, agenda.Config{
+		Lanes: partitions, Settings: w.settingsOf, Lease: lease, Process: process,
+		Deferred: func(category, rule string, n int) { w.deferrals[category+" "+rule] += n },
+	})
+	if err != nil {
+		w.t.Fatalf("new store: %v", err)
+	}
+	if err := store.UseClockKey(); err != nil {
+		w.t.Fatalf("use the clock key: %v", err)
+	}
+	return store
+}
+
+func (w *world) settingsOf(_, category string) agenda.Settings {
+	if s, ok := w.settings[category]; ok {
+		return s
+	}
+	return w.settings[""]
+}
+
+func (w *world) setClock() {
+	w.t.Helper()
+	if err := w.client.Set(w.test.Context(), agenda.ClockKey, w.now.UnixMicro(), 0).Err(); err != nil {
+		w.t.Fatalf("set the clock: %v", err)
+	}
+}
+
+// advance moves the clock, and what asynq's forwarder does meanwhile. Keys do not expire by it: TTLs are looked at by
+// themselves.
+func (w *world) advance(d time.Duration) {
+	w.t.Helper()
+	w.now = w.now.Add(d)
+	w.setClock()
+	w.forward()
+}
+
+// accept accepts one notification and gives its id.
+func (w *world) accept(e agenda.Entry) string {
+	w.t.Helper()
+	if e.ID == "" {
+		w.made++
+		e.ID = "n" + strconv.Itoa(w.made)
+	}
+	if e.UserID == "" {
+		e.UserID = "ada"
+	}
+	if e.Category == "" {
+		e.Category = "chat"
+	}
+	if e.Priority == 0 {
+		e.Priority = notification.PriorityNormal
+	}
+	if _, err := w.store.Accept(w.test.Context(), w.store.LaneOf(e.UserID), []agenda.Entry{e}); err != nil {
+		w.t.Fatalf("accept %s: %v", e.ID, err)
+	}
+	return e.ID
+}
+
+func queueKey(partition int, part string) string {
+	return fmt.Sprintf("asynq:{push-%d}:%s", partition, part)
+}
+
+// forward moves wake-ups whose second has come into the queue.
+func (w *world) forward() {
+	w.t.Helper()
+	ctx := w.test.Context()
+	for partition := range partitions {
+		due := redis.ZRangeArgs{Key: queueKey(partition, "scheduled"), ByScore: true, Start: "-inf", Stop: strconv.FormatInt(w.now.Unix(), 10)}
+		for _, user := range w.client.ZRangeArgs(ctx, due).Val() {
+			w.client.ZRem(ctx, queueKey(partition, "scheduled"), user)
+			w.client.HSet(ctx, queueKey(partition, "t:"+user), "state", "pending", "pending_since", w.now.UnixNano())
+			w.client.LPush(ctx, queueKey(partition, "pending"), user)
+		}
+	}
+}
+
+// round has the worker ask once in a partition: for what is at work and due, and for further wake-ups.
+func (w *world) round(partition, pull int) dispatch.Reply {
+	w.t.Helper()
+	w.rounds++
+	r := dispatch.Round{Partition: partition, ID: "r" + strconv.Itoa(w.rounds), Room: w.room, Pull: pull}
+	for _, user := range slices.Sorted(maps.Keys(w.held)) {
+		if h := w.held[user]; h.partition == partition && !h.at.After(w.now) {
+			r.Wakeups = append(r.Wakeups, h.Wakeup)
+		}
+	}
+	return w.ask(r)
+}
+
+func (w *world) ask(r dispatch.Round) dispatch.Reply {
+	w.t.Helper()
+	reply, err := w.store.Serve(w.test.Context(), r)
+	if err != nil {
+		w.t.Fatalf("serve: %v", err)
+	}
+	for i, wakeup := range r.Wakeups {
+		delete(w.held, wakeup.UserID)
+		if taken := reply.Taken[i]; taken.Held {
+			wakeup.Categories = taken.Categories
+			w.held[wakeup.UserID] = heldWakeup{wakeup, r.Partition, w.now.Add(taken.After)}
+		}
+		w.grants = append(w.grants, reply.Taken[i].Grants...)
+	}
+	for _, wakeup := range reply.Pulled {
+		w.held[wakeup.UserID] = heldWakeup{wakeup, r.Partition, w.now}
+		w.pulls++
+	}
+	return reply
+}
+
+// next is when something happens: a wake-up at work asks, one is pending, or one is scheduled.
+func (w *world) next() (at time.Time, found bool) {
+	consider := func(t time.Time) {
+		if !found || t.Before(at) {
+			at, found = t, true
+		}
+	}
+	for _, h := range w.held {
+		consider(h.at)
+	}
+	for partition := range partitions {
+		if w.client.LLen(w.test.Context(), queueKey(partition, "pending")).Val() > 0 {
+			consider(w.now)
+		}
+		for _, z := range w.client.ZRangeWithScores(w.test.Context(), queueKey(partition, "scheduled"), 0, 0).Val() {
+			consider(time.Unix(int64(z.Score), 0))
+		}
+	}
+	return at, found
+}
+
+// play plays the worker until nothing is due until a moment, delivering everything that is granted, and gives the grants in
+// their order.
+func (w *world) playUntil(end time.Time) []*dispatch.Grant {
+	w.t.Helper()
+	var delivered []*dispatch.Grant
+	for range 100_000 {
+		at, found := w.next()
+		if !found || at.After(end) {
+			return delivered
+		}
+		if at.After(w.now) {
+			w.advance(at.Sub(w.now))
+		}
+		for partition := range partitions {
+			w.round(partition, 32)
+		}
+		for len(w.grants) > 0 {
+			delivered = append(delivered, w.grants[0])
+			w.settle(dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"})
+		}
+	}
+	w.t.Fatalf("it never comes to rest")
+	return nil
+}
+
+// drain plays until nothing waits any more.
+func (w *world) drain() []*dispatch.Grant {
+	w.t.Helper()
+	return w.playUntil(time.Unix(math.MaxInt32, 0))
+}
+
+// settle settles the oldest grant.
+func (w *world) settle(o dispatch.Outcome) dispatch.Settlement {
+	w.t.Helper()
+	g := w.grants[0]
+	w.grants = w.grants[1:]
+	settlement, err := w.store.Settle(w.test.Context(), g, o)
+	if err != nil {
+		w.t.Fatalf("settle %s: %v", g.Notification.ID, err)
+	}
+	return settlement
+}
+
+// sweep sweeps every partition, as if somebody had swept a second ago.
+func (w *world) sweep() dispatch.Repairs {
+	w.t.Helper()
+	for partition := range partitions {
+		key := agenda.LanePrefix(partition) + "sweep"
+		if err := w.client.HSet(w.test.Context(), key, "last", w.now.Add(-time.Second).UnixMicro()).Err(); err != nil {
+			w.t.Fatalf("set the last sweep: %v", err)
+		}
+	}
+	return w.sweepAfterGap()
+}
+
+// sweepAfterGap sweeps every partition when nobody has for as long as it is.
+func (w *world) sweepAfterGap() dispatch.Repairs {
+	w.t.Helper()
+	var all dispatch.Repairs
+	for partition := range partitions {
+		repairs, err := w.store.Sweep(w.test.Context(), partition)
+		if err != nil {
+			w.t.Fatalf("sweep: %v", err)
+		}
+		all.LeasesEnded += repairs.LeasesEnded
+		all.Expired += repairs.Expired
+		all.Woken += repairs.Woken
+		all.More = all.More || repairs.More
+	}
+	return all
+}
+
+func (w *world) state(id string) *agenda.State {
+	w.t.Helper()
+	state, err := w.store.Lookup(w.test.Context(), id)
+	if err != nil {
+		w.t.Fatalf("look %s up: %v", id, err)
+	}
+	return state
+}
+
+func (w *world) total() agenda.LaneStats {
+	w.t.Helper()
+	all, err := w.store.Stats(w.test.Context())
+	if err != nil {
+		w.t.Fatalf("stats: %v", err)
+	}
+	return agenda.Sum(all)
+}
+
+// leftovers lists the keys that are neither counts nor records nor limiter logs.
+func (w *world) leftovers() []string {
+	w.t.Helper()
+	keys, err := w.client.Keys(w.test.Context(), "*").Result()
+	if err != nil {
+		w.t.Fatalf("keys: %v", err)
+	}
+	return slices.DeleteFunc(keys, expectedKey)
+}
+
+// expectedKey tells whether a key is one of counts, records or the limiter, which stay.
+func expectedKey(key string) bool {
+	var partition int
+	var rest string
+	if _, err := fmt.Sscanf(key, "asynq:{push-%d}:%s", &partition, &rest); err == nil {
+		return len(rest) > 8 && rest[:9] == "processed"
+	}
+	if _, err := fmt.Sscanf(key, "pacer:{push-%d}:%s", &partition, &rest); err != nil {
+		return key == agenda.ClockKey
+	}
+	switch rest {
+	case "c", "a", "sweep", "generation", "holders":
+		return true
+	case "e", "y", "o", "v", "wakeups":
+		return false
+	}
+	return slices.Contains([]string{"n:", "l:", "u:", "f:", "b:", "h:", "ro"}, rest[:2])
+}
+
+// violations counts the pairs of admissions that break a rule.
+func violations(grants []*dispatch.Grant, rules ...throttle.Rule) int {
+	times := make([]throttle.Micros, len(grants))
+	for i, g := range grants {
+		times[i] = throttle.MicrosOf(g.AdmittedAt)
+	}
+	slices.Sort(times)
+	broken := 0
+	for _, rule := range rules {
+		for i := rule.Max; i < len(times); i++ {
+			if times[i].Sub(times[i-rule.Max]) < rule.Per {
+				broken++
+			}
+		}
+	}
+	return broken
+}

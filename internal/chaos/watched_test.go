@@ -1,0 +1,152 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// watched is the store of a process, with somebody who looks on.
+type watched struct {
+	record
+	proc *process
+}
+
+// Serve implements dispatch.Store.
+func (r watched) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
+	w, op := r.proc.w, operationOf(ctx)
+	asked, again := w.ledger.asks(round)
+	sent := round
+	if w.mutation == "lost rounds are asked anew" {
+		sent.ID = fmt.Sprintf("%s-%d", round.ID, time.Now().UnixNano())
+	}
+	reply, err := r.record.Serve(ctx, sent)
+	if op == nil || err != nil {
+		return reply, err
+	}
+	w.ledger.answered(op, round, reply, asked)
+	if again {
+		w.checkTold(round.Partition)
+	}
+	return reply, nil
+}
+
+func operationOf(ctx context.Context) *operation {
+	op, _ := ctx.Value(opKey{}).(*operation)
+	return op
+}
+
+// asks notes that a round is asked for. It tells when it was for the first time, since then the store may have decided, and
+// whether that has been before.
+func (l *ledger) asks(round dispatch.Round) (first time.Time, again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, again := l.rounds[round.ID]
+	if !again {
+		asked = time.Now()
+		l.rounds[round.ID] = asked
+		l.unanswered[round.ID] = round.Partition
+	}
+	return asked, again
+}
+
+// answered notes what a round granted.
+func (l *ledger) answered(op *operation, round dispatch.Round, reply dispatch.Reply, asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unanswered, round.ID)
+	l.checkGenerations(round, reply, asked)
+	n := 0
+	for _, taken := range reply.Taken {
+		for _, g := range taken.Grants {
+			n++
+			l.grants[granted{op, g.Notification.ID}] = &grant{at: asked, ahead: g.StartIn > 0, place: place{round.ID, n}}
+			l.told[g.Notification.ID+"#"+strconv.Itoa(g.Generation)] = true
+		}
+	}
+}
+
+// atWork is a wake-up of which somebody was told.
+type atWork struct {
+	generation int64
+	since      time.Time
+}
+
+// checkGenerations has a wake-up of an older generation change nothing, once somebody has a newer one: else two work for one
+// user, and each of them believes that no other does. The ledger is locked.
+func (l *ledger) checkGenerations(round dispatch.Round, reply dispatch.Reply, asked time.Time) {
+	for i, w := range round.Wakeups {
+		newest, taken := l.newest[w.UserID], reply.Taken[i]
+		if w.Generation < newest.generation && asked.After(newest.since) && (taken.Held || taken.Again || len(taken.Grants) > 0) {
+			l.broken = append(l.broken, "P8: a wake-up of "+w.UserID+" was answered although somebody else had a newer one")
+		}
+	}
+	for _, w := range reply.Pulled {
+		if w.Generation > l.newest[w.UserID].generation {
+			l.newest[w.UserID] = atWork{w.Generation, time.Now()}
+		}
+	}
+}
+
+// checkTold is asked when a round was answered that had to be asked for again: of all that is in flight in its lane somebody was
+// told, unless others are still asking, or more went wrong than answers that were lost.
+func (w *world) checkTold(lane int) {
+	w.mu.Lock()
+	odd := w.losses > 0 || w.rebuilt || w.faults["late redis"] > 0
+	w.mu.Unlock()
+	l := w.ledger
+	l.mu.Lock()
+	for _, other := range l.unanswered {
+		odd = odd || other == lane
+	}
+	l.mu.Unlock()
+	if odd {
+		return
+	}
+	var granted map[string]string
+	w.peek(func(ctx context.Context, client *redis.Client) { granted = inFlight(ctx, client, lane) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, generation := range granted {
+		if !l.told[id+"#"+generation] {
+			l.broken = append(l.broken, "P5: "+id+" was granted in a round whose answer was lost, and who asked again was not told")
+		}
+	}
+}
+
+// inFlight gives what is being delivered in a lane, with its generation.
+func inFlight(ctx context.Context, client *redis.Client, lane int) map[string]string {
+	prefix, found := "pacer:{push-"+strconv.Itoa(lane)+"}:", map[string]string{}
+	for _, id := range client.ZRange(ctx, prefix+"e", 0, -1).Val() {
+		found[id] = client.HGet(ctx, prefix+"n:"+id, "g").Val()
+	}
+	return found
+}
+
+// Settle implements dispatch.Store.
+func (r watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	op := operationOf(ctx)
+	l := r.proc.w.ledger
+	if o.Fate == dispatch.Returned {
+		r.proc.late.Store(true)
+	}
+	settlement, err := r.record.Settle(ctx, g, o)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.grants[granted{op, g.Notification.ID}]
+	if held == nil || held.d == nil || r.proc.isDead() {
+		return settlement, err
+	}
+	switch {
+	case err == nil && !settlement.Stale && o.Fate != dispatch.Retry && o.Fate != dispatch.Returned:
+		held.d.settled = time.Now()
+	case err != nil:
+		held.d.storeFailed = true
+	}
+	return settlement, err
+}

@@ -1,0 +1,117 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// begin makes a granted delivery in a goroutine of its own. Its token of the room is its own to give back.
+func (d *Dispatcher) begin(g *Grant) {
+	d.deliveries.Go(func() { d.run(context.Background(), g) })
+}
+
+// run makes one granted delivery. A panic costs the grant, whose lease ends, and no room.
+func (d *Dispatcher) run(ctx context.Context, g *Grant) {
+	d.inFlight.Add(1)
+	defer func() {
+		if p := recover(); p != nil {
+			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease has ended", "partition", g.Lane,
+				"panic", p, "stack", string(debug.Stack()))
+		}
+		d.inFlight.Add(-1)
+		d.room.giveBack(1)
+	}()
+	if !d.claim(ctx, g) {
+		return
+	}
+	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.AnsweredAt)
+	outcome := d.attempt(ctx, g)
+	ended(outcome)
+	settlement, err := d.settle(ctx, g, outcome)
+	switch {
+	case err != nil:
+		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease has ended", "outcome", outcome.Reason, "error", err)
+	case settlement.Stale:
+		d.cfg.Log.WarnContext(ctx, "result came after the lease had ended; it was not written",
+			"notification_id", g.Notification.ID, "attempt", g.Attempt)
+	}
+}
+
+// claim makes the grant complete; false when there is nothing to deliver.
+func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
+	defer cancel()
+	ok, err := d.store.Claim(ctx, g)
+	if err != nil {
+		d.cfg.Log.WarnContext(ctx, "could not claim a grant; it comes again, at the latest when its lease has ended", "partition", g.Lane, "error", err)
+		return false
+	}
+	return ok
+}
+
+// attempt waits for the grant's moment and delivers, unless it is too late for that.
+func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
+	moment := g.AnsweredAt.Add(g.StartIn)
+	if wait := time.Until(moment); wait > 0 {
+		// At most the store's horizon, some milliseconds: not worth interrupting for a shutdown.
+		timer := time.NewTimer(wait)
+		<-timer.C
+	}
+	if d.patience.late(g.Lane, g.AskedAt, g.StartIn) {
+		late := Outcome{Fate: Returned, Reason: "late", Refund: true}
+		d.cfg.Observer.Deferred(g.Notification.Category, late.Reason, 1)
+		d.cfg.Log.DebugContext(ctx, "a grant came late and is given back", "notification_id", g.Notification.ID)
+		return late
+	}
+	slot := moment
+	if !g.Slot.IsZero() && g.Slot.Before(moment) {
+		slot = g.Slot
+	}
+	return d.deliver(ctx, g, slot)
+}
+
+func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outcome {
+	start := time.Now()
+	err := d.send(ctx, g)
+	end := time.Now()
+	classified := push.Classify(err)
+	if classified != nil && classified.Class == push.AlreadyDelivered {
+		return d.judge(g, classified)
+	}
+	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
+		// Nobody was asked: it waits for its provider's budget, or until the provider is back.
+		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
+		return d.judge(g, classified)
+	}
+	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt), classified)
+	outcome := d.judge(g, classified)
+	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {
+		d.cfg.Log.DebugContext(ctx, "delivery", "notification_id", g.Notification.ID, "channel", g.Notification.Channel,
+			"attempt", g.Attempt, "outcome", outcome.Reason)
+	}
+	return outcome
+}
+
+// send calls the channel's sender. A shutdown does not interrupt it: the process waits for it.
+func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
+	if wait := d.cfg.ChannelRests(g.Notification.Channel); wait > 0 {
+		return &push.Error{Class: push.Throttled, Code: "paused_by_operator", RetryAfter: wait, Unsent: true}
+	}
+	sender, ok := d.senders[g.Notification.Channel]
+	if !ok {
+		return &push.Error{Class: push.Transient, Code: "channel_not_configured", Unsent: true}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &push.Error{Class: push.Ambiguous, Code: "panic", Err: fmt.Errorf("sender panicked: %v", p)}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SendTimeout)
+	defer cancel()
+	return sender.Send(ctx, push.Message{Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt})
+}

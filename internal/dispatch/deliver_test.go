@@ -1,0 +1,322 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// Deliveries begin in the order in which they were granted.
+func TestGrantsAreDeliveredInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		var order []string
+		started := make(chan string, 100)
+		for user := range 3 {
+			var all []*dispatch.Grant
+			for i := range 4 {
+				g := granted()
+				g.Notification.ID = fmt.Sprintf("%d-%d", user, i)
+				g.StartIn = time.Duration(user*4+i) * time.Millisecond
+				all = append(all, g)
+			}
+			s.wake(fmt.Sprint(user), grant(all...))
+		}
+		b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error { started <- m.ID; return nil })
+		b.await()
+		b.Stop()
+		close(started)
+		for id := range started {
+			order = append(order, id)
+		}
+		if len(order) != 12 || !slices.IsSorted(order) {
+			t.Errorf("delivered in the order %v", order)
+		}
+	})
+}
+
+// A grant that can't be claimed, or must not be delivered, is nobody's any more, and takes no room.
+func TestGrantsThatAreNotClaimed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"must not go out": {nil, nil},
+		"away": {errAway, []string{
+			`level=WARN msg="could not claim a grant; it comes again, at the latest when its lease has ended" partition=0 error="the store is away"`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				s.claim = func(context.Context, *dispatch.Grant) (bool, error) { return false, test.err }
+				b := deliver(dispatch.Config{}, s, granted(), sends)
+				if len(b.journal.sends())+len(s.settled()) != 0 {
+					t.Errorf("%d sent, %d settled, want none", len(b.journal.sends()), len(s.settled()))
+				}
+				if diff := cmp.Diff(test.want, b.ledger.Lines()); diff != "" {
+					t.Errorf("log differs (-want +got):\n%s", diff)
+				}
+				b.wantRoom(t, 0)
+			})
+		})
+	}
+}
+
+// A grant is for its moment. When the process was kept from it for too long, the windows may have moved on: it is given back
+// uncounted.
+func TestLateGrantIsReturned(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cfg     dispatch.Config
+		kept    time.Duration
+		startIn time.Duration
+		returns bool
+	}{
+		"just in time":             {dispatch.Config{}, 250 * time.Millisecond, 0, false},
+		"too late":                 {dispatch.Config{}, 250*time.Millisecond + 1, 0, true},
+		"in time for what's ahead": {dispatch.Config{}, 260 * time.Millisecond, 10 * time.Millisecond, false},
+		"too late for what's past": {dispatch.Config{}, 261 * time.Millisecond, 10 * time.Millisecond, true},
+		"with a limit of its own":  {dispatch.Config{Stale: time.Second}, 999 * time.Millisecond, 0, false},
+		"too late for its own":     {dispatch.Config{Stale: time.Second}, 1001 * time.Millisecond, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				s.claim = func(context.Context, *dispatch.Grant) (bool, error) { pass(test.kept); return true, nil }
+				g := granted()
+				g.StartIn = test.startIn
+				b := deliver(test.cfg, s, g, sends)
+				want, sends, deferrals := dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}, 1, []string(nil)
+				if test.returns {
+					want, sends, deferrals = dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true}, 0, []string{"chat: late, 1"}
+				}
+				if diff := cmp.Diff([]dispatch.Outcome{want}, s.settled()); diff != "" {
+					t.Errorf("outcomes differ (-want +got):\n%s", diff)
+				}
+				if len(b.journal.sends()) != sends || !slices.Equal(b.journal.Deferral, deferrals) {
+					t.Errorf("%d sent, deferred %v", len(b.journal.sends()), b.journal.Deferral)
+				}
+			})
+		})
+	}
+}
+
+// How late a delivery is counts from the moment for which its wake-up was held, not from the moment that it got in the end;
+// but what may go only later has not waited for that.
+func TestLatenessCountsFromTheSlot(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		startIn []time.Duration
+		want    []time.Duration
+	}{
+		"at once":         {[]time.Duration{0}, []time.Duration{400 * time.Millisecond}},
+		"some together":   {[]time.Duration{0, 0}, []time.Duration{400 * time.Millisecond, 400 * time.Millisecond}},
+		"and one later":   {[]time.Duration{0, 5 * time.Millisecond}, []time.Duration{400 * time.Millisecond, 0}},
+		"the first later": {[]time.Duration{5 * time.Millisecond}, []time.Duration{405 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				// The room is full when the slot comes: the grant is 400 ms later.
+				s := newStore()
+				s.wake("u-1", hold(time.Second), turn{Taken: dispatch.Taken{Held: true, Rule: "1 per 1s"}}, func() turn {
+					var all []*dispatch.Grant
+					for _, in := range test.startIn {
+						g := granted()
+						g.StartIn = in
+						all = append(all, g)
+					}
+					return grant(all...)
+				}())
+				s.wake("u-2", grant(granted()))
+				first := true
+				b := newBench(dispatch.Config{Concurrency: 1}, s, func(context.Context, push.Message) error {
+					if first {
+						first = false
+						pass(1400 * time.Millisecond)
+					}
+					return nil
+				})
+				pass(3 * time.Second)
+				b.Stop()
+				var got []time.Duration
+				for _, s := range b.journal.sends()[1:] {
+					got = append(got, s.Lateness)
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("late by (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// An answer that took long tells of an admission that may be as old: it is given back, unless it always takes that long.
+func TestSlowAnswersAreLate(t *testing.T) {
+	t.Parallel()
+	ms := time.Millisecond
+	for name, test := range map[string]struct {
+		latencies []time.Duration // the last of them for ever
+		handled   int
+		returned  int
+		lateness  time.Duration // of the worst delivery
+	}{
+		"one answer of 3 s":                    {[]time.Duration{3 * time.Second, 0}, 1, 1, 0},
+		"just in time":                         {[]time.Duration{250 * ms}, 3, 0, 250 * ms},
+		"a network of 600 ms":                  {[]time.Duration{600 * ms}, 20, 2, 600 * ms},
+		"a network of 5 s":                     {[]time.Duration{5 * time.Second}, 20, 5, 5 * time.Second},
+		"slow for a while, then one of 400 ms": {[]time.Duration{600 * ms, 600 * ms, 600 * ms, 0, 400 * ms, 0}, 3, 3, 600 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, worst, latencies := newStore(), time.Duration(0), test.latencies
+				s.after = func(_ context.Context, r dispatch.Round) error {
+					if len(r.Wakeups) > 0 {
+						pass(latencies[0])
+						latencies = latencies[min(1, len(latencies)-1):]
+					}
+					return nil
+				}
+				sendings := 0
+				s.settle = func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error) {
+					if sendings < test.handled {
+						s.wake("u-1", grant(granted()))
+					}
+					return dispatch.Settlement{}, nil
+				}
+				s.perform(0, "u-1", func(dispatch.Round) (turn, bool) { return grant(granted()), true })
+				b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {
+					sendings++
+					worst = max(worst, time.Since(m.AdmittedAt))
+					return nil
+				})
+				pass(3 * time.Minute)
+				b.Stop()
+				returned := 0
+				for _, o := range s.settled() {
+					if o.Fate == dispatch.Returned {
+						returned++
+					}
+				}
+				if returned != test.returned || sendings != test.handled || worst != test.lateness {
+					t.Errorf("%d returned, %d sent, the worst %s late; want %d, %d, %s", returned, sendings, worst,
+						test.returned, test.handled, test.lateness)
+				}
+			})
+		})
+	}
+}
+
+// Many grants of a partition are under way when the store stalls. All of them are late, not only the first few, whose lateness
+// would excuse that of the others.
+func TestOneStallExcusesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const underWay = 40
+		stalled, s := make(chan struct{}), newStore()
+		s.claim = func(context.Context, *dispatch.Grant) (bool, error) { <-stalled; return true, nil }
+		for i := range underWay {
+			s.wake(fmt.Sprint(i), grant(granted()))
+		}
+		var late atomic.Int64
+		b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {
+			if time.Since(m.AdmittedAt) > 250*time.Millisecond {
+				late.Add(1)
+			}
+			return nil
+		})
+		pass(3 * time.Second)
+		close(stalled)
+		b.await()
+		b.Stop()
+		if n := late.Load(); n != 0 || len(s.settled()) != underWay {
+			t.Errorf("%d of %d grants that stalled for 3 s were sent late", n, len(s.settled()))
+		}
+	})
+}
+
+// Each delivery is traced once it is complete, with the times of its admission, and told its outcome.
+func TestDeliveriesAreTraced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var told []dispatch.Outcome
+		s, start := newStore(), time.Now()
+		s.claim = func(_ context.Context, g *dispatch.Grant) (bool, error) {
+			g.Notification.TraceParent = "00-1"
+			return true, nil
+		}
+		s.after = func(context.Context, dispatch.Round) error { pass(20 * time.Millisecond); return nil }
+		cfg := dispatch.Config{Trace: func(ctx context.Context, g *dispatch.Grant, asked, answered time.Time) (context.Context, func(dispatch.Outcome)) {
+			if g.Notification.TraceParent != "00-1" || asked.Sub(start) != 20*time.Millisecond || answered.Sub(start) != 40*time.Millisecond {
+				t.Errorf("traced %q, asked %s, answered %s", g.Notification.TraceParent, asked.Sub(start), answered.Sub(start))
+			}
+			return context.WithValue(ctx, key{}, "traced"), func(o dispatch.Outcome) { told = append(told, o) }
+		}}
+		s.wake("u-1", grant(granted()))
+		b := newBench(cfg, s, func(ctx context.Context, _ push.Message) error {
+			if ctx.Value(key{}) != "traced" {
+				t.Error("it is sent under another context")
+			}
+			return nil
+		})
+		pass(time.Second)
+		b.Stop()
+		if diff := cmp.Diff(s.settled(), told); diff != "" || len(told) != 1 {
+			t.Errorf("told otherwise than settled (-settled +told):\n%s", diff)
+		}
+	})
+}
+
+// A delivery is one line at the debug level, without the content or the target.
+func TestDeliveryLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := granted()
+		g.Notification.To, g.Notification.Body = "https://secret.example/hook?key=1", "secret"
+		l := &ledger{}
+		deliver(dispatch.Config{Log: l.logger(slog.LevelDebug)}, newStore(), g, func(context.Context, push.Message) error {
+			return &push.Error{Class: push.Transient, Code: "503"}
+		})
+		want := []string{`level=DEBUG msg=delivery notification_id=n-1 channel=log attempt=1 outcome="transient: 503"`}
+		if diff := cmp.Diff(want, l.Lines()); diff != "" {
+			t.Errorf("log differs (-want +got):\n%s", diff)
+		}
+		if slices.ContainsFunc(l.Lines(), func(line string) bool { return strings.Contains(line, "secret") }) {
+			t.Error("the log tells the target or the content")
+		}
+	})
+}
+
+func TestChannelWithoutSender(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, g := newStore(), granted()
+		g.Notification.Channel = notification.ChannelFCM
+		deliver(dispatch.Config{}, s, g, sends)
+		want := []dispatch.Outcome{{
+			Fate: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second, Refund: true, Failure: true,
+		}}
+		if diff := cmp.Diff(want, s.settled()); diff != "" {
+			t.Errorf("outcomes differ (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package dispatch
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// Stepper serves the partitions as a [Dispatcher] does, one round at a time, but only when it is told to: for tests of whole
+// deployments, in which somebody else decides what happens when. Its methods may be called from any goroutine.
+type Stepper struct {
+	dispatcher *Dispatcher
+	partitions []*stepped
+}
+
+// stepped is a partition, which one round at a time may use.
+type stepped struct {
+	partition
+	turn chan struct{}
+	// next is when the first wake-up in hand is to be asked for, in Unix ns; 0 when there is none.
+	next atomic.Int64
+}
+
+// NewStepper makes one.
+func NewStepper(cfg Config, store Store, archive Archiver, senders push.Registry) *Stepper {
+	s := &Stepper{dispatcher: New(cfg, store, silent{archive}, senders)}
+	for number := range s.dispatcher.cfg.Partitions {
+		s.partitions = append(s.partitions, &stepped{
+			partition: partition{Dispatcher: s.dispatcher, number: number}, turn: make(chan struct{}, 1),
+		})
+	}
+	return s
+}
+
+// Round makes one round of a partition, with what is due in its hand and up to pull new wake-ups. Each delivery that was granted
+// is made by spawn, in the order in which they were granted; if it is nil, here, one after the other. While another round of the
+// partition is under way it waits for that. The error is that of the round.
+func (s *Stepper) Round(ctx context.Context, number, pull int, spawn func(deliver func())) error {
+	grants, err := s.partitions[number].step(ctx, pull)
+	for _, g := range grants {
+		if spawn == nil {
+			s.dispatcher.run(ctx, g)
+		} else {
+			spawn(func() { s.dispatcher.run(ctx, g) })
+		}
+	}
+	return err
+}
+
+// Next gives when the first wake-up in hand is to be asked for; false when there is none. A round that is under way changes
+// it at its end.
+func (s *Stepper) Next(number int) (time.Time, bool) {
+	next := s.partitions[number].next.Load()
+	return time.Unix(0, next), next != 0
+}
+
+// Release gives all wake-ups in hand back to the queue, as a process that stops does.
+func (s *Stepper) Release(ctx context.Context, number int) {
+	p := s.partitions[number]
+	if !p.enter(ctx) {
+		return
+	}
+	defer p.leave()
+	p.release(ctx, p.hand.takeAll())
+}
+
+// InFlight is how many deliveries are being made.
+func (s *Stepper) InFlight() int { return s.dispatcher.InFlight() }
+
+// step makes a round, and gives what was granted; each grant has its token.
+func (p *stepped) step(ctx context.Context, pull int) (grants []*Grant, err error) {
+	if !p.enter(ctx) {
+		return nil, ctx.Err()
+	}
+	defer p.leave()
+	defer p.freeTokens()
+	if p.tokens = p.room.topUp(0); p.tokens == 0 {
+		select {
+		case p.room <- struct{}{}:
+			p.tokens++
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	err = p.round(ctx, min(pull, wakeupsAtOnce), func(g *Grant) { grants = append(grants, g) })
+	return grants, err
+}
+
+// enter waits for the partition; false when the context ends before.
+func (p *stepped) enter(ctx context.Context) bool {
+	select {
+	case p.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p *stepped) leave() {
+	next := int64(0)
+	if at, ok := p.hand.next(); ok {
+		next = at.UnixNano()
+	}
+	p.next.Store(next)
+	<-p.turn
+}
+
+// silent is a queue that nobody listens to.
+type silent struct{ Archiver }
+
+// Pending implements [Queue].
+func (silent) Pending(int) <-chan struct{} { return nil }

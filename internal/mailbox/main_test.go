@@ -1,9 +1,0 @@
-package mailbox_test
-
-import (
-	"testing"
-
-	"github.com/pacer-notify/pacer/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }

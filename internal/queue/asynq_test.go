@@ -1,0 +1,283 @@
+package queue_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/queue"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// The tests of this file fail when another version of asynq keeps its queues otherwise than this package writes them: see
+// docs/adr/0013.
+
+// users have names of any kind and length.
+var users = []string{"u-1", "{push-0}:asynq:*", `"<&>` + "\u2028", "пользователь 🙂", strings.Repeat("x", 127), strings.Repeat("y", 128), strings.Repeat("z", 300)}
+
+// What the scripts of the agendas put into a queue is what asynq's own client would, byte by byte.
+func TestWakeupsAreTasksOfAsynq(t *testing.T) {
+	t.Parallel()
+	for name, engine := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ours, theirs := engine(t), engine(t)
+			client := asynq.NewClientFromRedisClient(theirs)
+			for i, user := range users {
+				partition, later := i%3, time.Now().Add(time.Duration(i)*time.Hour)
+				options := []asynq.Option{
+					asynq.Queue(dispatch.LaneName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(5 * time.Minute),
+				}
+				if i < 4 {
+					pend(t, ours, partition, user)
+				} else {
+					schedule(t, ours, partition, user, later)
+					options = append(options, asynq.ProcessAt(later))
+				}
+				if _, err := client.Enqueue(asynq.NewTask("pacer:wakeup", nil), options...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(contents(t, theirs), contents(t, ours)); diff != "" {
+				t.Errorf("the queues differ (-asynq +pacer):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Taking and using up leaves what asynq's own server leaves, while a task is at work and afterwards, with its counts.
+func TestWakeupsAreWorkedLikeTasksOfAsynq(t *testing.T) {
+	t.Parallel()
+	ours, theirs := redistest.Client(t), redistest.Client(t)
+	all := users[:5]
+	for _, user := range all {
+		pend(t, ours, 0, user)
+		pend(t, theirs, 0, user)
+	}
+	working, release := make(chan string), make(chan struct{})
+	server := asynq.NewServerFromRedisClient(theirs, asynq.Config{
+		Concurrency: 1, Queues: map[string]int{"push-0": 1}, TaskCheckInterval: 2 * time.Millisecond, LogLevel: asynq.FatalLevel,
+	})
+	err := server.Start(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+		working <- task.Type()
+		<-release
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	for i, user := range all {
+		receive(t, "asynq to take a task", working)
+		if got := pull(t, ours, 0, 1); !slices.Equal(got, []string{user}) {
+			t.Fatalf("%q is taken, want %q", got, user)
+		}
+		if diff := cmp.Diff(contents(t, theirs), contents(t, ours)); diff != "" {
+			t.Errorf("while the %d. task is at work the queues differ (-asynq +pacer):\n%s", i+1, diff)
+		}
+		release <- struct{}{}
+		finish(t, ours, 0, user)
+	}
+	inspector := inspectorOf(t, theirs, 1)
+	await(t, "asynq has used all up", func() bool {
+		info, err := inspector.GetQueueInfo("push-0")
+		return err == nil && info.Size == 0 && info.Processed == len(all)
+	})
+	if diff := cmp.Diff(contents(t, theirs), contents(t, ours)); diff != "" {
+		t.Errorf("afterwards the queues differ (-asynq +pacer):\n%s", diff)
+	}
+}
+
+// asynq's tools show who waits, and until when; and what people do with them is found by the scripts.
+func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
+	t.Parallel()
+	for name, engine := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := engine(t)
+			inspector := inspectorOf(t, conn, 2)
+			due := time.Now().Add(time.Hour).Truncate(time.Second)
+			schedule(t, conn, 1, "later", due)
+			schedule(t, conn, 1, "deleted", due)
+			schedule(t, conn, 1, "archived", due)
+			schedule(t, conn, 1, "hurried", due)
+			pend(t, conn, 1, "active", "pending")
+			if got := pull(t, conn, 1, 1); !slices.Equal(got, []string{"active"}) {
+				t.Fatalf("%q is taken", got)
+			}
+			waiting, err := inspector.ListScheduledTasks("push-1")
+			if err != nil || len(waiting) != 4 {
+				t.Fatalf("they show %d that wait, %v", len(waiting), err)
+			}
+			for _, task := range waiting {
+				if task.Type != "pacer:wakeup" || !task.NextProcessAt.Equal(due) || task.MaxRetry != math.MaxInt32 || task.Timeout != 5*time.Minute || len(task.Payload) > 0 {
+					t.Errorf("they show %+v", task)
+				}
+			}
+			states := map[string]asynq.TaskState{
+				"later": asynq.TaskStateScheduled, "pending": asynq.TaskStatePending, "active": asynq.TaskStateActive,
+			}
+			for id, want := range states {
+				if info, err := inspector.GetTaskInfo("push-1", id); err != nil || info.State != want || info.ID != id {
+					t.Errorf("of %q they show %+v, %v", id, info, err)
+				}
+			}
+			for what, err := range map[string]error{
+				"delete":  inspector.DeleteTask("push-1", "deleted"),
+				"archive": inspector.ArchiveTask("push-1", "archived"),
+				"run":     inspector.RunTask("push-1", "hurried"),
+			} {
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			want := where{
+				Pending: []string{"hurried", "pending"}, Active: []string{"active"}, Leased: []string{"active"},
+				Scheduled: []string{"later"}, Archived: []string{"archived"},
+			}
+			if diff := cmp.Diff(want, look(t, conn, 1)); diff != "" {
+				t.Errorf("the queue holds (-want +got):\n%s", diff)
+			}
+			stands := func(user string) bool {
+				return run(t, conn, 1, "return standing(ARGV[1]) and 1 or 0", user) == int64(1)
+			}
+			for user, want := range map[string]bool{"later": true, "pending": true, "active": true, "deleted": false, "archived": false} {
+				if stands(user) != want {
+					t.Errorf("%q stands: %t, want %t", user, !want, want)
+				}
+			}
+			if got := pull(t, conn, 1, 9); !slices.Equal(got, []string{"pending", "hurried"}) {
+				t.Errorf("%q are taken", got)
+			}
+			info, err := inspector.GetQueueInfo("push-1")
+			if err != nil || info.Active != 3 || info.Scheduled != 1 || info.Archived != 1 || info.Pending != 0 {
+				t.Errorf("they show the queue as %+v, %v", info, err)
+			}
+		})
+	}
+}
+
+// What is at work in a process that died comes again when its lease has ended, without having cost anything: asynq's own
+// recovery, on which nothing depends but what nobody else repairs.
+func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	pend(t, conn, 0, "u-1", "u-2")
+	pull(t, conn, 0, 2)
+	// Time goes by: asynq takes a task back when its lease ended half a minute ago.
+	if n, err := conn.ZIncrBy(t.Context(), "asynq:{push-0}:lease", -100, "u-1").Result(); err != nil || n == 0 {
+		t.Fatalf("move the lease: %f, %v", n, err)
+	}
+	server := serve(t, conn, queue.ServerConfig{Lanes: 1})
+	receive(t, "the wake-up to be pending again", server.Pending(0))
+	want := where{Pending: []string{"u-1"}, Active: []string{"u-2"}, Leased: []string{"u-2"}}
+	if diff := cmp.Diff(want, look(t, conn, 0)); diff != "" {
+		t.Errorf("the queue holds (-want +got):\n%s", diff)
+	}
+	info, err := inspectorOf(t, conn, 1).GetTaskInfo("push-0", "u-1")
+	if err != nil || info.Retried != 0 || info.MaxRetry != math.MaxInt32 {
+		t.Errorf("it is %+v, %v", info, err)
+	}
+	reply := run(t, conn, 0, "local task = pop_pending(1)[1] make_active({ task.id }) return is_wakeup(task.message) and 1 or 0")
+	if reply != int64(1) {
+		t.Error("it is no wake-up any more")
+	}
+	if failed := conn.Keys(t.Context(), "asynq:{push-0}:failed*").Val(); len(failed) != 0 {
+		t.Errorf("failures are counted in %v", failed)
+	}
+}
+
+// asynq's server beside is never given a task, however long it stands in the queue.
+func TestAsynqsServerWorksNothing(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	server := serve(t, conn, queue.ServerConfig{Lanes: 2})
+	for range 5 {
+		pend(t, conn, 1, "u-1")
+		receive(t, "a signal", server.Pending(1))
+	}
+	<-time.After(200 * time.Millisecond) // asynq would look every 10 ms
+	want := where{Pending: []string{"u-1", "u-1", "u-1", "u-1", "u-1"}}
+	if diff := cmp.Diff(want, look(t, conn, 1)); diff != "" {
+		t.Errorf("the queue holds (-want +got):\n%s", diff)
+	}
+}
+
+// asynq's tools see one server, with all queues and how much it does at once.
+func TestServerIsShown(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	serve(t, conn, queue.ServerConfig{Lanes: 5, Concurrency: 100})
+	inspector := asynq.NewInspectorFromRedisClient(conn)
+	var servers []*asynq.ServerInfo
+	await(t, "the server has written what it is", func() bool {
+		var err error
+		servers, err = inspector.Servers()
+		return err == nil && len(servers) > 0
+	})
+	if len(servers) != 1 || servers[0].Concurrency != 100 || len(servers[0].Queues) != 5 || servers[0].Queues["push-4"] != 1 {
+		t.Errorf("the servers are %+v", servers)
+	}
+	await(t, "the queues are known", func() bool {
+		queues, err := inspector.Queues()
+		return err == nil && len(queues) == 5
+	})
+}
+
+// What is no wake-up is archived, for people to look at, as asynq would archive it.
+func TestForeignTasksAreArchived(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	client := asynq.NewClientFromRedisClient(conn)
+	for id, task := range map[string]*asynq.Task{
+		"email": asynq.NewTask("email:deliver", []byte("content")), "long": asynq.NewTask("x", []byte(strings.Repeat("x", 1<<20))),
+	} {
+		if _, err := client.Enqueue(task, asynq.Queue("push-0"), asynq.TaskID(id), asynq.MaxRetry(25)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pend(t, conn, 0, "u-1")
+	conn.HSet(t.Context(), "asynq:{push-0}:t:odd", "msg", "\xff\xff", "state", "pending")
+	conn.LPush(t.Context(), "asynq:{push-0}:pending", "odd")
+	server := serve(t, conn, queue.ServerConfig{Lanes: 1})
+	found, _ := run(t, conn, 0, `local found, tasks_found = {}, pop_pending(9)
+for _, task in ipairs(tasks_found) do
+  make_active({ task.id })
+  if not is_wakeup(task.message) then found[#found + 1] = task.id found[#found + 1] = task.message end
+end
+return found`).([]any)
+	if len(found) != 6 {
+		t.Fatalf("%d are no wake-ups, want 3", len(found)/2)
+	}
+	reason := context.DeadlineExceeded // any
+	for i := 0; i < len(found); i += 2 {
+		id, _ := found[i].(string)
+		message, _ := found[i+1].(string)
+		for range 2 { // twice is once
+			if err := server.Archive(t.Context(), 0, dispatch.Task{ID: id, Message: message}, reason); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := where{Active: []string{"u-1"}, Leased: []string{"u-1"}, Archived: []string{"email", "long", "odd"}}
+	if diff := cmp.Diff(want, look(t, conn, 0)); diff != "" {
+		t.Errorf("the queue holds (-want +got):\n%s", diff)
+	}
+	conn.ZRem(t.Context(), "asynq:{push-0}:archived", "odd") // which asynq can't read
+	archived, err := inspectorOf(t, conn, 1).ListArchivedTasks("push-0")
+	if err != nil || len(archived) != 2 {
+		t.Fatalf("asynq shows %d archived tasks, %v", len(archived), err)
+	}
+	for _, task := range archived {
+		if !strings.HasPrefix(task.LastErr, reason.Error()+": its type is") || task.LastFailedAt.IsZero() || task.Retried != 0 {
+			t.Errorf("it shows %+v", task)
+		}
+	}
+}

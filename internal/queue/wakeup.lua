@@ -1,0 +1,145 @@
+-- The functions that write a wake-up as asynq keeps a task, put before the scripts that change an agenda, so that both change
+-- in one step. A wake-up's task has the user's id for its own: there is one for each user, and asynq's tools show who waits.
+-- asynq 0.26 keeps (its queue's keys share the partition's hash tag):
+--   t:<task>   hash: msg the message, state, pending_since in ns
+--   pending    list, taken from its right end
+--   active     list of what is at work, and lease, a sorted set: task → the second at which its lease ends
+--   scheduled  sorted set: task → the second at which it is due
+--   processed and processed:<day>, counters
+-- Before it stand `digits` and `now`, the moment of this script in µs.
+
+local tasks = 'asynq:' .. string.match(KEYS[1], '{.-}') .. ':'
+local queue_name = string.match(KEYS[1], '{(.-)}')
+
+-- A live worker asks for what it has at work within seconds. asynq's own recovery is the second net.
+local ACTIVE_SECONDS = 30
+
+-- field writes a length-delimited field of a protobuf message; its length is below 2^14.
+local function field(tag, text)
+  local n = #text
+  if n < 128 then return string.char(tag, n) .. text end
+  return string.char(tag, n % 128 + 128, math.floor(n / 128)) .. text
+end
+
+-- message of a wake-up, as asynq's proto/asynq.proto numbers its fields: type, id, queue, retry (the largest there is: what
+-- is only throttled must not be archived) and timeout (300 s).
+local function message(user)
+  return field(10, 'pacer:wakeup') .. field(26, user) .. field(34, queue_name) .. '\40\255\255\255\255\7' .. '\64\172\2'
+end
+
+local function is_wakeup(text)
+  return string.sub(text, 1, 14) == field(10, 'pacer:wakeup')
+end
+
+local function task_key(user) return tasks .. 't:' .. user end
+
+-- pend puts tasks behind what is pending.
+local function pend(users)
+  if #users == 0 then return end
+  local since = digits(now) .. '000'
+  for _, user in ipairs(users) do
+    redis.call('HSET', task_key(user), 'msg', message(user), 'state', 'pending', 'pending_since', since)
+  end
+  redis.call('LPUSH', tasks .. 'pending', unpack(users))
+end
+
+-- second_before gives the second at which asynq has to bring a wake-up that is due at a moment: it rounds, and its forwarder
+-- and the look for what is pending take their time. What comes early is held.
+local function second_before(at, lead)
+  return math.floor((at - lead) / 1000000)
+end
+
+local function schedule(user, second)
+  redis.call('HSET', task_key(user), 'msg', message(user), 'state', 'scheduled')
+  redis.call('ZADD', tasks .. 'scheduled', digits(second), user)
+end
+
+-- withdraw takes a task away from where it is, but for its hash; `state` is what that says. One that is pending is not searched
+-- for in its list, which may be long: it is left to come.
+local function withdraw(user, state)
+  if state == 'scheduled' or state == 'retry' then
+    redis.call('ZREM', tasks .. state, user)
+  elseif state == 'active' then
+    redis.call('LREM', tasks .. 'active', 1, user)
+    redis.call('ZREM', tasks .. 'lease', user)
+  elseif state and state ~= 'pending' then -- archived or completed by asynq's tools
+    redis.call('ZREM', tasks .. state, user)
+  end
+end
+
+-- pop_pending takes up to n tasks off what is pending, oldest first, and gives their ids and messages. Tasks that somebody
+-- deleted are passed over, and so are copies: ids that stand in the list although their task has been taken, because it was
+-- put there anew when nobody could tell that it was there. What is to stay at work is made active then.
+local function pop_pending(n)
+  local found, popped = {}, {}
+  for _, id in ipairs(redis.call('RPOP', tasks .. 'pending', n) or {}) do
+    local f = redis.call('HMGET', task_key(id), 'msg', 'state')
+    if f[1] and f[2] == 'pending' and not popped[id] then
+      popped[id] = true
+      found[#found + 1] = { id = id, message = f[1] }
+    elseif not f[1] then
+      redis.call('DEL', task_key(id)) -- what the forwarder wrote of a task that was deleted before
+    end
+  end
+  return found
+end
+
+-- make_active writes that tasks are at work.
+local function make_active(ids)
+  if #ids == 0 then return end
+  local leases = {}
+  local until_second = digits(math.floor(now / 1000000) + ACTIVE_SECONDS)
+  for _, id in ipairs(ids) do
+    redis.call('HSET', task_key(id), 'state', 'active')
+    leases[#leases + 1] = until_second
+    leases[#leases + 1] = id
+  end
+  redis.call('LPUSH', tasks .. 'active', unpack(ids))
+  redis.call('ZADD', tasks .. 'lease', unpack(leases))
+end
+
+-- acknowledge ends tasks that are used up, as asynq counts them: by the day, whose counter ends at a second. `active` are
+-- those of them that were at work before this script.
+local function acknowledge(users, active, day, day_ends)
+  local keys = {}
+  for i, user in ipairs(users) do keys[i] = task_key(user) end
+  redis.call('DEL', unpack(keys))
+  for _, user in ipairs(active) do redis.call('LREM', tasks .. 'active', 1, user) end
+  if #active > 0 then redis.call('ZREM', tasks .. 'lease', unpack(active)) end
+  local today = tasks .. 'processed:' .. day
+  if redis.call('INCRBY', today, #users) == #users then redis.call('EXPIREAT', today, day_ends) end
+  redis.call('INCRBY', tasks .. 'processed', #users)
+end
+
+-- oldest_pending tells when the oldest that is pending joined the list, in ns; huge when nothing is. The list goes by that
+-- moment, so a task that says it joined before stood in a list that is gone. One without a hash is passed over when taken.
+local oldest
+local function oldest_pending()
+  if oldest == nil then
+    local first = redis.call('LINDEX', tasks .. 'pending', -1)
+    oldest = first and tonumber(redis.call('HGET', task_key(first), 'pending_since') or 0) or math.huge
+  end
+  return oldest
+end
+
+-- standing tells whether a task stands where its state says: the hash outlives the list or set that held it, when that is
+-- lost. A pending one is not looked for in its list, which may be long.
+local function standing(user)
+  local f = redis.call('HMGET', task_key(user), 'state', 'pending_since', 'msg')
+  local state = f[1]
+  if not f[3] then return false, state end -- deleted, and brought back in part when its time came
+  if state == 'pending' then return tonumber(f[2] or 0) >= oldest_pending(), state end
+  if state == 'scheduled' or state == 'retry' then return redis.call('ZSCORE', tasks .. state, user) ~= false, state end
+  if state == 'active' then return redis.call('ZSCORE', tasks .. 'lease', user) ~= false, state end
+  return false, state
+end
+
+-- discard removes a task that nobody needs any more, and tells whether it could: one that is pending or at work comes, and is
+-- found to be of no use then.
+local function discard(user)
+  local stands, state = standing(user)
+  if stands and (state == 'pending' or state == 'active') then return false end
+  withdraw(user, state)
+  redis.call('DEL', task_key(user))
+  return true
+end

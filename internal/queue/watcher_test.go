@@ -1,0 +1,275 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/embedded"
+	"github.com/pacer-notify/pacer/internal/queue"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// hold is how long a wake-up that came early is held at most.
+const hold = 1500 * time.Millisecond
+
+// Of every queue it is told that something stands in it, again and again while nobody takes it, and not of others.
+func TestPendingIsTold(t *testing.T) {
+	t.Parallel()
+	for _, spread := range []bool{false, true} {
+		t.Run(fmt.Sprintf("spread %t", spread), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				conn := redistest.Mini(t)
+				server := queue.NewServer(conn, queue.ServerConfig{Lanes: 3, Spread: spread, Log: slog.New(slog.DiscardHandler)})
+				if err := server.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer server.Stop()
+				<-time.After(time.Minute) // it looks less often by now
+				for range 3 {
+					pend(t, conn, 1, "u-1")
+					for range 3 {
+						<-server.Pending(1)
+						<-time.After(100 * time.Millisecond)
+						if len(server.Pending(0))+len(server.Pending(2)) > 0 {
+							t.Error("others are told of")
+						}
+						if len(server.Pending(1)) == 0 {
+							t.Error("it is told only once")
+						}
+					}
+					finish(t, conn, 1, pull(t, conn, 1, 9)...)
+					<-server.Pending(1) // of before
+					<-time.After(time.Minute)
+					if len(server.Pending(1)) > 0 {
+						t.Error("it is told of nothing")
+					}
+				}
+			})
+		})
+	}
+}
+
+// A paused queue keeps what it has, and it is told of that when it goes on.
+func TestPausedQueuesAreNotToldOf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := redistest.Mini(t)
+		client := queue.NewClient(conn)
+		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 2, Log: slog.New(slog.DiscardHandler)})
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		reconcile(t, client, 2, 0)
+		pend(t, conn, 0, "rests")
+		pend(t, conn, 1, "goes")
+		<-server.Pending(1)
+		<-time.After(time.Second)
+		if len(server.Pending(0)) > 0 {
+			t.Error("the paused queue is told of")
+		}
+		reconcile(t, client, 2)
+		start := time.Now()
+		<-server.Pending(0)
+		if waited := time.Since(start); waited > 100*time.Millisecond {
+			t.Errorf("it is told of after %s", waited)
+		}
+	})
+}
+
+// A process that had nothing to do for long looks less often, and yet finds at once what comes.
+func TestLongIdleQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := looking{redistest.Mini(t), &atomic.Int64{}}
+		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 4, Log: slog.New(slog.DiscardHandler)})
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		<-time.After(10 * time.Second)
+		before := conn.looks.Load()
+		<-time.After(10 * time.Second)
+		if looks := conn.looks.Load() - before; looks > 300 || looks < 200 {
+			t.Errorf("it looked %d times in 10 s, want 25 times a second", looks)
+		}
+		for range 3 {
+			at := time.Now()
+			pend(t, conn, 2, "u-1")
+			<-server.Pending(2)
+			if waited := time.Since(at); waited > 100*time.Millisecond {
+				t.Errorf("a wake-up waited for %s", waited)
+			}
+			finish(t, conn, 2, pull(t, conn, 2, 1)...)
+			<-time.After(10 * time.Second)
+		}
+	})
+}
+
+// looking counts the looks for something to do.
+type looking struct {
+	redis.UniversalClient
+	looks *atomic.Int64
+}
+
+func (l looking) Exists(ctx context.Context, keys ...string) *redis.IntCmd {
+	l.looks.Add(1)
+	return l.UniversalClient.Exists(ctx, keys...)
+}
+
+// A wake-up comes before its moment, so that it can be held until then, and never so early that it has to go back once more.
+// The bubble has a clock of its own: a slow machine is never late there.
+func TestComesBeforeItsMoment(t *testing.T) {
+	t.Parallel()
+	waits := []time.Duration{
+		300 * time.Millisecond, 900 * time.Millisecond, hold + time.Millisecond, 1750 * time.Millisecond, 1999 * time.Millisecond,
+		2 * time.Second, 2001 * time.Millisecond, 2500 * time.Millisecond, 5123 * time.Millisecond,
+	}
+	for _, offset := range []time.Duration{0, 1, 279, 280, 281, 500, 999} {
+		t.Run(fmt.Sprintf("%d ms after a second begins", offset), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				<-time.After(offset * time.Millisecond) // the bubble's clock begins with a whole second
+				conn := redistest.Mini(t)
+				server := queue.NewServer(conn, queue.ServerConfig{Lanes: 1, Log: slog.New(slog.DiscardHandler)})
+				if err := server.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer server.Stop()
+				moments := map[string]time.Time{}
+				for _, wait := range waits {
+					at := time.Now().Add(wait)
+					moments[wait.String()] = at
+					run(t, conn, 0, "schedule(ARGV[1], second_before(tonumber(ARGV[2]), tonumber(ARGV[3])))",
+						wait.String(), at.UnixMicro(), queue.Lead.Microseconds())
+				}
+				for seen := 0; seen < len(waits); {
+					<-server.Pending(0)
+					for _, id := range pull(t, conn, 0, 99) {
+						seen++
+						if early := time.Until(moments[id]); early < 0 || early > hold {
+							t.Errorf("%s: comes %s before its moment, want 0 to %s", id, early, hold)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// Redis's clock says what is due, as it did when that was scheduled: a process whose own clock is ahead wakes nobody early, again
+// and again, and one whose clock is behind wakes nobody late.
+func TestRedisSaysWhatIsDue(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ProcessAhead": -time.Hour, "ProcessBehind": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := miniredis.NewMiniRedis()
+			t.Cleanup(server.Close)
+			conn := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: embedded.Dialer(server)}) // which is never dialled
+			t.Cleanup(func() { _ = conn.Close() })                                                        // every command was answered
+			now := time.Now().Add(ahead)
+			server.SetTime(now)
+			schedule(t, conn, 0, "due", now.Add(-time.Minute))
+			schedule(t, conn, 0, "later", now.Add(time.Minute))
+			if err := queue.NewClient(conn).Forward(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(where{Pending: []string{"due"}, Scheduled: []string{"later"}}, look(t, conn, 0)); diff != "" {
+				t.Errorf("the queue holds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// One script moves a bounded number, and yet all that are due come.
+func TestManyThatAreDue(t *testing.T) {
+	t.Parallel()
+	conn := redistest.Client(t)
+	const n = 1700
+	for i := range n {
+		schedule(t, conn, i%2, fmt.Sprintf("u-%04d", i), time.Now().Add(-time.Duration(n-i)*time.Second))
+	}
+	schedule(t, conn, 1, "later", time.Now().Add(time.Hour))
+	if err := queue.NewClient(conn).Forward(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	want := where{Pending: make([]string, 0, n/2)}
+	for i := 0; i < n; i += 2 {
+		want.Pending = append(want.Pending, fmt.Sprintf("u-%04d", i))
+	}
+	if diff := cmp.Diff(want, look(t, conn, 0)); diff != "" {
+		t.Errorf("the queue holds (-want +got):\n%s", diff)
+	}
+	if first := pull(t, conn, 0, 1); first[0] != "u-0000" {
+		t.Errorf("%s comes first", first)
+	}
+	serve(t, conn, queue.ServerConfig{Lanes: 2})
+	await(t, "the others have come too", func() bool {
+		w := look(t, conn, 1)
+		return len(w.Pending) == n/2 && cmp.Equal(w.Scheduled, []string{"later"})
+	})
+	for _, id := range []string{"u-0001", "u-1699"} {
+		fields := conn.HGetAll(t.Context(), "asynq:{push-1}:t:"+id).Val()
+		if fields["state"] != "pending" || len(fields["pending_since"]) != 19 {
+			t.Errorf("%s is %v", id, fields)
+		}
+	}
+}
+
+func TestServerStartsOnce(t *testing.T) {
+	t.Parallel()
+	server := serve(t, redistest.Client(t), queue.ServerConfig{Lanes: 2})
+	if err := server.Start(); err == nil || !strings.HasPrefix(err.Error(), "start the queue's server: ") {
+		t.Errorf("a second start gives %v", err)
+	}
+	server.Stop()
+	server.Stop() // as often as you like
+	if err := server.Start(); err == nil || !strings.HasPrefix(err.Error(), "start the queue's server: ") {
+		t.Errorf("a start after the stop gives %v", err)
+	}
+}
+
+// The queues are announced again when Redis has lost that it knew them.
+func TestQueuesAreAnnouncedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := redistest.Mini(t)
+		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 3, Log: slog.New(slog.DiscardHandler)})
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		for range 2 {
+			<-time.After(2 * time.Minute)
+			if n := conn.SCard(t.Context(), "asynq:queues").Val(); n != 3 {
+				t.Errorf("%d queues are known, want 3", n)
+			}
+			conn.FlushAll(t.Context())
+		}
+	})
+}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	own := redistest.Start(t)
+	server := queue.NewServer(own.Client(t), queue.ServerConfig{Lanes: 1})
+	if err := server.Ping(); err != nil {
+		t.Errorf("Redis is there, but: %v", err)
+	}
+	own.Kill()
+	if err := server.Ping(); err == nil {
+		t.Error("Redis is gone, but Ping is content")
+	}
+}
