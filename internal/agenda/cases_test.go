@@ -347,3 +347,31 @@ func TestDeliverAtIsWhenItGoes(t *testing.T) {
 		}
 	}
 }
+
+// A round that was given up and comes after the worker's next one gives nothing out: nobody would know of it.
+func TestARoundThatComesLateGivesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
+	partition := w.store.LaneOf("ada")
+	serve := func(id string) dispatch.Reply {
+		t.Helper()
+		reply, err := w.store.Serve(t.Context(), dispatch.Round{Partition: partition, ID: id, Room: 1, Pull: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	w.accept(agenda.Entry{})
+	if came := serve("worker.10").Came; came != 1 {
+		t.Fatalf("%d came", came)
+	}
+	for user := "a"; w.client.LLen(t.Context(), queueKey(partition, "pending")).Val() == 0; user += "a" {
+		w.accept(agenda.Entry{UserID: user}) // of some user of this partition
+	}
+	if came := serve("worker.9").Came; came != 0 {
+		t.Errorf("%d came in a round that was given up", came)
+	}
+	if came := serve("worker.11").Came; came == 0 {
+		t.Error("nothing came in the next round")
+	}
+}

@@ -171,8 +171,8 @@ func (d *Dispatcher) Stop() {
 // InFlight is how many deliveries are being made.
 func (d *Dispatcher) InFlight() int { return int(d.inFlight.Load()) }
 
-// roundID names a round as no other of any process is named.
-func (d *Dispatcher) roundID() string { return d.nonce + strconv.FormatUint(d.rounds.Add(1), 36) }
+// roundID names a round as no other of any process is named. The numbers tell which came first.
+func (d *Dispatcher) roundID() string { return d.nonce + "." + strconv.FormatUint(d.rounds.Add(1), 10) }
 
 type nobody struct{}
 

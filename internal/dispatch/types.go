@@ -64,8 +64,9 @@ type Wakeup struct {
 // Round is what a worker asks of one partition in one step: whom to deliver to now, and more work.
 type Round struct {
 	Partition int
-	// ID names this round: asked again with it, because the answer was lost, the answer is the same. Rounds of one process
-	// and partition must not overlap.
+	// ID names this round, as name.number with numbers that grow: asked again with it, because the answer was lost, the
+	// answer is the same. Rounds of one process and partition must not overlap; one that comes late, after a later one was
+	// answered, gives nothing out.
 	ID string
 	// Wakeups are to be asked for, in this order.
 	Wakeups []Wakeup

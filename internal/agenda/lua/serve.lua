@@ -3,7 +3,8 @@
 -- left comes again at once.
 --
 -- KEYS[1]  the partition's prefix
--- ARGV[1]  the round: asked again with it, because the answer was lost, the answer is the same
+-- ARGV[1]  the round, as name.number: asked again with it, because the answer was lost, the answer is the same; one that comes
+--          after a later number was answered gives nothing out
 -- ARGV[2]  the process
 -- ARGV[3]  horizon in µs: a slot that close is granted now, for its own moment
 -- ARGV[4]  lease in µs
@@ -353,7 +354,19 @@ local function remember_round()
   redis.call('SET', memory, table.concat(lines, '\n'), 'PX', 60000)
 end
 
+-- was_given_up tells whether a round has the same name as the one that is remembered, and an earlier number: its worker has gone
+-- on, and nobody would know of what it gave out now.
+local function was_given_up(remembered)
+  local name, number = string.match(round, '^(.*)%.(%d+)$')
+  local latest_name, latest = string.match(remembered, '^([^\n]*)%.(%d+)\n')
+  return name ~= nil and name == latest_name and tonumber(number) < tonumber(latest)
+end
+
 local remembered = redis.call('GET', memory)
+if remembered and was_given_up(remembered) then
+  for i in ipairs(asks) do taken[i] = { GONE, 0, '', 0, {}, {}, {} } end
+  return { now, taken, pulled, foreign, EPOCH, came }
+end
 if remembered and string.sub(remembered, 1, #round + 1) == round .. '\n' then
   answer_again(remembered)
   return { now, taken, pulled, foreign, EPOCH, came }
