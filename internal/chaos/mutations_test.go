@@ -54,7 +54,7 @@ var mutations = map[string]mutation{
 		"return agenda.held_until > now - 5 * grace and last > now - presence and last < now + presence": "return true",
 	}},
 	"what is given back stands no wake-up": {defect: "what is declined waits", scripts: map[string]string{
-		"join(agenda, id)\n    stand(agenda, due)": "join(agenda, id)",
+		"join(agenda, id)\n    stand(agenda, now)": "join(agenda, id)",
 	}},
 	"a refund wakes nobody": {defect: "14: slots given back stay free", scripts: map[string]string{
 		"if refunds and outcome ~= 'q' and agenda.size > 0 then stand(agenda, now) end": "",

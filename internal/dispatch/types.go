@@ -171,7 +171,7 @@ type Outcome struct {
 	Fate Fate
 	// Reason says why, for people: the class and code of the provider's answer.
 	Reason string
-	// RetryAfter is how long to wait before a retry, or before what was returned is asked for again.
+	// RetryAfter is how long to wait before a retry.
 	RetryAfter time.Duration
 	// Refund gives the throttle slot back: nobody got anything.
 	Refund bool

@@ -9,7 +9,7 @@
 -- ARGV[5]  D delivered, F failed, E expired, C cancelled, R replaced, r retry, q back into the backlog, x forgotten: it has
 --          ended elsewhere
 -- ARGV[6]  reason, for people and the notification's view
--- ARGV[7]  wait before a retry, or before the user is looked at again, in µs
+-- ARGV[7]  wait before a retry in µs
 -- ARGV[8]  1: give the throttle slot back
 -- ARGV[9]  1: the attempt counts as a failure; 2: it was none, a retry that waits for its provider; 3: a retry that comes
 --          back behind what waits by then
@@ -72,7 +72,7 @@ local function settle()
   elseif outcome == 'q' then
     untried()
     join(agenda, id)
-    stand(agenda, due)
+    stand(agenda, now)
   elseif outcome == 'x' then
     redis.call('DEL', key)
     count('attempts', -1)
