@@ -47,7 +47,7 @@ func crowds(ctx context.Context, o options) ([]figure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("crowd of %d: %w", n, err)
 		}
-		add("pacer", "", "≤ 2.05 pulls", pulls, took)
+		add("pacer", "", "≤ 1.05 pulls", pulls, took)
 		if n != byHand {
 			continue
 		}

@@ -172,9 +172,9 @@ type Crowd struct {
 }
 
 // crowdsRead is how many backlogs of a partition are looked at for the largest crowds: those whose first waits longest.
-const crowdsRead = 1000
+const crowdsRead = 250
 
-// Crowds gives the n backlogs with most deferred notifications. With more than a thousand of them in a partition it looks at
+// Crowds gives the n backlogs with most deferred notifications. With more than some hundred of them in a partition it looks at
 // those whose first waits longest, and exact is false; so it is when a partition can't be asked.
 func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
 	names, sizes := make([]*redis.StringSliceCmd, len(s.lanes)), make([]*redis.IntCmd, len(s.lanes))

@@ -16,9 +16,9 @@ import (
 )
 
 // fixed are the keys that a deployment has when nothing is on its way: the number of lanes, the policy, the channels, the
-// processes; per lane counts, arrivals, the latest sweep, the epoch and where it was built; and asynq's registers of queues, of
+// processes; per lane counts, arrivals, the latest sweep, generations and processes, the epoch and where it was built; and asynq's registers of queues, of
 // servers and of what these work on, and its totals.
-var fixed = regexp.MustCompile(`^(pacer:(lanes|policy|channels|\{processes\}:all|\{push-\d+\}:(c|a|sweep|epoch|built))` +
+var fixed = regexp.MustCompile(`^(pacer:(lanes|policy|channels|\{processes\}:all|\{push-\d+\}:(c|a|sweep|generation|holders|epoch|built))` +
 	`|asynq:(queues|servers|workers|schedulers|\{push-\d+\}:(processed|failed)))$`)
 
 // Keys lists those that are neither fixed nor have a time to live.

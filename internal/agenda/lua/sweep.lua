@@ -140,6 +140,7 @@ if not GUARDED then
   if #result[5] > 0 then redis.call('DEL', lane .. 'elsewhere') end
 end
 redis.call('HSET', lane .. 'holders', process, digits(now))
+seen(process) -- which forgets those that are long gone
 each(lane .. 'e', lapsed_by(), end_lease)
 each(lane .. 'y', now, expire)
 each(lane .. 'wakeups', now - grace, inspect)
