@@ -56,7 +56,7 @@ func durableDispatch(ctx context.Context, o options) (float64, error) {
 	}, o.n)
 }
 
-// durableAccept counts what is accepted, tick in the queue included; workers of the same process rest.
+// durableAccept counts what is accepted, wake-up in the queue included; workers of the same process rest.
 func durableAccept(ctx context.Context, o options) (float64, error) {
 	return withDurable(ctx, func(p *pacer) (time.Duration, error) {
 		if err := p.ready(ctx); err != nil {

@@ -78,7 +78,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	}
 	for i, key := range keys {
 		fields := read[i].Val()
-		if len(fields) != knownFields || fields[0] == nil { // it was forgotten in between, or is a tick's
+		if len(fields) != knownFields || fields[0] == nil { // it was forgotten in between
 			continue
 		}
 		_, id, _ := strings.Cut(key, "}:n:")

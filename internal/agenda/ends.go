@@ -10,7 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// End is how a notification ended in its mailbox by itself: it expired, or was replaced.
+// End is how a notification ended in its agenda by itself: it expired, or was replaced.
 type End struct {
 	ID     string
 	Status notification.Status

@@ -16,7 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Inspection is a mailbox looked at from outside.
+// Inspection is a backlog looked at from outside.
 type Inspection struct {
 	throttle.Usage
 	// Waiting counts what is in line, Deferred those of it that were sent back to wait for a slot.
@@ -34,7 +34,7 @@ type InLine struct {
 	DeliverAt throttle.Micros
 }
 
-// Peek tells how far the rules of a mailbox are used and how many wait in it.
+// Peek tells how far the rules of a backlog are used and how many wait in it.
 func (s *Store) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, error) {
 	in := Inspection{}
 	plan := s.cfg.Settings(box.UserID, box.Category).Plan

@@ -94,7 +94,7 @@ func (s *Store) Lost(ctx context.Context, should func(lane int) Epoch) ([]int, e
 	return lanes, errors.Join(faults...)
 }
 
-// BeginRebuild stops the lanes and removes all their state and their ticks. Until [Store.EndRebuild] only calls with the same token change
+// BeginRebuild stops the lanes and removes all their state and their wake-ups. Until [Store.EndRebuild] only calls with the same token change
 // them.
 func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) error {
 	pipe := s.client.Pipeline()
@@ -139,8 +139,8 @@ func (s *Store) mastersOf(ctx context.Context, cluster *redis.ClusterClient, lan
 // wipeBatch is how many keys are removed at a time.
 const wipeBatch = 1000
 
-// wipe removes what a server holds of the lanes: their state, and their ticks, since a rebuild puts one for each that waits
-// into the queue, and what is left of a queue that lost a part would be in its way.
+// wipe removes what a server holds of the lanes: their state, and their wake-ups, since a rebuild sets one for each user
+// who waits, and what is left of a queue that lost a part would be in its way.
 func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []int) error {
 	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
 		for cursor := uint64(0); ; {
@@ -207,7 +207,7 @@ func (s *Store) RestoreEntries(ctx context.Context, token string, lane int, entr
 	return s.acceptUnder(ctx, token, lane, entries)
 }
 
-// RestoreWindow counts admissions of a mailbox again, oldest first.
+// RestoreWindow counts admissions of a backlog again, oldest first.
 func (s *Store) RestoreWindow(ctx context.Context, token string, box dispatch.Backlog, admitted []throttle.Micros) error {
 	args := make([]any, 0, 20+len(admitted))
 	args = append(args, token, box.Category, box.UserID, strconv.Itoa(len(admitted)))

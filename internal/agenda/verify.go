@@ -84,7 +84,7 @@ func (s *Store) EachWaiting(ctx context.Context, n int, do func([]Waiting) error
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:[wr]:*", int64(n)).Result()
 			if err != nil {
-				return fmt.Errorf("list the mailboxes: %w", err)
+				return fmt.Errorf("list the agendas: %w", err)
 			}
 			for _, key := range keys {
 				if page, err = s.eachIn(ctx, node, key, page, do); err != nil {
@@ -109,7 +109,7 @@ func flush(page []Waiting, do func([]Waiting) error) error {
 	return do(page)
 }
 
-// eachIn adds one line, or what is later of a mailbox, to the page, and gives the page away whenever it is full.
+// eachIn adds one backlog, or what is later of a user, to the page, and gives the page away whenever it is full.
 func (s *Store) eachIn(ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error) ([]Waiting, error) {
 	prefix, name, _ := strings.Cut(key, "}:")
 	lane, err := dispatch.LaneOfName(strings.TrimPrefix(prefix, "pacer:{"))

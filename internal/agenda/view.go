@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// State is what the mailboxes know of one notification.
+// State is what the agendas know of one notification.
 type State struct {
 	dispatch.Backlog
 

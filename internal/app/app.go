@@ -190,7 +190,7 @@ func (a *App) openRecord(ctx context.Context) error {
 	return errors.Join(a.publishChannels(ctx), a.publishTemplates(ctx))
 }
 
-// openRecordWith sets up the mailboxes and the record over them, under the policy that current gives.
+// openRecordWith sets up the agendas and the record over them, under the policy that current gives.
 func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
 	a.rules = &rules{current: current, checkers: checkers}
 	if !a.cfg.Setup.Embedded() {
@@ -216,7 +216,7 @@ func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy,
 }
 
 // retention is how long Redis remembers an ended notification: long enough for a question asked again where Postgres keeps
-// the record, else the mailboxes' own default.
+// the record, else the agendas' own default.
 func (a *App) retention() time.Duration {
 	if a.pool != nil {
 		return time.Minute

@@ -160,7 +160,7 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 	return release, nil
 }
 
-// openPostgresRecord sets up the record in Postgres over the mailboxes, and the relay between them.
+// openPostgresRecord sets up the record in Postgres over the agendas, and the relay between them.
 func (a *App) openPostgresRecord(ctx context.Context) error {
 	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{Apart: a.attached, Retention: a.cfg.Retention, Log: a.log}))
 	a.defers("record", record.Close)

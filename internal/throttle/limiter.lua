@@ -1,5 +1,5 @@
 -- The limiter's functions, put before every script that judges or charges a plan: those of this package and those of
--- the mailboxes. It only defines locals; nothing here runs by itself. Each of them costs a little in every run of a
+-- the agendas. It only defines locals; nothing here runs by itself. Each of them costs a little in every run of a
 -- script, so what not every script needs stands in files of its own: mend.lua, undo.lua, usage.lua.
 --
 -- A plan limits one key. Its state:

@@ -1,5 +1,5 @@
 -- end writes the ends of deliveries of one lane that keep their throttle slots: the commonest settlement, in the fewest
--- steps. It stands without the mailboxes' functions, since loading them would cost as much as it does itself.
+-- steps. It stands without the agendas' functions, since loading them would cost as much as it does itself.
 --
 -- KEYS[1]  the lane's prefix
 -- ARGV[1]  retention in ms
