@@ -14,9 +14,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
-// Functions is the Lua source of the limiter's functions (read_plan, decide, charge, refund, usage, …), for scripts that
-// judge a plan together with state of their own. It must stand before them, and [LogFunctions] before it.
-var Functions = limiterSource + mendSource + undoSource + usageSource
+// JudgeFunctions is the Lua source of the limiter's functions that judge and charge a plan (read_plan, decide, judge, charge, …),
+// for scripts that do so together with state of their own. It must stand before them, and [LogFunctions] before it. Each function
+// costs a little in every run of a script.
+var JudgeFunctions = limiterSource + mendSource
+
+// Functions are those and the others: refund, usage.
+var Functions = JudgeFunctions + undoSource + usageSource
 
 // LogFunctions is the Lua source of the functions on a log of admissions.
 var LogFunctions = logSource
