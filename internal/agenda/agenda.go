@@ -84,7 +84,7 @@ type Config struct {
 	Hold time.Duration
 	// Grace is how long after its moment the sweeper misses a wake-up. Defaults to 1 s.
 	Grace time.Duration
-	// Presence is how long a process that was not heard of counts as alive. Defaults to 4 s.
+	// Presence is how long a process that was not heard of counts as alive. Defaults to 3 s.
 	Presence time.Duration
 	// Truce is how long leases that ended are left to their holders after half of that time in which nobody could sweep: they
 	// could not settle either. Defaults to 5 s.
@@ -102,7 +102,7 @@ func (c Config) withDefaults() Config {
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
 	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)
 	c.Grace = cmp.Or(c.Grace, time.Second)
-	c.Presence = cmp.Or(c.Presence, 4*time.Second)
+	c.Presence = cmp.Or(c.Presence, 3*time.Second)
 	c.Process = cmp.Or(c.Process, rand.Text()[:12])
 	if c.Categories == nil {
 		c.Categories = func() []string { return nil }

@@ -35,7 +35,7 @@ func (w *world) sweepAll(store *agenda.Store, partition int) (woken, scripts int
 // may still ask.
 func TestAWakeupOfADeadProcessComesAgain(t *testing.T) {
 	t.Parallel()
-	const presence, grace = 4 * time.Second, time.Second
+	const presence, grace = 3 * time.Second, time.Second
 	w := setup(t, agenda.Settings{})
 	w.accept(agenda.Entry{})
 	partition, other := w.store.LaneOf("ada"), w.open("other")

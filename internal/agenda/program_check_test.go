@@ -274,7 +274,7 @@ func (p *program) statusOf(n *note) notification.Status {
 func (p *program) sweep() string { return p.sweepBy(p.oneOf()) }
 
 func (p *program) sweepBy(pr *process) string {
-	const grace, presence = 1_000_000, 4_000_000
+	const grace, presence = 1_000_000, 3_000_000
 	before := p.snap
 	now := p.model.now
 	last := agenda.LanePrefix(0) + "sweep"
