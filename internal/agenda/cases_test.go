@@ -375,3 +375,52 @@ func TestARoundThatComesLateGivesNothing(t *testing.T) {
 		t.Error("nothing came in the next round")
 	}
 }
+
+// What was granted at once to a user with limits of his own, of which whoever accepted it did not know, is given back and asked
+// for with these. It does not go round for ever.
+func TestOwnLimitsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	store := func(personal bool) *agenda.Store {
+		settings := agenda.Settings{MaxDefer: 24 * time.Hour}
+		s, err := agenda.New(client, agenda.Config{
+			Lanes: 1, Categories: func() []string { return []string{"chat"} }, Personal: func(string) bool { return personal },
+			Settings: func(userID, _ string) agenda.Settings {
+				if userID != "" && personal {
+					settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
+				}
+				return settings
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	knows, doesNot := store(true), store(false)
+	for _, id := range []string{"n1", "n2"} {
+		entry := agenda.Entry{ID: id, UserID: "ada", Category: "chat", Priority: notification.PriorityNormal}
+		if _, err := doesNot.Accept(t.Context(), 0, []agenda.Entry{entry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve := func(r dispatch.Round) dispatch.Reply {
+		t.Helper()
+		reply, err := knows.Serve(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	if reply := serve(dispatch.Round{ID: "w.1", Room: 8, Pull: 8}); len(reply.Begun)+len(reply.Pulled) > 0 {
+		t.Fatalf("granted without own limits: %+v", reply)
+	}
+	again := serve(dispatch.Round{ID: "w.2", Room: 8, Pull: 8})
+	if len(again.Begun) > 0 || len(again.Pulled) != 1 {
+		t.Fatalf("then it is not asked for: %+v", again)
+	}
+	taken := serve(dispatch.Round{ID: "w.3", Room: 8, Wakeups: again.Pulled}).Taken[0]
+	if len(taken.Grants) != 1 || taken.Grants[0].Notification.ID != "n1" {
+		t.Errorf("under own limits of one an hour: %+v", taken)
+	}
+}

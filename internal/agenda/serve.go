@@ -43,12 +43,13 @@ func (s *Store) withoutPersonal(ctx context.Context, served dispatch.Reply) disp
 		if !s.cfg.Personal(b.UserID) {
 			return false
 		}
-		// What can't be given back now its lease gives back, and the wake-up the sweeper.
+		// What can't be given back now its lease gives back, and the wake-up the sweeper. The agenda is marked last: before, it may
+		// be empty, and forget the mark.
 		ctx := context.WithoutCancel(ctx)
-		_ = s.WakePersonal(ctx, b.UserID)
 		for _, g := range b.Taken.Grants {
 			_, _ = s.Settle(ctx, g, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
 		}
+		_ = s.WakePersonal(ctx, b.UserID)
 		return true
 	})
 	return served
