@@ -18,7 +18,7 @@ func TestProgramsFindFaults(t *testing.T) {
 		"no wake-up for a new category":         {old: "if not known or n.bypasses or", replacement: "if agenda.size == 1 and not known or n.bypasses or"},
 		"no wake-up for what is later":          {old: "  stand(agenda, tonumber(n.send_at))\n", replacement: ""},
 		"an earlier moment is ignored":          {old: "if agenda.stands and agenda.stands <= at then return end", replacement: "if agenda.stands then return end"},
-		"a new wake-up does not end the old":    {old: "  if agenda.generation then\n    agenda.generation = nil\n    redis.call('HDEL', agenda.key, '')\n  end\n  if at <= now + HOLD", replacement: "  if at <= now + HOLD"},
+		"a new wake-up does not end the old":    {old: "  revoke(agenda, state)\n  if at <= now + HOLD", replacement: "  withdraw(agenda.user, state)\n  if at <= now + HOLD"},
 		"the generation is not checked":         {old: "if agenda.generation ~= ask.generation then", replacement: "if false then"},
 		"what is later is not considered":       {old: "  if agenda.later_due then consider(agenda.later_due, '', 0) end\n", replacement: ""},
 		"a pause is not considered":             {old: "      consider(now + of.paused, '', 0)\n", replacement: ""},

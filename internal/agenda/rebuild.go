@@ -240,23 +240,6 @@ func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Ep
 	return nil
 }
 
-// Knows tells which of the notifications have an entry in their lanes.
-func (s *Store) Knows(ctx context.Context, userIDs, ids []string) ([]bool, error) {
-	pipe := s.client.Pipeline()
-	found := make([]*redis.IntCmd, len(ids))
-	for i, id := range ids {
-		found[i] = pipe.Exists(ctx, s.lanes[s.LaneOf(userIDs[i])]+"n:"+id)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("look for %d notifications in their lanes: %w", len(ids), err)
-	}
-	known := make([]bool, len(ids))
-	for i := range ids {
-		known[i] = found[i].Val() == 1
-	}
-	return known, nil
-}
-
 // Now is Redis's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.client.Time(ctx).Result()

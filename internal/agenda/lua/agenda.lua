@@ -347,6 +347,15 @@ local function come_at_once(agenda)
   to_pend[#to_pend + 1] = agenda.user
 end
 
+-- revoke takes a wake-up away from where it is, and from the process that has it at work.
+local function revoke(agenda, state)
+  withdraw(agenda.user, state)
+  if agenda.generation then
+    agenda.generation = nil
+    redis.call('HDEL', agenda.key, '')
+  end
+end
+
 -- stand sees to it that a wake-up of a user stands at or before a moment. One that a process holds for longer is taken away
 -- from it: what that asks then is of an old generation. One that was lost is found by the sweeper.
 local function stand(agenda, at)
@@ -360,11 +369,7 @@ local function stand(agenda, at)
   agenda.stands = at
   redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
   if state == 'pending' then return end
-  withdraw(agenda.user, state)
-  if agenda.generation then
-    agenda.generation = nil
-    redis.call('HDEL', agenda.key, '')
-  end
+  revoke(agenda, state)
   if at <= now + HOLD then
     come_at_once(agenda)
   else

@@ -88,11 +88,7 @@ local function at_work(agenda)
 end
 
 local function again(agenda, state)
-  withdraw(agenda.user, state)
-  if agenda.generation then
-    agenda.generation = nil
-    redis.call('HDEL', agenda.key, '')
-  end
+  revoke(agenda, state)
   agenda.stands = now
   redis.call('ZADD', lane .. 'wakeups', digits(now), agenda.user)
   come_at_once(agenda)
