@@ -114,6 +114,7 @@ type Dispatcher struct {
 
 	patience patience
 	room     room
+	turns    turns
 	inFlight atomic.Int64
 	nonce    string
 	rounds   atomic.Uint64
@@ -131,7 +132,8 @@ func New(cfg Config, store Store, queue Queue, senders push.Registry) *Dispatche
 	cfg = cfg.withDefaults()
 	d := &Dispatcher{
 		cfg: cfg, store: store, queue: queue, senders: senders,
-		patience: patience{limit: cfg.Stale}, room: make(room, cfg.Concurrency), nonce: rand.Text()[:12],
+		patience: patience{limit: cfg.Stale}, room: make(room, cfg.Concurrency),
+		turns: make(turns, roundsAtOnce), nonce: rand.Text()[:12],
 	}
 	d.stopped, d.stop = context.WithCancel(context.Background())
 	d.ending, d.end = context.WithCancel(context.Background())

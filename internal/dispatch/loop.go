@@ -19,7 +19,8 @@ const (
 type loop struct {
 	partition
 	pending <-chan struct{}
-	most    int // wake-ups in hand
+	most    int  // wake-ups in hand
+	inTurn  bool // it holds a turn, for the next round
 }
 
 func newLoop(d *Dispatcher, number int) *loop {
@@ -34,12 +35,22 @@ func newLoop(d *Dispatcher, number int) *loop {
 func (l *loop) run() {
 	for l.await() {
 		l.turn()
+		l.endTurn()
 	}
+	l.endTurn()
 	l.freeTokens()
 	l.release(l.ending, l.hand.takeAll())
 }
 
-// await waits until there is something to ask for and room for it; false when the dispatcher stops.
+// endTurn lets the next round have the turn.
+func (l *loop) endTurn() {
+	if l.inTurn {
+		l.inTurn = false
+		l.turns.giveBack()
+	}
+}
+
+// await waits until there is something to ask for, a turn and room for it; false when the dispatcher stops.
 func (l *loop) await() bool {
 	for {
 		select {
@@ -61,7 +72,11 @@ func (l *loop) await() bool {
 // mayPull tells whether something may stand in the queue, and there is a hand free to take it.
 func (l *loop) mayPull() bool { return l.more && l.hand.size() < l.most }
 
+// hasRoom takes tokens for a round, whose turn it waits for.
 func (l *loop) hasRoom() bool {
+	if !l.inTurn {
+		l.inTurn = l.turns.take(l.stopping)
+	}
 	l.tokens += l.room.topUp(l.tokens)
 	return l.tokens > 0
 }
