@@ -91,7 +91,11 @@ func (s *Store) acceptUnder(ctx context.Context, under string, partition int, en
 // in another way; the name is that of this user's.
 func (s *Store) tell(deferrals *reader, userID string) {
 	for i := 0; i+2 < len(deferrals.fields); i += 3 {
-		category := deferrals.text(i)
-		s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, deferrals.number(i+2)), int(deferrals.number(i+1)))
+		s.tellOf(userID, deferrals.text(i), deferrals.number(i+1), deferrals.number(i+2))
 	}
+}
+
+// tellOf reports that n were deferred by the rule of that number.
+func (s *Store) tellOf(userID, category string, n, rule int64) {
+	s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, rule), int(n))
 }

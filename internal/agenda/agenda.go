@@ -258,7 +258,7 @@ func (s *Store) sourceOf(name string) (string, error) {
 	switch name {
 	case "end", "extend", "standing":
 	case "serve":
-		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.JudgeFunctions, []string{"agenda", "limits", "grants", name}
+		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.JudgeFunctions, []string{"agenda", "limits", "reply", "grants", name}
 	case "settle", "view", "restore":
 		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.Functions, []string{"agenda", "limits", name}
 	default:

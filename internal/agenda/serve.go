@@ -28,7 +28,7 @@ func (s *Store) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, er
 	if err != nil {
 		return dispatch.Reply{}, fmt.Errorf("serve partition %d: %w", r.Partition, lost(err))
 	}
-	reply := reply{reader: &reader{fields: fields}, store: s, round: r, asked: asked, answered: time.Now()}
+	reply := reply{cursor: cursor{fields: fields}, store: s, round: r, asked: asked, answered: time.Now()}
 	served := reply.read()
 	if reply.fault != nil {
 		return dispatch.Reply{}, fmt.Errorf("read the answer of the serve script for partition %d: %w", r.Partition, reply.fault)
@@ -107,7 +107,7 @@ func (s Settings) args(args []any) []any {
 
 // reply is what the script answered.
 type reply struct {
-	*reader
+	cursor
 
 	store           *Store
 	round           dispatch.Round
@@ -117,96 +117,68 @@ type reply struct {
 }
 
 func (r *reply) read() dispatch.Reply {
-	served := dispatch.Reply{Came: int(r.number(5))}
-	r.now, r.epoch = r.number(0), Epoch(r.text(4)).number()
-	taken := r.list(1)
-	if len(taken.fields) != len(r.round.Wakeups) && r.fault == nil {
-		r.fault = fmt.Errorf("it answers for %d of %d wake-ups", len(taken.fields), len(r.round.Wakeups))
-		return served
+	var served dispatch.Reply
+	r.now, r.epoch = r.number(), Epoch(r.text()).number()
+	served.Came = int(r.number())
+	for _, w := range r.round.Wakeups {
+		served.Taken = append(served.Taken, r.taken(w.UserID))
 	}
-	for i, w := range r.round.Wakeups {
-		served.Taken = append(served.Taken, r.taken(taken.list(i), w.UserID))
-	}
-	pulled := r.list(2)
-	for i := range pulled.fields {
-		one := pulled.list(i)
-		w := one.wakeup()
-		if answer := one.list(3); len(answer.fields) > 0 {
-			served.Begun = append(served.Begun, dispatch.Begun{Wakeup: w, Taken: r.taken(answer, w.UserID)})
+	for range r.count() {
+		w := dispatch.Wakeup{UserID: r.text(), Generation: r.parsed()}
+		if begun := r.number() == 1; begun {
+			served.Begun = append(served.Begun, dispatch.Begun{Wakeup: w, Taken: r.taken(w.UserID)})
 		} else {
+			w.Categories = r.texts()
 			served.Pulled = append(served.Pulled, w)
 		}
-		r.join(one)
 	}
-	foreign := r.list(3)
-	for i := range foreign.fields {
-		one := foreign.list(i)
-		served.Foreign = append(served.Foreign, dispatch.Task{ID: one.text(0), Message: one.text(1)})
-		r.join(one)
+	for range r.count() {
+		served.Foreign = append(served.Foreign, dispatch.Task{ID: r.text(), Message: r.text()})
 	}
-	r.join(taken)
-	r.join(pulled)
+	r.end()
 	return served
 }
 
+// Where the script says that a wake-up is.
+const (
+	wakeupHeld  = 1
+	wakeupAgain = 2
+)
+
 // taken reads what one wake-up got.
-func (r *reply) taken(a *reader, userID string) dispatch.Taken {
-	how := a.number(0)
-	t := dispatch.Taken{Held: how == 1, Again: how == 2}
-	if t.Held {
-		t.After = time.Duration(a.number(1)-r.now) * time.Microsecond
-		t.Categories = a.list(4).texts()
+func (r *reply) taken(userID string) dispatch.Taken {
+	var t dispatch.Taken
+	for range r.count() {
+		t.Grants = append(t.Grants, r.grant(userID))
 	}
-	if category := a.text(2); category != "" {
-		t.Rule = ruleName(r.store.cfg.Settings(userID, category).Plan, a.number(3))
+	for range r.count() / 3 {
+		category, n, rule := r.text(), r.number(), r.number()
+		r.store.tellOf(userID, category, n, rule)
 	}
-	r.store.tell(a.list(5), userID)
-	grants := a.list(6)
-	for i := range grants.fields {
-		one := grants.list(i)
-		t.Grants = append(t.Grants, r.grant(one, userID))
-		r.join(one)
+	how := r.number()
+	t.Held, t.Again = how == wakeupHeld, how == wakeupAgain
+	if !t.Held {
+		return t
 	}
-	r.join(a)
+	t.After = time.Duration(r.number()-r.now) * time.Microsecond
+	if category, rule := r.text(), r.number(); category != "" {
+		t.Rule = ruleName(r.store.cfg.Settings(userID, category).Plan, rule)
+	}
+	t.Categories = r.texts()
 	return t
 }
 
-func (r *reply) grant(one *reader, userID string) *dispatch.Grant {
-	at := one.number(2)
+func (r *reply) grant(userID string) *dispatch.Grant {
+	id, category, at, _ := r.text(), r.text(), r.number(), r.number()
 	return &dispatch.Grant{
-		Backlog:      dispatch.Backlog{Lane: r.round.Partition, UserID: userID, Category: one.text(1)},
-		Notification: &notification.Notification{ID: one.text(0)},
+		Backlog:      dispatch.Backlog{Lane: r.round.Partition, UserID: userID, Category: category},
+		Notification: &notification.Notification{ID: id},
 		AdmittedAt:   throttle.Micros(at).Time(),
 		StartIn:      time.Duration(max(0, at-r.now)) * time.Microsecond,
 		AskedAt:      r.asked, AnsweredAt: r.answered,
-		Generation: int(one.number(4)), Attempt: int(one.number(5)), Failures: int(one.number(6)),
-		ArrivedAt: throttle.Micros(one.number(7)).Time(), Payload: one.text(8),
-		Deferrals: int(one.number(9)), History: one.text(10), Epoch: r.epoch,
-	}
-}
-
-// wakeup reads a user, a generation and the categories.
-func (r *reader) wakeup() dispatch.Wakeup {
-	generation, err := strconv.ParseInt(r.text(1), 10, 64)
-	if err != nil && r.fault == nil {
-		r.fault = fmt.Errorf("read the generation of a wake-up: %w", err)
-	}
-	return dispatch.Wakeup{UserID: r.text(0), Generation: generation, Categories: r.list(2).texts()}
-}
-
-// texts reads all fields as text.
-func (r *reader) texts() []string {
-	all := make([]string, len(r.fields))
-	for i := range r.fields {
-		all[i] = r.text(i)
-	}
-	return all
-}
-
-// join takes over the fault of a reader of a part.
-func (r *reader) join(part *reader) {
-	if r.fault == nil {
-		r.fault = part.fault
+		Generation: int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
+		ArrivedAt: throttle.Micros(r.number()).Time(), Payload: r.text(),
+		Deferrals: int(r.number()), History: r.text(), Epoch: r.epoch,
 	}
 }
 
@@ -215,47 +187,4 @@ func flag(b bool) string {
 		return "1"
 	}
 	return "0"
-}
-
-// reader picks typed fields out of a script's reply and remembers the first fault.
-type reader struct {
-	fields []any
-	fault  error
-}
-
-func (r *reader) text(i int) string {
-	if i < len(r.fields) {
-		if s, ok := r.fields[i].(string); ok {
-			return s
-		}
-	}
-	r.miss(i, "text")
-	return ""
-}
-
-func (r *reader) number(i int) int64 {
-	if i < len(r.fields) {
-		if n, ok := r.fields[i].(int64); ok {
-			return n
-		}
-	}
-	r.miss(i, "number")
-	return 0
-}
-
-// list reads a list within the reply.
-func (r *reader) list(i int) *reader {
-	if i < len(r.fields) {
-		if fields, ok := r.fields[i].([]any); ok {
-			return &reader{fields: fields}
-		}
-	}
-	r.miss(i, "list")
-	return &reader{}
-}
-
-func (r *reader) miss(i int, want string) {
-	if r.fault == nil {
-		r.fault = fmt.Errorf("field %d is no %s: %v", i, want, r.fields)
-	}
 }

@@ -8,11 +8,11 @@
 --
 -- Result   1, or 0 when it was not active
 local lane, id = KEYS[1], ARGV[1]
-if redis.call('LREM', lane .. 'active', -1, id) == 0 then return 0 end
+if redis.call('LREM', lane .. 'active', '-1', id) == 0 then return 0 end
 redis.call('ZREM', lane .. 'lease', id)
 redis.call('HSET', lane .. 't:' .. id, 'msg', ARGV[2], 'state', 'archived')
 redis.call('ZADD', lane .. 'archived', ARGV[3], id)
-for _, old in ipairs(redis.call('ZRANGE', lane .. 'archived', 0, -ARGV[4] - 1)) do
+for _, old in ipairs(redis.call('ZRANGE', lane .. 'archived', '0', -ARGV[4] - 1)) do
   redis.call('ZREM', lane .. 'archived', old)
   redis.call('DEL', lane .. 't:' .. old)
 end

@@ -12,7 +12,7 @@ local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the c
 for i = 1, #KEYS, 2 do
   local lane = KEYS[i]
   for _, place in ipairs({ 'scheduled', 'retry' }) do
-    local due = left > 0 and redis.call('ZRANGEBYSCORE', lane .. place, '-inf', clock[1], 'LIMIT', 0, left) or {}
+    local due = left > 0 and redis.call('ZRANGEBYSCORE', lane .. place, '-inf', clock[1], 'LIMIT', '0', left) or {}
     if #due > 0 then
       redis.call('ZREM', lane .. place, unpack(due))
       redis.call('LPUSH', lane .. 'pending', unpack(due))

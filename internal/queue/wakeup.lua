@@ -21,15 +21,15 @@ local function field(tag, text)
   return string.char(tag, n % 128 + 128, math.floor(n / 128)) .. text
 end
 
+local TYPE = field(10, 'pacer:wakeup')
+
 -- message of a wake-up, as asynq's proto/asynq.proto numbers its fields: type, id, queue, retry (the largest there is: what
 -- is only throttled must not be archived) and timeout (300 s).
 local function message(user)
-  return field(10, 'pacer:wakeup') .. field(26, user) .. field(34, queue_name) .. '\40\255\255\255\255\7' .. '\64\172\2'
+  return TYPE .. field(26, user) .. field(34, queue_name) .. '\40\255\255\255\255\7' .. '\64\172\2'
 end
 
-local function is_wakeup(text)
-  return string.sub(text, 1, 14) == field(10, 'pacer:wakeup')
-end
+local function is_wakeup(text) return string.find(text, TYPE, 1, true) == 1 end
 
 local function task_key(user) return tasks .. 't:' .. user end
 
@@ -60,7 +60,7 @@ local function withdraw(user, state)
   if state == 'scheduled' or state == 'retry' then
     redis.call('ZREM', tasks .. state, user)
   elseif state == 'active' then
-    redis.call('LREM', tasks .. 'active', 1, user)
+    redis.call('LREM', tasks .. 'active', '1', user)
     redis.call('ZREM', tasks .. 'lease', user)
   elseif state and state ~= 'pending' then -- archived or completed by asynq's tools
     redis.call('ZREM', tasks .. state, user)
@@ -72,7 +72,7 @@ end
 -- put there anew when nobody could tell that it was there. What is to stay at work is made active then.
 local function pop_pending(n)
   local found, popped = {}, {}
-  for _, id in ipairs(redis.call('RPOP', tasks .. 'pending', n) or {}) do
+  for _, id in ipairs(redis.call('RPOP', tasks .. 'pending', digits(n)) or {}) do
     local f = redis.call('HMGET', task_key(id), 'msg', 'state')
     if f[1] and f[2] == 'pending' and not popped[id] then
       popped[id] = true
@@ -104,11 +104,11 @@ local function acknowledge(users, active, day, day_ends)
   local keys = {}
   for i, user in ipairs(users) do keys[i] = task_key(user) end
   redis.call('DEL', unpack(keys))
-  for _, user in ipairs(active) do redis.call('LREM', tasks .. 'active', 1, user) end
+  for _, user in ipairs(active) do redis.call('LREM', tasks .. 'active', '1', user) end
   if #active > 0 then redis.call('ZREM', tasks .. 'lease', unpack(active)) end
   local today = tasks .. 'processed:' .. day
-  if redis.call('INCRBY', today, #users) == #users then redis.call('EXPIREAT', today, day_ends) end
-  redis.call('INCRBY', tasks .. 'processed', #users)
+  if redis.call('INCRBY', today, digits(#users)) == #users then redis.call('EXPIREAT', today, day_ends) end
+  redis.call('INCRBY', tasks .. 'processed', digits(#users))
 end
 
 -- oldest_pending tells when the oldest that is pending joined the list, in ns; huge when nothing is. The list goes by that
@@ -116,7 +116,7 @@ end
 local oldest
 local function oldest_pending()
   if oldest == nil then
-    local first = redis.call('LINDEX', tasks .. 'pending', -1)
+    local first = redis.call('LINDEX', tasks .. 'pending', '-1')
     oldest = first and tonumber(redis.call('HGET', task_key(first), 'pending_since') or 0) or math.huge
   end
   return oldest

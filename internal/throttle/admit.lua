@@ -6,8 +6,8 @@ local function admitted_at(plan, token)
   if plan.state_log.max > 0 then
     if plan.algorithm == ROLLING then
       at = newest_of(plan.state, plan.state_log) and redis.call('ZSCORE', plan.state, token)
-    elseif counters(plan).token == token then
-      at = counters(plan).at
+    elseif counting().of(plan).token == token then
+      at = counting().of(plan).at
     end
   end
   if not at and plan.cap_log.max > 0 and newest_of(plan.cap, plan.cap_log) then at = redis.call('ZSCORE', plan.cap, token) end

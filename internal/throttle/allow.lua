@@ -4,9 +4,10 @@
 -- ARGV[1]   how many plans follow; each is how many arguments it has, then those, see read_plan
 -- then      per question: token of the admission, at most 62 bytes; number of its plan
 --
--- Result    for each {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none)}, where `at` of a
---           refusal is the earliest moment at which it could be allowed; {"error", text} in place of one that could not be given: an error inside a list would
---           leave the driver out of step, see docs/upstream.md
+-- Result    {now in µs, then for each question: allowed (1 or 0), at in µs, number of the rule that decides (0: none)}, where
+--           `at` of a refusal is the earliest moment at which it could be allowed. In place of an answer that could not be given
+--           stand "error", what failed, 0: an error inside a list would leave the driver out of step, see docs/upstream.md.
+--           The list is flat, since Redis spends as much on each list in a list as on a command
 local plans, first = {}, 2
 for _ = 1, tonumber(ARGV[1]) do
   plans[#plans + 1] = read_plan(first + 1)
@@ -15,15 +16,15 @@ end
 local now = now_micros()
 
 local function question(i, key)
-  local plan = like_plan(plans[tonumber(ARGV[i + 1])], KEYS[key], KEYS[key + 1])
-  local allowed, at, why = admit(plan, now, ARGV[i])
-  return { allowed, at, now, why }
+  return admit(like_plan(plans[tonumber(ARGV[i + 1])], KEYS[key], KEYS[key + 1]), now, ARGV[i])
 end
 
-local answers = {}
+local answers, key = { now }, 1
 for i = first, #ARGV, 2 do
-  local well, answer = pcall(question, i, 2 * #answers + 1)
-  if not well then answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) } end
-  answers[#answers + 1] = answer
+  local well, allowed, at, why = pcall(question, i, key)
+  if not well then allowed, at, why = 'error', type(allowed) == 'table' and allowed.err or tostring(allowed), 0 end
+  local n = #answers
+  answers[n + 1], answers[n + 2], answers[n + 3] = allowed, at, why
+  key = key + 2
 end
 return answers

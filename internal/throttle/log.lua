@@ -20,9 +20,9 @@ local SLACK = 1000
 -- before it count again then.
 local ROOM = 64
 
-local function digits(n)
-  return string.format('%.0f', n)
-end
+-- digits writes a whole number, of up to 2^53, in full. What goes into a command is written by it, or is text already: Redis
+-- writes numbers as if they were fractions, which takes it longer than most commands.
+local function digits(n) return string.format('%d', n) end
 
 -- now_micros is the time in µs since the epoch.
 local function now_micros()
@@ -32,13 +32,14 @@ end
 
 -- nth_newest gives the moment of the n-th newest admission in a log, or nil.
 local function nth_newest(key, n)
-  local score = tonumber(redis.call('ZREVRANGE', key, n - 1, n - 1, 'WITHSCORES')[2])
+  local rank = n == 1 and '0' or digits(n - 1)
+  local score = tonumber(redis.call('ZREVRANGE', key, rank, rank, 'WITHSCORES')[2])
   if score and score > 0 then return score end
 end
 
 -- depth_of reads /n and /t, which have the lowest scores; 0 where there is none.
 local function depth_of(key)
-  local kept = redis.call('ZRANGE', key, 0, 1, 'WITHSCORES')
+  local kept = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
   local depth = { ['/n'] = 0, ['/t'] = 0 }
   for i = 1, #kept, 2 do
     if depth[kept[i]] then depth[kept[i]] = -tonumber(kept[i + 1]) end
@@ -51,8 +52,8 @@ end
 local function cut_off(key, most)
   local excess = redis.call('ZCARD', key) - 2 - most
   if excess <= 0 then return end
-  local newest = redis.call('ZRANGE', key, 2 + excess, 2 + excess, 'WITHSCORES')[2]
-  redis.call('ZREMRANGEBYRANK', key, 2, 2 + excess)
+  local newest = redis.call('ZRANGE', key, digits(2 + excess), digits(2 + excess), 'WITHSCORES')[2]
+  redis.call('ZREMRANGEBYRANK', key, '2', digits(2 + excess))
   redis.call('ZADD', key, newest, '/')
 end
 
@@ -76,7 +77,7 @@ local function charge_log(key, log, now, at, token)
     local beyond = log.nth
     if beyond == nil or most > log.max then beyond = nth_newest(key, most + 1) end
     if beyond then
-      redis.call('ZREMRANGEBYSCORE', key, 0, digits(math.min(beyond, now - per)))
+      redis.call('ZREMRANGEBYSCORE', key, '0', digits(math.min(beyond, now - per)))
       if beyond > now - per then cut_off(key, most + ROOM) end
     end
   end

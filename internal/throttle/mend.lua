@@ -13,7 +13,7 @@ local function mend(plan, now)
   end
 
   local function mend_counters()
-    local c = counters(plan)
+    local c = counting().of(plan)
     local fields, per = {}, plan.state_log.per
     local function set(name)
       fields[#fields + 1] = name

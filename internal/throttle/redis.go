@@ -17,7 +17,10 @@ import (
 // JudgeFunctions is the Lua source of the limiter's functions that judge and charge a plan (read_plan, decide, judge, charge, …),
 // for scripts that do so together with state of their own. It must stand before them, and [LogFunctions] before it. Each function
 // costs a little in every run of a script.
-var JudgeFunctions = limiterSource + mendSource
+var JudgeFunctions = judgeSource + mendSource
+
+// judgeSource is what every script needs that judges a plan.
+var judgeSource = planSource + countersSource + limiterSource
 
 // Functions are those and the others: refund, usage.
 var Functions = JudgeFunctions + undoSource + usageSource
@@ -28,6 +31,10 @@ var LogFunctions = logSource
 var (
 	//go:embed log.lua
 	logSource string
+	//go:embed plan.lua
+	planSource string
+	//go:embed counters.lua
+	countersSource string
 	//go:embed limiter.lua
 	limiterSource string
 	//go:embed mend.lua
@@ -72,10 +79,10 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 	l := &Redis{
 		client: client,
 		prefix: prefix,
-		allow:  script.New(before + logSource + limiterSource + mendSource + admitSource + allowSource),
-		spend:  script.New(before + logSource + limiterSource + mendSource + admitSource + usageSource + spendSource),
-		peek:   script.NewWhenFull(before + logSource + limiterSource + usageSource + peekSource),
-		refund: script.NewWhenFull(before + logSource + limiterSource + undoSource + refundSource),
+		allow:  script.New(before + logSource + judgeSource + mendSource + admitSource + allowSource),
+		spend:  script.New(before + logSource + judgeSource + mendSource + admitSource + usageSource + spendSource),
+		peek:   script.NewWhenFull(before + logSource + judgeSource + usageSource + peekSource),
+		refund: script.NewWhenFull(before + logSource + judgeSource + undoSource + refundSource),
 	}
 	for i := range l.allowing {
 		l.allowing[i] = batch.New(allowAtOnce, l.allowAll)

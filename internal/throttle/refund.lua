@@ -12,7 +12,7 @@ local plan = read_plan(3, KEYS[1], KEYS[2])
 local token, at = ARGV[1], tonumber(ARGV[2])
 
 -- A counter knows its latest token only, the cap's log some more. Any other may have been refunded already.
-if plan.state_log.max > 0 and plan.algorithm ~= ROLLING and counters(plan).token ~= token
+if plan.state_log.max > 0 and plan.algorithm ~= ROLLING and counting().of(plan).token ~= token
   and not (plan.cap_log.max > 0 and redis.call('ZSCORE', plan.cap, token)) then
   return 0
 end

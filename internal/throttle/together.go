@@ -73,33 +73,31 @@ func (l *Redis) allowTogether(ctx context.Context, questions []asked, answers []
 	for i, j := range of {
 		args = append(args, questions[j].token, numbers[i])
 	}
-	replies, err := l.allow.Run(ctx, l.client, keys, args...).Slice()
-	if err == nil && len(replies) != len(of) {
-		err = fmt.Errorf("the script answered %d of %d questions", len(replies), len(of))
+	reply, err := l.allow.Run(ctx, l.client, keys, args...).Slice()
+	if err == nil && len(reply) != 1+3*len(of) {
+		err = fmt.Errorf("the script answered %d fields to %d questions", len(reply), len(of))
 	}
 	for i, j := range of {
 		if err != nil {
 			answers[j].err = err
 			continue
 		}
-		answers[j].Decision, answers[j].err = decisionOf(replies[i])
+		answers[j].Decision, answers[j].err = decisionOf(reply[0], reply[1+3*i:4+3*i])
 	}
 }
 
-// decisionOf reads the reply to one question.
-func decisionOf(reply any) (Decision, error) {
-	fields, _ := reply.([]any)
-	if len(fields) == 2 && fields[0] == any("error") {
-		return Decision{}, fmt.Errorf("the script failed: %v", fields[1])
+// decisionOf reads the answer to one question: allowed, at, rule.
+func decisionOf(now any, answer []any) (Decision, error) {
+	if answer[0] == any("error") {
+		return Decision{}, fmt.Errorf("the script failed: %v", answer[1])
 	}
-	numbers := make([]int64, 0, 4)
-	for _, field := range fields {
-		if n, ok := field.(int64); ok {
-			numbers = append(numbers, n)
+	numbers := [4]int64{}
+	for i, field := range []any{answer[0], answer[1], now, answer[2]} {
+		n, ok := field.(int64)
+		if !ok {
+			return Decision{}, fmt.Errorf("the script answered %v at %v", answer, now)
 		}
+		numbers[i] = n
 	}
-	if len(fields) != 4 || len(numbers) != 4 {
-		return Decision{}, fmt.Errorf("the script answered %v", reply)
-	}
-	return parseDecision(numbers), nil
+	return parseDecision(numbers[:]), nil
 }

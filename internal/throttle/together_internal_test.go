@@ -24,7 +24,7 @@ end
 // onStandingClock is a limiter whose time is that of the key test:now.
 func onStandingClock(client redis.UniversalClient, prefix func(user string) string) *Redis {
 	l := NewRedis(client, prefix)
-	l.allow = script.New(standing + strings.ReplaceAll(logSource+limiterSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
+	l.allow = script.New(standing + strings.ReplaceAll(logSource+judgeSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
 	return l
 }
 

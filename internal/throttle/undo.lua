@@ -17,7 +17,7 @@ local function refund_counter(plan, c, rule, at)
 end
 
 local function refund_counters(plan, at, token)
-  local c = counters(plan)
+  local c = counting().of(plan)
   local fields, found = {}, false
   local function set(name, value)
     fields[#fields + 1] = name

@@ -3,14 +3,14 @@ local function rolling_usage(key, rule, now)
   local from = '(' .. digits(now - rule.per)
   local used = redis.call('ZCOUNT', key, from, '+inf')
   if used == 0 then return 0, 0 end
-  local oldest = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local oldest = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
   return used, tonumber(oldest[2]) + rule.per
 end
 
 local function counter_usage(plan, rule, now)
-  local c = counters(plan)[rule]
+  local c = counting().of(plan)[rule]
   if plan.algorithm == TOKEN_BUCKET then
-    local debt = bucket_debt(c, rule, now)
+    local debt = counting().bucket_debt(c, rule, now)
     if debt == 0 then return 0, 0 end
     local used = math.ceil(debt / rule.per)
     return used, now + math.ceil((debt - (used - 1) * rule.per) / rule.max)
@@ -20,7 +20,7 @@ local function counter_usage(plan, rule, now)
 end
 
 local function gap_usage(plan, rule, now)
-  local last = counters(plan).gap
+  local last = counting().of(plan).gap
   if not last or now >= last + rule.per then return 0, 0 end
   return 1, last + rule.per
 end

@@ -51,9 +51,9 @@ local function optional_fields(n, from, joined)
   if n.send_at ~= '0' then add('t', n.send_at) end
   if n.expires_at ~= '0' then add('e', n.expires_at) end
   if n.collapse ~= '' then add('k', n.collapse) end
-  if n.bypasses then add('i', 1) end
+  if n.bypasses then add('i', '1') end
   if from ~= n.arrival then add('l', digits(from)) end
-  if joined and joined ~= 0 then add('j', joined) end
+  if joined and joined ~= 0 then add('j', digits(joined)) end
   return optional
 end
 
@@ -110,6 +110,6 @@ for i = 4, #ARGV, 12 do
   end
 end
 call('SET', lane .. 'a', digits(last))
-for category, n in pairs(elsewhere) do call('HINCRBY', lane .. 'elsewhere', category, n) end
+for category, n in pairs(elsewhere) do call('HINCRBY', lane .. 'elsewhere', category, digits(n)) end
 close()
 return result

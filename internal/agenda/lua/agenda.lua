@@ -135,14 +135,14 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   count('deferred', size - before)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
   if backlog.next == 0 then
-    redis.call('HINCRBY', lane .. 'v', agenda.user, 1)
+    redis.call('HINCRBY', lane .. 'v', agenda.user, '1')
     backlog.since = now
   end
   if backlog.fresh > 0 then
     note_deferrals(backlog.category, backlog.fresh, rule)
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
-  local first = redis.call('ZRANGE', backlog.key, 0, 0, 'WITHSCORES')[2]
+  local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
   redis.call('ZADD', lane .. 'o', digits(tonumber(first) % BAND), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
   changed(agenda, backlog)
@@ -162,7 +162,7 @@ local function set_ready(agenda, backlog)
   count('deferred', -deferred)
   if backlog.capped then count('capped', -deferred) end
   redis.call('ZREM', lane .. 'o', backlog.name)
-  if redis.call('HINCRBY', lane .. 'v', agenda.user, -1) <= 0 then redis.call('HDEL', lane .. 'v', agenda.user) end
+  if redis.call('HINCRBY', lane .. 'v', agenda.user, '-1') <= 0 then redis.call('HDEL', lane .. 'v', agenda.user) end
   backlog.next, backlog.capped = 0, false
   changed(agenda, backlog)
 end
@@ -280,7 +280,7 @@ end
 -- earliest_later tells when the first of what is later is due; nil when nothing is.
 local function earliest_later(agenda)
   if not agenda.has_later then return nil end
-  local due = tonumber(redis.call('ZRANGE', agenda.later, 0, 0, 'WITHSCORES')[2])
+  local due = tonumber(redis.call('ZRANGE', agenda.later, '0', '0', 'WITHSCORES')[2])
   if not due then
     agenda.has_later = false
     redis.call('HDEL', agenda.key, '+')
@@ -295,7 +295,7 @@ local function leave(agenda, id)
   local backlog = agenda.backlogs[f[1]]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
     if was_deferred(backlog, f[4]) and not f[8] then
-      redis.call('HSET', key, 'd', 1)
+      redis.call('HSET', key, 'd', '1')
       redis.call('HSET', key, 'h', (redis.call('HGET', key, 'h') or '') .. deferral_of(backlog, tonumber(f[7])))
     end
     forget_place(agenda, backlog, f[4])
@@ -318,7 +318,7 @@ local function join(agenda, id)
   local backlog = backlog_of(agenda, f[6])
   local joined = enter(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or f[2])), f[8], f[7])
   if joined ~= tonumber(f[9] or 0) then
-    redis.call('HSET', key, 's', 'q', 'j', joined)
+    redis.call('HSET', key, 's', 'q', 'j', digits(joined))
   else
     redis.call('HSET', key, 's', 'q')
   end
@@ -329,7 +329,7 @@ end
 
 -- promote moves what is due from later into the backlogs, up to a limit, and tells how many.
 local function promote(agenda, limit)
-  local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', 0, limit)
+  local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', '0', digits(limit))
   for _, id in ipairs(due) do
     redis.call('ZREM', agenda.later, id)
     local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'w')
@@ -339,9 +339,21 @@ local function promote(agenda, limit)
   return #due
 end
 
--- Users whose wake-up has to come at once: put into the queue at the end, each once.
-local to_pend = {}
-local function come_at_once(agenda)
+-- Users whose wake-up has to come at once, put into the queue at the end, each once; and the moments for which wake-ups stand:
+-- moment, user, …, written at the end.
+local to_pend, standing_for = {}, {}
+
+-- stands_for notes the moment for which a user's wake-up stands.
+local function stands_for(agenda, at)
+  agenda.stands = at
+  standing_for[#standing_for + 1] = digits(at)
+  standing_for[#standing_for + 1] = agenda.user
+end
+
+-- come has a user's wake-up, which is nowhere now, come at a moment.
+local function come(agenda, at)
+  stands_for(agenda, at)
+  if at > now + HOLD then return schedule(agenda.user, second_before(at, LEAD)) end
   if agenda.comes then return end
   agenda.comes = true
   to_pend[#to_pend + 1] = agenda.user
@@ -366,15 +378,9 @@ local function stand(agenda, at)
   if agenda.stands and not state then -- its hash is lost, its place is not
     state = agenda.generation and 'active' or 'scheduled'
   end
-  agenda.stands = at
-  redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
-  if state == 'pending' then return end
+  if state == 'pending' then return stands_for(agenda, at) end
   revoke(agenda, state)
-  if at <= now + HOLD then
-    come_at_once(agenda)
-  else
-    schedule(agenda.user, second_before(at, LEAD))
-  end
+  come(agenda, at)
 end
 
 -- save writes what changed of an agenda. Without anything that waits nothing is left of it but the wake-up, which a process
@@ -390,8 +396,8 @@ local function save(agenda)
         agenda.size = agenda.size - 1
       end
     else
-      redis.call('HSET', agenda.key, backlog.category, digits(backlog.next) .. ' ' .. backlog.rule .. ' ' .. (backlog.paused and 2 or backlog.capped and 1 or 0) ..
-        ' ' .. digits(backlog.since) .. ' ' .. backlog.fresh .. ' ' .. backlog.blocks .. ' ' .. digits(backlog.most))
+      redis.call('HSET', agenda.key, backlog.category, string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
+        backlog.paused and 2 or backlog.capped and 1 or 0, backlog.since, backlog.fresh, backlog.blocks, backlog.most))
     end
   end
   agenda.changed = {}
@@ -407,9 +413,10 @@ end
 local function close()
   for _, agenda in pairs(agendas) do save(agenda) end
   pend(to_pend)
-  to_pend = {}
+  if #standing_for > 0 then redis.call('ZADD', lane .. 'wakeups', unpack(standing_for)) end
+  to_pend, standing_for = {}, {}
   for name, n in pairs(counted) do
-    if n ~= 0 then redis.call('HINCRBY', lane .. 'c', name, n) end
+    if n ~= 0 then redis.call('HINCRBY', lane .. 'c', name, digits(n)) end
   end
   counted = {}
 end

@@ -30,5 +30,5 @@ end
 local written = {}
 for i = 2, #ARGV, 4 do written[#written + 1] = write(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
 if #ended > 0 then call('ZREM', lane .. 'e', unpack(ended)) end
-for state, n in pairs(counts) do call('HINCRBY', lane .. 'c', state, n) end
+for state, n in pairs(counts) do call('HINCRBY', lane .. 'c', state, string.format('%d', n)) end
 return written

@@ -1,4 +1,4 @@
--- The functions that judge what waits and grant it, put before serve.lua; nothing here runs by itself.
+-- The functions that judge what waits and grant it, put between reply.lua and serve.lua; nothing here runs by itself.
 
 -- How far ahead a slot is granted, how long a lease is (µs) and how long what ended stays known (ms): set by serve.lua.
 local horizon, lease, retention
@@ -12,9 +12,14 @@ local leases = {}
 -- plan_for gives the plan of settings for a user's category. All plans of a user share what is known of the cap's log.
 local function plan_for(agenda, backlog, of)
   local plan = place_plan(like_plan(of.plan), backlog.category, agenda.user)
-  local shared = agenda.cap_log or plan.cap_log
-  shared.max, shared.per = math.max(shared.max, plan.cap_log.max), math.max(shared.per, plan.cap_log.per)
-  agenda.cap_log, plan.cap_log = shared, shared
+  local log, shared = plan.cap_log, agenda.cap_log
+  if log.max == 0 then return plan end
+  if shared then
+    shared.max, shared.per = math.max(shared.max, log.max), math.max(shared.per, log.per)
+    plan.cap_log = shared
+  else
+    agenda.cap_log = log
+  end
   return plan
 end
 
@@ -24,7 +29,7 @@ local function read_first(agenda, backlog)
   while true do
     backlog.first, backlog.at = nil, nil
     if backlog.size == 0 then return true end
-    local found = redis.call('ZRANGE', backlog.key, 0, 1, 'WITHSCORES')
+    local found = redis.call('ZRANGE', backlog.key, '0', '1', 'WITHSCORES')
     local id = found[1]
     if #found == 2 then backlog.size = 1 end
     if not id then
@@ -106,25 +111,27 @@ local function grant(agenda, backlog, ask)
   local n, at = backlog.first, backlog.at
   local key = lane .. 'n:' .. n.id
   n.generation = n.generation + 1
+  local generation = digits(n.generation)
   redis.call('ZREM', backlog.key, n.id)
   release_collapse(backlog.category, agenda.user, n.id, n.collapse)
   if n.expires then redis.call('ZREM', lane .. 'y', n.id) end
-  charge(backlog.plan, now, at, n.id .. '#' .. n.generation)
+  charge(backlog.plan, now, at, n.id .. '#' .. generation)
   if was_deferred(backlog, n.joined) and n.deferrals == 0 then
     n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.arrival)
-    redis.call('HSET', key, 's', 's', 'g', n.generation, 'm', digits(at), 'd', 1, 'h', n.history)
+    redis.call('HSET', key, 's', 's', 'g', generation, 'm', digits(at), 'd', '1', 'h', n.history)
   else
-    redis.call('HSET', key, 's', 's', 'g', n.generation, 'm', digits(at))
+    redis.call('HSET', key, 's', 's', 'g', generation, 'm', digits(at))
   end
   forget_place(agenda, backlog, n.joined)
   leases[#leases + 1] = digits(at + lease)
   leases[#leases + 1] = n.id
   count('attempts', 1)
   budget = budget - 1
-  ask.granted[#ask.granted + 1] = {
-    n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures, n.arrival + YEAR_2020, n.payload,
-    n.deferrals, n.history,
-  }
+  ask.grants = ask.grants + 1
+  say_grant(n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures, n.arrival + YEAR_2020,
+    n.payload, n.deferrals, n.history)
+  gave = true
+  remember_in_round(generation .. ' ' .. n.id .. ' ')
 end
 
 -- most_until tells how many can go at most from a moment on until max_defer has passed, by the rules that count; 0 for any
@@ -144,7 +151,7 @@ local function block(agenda, backlog, of)
   local most = most_until(backlog.plan, backlog.at, of.max_defer)
   while most > 0 and size_of(backlog) > most do
     if budget <= 0 then return false end
-    end_too_late(agenda, redis.call('ZRANGE', backlog.key, -1, -1)[1])
+    end_too_late(agenda, redis.call('ZRANGE', backlog.key, '-1', '-1')[1])
   end
   local rule = backlog.plan.rules[backlog.why]
   set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)

@@ -21,18 +21,18 @@
 -- then     wake-ups that are asked for; of each: user, generation, number of categories, and of each category its name and the
 --          number of its settings
 --
--- Result   {now, taken, pulled, foreign, epoch, how many wake-ups came off the queue}
---          taken    of each that was asked for: {1 when it stays at work here, 2 when it has gone back to the queue to come at
---                   once, else 0, the moment to ask again, category and number of the rule that it waits for ("" and 0: none),
---                   {its categories}, {deferrals decided: category, how many, rule, …}, {grants}}; a grant is {id, category,
---                   at, rule, generation, attempt, failures, arrival, payload, deferrals, history}
---          pulled   of each new one: {user, generation, {its categories}, what it was given at once, as `taken` tells, or {}}
---          foreign  of each task that is none of ours: {id, message}
+-- Result   one flat list: now, epoch, how many wake-ups came off the queue; for each that was asked for, in order: an answer; how
+--          many new ones; of each: user, generation, 1 and an answer when it was granted from at once, else 0, number of
+--          categories, these; how many tasks that are none of ours; of each: id, message.
+--          An answer is: number of grants; of each: id, category, at, rule, generation, attempt, failures, arrival, payload,
+--          deferrals, history; three times the number of deferrals that were decided; of each: category, how many, rule; 0 when
+--          the wake-up is gone, 2 when it has gone back to the queue to come at once, 1 when it stays at work here; then also:
+--          the moment to ask again, category and number of the rule that it waits for ("" and 0: none), number of categories,
+--          these
 local ARGV = ARGV
 local round, process = ARGV[1], ARGV[2]
 horizon, lease, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local room, pull = tonumber(ARGV[6]), tonumber(ARGV[7])
-local memory = lane .. 'round:' .. process
 
 -- How many entries this script may end, move or grant. Each wake-up has its share, so that none whose backlog expires keeps the
 -- others from what they wait for.
@@ -63,7 +63,7 @@ for _ = 1, tonumber(ARGV[cursor]) do
 end
 cursor = cursor + 1
 while cursor <= #ARGV do
-  local ask = { user = ARGV[cursor], generation = ARGV[cursor + 1], settings = {}, granted = {} }
+  local ask = { user = ARGV[cursor], generation = ARGV[cursor + 1], settings = {}, grants = 0 }
   for i = 1, tonumber(ARGV[cursor + 2]) do
     ask.settings[ARGV[cursor + 1 + 2 * i]] = settings[tonumber(ARGV[cursor + 2 + 2 * i])]
   end
@@ -79,7 +79,7 @@ local function hold(agenda, generation, at)
   agenda.generation = generation
   if agenda.new then starting[#starting + 1] = agenda.user end
   redis.call('HSET', agenda.key, '', generation .. ' ' .. process .. ' ' .. digits(at))
-  redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
+  stands_for(agenda, at)
 end
 
 -- let_go takes a wake-up from this process.
@@ -110,40 +110,31 @@ end
 -- back_to_queue has a wake-up come again, at once or at a moment.
 local function back_to_queue(agenda, at)
   let_go(agenda)
-  agenda.stands = at
-  redis.call('ZADD', lane .. 'wakeups', digits(at), agenda.user)
-  if at <= now then
-    come_at_once(agenda)
-  else
-    schedule(agenda.user, second_before(at, LEAD))
-  end
+  come(agenda, at)
 end
 
 -- conclude writes how each backlog stands after the grants; it gives the next moment at which something may go, with category
 -- and rule, or nil when nothing waits; true beside it when something may go now.
 local function conclude(agenda, ask, more)
-  local moment, category, rule = nil, '', 0
-  local function consider(at, c, why)
-    if not moment or at < moment then moment, category, rule = at, c, why end
-  end
+  local moment, category, rule = agenda.later_due, '', 0
   for _, backlog in pairs(agenda.backlogs) do
-    local of = ask.settings[backlog.category]
+    local of, at, why = ask.settings[backlog.category], nil, nil
     if of.paused == 0 then set_paused(agenda, backlog, false) end
     if size_of(backlog) == 0 then
       set_ready(agenda, backlog)
     elseif of.paused > 0 then
       set_ready(agenda, backlog)
       set_paused(agenda, backlog, true)
-      consider(now + of.paused, '', 0)
+      at = now + of.paused
     elseif backlog.at and backlog.at > now + horizon then
       if not block(agenda, backlog, of) then more = true end
-      if size_of(backlog) > 0 then consider(backlog.at, backlog.category, backlog.why) end
+      if size_of(backlog) > 0 then at, why = backlog.at, backlog.why end
     else
       more = true
       if backlog.at then set_ready(agenda, backlog) end
     end
+    if at and (not moment or at < moment) then moment, category, rule = at, why and backlog.category or '', why or 0 end
   end
-  if agenda.later_due then consider(agenda.later_due, '', 0) end
   return moment, category, rule, more
 end
 
@@ -155,7 +146,7 @@ local function categories_of(agenda)
     if not backlog.size or backlog.size > 0 then names[#names + 1] = category end
   end
   if not agenda.has_later then return names end
-  local first = redis.call('ZRANGE', agenda.later, 0, 0)[1]
+  local first = redis.call('ZRANGE', agenda.later, '0', '0')[1]
   local category = first and redis.call('HGET', lane .. 'n:' .. first, 'c')
   local backlog = category and agenda.backlogs[category]
   if category and not (backlog and (not backlog.size or backlog.size > 0)) then names[#names + 1] = category end
@@ -177,15 +168,12 @@ local function grant_all(agenda, ask, limit)
     local backlog, tired = next_to_go(agenda, contenders, ask)
     if tired then return true end
     if not backlog then return false end
-    if #ask.granted >= limit or budget <= 0 then return true end
+    if ask.grants >= limit or budget <= 0 then return true end
     grant(agenda, backlog, ask)
     if not read_first(agenda, backlog) then return true end
   end
   return false
 end
-
--- Where a wake-up is after the answer.
-local GONE, HELD, AGAIN = 0, 1, 2
 
 -- knows_too_little tells whether something waits in a category whose settings were not sent, since it came after the wake-up was
 -- taken off the queue. It may be what goes first, so nothing goes before it can be judged too.
@@ -198,9 +186,9 @@ end
 
 -- take answers for one wake-up.
 local function take(ask, limit)
-  local agenda = open_agenda(ask.user)
-  noted = {}
-  if agenda.generation ~= ask.generation then return { GONE, 0, '', 0, {}, {}, {} } end
+  local agenda, place = open_agenda(ask.user), say_later()
+  if #noted > 0 then noted = {} end
+  if agenda.generation ~= ask.generation then return say_where(GONE) end
   agenda.later_due = earliest_later(agenda)
   if agenda.later_due and agenda.later_due <= now then
     budget = budget - promote(agenda, budget)
@@ -209,25 +197,24 @@ local function take(ask, limit)
   if knows_too_little(agenda, ask) then
     save(agenda)
     hold(agenda, ask.generation, now)
-    return { HELD, now, '', 0, categories_of(agenda), noted, {} }
+    return say_held(now, '', 0, categories_of(agenda))
   end
-  local more = grant_all(agenda, ask, limit)
-  local moment, category, rule
+  local more, moment, category, rule = grant_all(agenda, ask, limit), nil, nil, nil
   moment, category, rule, more = conclude(agenda, ask, more)
+  reply[place] = ask.grants
   if not moment and not more then
     use_up(agenda)
-    return { GONE, 0, '', 0, {}, noted, ask.granted }
+    return say_where(GONE)
   end
   save(agenda)
   if more or moment > now + HOLD then
     back_to_queue(agenda, more and now or moment)
-    return { more and AGAIN or GONE, 0, category, rule, {}, noted, ask.granted }
+    return say_where(more and AGAIN or GONE)
   end
   hold(agenda, ask.generation, moment)
-  return { HELD, moment, category, rule, categories_of(agenda), noted, ask.granted }
+  say_held(moment, category, rule, categories_of(agenda))
 end
 
-local taken, pulled, foreign, came = {}, {}, {}, 0
 local left = BUDGET
 
 -- take_share answers for one wake-up of several that are still to be answered: with its share of the room and of what a script
@@ -236,9 +223,8 @@ local function take_share(ask, several)
   local limit, share = math.floor(room / several), math.max(1, math.floor(left / several))
   if room > 0 and limit == 0 then limit = 1 end
   budget = share
-  local answer = take(ask, limit)
-  room, left = room - #ask.granted, left - (share - budget)
-  return answer
+  take(ask, limit)
+  room, left = room - ask.grants, left - (share - budget)
 end
 
 local function release(wakeup)
@@ -267,125 +253,122 @@ local function may_grant_at_once(agenda)
 end
 
 -- begin takes up a wake-up that came off the queue: what may go is granted at once where that can be decided, else it is to be
--- asked for. One of whom nothing waits is used up.
+-- asked for. One of whom nothing waits is used up, and false.
 local function begin(agenda, generation, several)
   agenda.new = true
-  if agenda.size == 0 and not earliest_later(agenda) then return use_up(agenda) end
-  local answer = {}
+  if agenda.size == 0 and not earliest_later(agenda) then
+    use_up(agenda)
+    return false
+  end
+  say(agenda.user)
+  say(generation)
+  gave = true
   if may_grant_at_once(agenda) then
     agenda.generation = generation
-    answer = take_share({ user = agenda.user, generation = generation, settings = common, granted = {} }, several)
+    say(1)
+    remember_in_round('\nt ' .. generation .. '\t')
+    take_share({ user = agenda.user, generation = generation, settings = common, grants = 0 }, several)
+    remember_in_round('\t' .. agenda.user)
   else
     hold(agenda, generation, now)
+    say(0)
+    say_list(categories_of(agenda))
+    remember_in_round('\np ' .. generation .. '\t\t' .. agenda.user)
   end
-  pulled[#pulled + 1] = { agenda.user, generation, #answer > 0 and answer[5] or categories_of(agenda), answer }
+  return true
 end
 
--- pull_wakeups takes further wake-ups off the queue.
+-- pull_wakeups takes further wake-ups off the queue, and tells of them and of the tasks that are none; it gives how many
+-- wake-ups came.
 local function pull_wakeups()
-  local found = pop_pending(pull)
-  if #found == 0 then return end
-  local generation = next_generation()
-  redis.call('HSET', lane .. 'holders', process, digits(now))
-  for i, task in ipairs(found) do
-    if is_wakeup(task.message) then
-      begin(open_agenda(task.id), generation, #found - i + 1)
-    else
-      foreign[#foreign + 1] = { task.id, task.message }
-      starting[#starting + 1] = task.id
+  local found, foreign, place, new = pull > 0 and pop_pending(pull) or {}, {}, say_later(), 0
+  if #found > 0 then
+    local generation = next_generation()
+    redis.call('HSET', lane .. 'holders', process, digits(now))
+    for i, task in ipairs(found) do
+      if not is_wakeup(task.message) then
+        foreign[#foreign + 1] = task
+        starting[#starting + 1] = task.id
+      elseif begin(open_agenda(task.id), generation, #found - i + 1) then
+        new = new + 1
+      end
     end
+    count('pulls', #found)
   end
-  came = #found - #foreign
-  count('pulls', #found)
+  reply[place] = new
+  say(#foreign)
+  for _, task in ipairs(foreign) do
+    say(task.id)
+    say(task.message)
+  end
+  return #found - #foreign
 end
 
--- again answers for a wake-up of a round that has been made: what it was granted and is still in flight, and whether it is
--- still at work here. `given` is what remember_round wrote.
-local function again(user, generation, given)
-  local agenda, grants = open_agenda(user), {}
-  for of, id in string.gmatch(given, '(%d+) (%S+)') do
-    local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
-    if f[1] == 's' and f[4] == of then
-      of = tonumber(of)
-      grants[#grants + 1] = { id, f[2], tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
-        tonumber(f[7]) + YEAR_2020, f[8], tonumber(f[9] or 0), f[10] or '' }
-    end
+-- say_again answers for a wake-up of a round that has been made: what it was granted and is still in flight, and whether it is
+-- still at work here.
+local function say_again(agenda, generation, given)
+  say_grants_again(given)
+  if agenda.generation == generation then
+    say_held(agenda.held_until or 0, '', 0, categories_of(agenda))
+  else
+    say_where(GONE)
   end
-  local held = agenda.generation == generation
-  return { held and HELD or GONE, held and agenda.held_until or 0, '', 0, categories_of(agenda), {}, grants }, held
 end
 
--- answer_again answers a round that has been made, see remember_round.
+-- answer_again answers a round that has been made, from what is remembered of it.
 local function answer_again(remembered)
   local lines = {}
   for line in string.gmatch(remembered, '[^\n]+') do lines[#lines + 1] = line end
-  for i, ask in ipairs(asks) do taken[i] = again(ask.user, ask.generation, lines[i + 1] or '') end
+  for i, ask in ipairs(asks) do say_again(open_agenda(ask.user), ask.generation, lines[i + 1] or '') end
+  local place, new = say_later(), 0
   for i = #asks + 2, #lines do
     local how, generation, given, user = string.match(lines[i], '^(%a) (%d+)\t([^\t]*)\t(.*)$')
-    local answer, held = again(user, generation, given)
-    if how == 't' then
-      pulled[#pulled + 1] = { user, generation, answer[5], answer }
-    elseif held then
-      pulled[#pulled + 1] = { user, generation, answer[5], {} }
+    local agenda = open_agenda(user)
+    if how == 't' or agenda.generation == generation then
+      new = new + 1
+      say(user)
+      say(generation)
+      say(how == 't' and 1 or 0)
+      if how == 't' then say_again(agenda, generation, given) else say_list(categories_of(agenda)) end
     end
   end
+  reply[place] = new
+  say(0) -- tasks that are none of ours are left to asynq's recovery
+  return reply
 end
 
--- given_by lists grants: generation and id of each.
-local function given_by(grants)
-  local given = {}
-  for i, granted in ipairs(grants) do given[i] = granted[5] .. ' ' .. granted[1] end
-  return table.concat(given, ' ')
-end
-
--- remember_round notes what was given out: the round; a line for each wake-up that was asked for, with its grants; a line for
--- each new one: p, to be asked for, or t, taken up; generation, grants, user. Ids hold no space, users no control character.
-local function remember_round()
-  local lines, given = { round }, #pulled > 0
-  for i, answer in ipairs(taken) do
-    lines[i + 1] = ' ' .. given_by(answer[7])
-    given = given or #answer[7] > 0
+-- answer_nothing answers a round that nobody waits for, or while the partition rests.
+local function answer_nothing()
+  for _ = 1, #asks do
+    say(0)
+    say_where(GONE)
   end
-  if not given then return end
-  for _, wakeup in ipairs(pulled) do
-    local answer = wakeup[4]
-    lines[#lines + 1] = (#answer > 0 and 't ' or 'p ') .. wakeup[2] .. '\t' .. given_by(answer[7] or {}) .. '\t' .. wakeup[1]
-  end
-  redis.call('SET', memory, table.concat(lines, '\n'), 'PX', 60000)
+  say(0)
+  say(0)
+  return reply
 end
 
--- was_given_up tells whether a round has the same name as the one that is remembered, and an earlier number: its worker has gone
--- on, and nobody would know of what it gave out now.
-local function was_given_up(remembered)
-  local name, number = string.match(round, '^(.*)%.(%d+)$')
-  local latest_name, latest = string.match(remembered, '^([^\n]*)%.(%d+)\n')
-  return name ~= nil and name == latest_name and tonumber(number) < tonumber(latest)
-end
-
+say(now)
+say(EPOCH)
+local came = say_later()
 local remembered = redis.call('GET', memory)
-if remembered and was_given_up(remembered) then
-  for i in ipairs(asks) do taken[i] = { GONE, 0, '', 0, {}, {}, {} } end
-  return { now, taken, pulled, foreign, EPOCH, came }
-end
-if remembered and string.sub(remembered, 1, #round + 1) == round .. '\n' then
-  answer_again(remembered)
-  return { now, taken, pulled, foreign, EPOCH, came }
-end
+if remembered and was_given_up(round, remembered) then return answer_nothing() end
+if remembered and string.sub(remembered, 1, #round + 1) == round .. '\n' then return answer_again(remembered) end
 
-local resting = redis.call('EXISTS', tasks .. 'paused') == 1
 for _, wakeup in ipairs(releases) do release(wakeup) end
-for i, ask in ipairs(asks) do
-  if resting then
-    release(ask)
-    taken[i] = { GONE, 0, '', 0, {}, {}, {} }
-  else
-    taken[i] = take_share(ask, #asks - i + 1)
+if redis.call('EXISTS', tasks .. 'paused') == 1 then
+  for _, ask in ipairs(asks) do release(ask) end
+  answer_nothing()
+else
+  for i, ask in ipairs(asks) do
+    remember_in_round('\n ')
+    take_share(ask, #asks - i + 1)
   end
+  reply[came] = pull_wakeups()
 end
-if pull > 0 and not resting then pull_wakeups() end
 if #leases > 0 then redis.call('ZADD', lane .. 'e', unpack(leases)) end
 make_active(starting)
 forget()
 remember_round()
 close()
-return { now, taken, pulled, foreign, EPOCH, came }
+return reply

@@ -28,7 +28,7 @@ if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] the
 local agenda = open_agenda(user)
 if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and leave(agenda, id) then
   -- The lease has ended, but nobody else has been granted it: the late result is still the latest.
-  redis.call('HINCRBY', key, 'x', -1)
+  redis.call('HINCRBY', key, 'x', '-1')
   redis.call('HDEL', key, 'a')
 elseif f[1] ~= 's' then
   -- Settled before, and the answer was lost.
@@ -37,7 +37,7 @@ end
 
 -- untried takes the attempt back: nobody was asked.
 local function untried()
-  redis.call('HINCRBY', key, 'o', 1)
+  redis.call('HINCRBY', key, 'o', '1')
   count('attempts', -1)
 end
 
@@ -60,7 +60,7 @@ end
 local function settle()
   redis.call('ZREM', lane .. 'e', id)
   if refunds then refund(plan_of(12, category, user), tonumber(f[4]), id .. '#' .. generation) end
-  if counts_as == '1' then redis.call('HINCRBY', key, 'f', 1) end
+  if counts_as == '1' then redis.call('HINCRBY', key, 'f', '1') end
   local due = now + wait
   if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason = 'E', 'expires_at' end
   if (outcome == 'r' or outcome == 'q') and superseded(category, user, id) then

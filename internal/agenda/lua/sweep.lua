@@ -37,7 +37,7 @@ local function end_lease(id)
   local f = redis.call('HMGET', key, 'c', 'u', 's', 'g')
   if f[3] ~= 's' then return end
   result[1] = result[1] + 1
-  if redis.call('HINCRBY', key, 'x', 1) >= max_crashes then
+  if redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
     finish(id, 'F', 'crash_loop', retention)
     return
   end
@@ -89,9 +89,7 @@ end
 
 local function again(agenda, state)
   revoke(agenda, state)
-  agenda.stands = now
-  redis.call('ZADD', lane .. 'wakeups', digits(now), agenda.user)
-  come_at_once(agenda)
+  come(agenda, now)
   result[3] = result[3] + 1
 end
 
@@ -126,7 +124,7 @@ end
 
 -- each has up to that many members of a sorted set handled that are due.
 local function each(set, due, handle)
-  local members = redis.call('ZRANGEBYSCORE', set, '-inf', digits(due), 'LIMIT', 0, limit)
+  local members = redis.call('ZRANGEBYSCORE', set, '-inf', digits(due), 'LIMIT', '0', limit)
   for _, member in ipairs(members) do handle(member) end
   if #members == limit then result[4] = 1 end
 end
