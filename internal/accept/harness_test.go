@@ -91,10 +91,11 @@ func (r *receiver) deliveries() []delivery {
 	return slices.Clone(r.got)
 }
 
-// deployment is worker processes on one Redis.
+// deployment is worker processes on one Redis, or one process with a Redis inside, of which nobody sees anything.
 type deployment struct {
 	t       *testing.T
 	redis   *redistest.Server
+	url     string
 	policy  string
 	workers []*worker
 }
@@ -110,15 +111,30 @@ type worker struct {
 
 func deploy(t *testing.T, policy string, workers int) *deployment {
 	t.Helper()
-	d := &deployment{t: t, redis: redistest.Start(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
-	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	server := redistest.Start(t)
+	d := &deployment{t: t, redis: server, url: server.URL(), policy: policyFile(t, policy)}
 	for range workers {
 		d.workers = append(d.workers, d.start())
 	}
 	d.watchScripts()
 	return d
+}
+
+// deployEmbedded starts the one process that keeps everything in itself.
+func deployEmbedded(t *testing.T, policy string) *deployment {
+	t.Helper()
+	d := &deployment{t: t, policy: policyFile(t, policy)}
+	d.workers = append(d.workers, d.start())
+	return d
+}
+
+func policyFile(t *testing.T, policy string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func freePort(t *testing.T) string {
@@ -135,7 +151,7 @@ func (d *deployment) start() *worker {
 	d.t.Helper()
 	w := &worker{api: freePort(d.t), ops: freePort(d.t), exited: make(chan error, 1)}
 	w.process = exec.Command(dispatcherPath, "serve")
-	w.process.Env = append(os.Environ(), "REDIS_URL="+d.redis.URL(), "PACER_LISTEN="+w.api, "PACER_OPS_LISTEN="+w.ops,
+	w.process.Env = append(os.Environ(), "REDIS_URL="+d.url, "DATABASE_URL=", "PACER_LISTEN="+w.api, "PACER_OPS_LISTEN="+w.ops,
 		"PACER_POLICY="+d.policy, "PACER_WEBHOOK_ALLOW=127.0.0.0/8")
 	w.process.Stdout, w.process.Stderr = &w.log, &w.log
 	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -162,9 +178,10 @@ func (d *deployment) start() *worker {
 
 // item is one notification.
 type item struct {
-	UserID   string `json:"user_id"`
-	Category string `json:"category,omitempty"`
-	To       string `json:"to"`
+	UserID    string    `json:"user_id"`
+	Category  string    `json:"category,omitempty"`
+	To        string    `json:"to"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
 // accept hands items over in batches and gives their ids.
