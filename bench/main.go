@@ -52,6 +52,7 @@ var contests = []contest{
 	{bulkAccept, "asynq Enqueue one by one, 50 callers", 0, pacerAccept, asynqEnqueue},
 	{bulkAccept, "BullMQ addBulk, batches of 1,000", 0, pacerAccept, node("accept")},
 	{bulkAccept, "River InsertManyFast, batches of 1,000", 1, pacerAccept, riverAccept},
+	{"bulk accept into standing backlogs, batches of 1,000", "pacer itself, into empty ones", 1.3, standingAccept, pacerAccept},
 	{"durable " + bulkAccept, "River InsertManyFast, batches of 1,000", 0.6, durableAccept, riverAccept},
 	{"push over APNs, all admitted", "the bare library apns2, 50 callers", 0.6, pacerAPNs, bareAPNs},
 	{"push over Web Push, all admitted", "the bare library webpush-go, 50 callers", 0.8, pacerWebPush, bareWebPush},

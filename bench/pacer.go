@@ -140,7 +140,18 @@ func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notif
 	return float64(n) / took.Seconds(), err
 }
 
+// pacerAccept accepts one of each user, of whom nothing waits.
 func pacerAccept(ctx context.Context, o options) (float64, error) {
+	return acceptAfter(ctx, o.n, false)
+}
+
+// standingAccept accepts one more of each user, of whom one waits: a wake-up stands.
+func standingAccept(ctx context.Context, o options) (float64, error) {
+	return acceptAfter(ctx, o.n, true)
+}
+
+// acceptAfter tells how many a second are accepted, beside no workers; standing tells that one of each user waits before.
+func acceptAfter(ctx context.Context, n int, standing bool) (float64, error) {
 	redis, err := startRedis(ctx)
 	if err != nil {
 		return 0, err
@@ -150,13 +161,21 @@ func pacerAccept(ctx context.Context, o options) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	start := time.Now()
-	err = p.accept(ctx, o.n, oneEach)
+	if standing {
+		err = p.accept(ctx, n, oneEach)
+	}
+	cpu, start := redis.cpu(ctx), time.Now()
+	if err == nil {
+		err = p.accept(ctx, n, oneEach)
+	}
 	took := time.Since(start)
+	if verbose {
+		fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per accepted\n", float64((redis.cpu(ctx)-cpu).Microseconds())/float64(n))
+	}
 	if stopErr := p.stop(); err == nil {
 		err = stopErr
 	}
-	return float64(o.n) / took.Seconds(), err
+	return float64(n) / took.Seconds(), err
 }
 
 // callers is how many ask a limiter or enqueue at once.
