@@ -115,6 +115,9 @@ func (c *explainCommand) Run(ctx context.Context, to streams) error {
 	if !e.DeliverAt.IsZero() {
 		line("goes out", clock(e.DeliverAt)+" (in "+time.Until(e.DeliverAt).Round(time.Millisecond).String()+")")
 	}
+	if e.Ahead > 0 {
+		line("goes after", fmt.Sprintf("%d of the user's: by priority, then arrival, through a user cap over all categories", e.Ahead))
+	}
 	line("attempts", e.Attempts)
 	line("deferrals", e.Deferrals)
 	for i, step := range e.Timeline {
@@ -170,7 +173,7 @@ func showCategory(w io.Writer, c app.UserCategory) {
 		_, _ = fmt.Fprintf(w, "  counted\t%s\t\n", clock(at))
 	}
 	for _, waiting := range c.Line {
-		_, _ = fmt.Fprintf(w, "  waits\t%s\tgoes out at %s\n", waiting.ID, clock(waiting.DeliverAt))
+		_, _ = fmt.Fprintf(w, "  waits\t%s\tgoes out at %s, %d of the user's before it\n", waiting.ID, clock(waiting.DeliverAt), waiting.Ahead)
 	}
 }
 

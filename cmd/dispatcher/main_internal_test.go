@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +104,21 @@ func TestNobodyToAsk(t *testing.T) {
 		got := ask(t, append(command, "--ops-listen", "127.0.0.1:1")...)
 		if got.code != 1 || !strings.Contains(got.err, "is it running") {
 			t.Errorf("%s: %+v", command[0], got)
+		}
+	}
+}
+
+// Why something waits, and behind how many of the user's.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	ops := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"id": "n1", "user_id": "ada", "status": "deferred", "reason": "user_cap 60/1h", "ahead": 3}`))
+	}))
+	defer ops.Close()
+	got := ask(t, "explain", "n1", "--ops-listen", ops.Listener.Addr().String())
+	for _, want := range []string{"deferred", "user_cap 60/1h", "3 of the user's: by priority, then arrival"} {
+		if got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("%q is missing: %+v", want, got)
 		}
 	}
 }

@@ -32,6 +32,8 @@ type Inspection struct {
 type InLine struct {
 	ID        string
 	DeliverAt throttle.Micros
+	// Ahead is how many of the user's go before it, those of other categories under a cap included.
+	Ahead int
 }
 
 // Peek tells how far the rules of a backlog are used and how many wait in it.
@@ -83,7 +85,7 @@ func (s *Store) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Inspe
 		if err := s.findPlace(ctx, state); err != nil {
 			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
 		}
-		in.Line = append(in.Line, InLine{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt)})
+		in.Line = append(in.Line, InLine{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt), Ahead: state.Ahead})
 	}
 	return in, nil
 }

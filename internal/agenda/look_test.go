@@ -29,7 +29,7 @@ func TestAnAgendaLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(d time.Duration) throttle.Micros { return throttle.MicrosOf(start.Add(d)) }
-	want := []agenda.InLine{{ID: ids[1], DeliverAt: at(3 * time.Second)}, {ID: ids[2], DeliverAt: at(6 * time.Second)}}
+	want := []agenda.InLine{{ID: ids[1], DeliverAt: at(3 * time.Second)}, {ID: ids[2], DeliverAt: at(6 * time.Second), Ahead: 1}}
 	if diff := cmp.Diff(want, in.Line); diff != "" {
 		t.Errorf("in line (-want +got):\n%s", diff)
 	}
@@ -205,5 +205,68 @@ func TestAGuardedStore(t *testing.T) {
 	}
 	if err := accept(plain("b")); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("after it was lost again the partition says %v", err)
+	}
+}
+
+// Under a cap over categories what waits goes by priority, then arrival, and whoever asks is told so: how many of the user's go
+// before, and when it goes.
+func TestOrderUnderACapIsTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Second, Kind: throttle.KindCap}}}})
+	var ids []string
+	for _, n := range []struct {
+		category string
+		priority notification.Priority
+	}{
+		{"chat", notification.PriorityNormal}, {"news", notification.PriorityNormal}, {"chat", notification.PriorityLow},
+		{"mail", notification.PriorityNormal}, {"news", notification.PriorityHigh}, {"news", notification.PriorityNormal},
+		{"chat", notification.PriorityNormal}, {"mail", notification.PriorityHigh},
+	} {
+		ids = append(ids, w.accept(agenda.Entry{Category: n.category, Priority: n.priority}))
+	}
+	for i, place := range []int{2, 3, 7, 4, 0, 5, 6, 1} {
+		want := start.Add(time.Duration(place/2) * time.Second)
+		if s := w.state(ids[i]); s.Ahead != place || !s.DeliverAt.Equal(want) {
+			t.Errorf("%s: %d go before it, out at %s; want %d, %s", ids[i], s.Ahead, s.DeliverAt, place, want)
+		}
+	}
+	w.serve()
+	told := map[string]*agenda.State{}
+	for _, id := range ids {
+		told[id] = w.state(id)
+	}
+	for len(w.grants) > 0 {
+		w.settle(delivered)
+	}
+	for i, g := range w.drain() {
+		if s := told[g.Notification.ID]; s.Ahead != i || !s.DeliverAt.Equal(g.AdmittedAt) || s.Reason != "user_cap 2/1s" {
+			t.Errorf("%s goes as number %d at %s; told was %d, %s, %s", g.Notification.ID, i, g.AdmittedAt, s.Ahead, s.DeliverAt, s.Reason)
+		}
+	}
+}
+
+// What waits for its own category's limit does not keep others from the cap, though it came first.
+func TestWhatItsCategoryHoldsIsNotAhead(t *testing.T) {
+	t.Parallel()
+	limit := throttle.Rule{Max: 2, Per: time.Second, Kind: throttle.KindCap}
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}})
+	w.settings["slow"] = agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}, limit}}, MaxDefer: 24 * time.Hour}
+	for range 3 {
+		w.accept(agenda.Entry{Category: "slow"})
+	}
+	w.accept(agenda.Entry{})
+	w.serve() // one of slow, one of chat
+	for len(w.grants) > 0 {
+		w.settle(delivered)
+	}
+	var ids []string
+	for range 3 {
+		ids = append(ids, w.accept(agenda.Entry{}))
+	}
+	for i, id := range ids {
+		want := start.Add(time.Duration(1+i/2) * time.Second)
+		if s := w.state(id); s.Ahead != i || !s.DeliverAt.Equal(want) {
+			t.Errorf("%s: %d go before it, out at %s; want %d, %s", id, s.Ahead, s.DeliverAt, i, want)
+		}
 	}
 }

@@ -28,6 +28,8 @@ type State struct {
 	Reason string
 	// DeliverAt is when it is expected out; zero unless it waits.
 	DeliverAt time.Time
+	// Ahead is how many of the user's go before it, by priority, then arrival; 0 unless it waits in its backlog.
+	Ahead int
 	// AdmittedAt is the moment of its last admission, EndedAt when it ended; zero if never.
 	AdmittedAt, EndedAt time.Time
 	// History holds what happened besides accepting, sending and ending, oldest first; Lines is what it was read from.
@@ -104,6 +106,7 @@ func (s *Store) findPlace(ctx context.Context, state *State) error {
 			state.Status = notification.StatusDeferred
 		}
 		state.Reason = ruleName(plan, r.number(4))
+		state.Ahead = int(r.number(6))
 	}
 	if line := r.text(5); line != "" {
 		state.Deferrals++

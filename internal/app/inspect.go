@@ -53,7 +53,7 @@ func userCategory(name string, in agenda.Inspection) ops.UserCategory {
 		c.Admitted = append(c.Admitted, at.Time().UTC())
 	}
 	for _, waiting := range in.Line {
-		c.Line = append(c.Line, ops.InLine{ID: waiting.ID, DeliverAt: waiting.DeliverAt.Time().UTC()})
+		c.Line = append(c.Line, ops.InLine{ID: waiting.ID, DeliverAt: waiting.DeliverAt.Time().UTC(), Ahead: waiting.Ahead})
 	}
 	return c
 }

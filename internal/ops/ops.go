@@ -85,10 +85,11 @@ type Rule struct {
 	FreesAt   time.Time `json:"frees_at,omitzero"`
 }
 
-// InLine is one waiting notification and when it is expected out.
+// InLine is one waiting notification, when it is expected out, and how many of the user's go before it.
 type InLine struct {
 	ID        string    `json:"id"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
+	Ahead     int       `json:"ahead,omitempty"`
 }
 
 // Explanation is a notification's life as the explain page shows it.
@@ -103,6 +104,7 @@ type Explanation struct {
 	Deferrals int                 `json:"deferrals"`
 	Reason    string              `json:"reason,omitempty"`
 	DeliverAt time.Time           `json:"deliver_at,omitzero"`
+	Ahead     int                 `json:"ahead,omitempty"`
 	Timeline  []Step              `json:"timeline"`
 }
 
@@ -152,7 +154,7 @@ func (h *handler) explanation(ctx context.Context, id string) (*Explanation, err
 	}
 	e := &Explanation{
 		ID: view.ID, UserID: view.UserID, Category: view.Category, Channel: string(view.Channel), Priority: view.Priority.String(),
-		Status: view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason, DeliverAt: view.DeliverAt,
+		Status: view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason, DeliverAt: view.DeliverAt, Ahead: view.Ahead,
 		Timeline: []Step{},
 	}
 	for _, event := range view.Timeline {

@@ -34,7 +34,7 @@ func view() *notification.View {
 			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelWebhook, To: "https://secret.example/",
 			Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`), Priority: notification.PriorityHigh, CreatedAt: at,
 		},
-		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s", DeliverAt: at.Add(time.Minute),
+		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s", DeliverAt: at.Add(time.Minute), Ahead: 7,
 		Timeline: []notification.Event{{At: at, Kind: "accepted"}, {At: at.Add(time.Second), Kind: "retrying", Detail: "transient: 503"}},
 	}
 }
@@ -96,6 +96,7 @@ const explained = `{
   "deferrals": 2,
   "reason": "1 per 3s",
   "deliver_at": "2026-03-14T15:10:26.535Z",
+  "ahead": 7,
   "timeline": [
     {
       "at": "2026-03-14T15:09:26.535Z",

@@ -7,41 +7,75 @@
 -- ARGV[4…] the plan, see read_plan
 --
 -- Result   {now, 1 when it waits in its backlog, 1 when it is deferred, expected delivery in µs (0: unknown), number of the rule
---          that its backlog waits for (0: none), the line of history of its deferral ("": none)}
+--          that its backlog waits for (0: none), the line of history of its deferral ("": none), how many of the user's go
+--          before it}
 local agenda = open_agenda(ARGV[2])
 local backlog = backlog_of(agenda, ARGV[1])
 local rank = redis.call('ZRANK', backlog.key, ARGV[3])
 if not rank then
-  return { now, 0, 0, tonumber(redis.call('ZSCORE', agenda.later, ARGV[3]) or 0), 0, '' }
+  return { now, 0, 0, tonumber(redis.call('ZSCORE', agenda.later, ARGV[3]) or 0), 0, '', 0 }
+end
+local plan = plan_of(4, backlog.category, agenda.user)
+
+-- caps_of gives a plan with the rules of a user's cap only.
+local function caps_of(whole)
+  local caps = like_plan(whole, whole.state, whole.cap)
+  caps.rules = {}
+  for _, rule in ipairs(whole.rules) do
+    if rule.kind == KIND_CAP then caps.rules[#caps.rules + 1] = rule end
+  end
+  return caps
 end
 
--- How many before it are planned one by one; further on the widest rule's pace is taken.
+-- ahead_elsewhere counts what waits in other categories, comes first by priority, then arrival, and waits for nothing but the
+-- cap: what its own category holds back takes no slot from it.
+local function ahead_elsewhere()
+  local before = '(' .. digits(tonumber(redis.call('ZSCORE', backlog.key, ARGV[3])))
+  local n = 0
+  for _, other in pairs(agenda.backlogs) do
+    if other ~= backlog and not other.paused and (other.next == 0 or other.capped) then
+      n = n + redis.call('ZCOUNT', other.key, '-inf', before)
+    end
+  end
+  return n
+end
+
+-- How many are planned one by one; further on the widest rule's pace is taken.
 local PLANNED = 1000
 
-local function expected()
-  local plan = plan_of(4, backlog.category, agenda.user)
+-- expected tells when one goes by some rules that has so many before it, and the rule that the first of them waits for.
+local function expected(by, before)
   local planned = {}
   local ahead = { count = 0, newest = function(n) return planned[#planned - n + 1] end }
-  local first, rule
+  local rule
   while true do
-    local at, why = decide(plan, now, ahead)
+    local at, why = decide(by, now, ahead)
     if #planned > 0 and at < planned[#planned] then at = planned[#planned] end
-    if #planned == 0 then first, rule = at, why end
-    if #planned == rank then return at, rule end
+    if #planned == 0 then rule = why end
+    if #planned == before then return at, rule end
     if #planned == PLANNED then break end
     planned[#planned + 1] = at
     ahead.count = #planned
   end
   local at = planned[PLANNED]
   local slowest = at
-  for _, r in ipairs(plan.rules) do slowest = math.max(slowest, at + math.floor((rank - PLANNED) * r.per / r.max)) end
+  for _, r in ipairs(by.rules) do slowest = math.max(slowest, at + math.floor((before - PLANNED) * r.per / r.max)) end
   return slowest, rule
 end
 
 local f = redis.call('HMGET', lane .. 'n:' .. ARGV[3], 'j', 'd', 'v', 'i')
 local deferred = backlog.next > 0 and was_deferred(backlog, f[1])
-local at, rule = now, 0
-if not f[4] then at, rule = expected() end
+local at, rule, before = now, 0, 0
+if not f[4] then
+  before = rank
+  at, rule = expected(plan, rank)
+  local caps = caps_of(plan)
+  local elsewhere = #caps.rules > 0 and ahead_elsewhere() or 0
+  if elsewhere > 0 then
+    before = rank + elsewhere
+    at = math.max(at, (expected(caps, before)))
+  end
+end
 local line = ''
 if was_deferred(backlog, f[1]) and not f[2] then line = deferral_of(backlog, tonumber(f[3])) end
-return { now, 1, deferred and 1 or 0, at, rule, line }
+return { now, 1, deferred and 1 or 0, at, rule, line, before }

@@ -61,6 +61,7 @@ function showNotification(n) {
     facts([
       ['status', n.reason ? `${n.status}: ${n.reason}` : n.status],
       ['goes out', n.deliver_at && `${clock(Date.parse(n.deliver_at))}, in ${duration((Date.parse(n.deliver_at) - Date.now()) / 1000)}`],
+      ['goes after', n.ahead && `${n.ahead} of the user's: by priority, then arrival, through a user cap over all categories`],
       ['user', n.user_id], ['category', `${n.category}, ${n.priority}, by ${n.channel}`],
       ['attempts', String(n.attempts)], ['deferrals', String(n.deferrals)],
     ]),
@@ -99,7 +100,7 @@ function showUser(user, categories) {
       holder.append(element('ol', { className: 'steps' }, ...c.line.map((w) => {
         const link = element('button', { type: 'button', className: 'link', textContent: w.id })
         link.addEventListener('click', () => lookUp(w.id))
-        return element('li', {}, link, ` goes out ${clock(Date.parse(w.deliver_at))}`)
+        return element('li', {}, link, ` goes out ${clock(Date.parse(w.deliver_at))}, after ${w.ahead ?? 0} of the user's`)
       })))
     }
     return holder

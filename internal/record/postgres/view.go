@@ -104,7 +104,7 @@ func (r *Record) place(ctx context.Context, v *row) {
 	if state == nil {
 		return
 	}
-	v.Status, v.DeliverAt = state.Status, state.DeliverAt
+	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
 	v.Reason = cmp.Or(state.Reason, v.Reason)
 	v.Deferrals = max(v.Deferrals, state.Deferrals)
 	if len(state.Lines) > len(v.history) {

@@ -139,6 +139,10 @@ func throttled(p *probe) {
 	if v.Deferrals != 1 || time.Until(v.DeliverAt) < 59*time.Minute {
 		p.Errorf("deferred %d times, expected at %s", v.Deferrals, v.DeliverAt)
 	}
+	third := p.accept(slow)
+	if v := p.want(third.ID, notification.StatusDeferred, 0, "limit 1/1h"); v.Ahead != 1 {
+		p.Errorf("%d go before the third, want 1", v.Ahead)
+	}
 }
 
 func retried(p *probe) {

@@ -104,7 +104,7 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 	}
 	return &notification.View{
 		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
-		Reason: state.Reason, DeliverAt: state.DeliverAt, Timeline: timeline(state),
+		Reason: state.Reason, DeliverAt: state.DeliverAt, Ahead: state.Ahead, Timeline: timeline(state),
 	}, nil
 }
 
