@@ -218,9 +218,14 @@ func TestOrderUnderACapIsTold(t *testing.T) {
 		category string
 		priority notification.Priority
 	}{
-		{"chat", notification.PriorityNormal}, {"news", notification.PriorityNormal}, {"chat", notification.PriorityLow},
-		{"mail", notification.PriorityNormal}, {"news", notification.PriorityHigh}, {"news", notification.PriorityNormal},
-		{"chat", notification.PriorityNormal}, {"mail", notification.PriorityHigh},
+		{"chat", notification.PriorityNormal},
+		{"news", notification.PriorityNormal},
+		{"chat", notification.PriorityLow},
+		{"mail", notification.PriorityNormal},
+		{"news", notification.PriorityHigh},
+		{"news", notification.PriorityNormal},
+		{"chat", notification.PriorityNormal},
+		{"mail", notification.PriorityHigh},
 	} {
 		ids = append(ids, w.accept(agenda.Entry{Category: n.category, Priority: n.priority}))
 	}
