@@ -36,7 +36,7 @@ const delivered = 20_000
 // What one notification costs, in Redis's time, scripts and memory, as the backlog and the users grow; and how many a
 // second several processes deliver on one and three servers. GROWTH_DOCS=../docs writes the tables into scale.md.
 func TestGrowth(t *testing.T) {
-	sections := []func(*testing.T) [][]string{backlogs, crowdsOfUsers, machines}
+	sections := []func(*testing.T) [][]string{backlogs, oneBacklog, deferredOfUsers, crowdsOfUsers, machines}
 	var text strings.Builder
 	for _, section := range sections {
 		table := markdown(section(t))
@@ -74,18 +74,20 @@ func backlogs(t *testing.T) [][]string {
 func fill(t *testing.T, p *pacer, n int) {
 	t.Helper()
 	users := n / perUser
-	total := n + users // one of each user goes at once
-	if err := p.accept(t.Context(), total, func(i int) notification.Notification { return of(fmt.Sprint("user-", i%users), "default") }); err != nil {
+	// One of each user goes at once.
+	waits(t, p, n+users, n, func(i int) notification.Notification { return of(fmt.Sprint("user-", i%users), "default") })
+}
+
+// waits accepts some, starts the process and waits until so many are deferred.
+func waits(t *testing.T, p *pacer, accepted, n int, make func(int) notification.Notification) {
+	t.Helper()
+	if err := p.accept(t.Context(), accepted, make); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(8 * time.Minute); deferred(t, p) < n; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d are deferred", deferred(t, p), n)
-		}
-	}
+	awaitDeferred(t, p, n)
 }
 
 // deferred asks the API how many are.
