@@ -99,7 +99,7 @@ bench-docs: need-servers ## the same, and write the tables and the chart into do
 	go -C bench run . -docs ../docs $(BENCHFLAGS)
 
 .PHONY: growth
-growth: need-servers ## measure costs as backlog, users, processes and shards grow, up to a million (6 minutes, 3 GB); writes docs/scale.md
+growth: need-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/scale.md
 	GROWTH_DOCS=../docs go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
 .PHONY: bench-smoke
