@@ -180,6 +180,7 @@ func (d *deployment) start() *worker {
 type item struct {
 	UserID    string    `json:"user_id"`
 	Category  string    `json:"category,omitempty"`
+	Priority  string    `json:"priority,omitempty"`
 	To        string    `json:"to"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
