@@ -24,6 +24,7 @@ BENCH_MODULE := $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 MODULES := . tools $(BENCH_MODULE)
 NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe bench/node
 LINT := go tool -modfile=tools/go.mod golangci-lint
+VULN := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 
 .PHONY: help
 help: ## show this list
@@ -118,6 +119,10 @@ fmt: ## format all Go files
 .PHONY: tidy-check
 tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what the programs and tests call (asks the Go vulnerability database)
+	@for m in . $(BENCH_MODULE); do echo "govulncheck $$m"; (cd "$$m" && $(VULN) -test ./...); done
 
 .PHONY: need-servers
 need-servers: $(NODE_PACKAGES:%=%/node_modules/.package-lock.json) ## install what the tests start, where it is missing and that is possible
