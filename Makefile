@@ -36,12 +36,20 @@ help: ## show this list
 .PHONY: build
 build: ## build dispatcher and enqueue into bin/ (VERSION=v1.2.3 to set the version)
 	@mkdir -p bin
-	go build -trimpath -ldflags "$(strip $(LDFLAGS))" -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(strip $(LDFLAGS))" -o bin/ ./cmd/...
 
 .PHONY: image
 image: ## build the container image pacer:VERSION (default: what git describe says)
 	@version=$${VERSION:-$$(git describe --tags --always --dirty)}; commit=$${COMMIT:-$$(git rev-parse HEAD)}; set -x; \
 	docker build --build-arg VERSION="$$version" --build-arg COMMIT="$$commit" --tag "pacer:$$version" .
+
+.PHONY: release
+release: ## write what a release of VERSION=v1.2.3 consists of into dist/: archives, SBOMs, checksums, notes
+	go run ./scripts/release -version "$(VERSION)"
+
+.PHONY: snapshot
+snapshot: ## the same for what is checked out, changes included; its notes are what is unreleased
+	go run ./scripts/release -snapshot
 
 .PHONY: demo
 demo: ## run the demo: throttled deliveries in the terminal, nothing to install or set
@@ -147,4 +155,4 @@ ci: ## run what the continuous integration runs
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

@@ -21,6 +21,8 @@ func imageFaults(text string) []string {
 	build, final := text[:max(i, 0)], text[max(i, 0):]
 	r.unless(strings.Contains(build, "CGO_ENABLED=0 "), "its programs need a C library")
 	r.unless(strings.Contains(build, " -trimpath "), "its programs hold paths of the build")
+	r.unless(strings.Contains(build, "FROM --platform=$BUILDPLATFORM ") && strings.Contains(build, " GOOS=$TARGETOS GOARCH=$TARGETARCH "),
+		"is compiled in an emulator, or for another architecture than its own")
 	r.unless(strings.HasPrefix(final, "\nFROM scratch\n"), "holds more than the programs")
 	r.unless(regexp.MustCompile(`(?m)^COPY --from=build /out/dispatcher /out/enqueue /$`).MatchString(final),
 		"lacks a program, or has it elsewhere than at the top")
@@ -36,6 +38,8 @@ func TestDockerfileFaultsAreFound(t *testing.T) {
 	tests := []struct{ name, old, new, want string }{
 		{"Cgo", "CGO_ENABLED=0", "CGO_ENABLED=1", "C library"},
 		{"Paths", "-trimpath ", "", "paths of the build"},
+		{"Emulator", "--platform=$BUILDPLATFORM ", "", "in an emulator"},
+		{"OtherArchitecture", "GOARCH=$TARGETARCH ", "", "another architecture"},
 		{"Debian", "FROM scratch", "FROM debian", "more than the programs"},
 		{"OneProgram", "/out/dispatcher /out/enqueue /", "/out/dispatcher /", "lacks a program"},
 		{"NoCertificates", "COPY --from=build /etc/ssl/certs", "# ", "trusts no certificate"},

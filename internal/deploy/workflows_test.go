@@ -2,11 +2,14 @@ package deploy_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // pinned is an action at one commit, with the version that the commit has for those who read it, and for the bot that
@@ -60,6 +63,32 @@ func pinFaults(text string) []string {
 		}
 	}
 	return faults
+}
+
+// A workflow that does not say what its token may do gets whatever the repository's settings say, which may be all.
+func TestWorkflowsMayReadOnly(t *testing.T) {
+	t.Parallel()
+	for name, text := range workflows(t) {
+		if !strings.Contains(name, "workflows") {
+			continue
+		}
+		var workflow struct {
+			Permissions map[string]string         `yaml:"permissions"`
+			Jobs        map[string]map[string]any `yaml:"jobs"`
+		}
+		if err := yaml.Unmarshal([]byte(text), &workflow); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if want := map[string]string{"contents": "read"}; !maps.Equal(workflow.Permissions, want) {
+			t.Errorf("%s: its jobs may %v, want %v; a job that writes says so itself", name, workflow.Permissions, want)
+		}
+		for job, settings := range workflow.Jobs {
+			if settings["timeout-minutes"] == nil {
+				t.Errorf("%s: job %s may hang for the six hours of the forge", name, job)
+			}
+		}
+	}
 }
 
 func TestUnpinnedActionsAreFound(t *testing.T) {
