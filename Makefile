@@ -23,6 +23,9 @@ LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.ver
 BENCH_MODULE := $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 MODULES := . tools $(BENCH_MODULE)
 NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe bench/node
+INSTALLED_NODE_PACKAGES := $(NODE_PACKAGES:%=%/node_modules/.package-lock.json)
+# What the tests start themselves, by its name in scripts/need.sh; gcc is for the race detector.
+SERVERS := redis postgres pgbouncer node chromium promtool gcc
 LINT := go tool -modfile=tools/go.mod golangci-lint
 # All build tags of the product's module: they are compatible. internal/deploy's tests tell when one is missing here.
 LINT_TAGS := accept,faults,soak
@@ -31,7 +34,7 @@ VULN := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 .PHONY: help
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET [NAME=VALUE]\n"} \
-		/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build dispatcher and enqueue into bin/ (VERSION=v1.2.3 to set the version)
@@ -56,7 +59,7 @@ demo: ## run the demo: throttled deliveries in the terminal, nothing to install 
 	go run ./cmd/dispatcher demo
 
 .PHONY: test
-test: need-servers ## run all tests under the race detector (PKGS=./internal/x TESTFLAGS=-v)
+test: check-servers ## run all tests under the race detector; installs nothing (PKGS=./internal/x TESTFLAGS=-v)
 	go test -race -shuffle=on -count=1 -timeout 15m $(TESTFLAGS) $(PKGS)
 
 .PHONY: test-busy
@@ -64,57 +67,57 @@ test-busy: ## run make test RUNS=20 times in a fresh clone while every core is k
 	scripts/test-busy.sh $(RUNS)
 
 .PHONY: accept
-accept: need-servers ## run the long end-to-end scenarios against built programs
+accept: check-servers ## run the long end-to-end scenarios against built programs
 	go test -count=1 -timeout 30m -v -tags accept ./internal/accept
 
 .PHONY: accept-full
-accept-full: need-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
+accept-full: check-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
 	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./internal/accept
 
 .PHONY: faults
-faults: need-faults ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
+faults: check-servers ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
 	go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./internal/faults
 	go test -count=1 -timeout 10m -v -tags faults -run TestRedisClusterShardFailsOver ./internal/app
 
 .PHONY: faults-docs
-faults-docs: need-faults ## the same, and write the table into docs/faults.md
+faults-docs: check-servers ## the same, and write the table into docs/faults.md
 	FAULTS_DOCS=../../docs/faults.md go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./internal/faults
 
 .PHONY: faults-red
-faults-red: need-faults ## run every fault with its protection switched off, and see it fail
+faults-red: check-servers ## run every fault with its protection switched off, and see it fail
 	FAULTS_RED=1 go test -count=1 -timeout 120m -v -tags faults -run TestFaults ./internal/faults
 
 .PHONY: soak
-soak: need-faults ## an hour of all kinds of traffic with faults at random, all promises checked (SOAK=2m to try, SOAK_REPORT=FILE)
+soak: check-servers ## an hour of all kinds of traffic with faults at random, all promises checked (SOAK=2m to try, SOAK_REPORT=FILE)
 	go test -count=1 -timeout 0 -v -tags faults,soak -run TestSoak ./internal/faults
 
 .PHONY: chaos
-chaos: need-servers ## play random schedules in which every call to a store may fail (CHAOS_SCHEDULES=20000 CHAOS_MINUTES=60 CHAOS_SEED=N)
+chaos: check-servers ## play random schedules in which every call to a store may fail (CHAOS_SCHEDULES=20000 CHAOS_MINUTES=60 CHAOS_SEED=N)
 	CHAOS_SCHEDULES=$${CHAOS_SCHEDULES:-20000} CHAOS_MINUTES=$${CHAOS_MINUTES:-60} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	go test -count=1 -timeout 120m -v ./internal/chaos
 
 .PHONY: chaos-red
-chaos-red: need-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)
+chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)
 	go test -count=1 -timeout 120m -v -tags faults -run TestChaosFindsWhatIsSwitchedOff ./internal/chaos
 
 .PHONY: fuzz
-fuzz: need-servers ## run every fuzz target for FUZZTIME=10s
+fuzz: check-servers ## run every fuzz target for FUZZTIME=10s
 	scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: need-servers ## measure pacer beside others, in one run, as ratios (BENCHFLAGS="-only dispatch -rounds 5")
+bench: check-servers ## measure pacer beside others, in one run, as ratios (BENCHFLAGS="-only dispatch -rounds 5")
 	go -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-docs
-bench-docs: need-servers ## the same, and write the tables and the chart into docs/
+bench-docs: check-servers ## the same, and write the tables and the chart into docs/
 	go -C bench run . -docs ../docs $(BENCHFLAGS)
 
 .PHONY: growth
-growth: need-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/scale.md
+growth: check-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/scale.md
 	GROWTH_DOCS=../docs go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
 .PHONY: bench-smoke
-bench-smoke: need-servers ## run every benchmark once and small, to see that it still works
+bench-smoke: check-servers ## run every benchmark once and small, to see that it still works
 	go test -run '^$$' -bench . -benchtime 1x $(PKGS)
 	go -C bench test -count=1 ./...
 
@@ -135,13 +138,19 @@ tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 vuln: ## look for known vulnerabilities in what the programs and tests call (asks the Go vulnerability database)
 	@for m in . $(BENCH_MODULE); do echo "govulncheck $$m"; (cd "$$m" && $(VULN) -test ./...); done
 
-.PHONY: need-servers
-need-servers: $(NODE_PACKAGES:%=%/node_modules/.package-lock.json) ## install what the tests start, where it is missing and that is possible
-	@for program in redis postgres pgbouncer chromium promtool; do scripts/need.sh $$program; done
+.PHONY: install-servers
+install-servers: $(INSTALLED_NODE_PACKAGES) ## install what the tests start, where it is missing: with apt, dnf, apk or brew, and npm
+	@for program in $(SERVERS); do scripts/need.sh $$program; done
 
-.PHONY: need-faults
-need-faults: need-servers ## install what the fault scenarios start besides
-	@scripts/need.sh gcc
+# With install-servers beside another target, also under make -j, it is not asked for before it is there.
+.PHONY: check-servers
+check-servers: $(filter install-servers,$(MAKECMDGOALS)) ## say what the tests start and is not there; installs nothing
+	@missing=0; for program in $(SERVERS); do scripts/need.sh --check $$program || missing=1; done; \
+	for package in $(NODE_PACKAGES); do scripts/need.sh --check-package $$package || missing=1; done; exit $$missing
+
+# bench/node.go tells of it by this name.
+.PHONY: need-servers
+need-servers: install-servers
 
 # What the tests ask in another language: libraries that read what the senders send, and rules of accessibility.
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
@@ -150,7 +159,7 @@ need-faults: need-servers ## install what the fault scenarios start besides
 	@touch $@
 
 .PHONY: ci
-ci: ## run what the continuous integration runs
+ci: ## run what the continuous integration runs; it installs what is missing, as install-servers does
 	.ci/run
 
 .PHONY: clean

@@ -1,8 +1,24 @@
 #!/bin/sh
-# need.sh redis|postgres|pgbouncer|node|chromium|promtool|gcc sees to it that the program is on this machine: the tests start it themselves. Where it is missing
-# it is installed with the system's package manager, if that is possible without asking for a password; else one sentence
-# says what to do.
+# need.sh PROGRAM sees to it that the program is on this machine, since the tests start it themselves: redis, postgres,
+# pgbouncer, node, chromium, promtool or gcc. Where it is missing it is installed with the system's package manager, if
+# that is possible without asking for a password; else one sentence says what to do.
+# need.sh --check PROGRAM installs nothing: where the program is missing, one sentence says so.
+# need.sh --check-package FOLDER does the same for what npm installs there.
 set -eu
+
+if [ "${1-}" = --check-package ]; then
+	lock=$2/package-lock.json installed=$2/node_modules/.package-lock.json
+	if [ -e "$installed" ] && [ ! "$lock" -nt "$installed" ] && [ ! "$2/package.json" -nt "$installed" ]; then
+		exit 0
+	fi
+	echo "The tests need what npm installs in $2: run make install-servers." >&2
+	exit 1
+fi
+check=no
+if [ "${1-}" = --check ]; then
+	check=yes
+	shift
+fi
 
 case "${1-}" in
 redis) program=redis-server apt=redis-server dnf=redis apk=redis brew=redis ;;
@@ -12,7 +28,7 @@ node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
 chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
 promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
 gcc) program=gcc apt="gcc libc6-dev" dnf="gcc glibc-devel" apk="gcc musl-dev" brew=gcc ;;
-*) echo "usage: need.sh redis|postgres|pgbouncer|node|chromium|promtool|gcc" >&2 && exit 2 ;;
+*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|node|chromium|promtool|gcc" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs, and from other users than root PgBouncer, away from PATH; the tests look there too.
@@ -31,11 +47,16 @@ found() {
 }
 
 give_up() {
-	echo "The tests need $program on PATH and it could not be installed ($1): install it, for example with 'apt-get install $apt', and run make test again." >&2
+	echo "The tests need $program on PATH and it could not be installed ($1): install it, for example with" \
+		"'apt-get install $apt', and try again." >&2
 	exit 1
 }
 
 found && exit 0
+if [ "$check" = yes ]; then
+	echo "The tests need $program on PATH: run make install-servers, or for example 'apt-get install $apt'." >&2
+	exit 1
+fi
 
 if [ "$(id -u)" -eq 0 ]; then
 	as_root=

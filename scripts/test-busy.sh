@@ -26,8 +26,8 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 git clone --quiet . "$clone"
-make -C "$clone" need-servers >"$logs/need-servers.log" 2>&1 || {
-	cat "$logs/need-servers.log" >&2
+make -C "$clone" install-servers >"$logs/install-servers.log" 2>&1 || {
+	cat "$logs/install-servers.log" >&2
 	exit 1
 }
 for ((i = 0; i < busy; i++)); do

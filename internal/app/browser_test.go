@@ -36,7 +36,7 @@ type tab struct {
 	complaints []string
 }
 
-// openTab opens a process's dashboard in Chromium, which `make need-servers` installs.
+// openTab opens a process's dashboard in Chromium, which `make install-servers` installs.
 func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{chromedp.Flag("disable-dev-shm-usage", true)}
@@ -65,7 +65,7 @@ func openTab(t *testing.T, url string) *tab {
 	})
 	t.Cleanup(func() { cancel(); listening.Wait() })
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url)); err != nil {
-		t.Fatalf("open the dashboard in Chromium: %v; make need-servers installs it", err)
+		t.Fatalf("open the dashboard in Chromium: %v; make install-servers installs it", err)
 	}
 	return b
 }
@@ -142,7 +142,7 @@ func (b *tab) accessible(when string) {
 	b.Helper()
 	source, err := os.ReadFile(filepath.Join("testdata", "axe", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
-		b.Fatalf("%v: run make need-servers", err)
+		b.Fatalf("%v: run make install-servers", err)
 	}
 	eval[bool](b, string(source)+"; true")
 	found := eval[[]string](b, `axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.flatMap((v) =>

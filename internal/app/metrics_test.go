@@ -75,7 +75,7 @@ func TestDeferredGauge(t *testing.T) {
 
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatal("promtool is not installed: run make need-servers")
+		t.Fatal("promtool is not installed: run make install-servers")
 	}
 	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(d.opsPage(d.apps[0], "/metrics"))

@@ -21,7 +21,7 @@ func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatal("promtool is not installed: run make need-servers")
+		t.Fatal("promtool is not installed: run make install-servers")
 	}
 	if out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -30,7 +30,7 @@ const (
 
 // errNotInstalled says what a machine lacks, for whoever runs the tests.
 var errNotInstalled = errors.New(
-	"postgres and initdb are not to be found: install them (apt-get install postgresql) or run the tests with make test")
+	"postgres and initdb are not to be found: install them (apt-get install postgresql) or run make install-servers")
 
 // errStillInUse says that processes of a killed server are still there.
 var errStillInUse = errors.New("processes of the killed server hold its memory")

@@ -20,7 +20,7 @@ import (
 
 // errNoPgBouncer says what a machine lacks, for whoever runs the tests.
 var errNoPgBouncer = errors.New(
-	"pgbouncer is not to be found: install it (apt-get install pgbouncer) or run the tests with make test")
+	"pgbouncer is not to be found: install it (apt-get install pgbouncer) or run make install-servers")
 
 // serverConnections is how many connections PgBouncer has to a database: fewer than its clients have to PgBouncer, so that
 // statements of one client run on the connections that others used before.

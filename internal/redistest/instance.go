@@ -27,7 +27,7 @@ const (
 
 // errNotInstalled says what a machine lacks, for whoever runs the tests.
 var errNotInstalled = errors.New(
-	"redis-server is not on PATH: install it (apt-get install redis-server) or run the tests with make test")
+	"redis-server is not on PATH: install it (apt-get install redis-server) or run make install-servers")
 
 // instance is one redis-server with its directory, port and arguments. It outlives the process: a killed server is
 // started again under the same address. Its methods may be called from any goroutine.

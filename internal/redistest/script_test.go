@@ -1,16 +1,18 @@
 package redistest_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/testproc"
 )
 
-// The script that make test runs first, on machines that are made of nothing but the programs of the case.
+// The script that make install-servers runs, on machines that are made of nothing but the programs of the case.
 func TestNeedRedisScript(t *testing.T) {
 	t.Parallel()
 	const (
@@ -43,7 +45,7 @@ func TestNeedRedisScript(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir := machine(t, tt.programs)
-			out, err := needRedis(t, dir)
+			out, err := need(t, dir, "redis")
 			if (err != nil) != (tt.message != "") || !strings.Contains(out, tt.message) {
 				t.Errorf("error %v, output %q; want it to say %q", err, out, tt.message)
 			}
@@ -81,11 +83,68 @@ func machine(t *testing.T, programs map[string]string) string {
 	return dir
 }
 
-// needRedis runs the script where path is all of PATH and returns what it prints.
-func needRedis(t *testing.T, path string) (string, error) {
+// need runs the script where path is all of PATH and returns what it prints.
+func need(t *testing.T, path string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join("..", "..", "scripts", "need.sh"), "redis")
+	script := filepath.Join("..", "..", "scripts", "need.sh")
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{script}, args...)...)
 	cmd.Env = []string{"PATH=" + path}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// make test only looks: it must not change a machine, though it could.
+func TestCheckingInstallsNothing(t *testing.T) {
+	t.Parallel()
+	const couldInstall = `echo ran >"$0".ran`
+	for name, programs := range map[string]map[string]string{
+		"missing": {"id": "echo 0", "apt-get": couldInstall, "brew": couldInstall},
+		"there":   {"id": "echo 0", "apt-get": couldInstall, "redis-server": ":"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := machine(t, programs)
+			out, err := need(t, dir, "--check", "redis")
+			if found := err == nil; found != (name == "there") {
+				t.Errorf("redis-server is %s, and the check says %v", name, err)
+			}
+			if err != nil && !strings.Contains(out, "run make install-servers, or for example 'apt-get install redis-server'") {
+				t.Errorf("output %q does not say what to do", out)
+			}
+			if ran, _ := filepath.Glob(filepath.Join(dir, "*.ran")); len(ran) != 0 {
+				t.Errorf("%q ran", ran)
+			}
+		})
+	}
+}
+
+func TestCheckOfNodePackages(t *testing.T) {
+	t.Parallel()
+	const lock, installed = "package-lock.json", "node_modules/.package-lock.json"
+	past := time.Now().Add(-time.Hour)
+	tests := []struct {
+		name  string
+		files map[string]time.Time // name → when it was written
+		found bool
+	}{
+		{name: "installed", files: map[string]time.Time{"package.json": past, lock: past, installed: past.Add(time.Minute)}, found: true},
+		{name: "never installed", files: map[string]time.Time{"package.json": past, lock: past}},
+		{name: "changed since", files: map[string]time.Time{"package.json": past, lock: past.Add(time.Minute), installed: past}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for name, when := range tt.files {
+				path := filepath.Join(dir, filepath.FromSlash(name))
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Chtimes(path, when, when)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := need(t, "/nowhere", "--check-package", dir)
+			if (err == nil) != tt.found || err != nil && !strings.Contains(out, "run make install-servers") {
+				t.Errorf("error %v, output %q; want found %t", err, out, tt.found)
+			}
+		})
+	}
 }

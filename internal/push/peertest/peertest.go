@@ -1,6 +1,6 @@
 // Package peertest asks libraries that pacer's authors did not write, in another language, whether they understand what
 // pacer sends: http_ece and jose for Web Push, standardwebhooks for webhooks. They run in a process of Node.js that the
-// test starts. `make need-servers` installs what it needs.
+// test starts. `make install-servers` installs what it needs.
 package peertest
 
 import (
@@ -50,7 +50,7 @@ func Start(tb testing.TB) *Peer {
 	_, here, _, _ := runtime.Caller(0)
 	dir := filepath.Join(filepath.Dir(here), "testdata")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "http_ece")); err != nil {
-		tb.Fatalf("the libraries of %s are not installed: run make need-servers", dir)
+		tb.Fatalf("the libraries of %s are not installed: run make install-servers", dir)
 	}
 	process := exec.CommandContext(tb.Context(), "node", "peer.mjs")
 	process.Dir, process.Stderr = dir, tb.Output()
@@ -63,7 +63,7 @@ func Start(tb testing.TB) *Peer {
 		tb.Fatal(err)
 	}
 	if err := process.Start(); err != nil {
-		tb.Fatalf("start node: %v; run make need-servers", err)
+		tb.Fatalf("start node: %v; run make install-servers", err)
 	}
 	tb.Cleanup(func() {
 		_ = in.Close()     // which ends it
