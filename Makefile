@@ -11,6 +11,7 @@ FUZZTIME  ?= 10s
 RUNS      ?= 20
 BENCHFLAGS ?=
 TESTFLAGS ?=
+RANGE     ?=
 PKGS      ?= ./...
 export VERSION COMMIT
 
@@ -133,6 +134,10 @@ fmt: ## format all Go files
 .PHONY: tidy-check
 tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
+
+.PHONY: check-commits
+check-commits: ## look whether this branch's commit messages are as CONTRIBUTING.md asks (RANGE=v1.2.3..HEAD)
+	@go run ./scripts/commits $(RANGE)
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what the programs and tests call (asks the Go vulnerability database)
