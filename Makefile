@@ -11,6 +11,8 @@ FUZZTIME  ?= 10s
 RUNS      ?= 20
 BENCHFLAGS ?=
 TESTFLAGS ?=
+# no: make test looks for what the tests start, and installs nothing.
+INSTALL   ?= yes
 RANGE     ?=
 PKGS      ?= ./...
 export VERSION COMMIT
@@ -60,7 +62,7 @@ demo: ## run the demo: throttled deliveries in the terminal, nothing to install 
 	go run ./cmd/dispatcher demo
 
 .PHONY: test
-test: check-servers ## run all tests under the race detector; installs nothing (PKGS=./internal/x TESTFLAGS=-v)
+test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tests under the race detector; installs what they start, unless INSTALL=no (PKGS=./internal/x TESTFLAGS=-v)
 	go test -race -shuffle=on -count=1 -timeout 15m $(TESTFLAGS) $(PKGS)
 
 .PHONY: test-busy

@@ -1,9 +1,9 @@
-// Package client is how Go programs give notifications to pacer: over its HTTP API, or, where pacer keeps its record in a
-// Postgres that the program also writes to, within a transaction of the program's own ([EnqueueTx]).
+// Package client is how Go programs give notifications to pacer: over its HTTP API, or, where pacer keeps its record in
+// a Postgres that the program also writes to, within a transaction of the program's own ([EnqueueTx]).
 //
 // Calls over HTTP are tried again when that can help. It is always safe: a notification that has neither an id nor an
-// idempotency key is given an id before the first try, and the same id twice is one notification. Your own program may call
-// again after an error as safely when its notification has an id: see [Notification.Identify].
+// idempotency key is given an id before the first try, and the same id twice is one notification. Your own program may
+// call again after an error as safely when its notification has an id: see [Notification.Identify].
 package client
 
 import (
@@ -34,8 +34,8 @@ type Config struct {
 	HTTPClient *http.Client
 	// Attempts is how often a call is tried in all. Defaults to 5.
 	Attempts int
-	// MinBackoff and MaxBackoff bound the wait between two tries: full jitter below MinBackoff doubled at each. Default to
-	// 100 ms and 10 s. A Retry-After of the server is obeyed up to MaxBackoff.
+	// MinBackoff and MaxBackoff bound the wait between two tries: full jitter below MinBackoff doubled at each. Default
+	// to 100 ms and 10 s. A Retry-After of the server is obeyed up to MaxBackoff.
 	MinBackoff, MaxBackoff time.Duration
 	// Timeout bounds one try. Defaults to 10 s.
 	Timeout time.Duration
@@ -44,7 +44,8 @@ type Config struct {
 // Validate reports every setting that can't work.
 func (c Config) Validate() error {
 	var faults []error
-	if server, err := url.Parse(c.Server); err != nil || c.Server != "" && (server.Host == "" || server.Scheme != "http" && server.Scheme != "https") {
+	if server, err := url.Parse(c.Server); err != nil || c.Server != "" &&
+		(server.Host == "" || server.Scheme != "http" && server.Scheme != "https") {
 		faults = append(faults, errors.New("server must be of the form http://host:port"))
 	}
 	if c.Attempts < 0 || c.MinBackoff < 0 || c.MaxBackoff < 0 || c.Timeout < 0 {
@@ -69,13 +70,15 @@ func New(cfg Config) (*Client, error) {
 	cfg.MaxBackoff = max(cfg.MinBackoff, cmp.Or(cfg.MaxBackoff, 10*time.Second))
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		cfg.HTTPClient = &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
 	}
 	return &Client{cfg}, nil
 }
 
-// Enqueue has a notification accepted and gives it back as it was. An [*Error] says why it was refused. After any other error
-// it may have been accepted all the same: whoever means to call again identifies the notification first, with
+// Enqueue has a notification accepted and gives it back as it was. An [*Error] says why it was refused. After any other
+// error it may have been accepted all the same: whoever means to call again identifies the notification first, with
 // [Notification.Identify] or an id or key of its own.
 func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
 	if err := n.Identify(); err != nil {
@@ -94,12 +97,13 @@ const (
 	maxBytes = 16 << 20
 )
 
-// EnqueueMany has many accepted, in as few requests as the API allows, and gives one result each, in order. What is refused
-// does not hinder the rest.
+// EnqueueMany has many accepted, in as few requests as the API allows, and gives one result each, in order. What is
+// refused does not hinder the rest.
 //
-// It identifies the notifications in the caller's slice before the first request: those with neither an id nor an idempotency
-// key have an id afterwards. With an error the results are those of the requests before it. Some of the rest may have been
-// accepted too; call again with the same slice from notifications[len(results):] on, and nothing is there twice.
+// It identifies the notifications in the caller's slice before the first request: those with neither an id nor an
+// idempotency key have an id afterwards. With an error the results are those of the requests before it. Some of the
+// rest may have been accepted too; call again with the same slice from notifications[len(results):] on, and nothing is
+// there twice.
 func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) ([]Result, error) {
 	for i := range notifications {
 		if err := notifications[i].Identify(); err != nil {
@@ -155,7 +159,8 @@ func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 	return &view, nil
 }
 
-// Cancel ends a notification that still waits. An [*Error] with status 409 says that it is being delivered or has ended.
+// Cancel ends a notification that still waits. An [*Error] with status 409 says that it is being delivered or has
+// ended.
 func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	var view View
 	if err := c.call(ctx, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
@@ -211,7 +216,9 @@ func (c *Client) backoff(attempt int) time.Duration {
 const never = -1
 
 // try makes a request once. With an error it tells how long to wait at least before the next, or [never].
-func (c *Client) try(ctx context.Context, method, path string, body []byte, answer any) (wait time.Duration, err error) {
+func (c *Client) try(ctx context.Context, method, path string, body []byte,
+	answer any,
+) (wait time.Duration, err error) {
 	within, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(within, method, c.cfg.Server+path, bytes.NewReader(body))
@@ -264,8 +271,8 @@ func (c *Client) retryAfter(r *http.Response) time.Duration {
 	return 0
 }
 
-// Identify gives a notification that has neither an id nor an idempotency key a new id, so that it can be enqueued again after
-// an error and is still one notification.
+// Identify gives a notification that has neither an id nor an idempotency key a new id, so that it can be enqueued
+// again after an error and is still one notification.
 func (n *Notification) Identify() error {
 	if n.ID != "" || n.IdempotencyKey != "" {
 		return nil

@@ -17,12 +17,12 @@ type Tx interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// EnqueueTx has a notification accepted if and only if the transaction commits, and gives its id. The transaction must be
-// in the database that pacer keeps its record in; pacer finds the notification within a second of the commit.
+// EnqueueTx has a notification accepted if and only if the transaction commits, and gives its id. The transaction must
+// be in the database that pacer keeps its record in; pacer finds the notification within a second of the commit.
 //
-// An [*Error] with status 422 says what is wrong with the notification; the transaction can then only be rolled back. What
-// only the policy refuses, such as an unknown category, shows later: the notification ends as failed. An idempotency key is
-// not known here: use an id.
+// An [*Error] with status 422 says what is wrong with the notification; the transaction can then only be rolled back.
+// What only the policy refuses, such as an unknown category, shows later: the notification ends as failed. An
+// idempotency key is not known here: use an id.
 func EnqueueTx(ctx context.Context, tx Tx, n Notification) (id string, err error) {
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -31,7 +31,10 @@ func EnqueueTx(ctx context.Context, tx Tx, n Notification) (id string, err error
 	err = tx.QueryRow(ctx, "SELECT pacer.enqueue($1)", body).Scan(&id)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == invalidParameter {
 		detail := strings.TrimPrefix(refused.Message, "pacer.enqueue: ")
-		err = &Error{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: detail}
+		err = &Error{
+			Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
+			Detail: detail,
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("enqueue a notification: %w", err)

@@ -53,8 +53,8 @@ type Template struct {
 type View struct {
 	Notification
 	CreatedAt time.Time `json:"created_at"`
-	// Status is scheduled, queued, deferred, retrying or sending; or at the end delivered, failed, expired, cancelled or
-	// replaced.
+	// Status is scheduled, queued, deferred, retrying or sending; or at the end delivered, failed, expired, cancelled
+	// or replaced.
 	Status string `json:"status"`
 	// Attempts counts the deliveries tried, Deferrals how often it was sent back to wait for a slot.
 	Attempts  int `json:"attempts"`

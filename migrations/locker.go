@@ -17,8 +17,9 @@ const (
 	lockInterval = 200 * time.Millisecond
 )
 
-// locker has processes that migrate at once take turns. It implements goose's SessionLocker with the lock of a transaction
-// that is open meanwhile: behind a pooler the lock of a session would stay with a connection that others are given.
+// locker has processes that migrate at once take turns. It implements goose's SessionLocker with the lock of a
+// transaction that is open meanwhile: behind a pooler the lock of a session would stay with a connection that others
+// are given.
 type locker struct {
 	db *sql.DB
 	tx *sql.Tx // nil while the lock is not held

@@ -1,5 +1,5 @@
-// Package migrations holds the Postgres schema as SQL files, each with its way up and down, and brings a database to the
-// version that this program works with. Any number of processes may migrate at once: they take turns.
+// Package migrations holds the Postgres schema as SQL files, each with its way up and down, and brings a database to
+// the version that this program works with. Any number of processes may migrate at once: they take turns.
 package migrations
 
 import (
@@ -39,9 +39,11 @@ func (e *VersionError) Error() string {
 	case e.Found == 0:
 		return "the database has no schema of pacer: run dispatcher migrate up"
 	case e.Found < e.Wanted:
-		return fmt.Sprintf("the database's schema has version %d, this program needs %d: run dispatcher migrate up", e.Found, e.Wanted)
+		return fmt.Sprintf("the database's schema has version %d, this program needs %d: run dispatcher migrate up",
+			e.Found, e.Wanted)
 	}
-	return fmt.Sprintf("the database's schema has version %d, this program knows %d: run a newer dispatcher", e.Found, e.Wanted)
+	return fmt.Sprintf("the database's schema has version %d, this program knows %d: run a newer dispatcher", e.Found,
+		e.Wanted)
 }
 
 // with runs do on a provider over the database at url.
@@ -94,7 +96,9 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 			return fmt.Errorf("read the schema's version: %w", err)
 		}
 		for _, s := range states {
-			list = append(list, Migration{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied})
+			list = append(list, Migration{
+				Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied,
+			})
 		}
 		return nil
 	})
@@ -116,7 +120,8 @@ func Check(ctx context.Context, conn interface {
 	}
 	found := int64(0)
 	if exists {
-		// A migration taken back leaves its row with is_applied false in older versions of the table; the newest row counts.
+		// A migration taken back leaves its row with is_applied false in older versions of the table; the newest row
+		// counts.
 		const query = `SELECT coalesce(max(version_id), 0) FROM (
 			SELECT DISTINCT ON (version_id) version_id, is_applied FROM ` + table + ` ORDER BY version_id, id DESC) v WHERE is_applied`
 		if err := conn.QueryRow(ctx, query).Scan(&found); err != nil {

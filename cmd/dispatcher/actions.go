@@ -98,7 +98,8 @@ type resumeCommand struct {
 
 // Run lets it go on.
 func (c *resumeCommand) Run(ctx context.Context, to streams) error {
-	return c.act(ctx, to, fmt.Sprintf("Resume %s %s?", c.Kind, c.Name), app.Action{Action: "resume", Kind: app.Kind(c.Kind), Name: c.Name})
+	return c.act(ctx, to, fmt.Sprintf("Resume %s %s?", c.Kind, c.Name),
+		app.Action{Action: "resume", Kind: app.Kind(c.Kind), Name: c.Name})
 }
 
 type cancelCommand struct {
@@ -108,7 +109,8 @@ type cancelCommand struct {
 
 // Run cancels a notification that waits.
 func (c *cancelCommand) Run(ctx context.Context, to streams) error {
-	return c.act(ctx, to, fmt.Sprintf("Cancel notification %s? It will never be delivered.", c.ID), app.Action{Action: "cancel", ID: c.ID})
+	return c.act(ctx, to, fmt.Sprintf("Cancel notification %s? It will never be delivered.", c.ID),
+		app.Action{Action: "cancel", ID: c.ID})
 }
 
 type retryCommand struct {
@@ -118,5 +120,6 @@ type retryCommand struct {
 
 // Run sends a notification again that has failed, as a new one.
 func (c *retryCommand) Run(ctx context.Context, to streams) error {
-	return c.act(ctx, to, fmt.Sprintf("Send notification %s again, as a new one?", c.ID), app.Action{Action: "retry", ID: c.ID})
+	return c.act(ctx, to, fmt.Sprintf("Send notification %s again, as a new one?", c.ID),
+		app.Action{Action: "retry", ID: c.ID})
 }

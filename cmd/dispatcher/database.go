@@ -84,7 +84,8 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to.out, "rebuilt %d lanes in %s: %d waiting, %d windows\n", len(done.Lanes), done.Took, done.Waiting, done.Windows)
+	_, err = fmt.Fprintf(to.out, "rebuilt %d lanes in %s: %d waiting, %d windows\n", len(done.Lanes), done.Took,
+		done.Waiting, done.Windows)
 	return err
 }
 

@@ -43,8 +43,8 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	return errors.Join(err, process.Stop(ctx))
 }
 
-// freeAddress gives the address back if nobody listens there, or else one with a free port, so that the demo runs beside
-// whatever uses the usual ports.
+// freeAddress gives the address back if nobody listens there, or else one with a free port, so that the demo runs
+// beside whatever uses the usual ports.
 func freeAddress(ctx context.Context, address string) string {
 	probe, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -34,7 +34,9 @@ func (c *opsClient) get(ctx context.Context, path string) (status int, body []by
 }
 
 // ask makes a request; what it answers is nil unless the process did.
-func (c *opsClient) ask(ctx context.Context, method, path string, header http.Header, body io.Reader) (status int, answer []byte, err error) {
+func (c *opsClient) ask(ctx context.Context, method, path string, header http.Header,
+	body io.Reader,
+) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	address, err := reachable(c.OpsListen)
@@ -62,7 +64,9 @@ func (c *opsClient) ask(ctx context.Context, method, path string, header http.He
 func reachable(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", &settings.UsageError{Setting: "--ops-listen (PACER_OPS_LISTEN)", Message: "must be HOST:PORT, is " + listen}
+		return "", &settings.UsageError{
+			Setting: "--ops-listen (PACER_OPS_LISTEN)", Message: "must be HOST:PORT, is " + listen,
+		}
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"

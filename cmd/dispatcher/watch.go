@@ -104,11 +104,14 @@ func showSnapshot(to io.Writer, s *app.Snapshot) error {
 		oldest = ", oldest " + seconds(s.OldestDeferred)
 	}
 	line("deferred\t%d\tof %d users%s", s.States.Deferred, s.UsersDeferred, oldest)
-	line("waiting\t\tthrottle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle, s.Waiting.UserCap, s.Waiting.Retry,
+	line("waiting\t\tthrottle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
+		s.Waiting.UserCap, s.Waiting.Retry,
 		s.Waiting.Provider, s.Waiting.Scheduled)
 	line("queued\t%d\t%d under way", s.States.Queued, s.States.Sending)
-	line("per second\t\taccepted %.1f, delivered %.1f, deferred %.1f, failed %.1f", s.Rates.Accepted, s.Rates.Delivered, s.Rates.Deferrals, s.Rates.Failed)
-	line("in all\t\taccepted %d, delivered %d, failed %d, expired %d, cancelled %d, replaced %d", s.Totals.Accepted, s.Totals.Delivered,
+	line("per second\t\taccepted %.1f, delivered %.1f, deferred %.1f, failed %.1f", s.Rates.Accepted, s.Rates.Delivered,
+		s.Rates.Deferrals, s.Rates.Failed)
+	line("in all\t\taccepted %d, delivered %d, failed %d, expired %d, cancelled %d, replaced %d", s.Totals.Accepted,
+		s.Totals.Delivered,
 		s.Totals.Failed, s.Totals.Expired, s.Totals.Cancelled, s.Totals.Replaced)
 	line("lateness\t\tp50 %s, p99 %s", seconds(s.Lateness.P50), seconds(s.Lateness.P99))
 	line("pulls\t%.2f\tper delivery", s.PullsPerDelivery)
@@ -124,7 +127,8 @@ func showSnapshot(to io.Writer, s *app.Snapshot) error {
 
 func showProcesses(line func(format string, args ...any), s *app.Snapshot) {
 	for _, p := range s.Processes {
-		line("process\t%d\tof %d under way, up %s, %s, %s", p.InFlight, p.Concurrency, s.At.Sub(p.Since).Round(time.Second), strings.Join(p.Roles, ","), p.ID)
+		line("process\t%d\tof %d under way, up %s, %s, %s", p.InFlight, p.Concurrency,
+			s.At.Sub(p.Since).Round(time.Second), strings.Join(p.Roles, ","), p.ID)
 	}
 	for _, c := range s.Channels {
 		for _, h := range c.Hosts {

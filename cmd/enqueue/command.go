@@ -90,7 +90,8 @@ func (c *command) execute(ctx context.Context, with streams) error {
 	if closeErr := closeAPI(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
-	_, _ = fmt.Fprintf(with.out, "accepted %d, refused %d in %s\n", summary.Accepted, summary.Refused, time.Since(start).Round(time.Millisecond))
+	_, _ = fmt.Fprintf(with.out, "accepted %d, refused %d in %s\n", summary.Accepted, summary.Refused,
+		time.Since(start).Round(time.Millisecond))
 	if err == nil && summary.Refused > 0 {
 		err = errSomeRefused
 	}
@@ -186,18 +187,21 @@ type template struct {
 func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() error, error) {
 	if c.RedisURL == "" {
 		client := &http.Client{Timeout: 30 * time.Second}
-		return &enqueue.API{URL: c.Server, Token: c.Token, Client: client}, func() error { client.CloseIdleConnections(); return nil }, nil
+		return &enqueue.API{URL: c.Server, Token: c.Token, Client: client},
+			func() error { client.CloseIdleConnections(); return nil }, nil
 	}
 	server := settings.Server{
 		Stores: c.Stores, Logging: settings.Logging{LogLevel: "warn"}, Roles: []string{string(settings.RoleWorker)},
 		Policy: c.Policy, Lanes: c.Lanes, Concurrency: 1,
-		DrainTimeout: time.Second, Retention: 30 * 24 * time.Hour, // of the workers: a producer does neither drain nor purge
+		// Of the workers: a producer does neither drain nor purge.
+		DrainTimeout: time.Second, Retention: 30 * 24 * time.Hour,
 	}
 	resolved, err := server.Resolve()
 	if err != nil {
 		return nil, nil, err
 	}
-	producer, err := app.NewProducer(ctx, resolved, slog.New(slog.NewTextHandler(with.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	producer, err := app.NewProducer(ctx, resolved, slog.New(slog.NewTextHandler(with.err,
+		&slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,5 +213,6 @@ func progress(to io.Writer, size int64) *progressbar.ProgressBar {
 	file, ok := to.(*os.File)
 	visible := ok && term.IsTerminal(int(file.Fd()))
 	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(to), progressbar.OptionSetVisibility(visible),
-		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("enqueue"))
+		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetDescription("enqueue"))
 }

@@ -21,7 +21,8 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 	}
 	cfg := httpapi.Config{
 		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
-		Devices: devices{a.record, a.rules}, Tokens: tokens, Host: host, Guard: guard, Version: version.Current().Version, Log: a.log,
+		Devices: devices{a.record, a.rules}, Tokens: tokens, Host: host, Guard: guard,
+		Version: version.Current().Version, Log: a.log,
 	}
 	if a.postgres != nil {
 		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}
@@ -39,14 +40,18 @@ func (w windows) Window(ctx context.Context, userID, category string) (httpapi.W
 		return httpapi.Window{}, err
 	}
 	window := httpapi.Window{
-		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Deferred: in.Deferred,
+		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(),
+		Deferred:   in.Deferred,
 		TimeLeftMS: int64((in.Wait() + time.Millisecond - 1) / time.Millisecond), Rules: []httpapi.Rule{},
 	}
 	if in.Rule != throttle.NoRule {
 		window.Reason = in.Rules[in.Rule].Rule.String()
 	}
 	for _, r := range in.Rules {
-		rule := httpapi.Rule{Max: r.Rule.Max, Per: throttle.FormatDuration(r.Rule.Per), Used: r.Used, Remaining: r.Remaining()}
+		rule := httpapi.Rule{
+			Max: r.Rule.Max, Per: throttle.FormatDuration(r.Rule.Per), Used: r.Used,
+			Remaining: r.Remaining(),
+		}
 		if r.FreesAt > 0 {
 			at := r.FreesAt.Time().UTC()
 			rule.FreesAt = &at
@@ -64,7 +69,8 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 	}
 	entry := control.Entry{By: "API", Action: clearedAction, Subject: userID, Detail: category}
 	if err := a.control.Note(ctx, entry); err != nil {
-		a.log.WarnContext(ctx, "windows were cleared, which the audit trail does not tell: the auditor may report it", "user_id", userID, "error", err)
+		a.log.WarnContext(ctx, "windows were cleared, which the audit trail does not tell: the auditor may report it",
+			"user_id", userID, "error", err)
 	}
 	return nil
 }
@@ -90,10 +96,14 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 		s.OldestDeferredSeconds = max(0, time.Since(t.OldestDeferred).Seconds())
 	}
 	for _, l := range lanes {
-		s.Lanes = append(s.Lanes, httpapi.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Unreachable: l.Away})
+		s.Lanes = append(s.Lanes, httpapi.Lane{
+			Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Unreachable: l.Away,
+		})
 	}
 	for _, p := range processes {
-		s.Processes = append(s.Processes, httpapi.Process{ID: p.ID, Host: p.Host, Roles: p.Roles, Since: p.Since, InFlight: p.InFlight})
+		s.Processes = append(s.Processes, httpapi.Process{
+			ID: p.ID, Host: p.Host, Roles: p.Roles, Since: p.Since, InFlight: p.InFlight,
+		})
 	}
 	return s, nil
 }

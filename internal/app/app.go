@@ -1,5 +1,5 @@
-// Package app wires pacer together and takes it apart again. It is the only package that knows all others: what a program
-// does is an App with some of its roles.
+// Package app wires pacer together and takes it apart again. It is the only package that knows all others: what a
+// program does is an App with some of its roles.
 package app
 
 import (
@@ -117,7 +117,8 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.checkImported, a.checkMoved, a.openTracing, a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
+		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.checkImported, a.checkMoved, a.openTracing,
+		a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
 		if err := step(ctx); notPermitted(err) {
 			return nil, refusedRights(err)
@@ -129,7 +130,9 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 }
 
 func (a *App) openPolicy(context.Context) error {
-	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: a.cfg.Policy, Logger: a.log, OnChange: a.policyChanged})
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{
+		Path: a.cfg.Policy, Logger: a.log, OnChange: a.policyChanged,
+	})
 	if err != nil {
 		return &RefusalError{Reason: err.Error()}
 	}
@@ -201,7 +204,8 @@ func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy,
 	}
 	a.boxes, err = agenda.New(a.store.pipe, agenda.Config{
 		Full:   a.memory.Full,
-		Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings, Categories: a.rules.categories, Personal: a.rules.personal, Guarded: a.pool != nil, Retention: a.retention(),
+		Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings, Categories: a.rules.categories,
+		Personal: a.rules.personal, Guarded: a.pool != nil, Retention: a.retention(),
 		Apart: a.attached, Deferred: a.deferred,
 	})
 	if err != nil {
@@ -215,8 +219,8 @@ func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy,
 	return a.refuseTicks(ctx)
 }
 
-// retention is how long Redis remembers an ended notification: long enough for a question asked again where Postgres keeps
-// the record, else the agendas' own default.
+// retention is how long Redis remembers an ended notification: long enough for a question asked again where Postgres
+// keeps the record, else the agendas' own default.
 func (a *App) retention() time.Duration {
 	if a.pool != nil {
 		return time.Minute
@@ -230,7 +234,10 @@ func (a *App) openIntake(accepted func(category string)) {
 	if a.pool != nil { // Postgres takes it, and the relay waits until Redis has room
 		full = nil
 	}
-	a.intake = intake.New(intake.Config{Full: full, Record: a.record, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice, Trace: a.traceAccept(), Accepted: accepted, Log: a.log})
+	a.intake = intake.New(intake.Config{
+		Full: full, Record: a.record, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice,
+		Trace: a.traceAccept(), Accepted: accepted, Log: a.log,
+	})
 }
 
 func (a *App) openMetrics(context.Context) error {
@@ -240,7 +247,8 @@ func (a *App) openMetrics(context.Context) error {
 	}
 	a.metrics = metrics
 	for _, c := range []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ops.NewGaugeCollector(a.gauges),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		ops.NewGaugeCollector(a.gauges),
 	} {
 		if err := a.registry.Register(c); err != nil {
 			return fmt.Errorf("register the metrics: %w", err)
@@ -259,7 +267,8 @@ func (a *App) openWorkers(context.Context) error {
 	a.rules.pausedFor = a.categoryRests
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Partitions: a.cfg.Lanes, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout, Retry: a.rules.Retry,
-		MaxDefer: a.rules.MaxDefer, ChannelRests: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics, Log: a.log,
+		MaxDefer: a.rules.MaxDefer, ChannelRests: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics,
+		Log: a.log,
 	}, mutateRecord(a.record), a.workers, a.toDevices(a.senders))
 	host, err := os.Hostname()
 	if err != nil {
@@ -288,11 +297,14 @@ func (a *App) openListeners(ctx context.Context) error {
 		a.openAuditor()
 		a.live = ops.NewLive(a.snapshot, a.log)
 		handler := ops.Handler(ops.Config{
-			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Live: a.live, Actions: actions{a},
-			Token: a.cfg.OpsToken, Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
+			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Live: a.live,
+			Actions: actions{a},
+			Token:   a.cfg.OpsToken, Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry,
+			Log: a.log,
 		})
 		var err error
-		if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {
+		if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen,
+			&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {
 			return err
 		}
 		a.defers("ops listener", a.ops.close)

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// auditEvery is how often the record in Postgres is audited, auditRedisEvery that in Redis, all of which is gone through.
+	// auditEvery is how often the record in Postgres is audited, auditRedisEvery that in Redis, all of which is gone
+	// through.
 	auditEvery      = time.Minute
 	auditRedisEvery = 10 * time.Minute
 	// longestRetryAfter is the longest wait that a provider may ask for.

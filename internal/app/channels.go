@@ -25,7 +25,10 @@ func (a *App) channels() []ops.Channel {
 		channel := ops.Channel{Channel: name}
 		if gate, ok := a.gates[notification.Channel(name)]; ok {
 			for _, s := range gate.States() {
-				host := ops.Host{Host: s.Host, Breaker: s.Breaker, InFlight: s.InFlight, Answer: s.Answer, AnsweredAt: s.AnsweredAt}
+				host := ops.Host{
+					Host: s.Host, Breaker: s.Breaker, InFlight: s.InFlight, Answer: s.Answer,
+					AnsweredAt: s.AnsweredAt,
+				}
 				if s.PausedFor > 0 {
 					host.PausedFor = s.PausedFor.Round(time.Second).String()
 				}
@@ -42,9 +45,11 @@ type Test struct {
 	Channel, To, Title, Body string
 }
 
-// SendTest sends one notification with the settings' credentials, past queue, throttle and record, and gives the provider's
-// answer: nil when it took it.
-func SendTest(ctx context.Context, cfg *settings.Resolved, test Test, log *slog.Logger) (answer *push.Error, err error) {
+// SendTest sends one notification with the settings' credentials, past queue, throttle and record, and gives the
+// provider's answer: nil when it took it.
+func SendTest(ctx context.Context, cfg *settings.Resolved, test Test,
+	log *slog.Logger,
+) (answer *push.Error, err error) {
 	senders, closeSenders, err := newSenders(cfg, log)
 	if err != nil {
 		return nil, err
@@ -55,7 +60,8 @@ func SendTest(ctx context.Context, cfg *settings.Resolved, test Test, log *slog.
 		return nil, refuse("channel %q is not configured: its credentials are missing from the settings", test.Channel)
 	}
 	n := &notification.Notification{
-		ID: uuid.NewString(), UserID: "test", Category: "default", Channel: notification.Channel(test.Channel), To: test.To,
+		ID: uuid.NewString(), UserID: "test", Category: "default", Channel: notification.Channel(test.Channel),
+		To:    test.To,
 		Title: test.Title, Body: test.Body, Priority: notification.PriorityNormal, CreatedAt: time.Now(),
 	}
 	if err := sender.CheckTarget(n.To); err != nil {

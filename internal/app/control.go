@@ -95,8 +95,8 @@ func (c actions) Pause(ctx context.Context, p control.Pause) error {
 	return nil
 }
 
-// Resume implements ops's Actions. What the policy or the settings name no more can be resumed all the same, and so can a lane
-// that was paused past pacer.
+// Resume implements ops's Actions. What the policy or the settings name no more can be resumed all the same, and so can
+// a lane that was paused past pacer.
 func (c actions) Resume(ctx context.Context, s control.Subject) error {
 	was, err := c.app.control.Resume(ctx, s)
 	if err != nil {
@@ -116,8 +116,8 @@ func (c actions) Resume(ctx context.Context, s control.Subject) error {
 	return nil
 }
 
-// follow brings what was written into force in this process without waiting for its next look. The action is taken in any
-// case: every process follows what is written.
+// follow brings what was written into force in this process without waiting for its next look. The action is taken in
+// any case: every process follows what is written.
 func (c actions) follow(ctx context.Context) {
 	if err := c.app.follower.Refresh(ctx); err != nil {
 		c.app.log.WarnContext(ctx, "could not read what is paused after changing it; it comes into force at a later look", "error", err)
@@ -141,7 +141,8 @@ func (c actions) Retry(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	if view.Status != notification.StatusFailed && view.Status != notification.StatusExpired {
-		return "", &ops.RefusalError{Reason: fmt.Sprintf("%s is %s: only what has failed or expired is sent again", id, view.Status)}
+		return "", &ops.RefusalError{Reason: fmt.Sprintf("%s is %s: only what has failed or expired is sent again", id,
+			view.Status)}
 	}
 	again := view.Notification
 	again.ID, again.CreatedAt = uuid.Must(uuid.NewV7()).String(), time.Time{}

@@ -30,7 +30,8 @@ const nodeLock = 0x6e6f6465
 func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return nil, refuse("DATABASE_URL can't be read: %s", strings.TrimPrefix(withoutPassword(err, address), "cannot parse "))
+		return nil, refuse("DATABASE_URL can't be read: %s",
+			strings.TrimPrefix(withoutPassword(err, address), "cannot parse "))
 	}
 	if !strings.Contains(address, "pool_max_conns") {
 		config.MaxConns = defaultConnections
@@ -38,8 +39,8 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs; idle
-	// connections by this.
+	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs;
+	// idle connections by this.
 	config.HealthCheckPeriod = 5 * time.Second
 	mutateDatabase(config)
 	// Whoever sets how statements are sent knows that a pooler stands between.
@@ -55,7 +56,9 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 }
 
 // openPool connects in one of the two ways; in that of no pooler it gives [recordpostgres.ErrPooler] when there is one.
-func openPool(ctx context.Context, config *pgxpool.Config, address string, prepare func(*pgxpool.Config)) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, config *pgxpool.Config, address string,
+	prepare func(*pgxpool.Config),
+) (*pgxpool.Pool, error) {
 	config = config.Copy()
 	prepare(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -105,7 +108,8 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 		return refuse("Postgres at %s can't be reached (DATABASE_URL): %s", where, oneLine(err))
 	}
 	if readOnly {
-		return refuse("Postgres at %s is read-only: point DATABASE_URL at the primary, with a role that may write", where)
+		return refuse("Postgres at %s is read-only: point DATABASE_URL at the primary, with a role that may write",
+			where)
 	}
 	err = migrations.Check(ctx, pool)
 	if version, ok := errors.AsType[*migrations.VersionError](err); ok {
@@ -114,8 +118,8 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 	return err
 }
 
-// askDatabase asks whether the database is read-only, and, unless the connections are made for one, whether a pooler stands
-// between.
+// askDatabase asks whether the database is read-only, and, unless the connections are made for one, whether a pooler
+// stands between.
 func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -138,8 +142,8 @@ func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err er
 	return readOnly, err
 }
 
-// takeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits. The
-// lock is a transaction's, which is kept open: a session's would stay with the connection of a pooler.
+// takeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits.
+// The lock is a transaction's, which is kept open: a session's would stay with the connection of a pooler.
 func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
@@ -162,7 +166,9 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 
 // openPostgresRecord sets up the record in Postgres over the agendas, and the relay between them.
 func (a *App) openPostgresRecord(ctx context.Context) error {
-	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{Apart: a.attached, Retention: a.cfg.Retention, Log: a.log}))
+	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{
+		Apart: a.attached, Retention: a.cfg.Retention, Log: a.log,
+	}))
 	a.defers("record", record.Close)
 	a.record, a.postgres = record, record
 	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{

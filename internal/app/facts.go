@@ -21,9 +21,11 @@ func (a *App) logFacts(ctx context.Context) {
 	log := a.log
 	switch a.cfg.Setup {
 	case settings.SetupEmbedded:
-		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "means", "Redis runs in this process and nothing survives a restart")
+		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "means",
+			"Redis runs in this process and nothing survives a restart")
 	case settings.SetupRedis:
-		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "means", "all is as durable as Redis is configured")
+		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "means",
+			"all is as durable as Redis is configured")
 	case settings.SetupDurable:
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "postgres", a.database(),
 			"means", "Postgres keeps the record, and Redis can be lost whole")
@@ -32,7 +34,8 @@ func (a *App) logFacts(ctx context.Context) {
 			"means", "Postgres keeps the record, and Redis runs in this process, the only one of the deployment")
 	}
 	if a.pool != nil && throughPooler(a.pool) {
-		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means", "each statement is planned when it runs, which costs some speed")
+		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means",
+			"each statement is planned when it runs, which costs some speed")
 	}
 	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
 	if a.api != nil {

@@ -39,8 +39,8 @@ func rulesOf(limits []settings.RequestLimit) []throttle.Rule {
 	return rules
 }
 
-// caller is whose request it is: the token's that it was let in with, or without tokens the address's. What a header says
-// that nobody checked makes no caller: anybody could make up as many as he likes.
+// caller is whose request it is: the token's that it was let in with, or without tokens the address's. What a header
+// says that nobody checked makes no caller: anybody could make up as many as he likes.
 func caller(r *http.Request) string {
 	if token := httpapi.TokenOf(r); token != "" {
 		return token
@@ -48,8 +48,8 @@ func caller(r *http.Request) string {
 	return addressOf(r.RemoteAddr)
 }
 
-// addressOf is an address as callers are told apart by it: of IPv6 the network of 64 bits, which is what one customer of a
-// provider has at least.
+// addressOf is an address as callers are told apart by it: of IPv6 the network of 64 bits, which is what one customer
+// of a provider has at least.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

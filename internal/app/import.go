@@ -18,8 +18,8 @@ import (
 // Imported counts what an import has brought to Postgres.
 type Imported = transfer.Count
 
-// Import brings what a deployment without DATABASE_URL keeps in Redis to Postgres, all or nothing. It may be repeated until it
-// succeeds; the first dispatcher then rebuilds Redis from Postgres.
+// Import brings what a deployment without DATABASE_URL keeps in Redis to Postgres, all or nothing. It may be repeated
+// until it succeeds; the first dispatcher then rebuilds Redis from Postgres.
 func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (count Imported, err error) {
 	err = withUnimported(ctx, cfg, log, func(a *App) error {
 		if err := errors.Join(a.boxes.SetImporting(ctx, agenda.ImportBegun), a.boxes.Move(ctx)); err != nil {
@@ -62,7 +62,8 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 	case err != nil:
 		return err
 	case len(processes) > 0:
-		return refuse("process %s on %s is running: stop every dispatcher, and import some ten seconds later", processes[0].ID, processes[0].Host)
+		return refuse("process %s on %s is running: stop every dispatcher, and import some ten seconds later",
+			processes[0].ID, processes[0].Host)
 	}
 	switch err := a.relay.CheckImported(ctx); {
 	case err == nil:
@@ -75,7 +76,9 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 
 // redisRecord is the record that is still in Redis.
 func (a *App) redisRecord() (*recordredis.Record, error) {
-	boxes, err := agenda.New(a.store.pipe, agenda.Config{Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings})
+	boxes, err := agenda.New(a.store.pipe, agenda.Config{
+		Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +133,8 @@ func (a *App) checkMoved(ctx context.Context) error {
 	}
 	elsewhere, err := a.boxes.Elsewhere(ctx)
 	if err == nil && elsewhere {
-		err = refuse("the deployment on Redis at %s keeps its record in Postgres: give this process its DATABASE_URL", a.cfg.Redis)
+		err = refuse("the deployment on Redis at %s keeps its record in Postgres: give this process its DATABASE_URL",
+			a.cfg.Redis)
 	}
 	return err
 }

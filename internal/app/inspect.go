@@ -37,7 +37,8 @@ func (a *App) user(ctx context.Context, userID string) ([]ops.UserCategory, erro
 
 func userCategory(name string, in agenda.Inspection) ops.UserCategory {
 	c := ops.UserCategory{
-		Category: name, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Waiting: in.Waiting, Deferred: in.Deferred,
+		Category: name, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Waiting: in.Waiting,
+		Deferred: in.Deferred,
 	}
 	if in.Rule != throttle.NoRule {
 		c.Reason = in.Rules[in.Rule].Rule.String()

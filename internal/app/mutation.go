@@ -13,13 +13,15 @@ import (
 	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
 )
 
-// The functions below change nothing. Builds with the tag faults can switch protections off through them, so that a fault
-// scenario can be seen to fail without its protection: see mutation_faults.go.
+// The functions below change nothing. Builds with the tag faults can switch protections off through them, so that a
+// fault scenario can be seen to fail without its protection: see mutation_faults.go.
 
 // mutation tells whether a protection is switched off.
 func mutation(string) bool { return false }
 
-func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient, options *redis.UniversalOptions) redis.UniversalClient {
+func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient,
+	options *redis.UniversalOptions,
+) redis.UniversalClient {
 	return open(options)
 }
 

@@ -48,7 +48,9 @@ func mutation(name string) bool {
 // impatience is how long an impatient process waits for an answer.
 const impatience = 50 * time.Millisecond
 
-func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient, options *redis.UniversalOptions) redis.UniversalClient {
+func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient,
+	options *redis.UniversalOptions,
+) redis.UniversalClient {
 	if mutation("settle-once") {
 		options.MaxRetries, options.ReadTimeout = -1, time.Second
 	}
@@ -126,8 +128,8 @@ func (clientClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// tellTime writes the process's time into a script that is sent as text. A script that is sent by its digest is unknown to
-// the server, since the text with which it got there was another; it is sent as text then.
+// tellTime writes the process's time into a script that is sent as text. A script that is sent by its digest is unknown
+// to the server, since the text with which it got there was another; it is sent as text then.
 func tellTime(cmd redis.Cmder) {
 	args := cmd.Args()
 	if len(args) < 2 || cmd.Name() != "eval" {
@@ -135,7 +137,8 @@ func tellTime(cmd redis.Cmder) {
 	}
 	if source, ok := args[1].(string); ok {
 		now := time.Now().UnixMicro()
-		args[1] = strings.ReplaceAll(source, "redis.call('TIME')", "{'"+strconv.FormatInt(now/1e6, 10)+"', '"+strconv.FormatInt(now%1e6, 10)+"'}")
+		args[1] = strings.ReplaceAll(source, "redis.call('TIME')",
+			"{'"+strconv.FormatInt(now/1e6, 10)+"', '"+strconv.FormatInt(now%1e6, 10)+"'}")
 	}
 }
 
@@ -197,7 +200,8 @@ func mutateTargets(config *httpsend.GuardedConfig) {
 	}
 }
 
-// nameAnswers are those of the name server to each question, without the first two bytes, which say which question it was.
+// nameAnswers are those of the name server to each question, without the first two bytes, which say which question it
+// was.
 var nameAnswers sync.Map
 
 // rememberedAnswers is a connection to a name server over which each question is asked once and never again.

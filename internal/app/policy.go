@@ -49,8 +49,8 @@ func limitsDiffer(before, after *policy.Policy) bool {
 // retimePause lies between some hundred users that are rescheduled and the next: a change of the policy is not a flood.
 const retimePause = 20 * time.Millisecond
 
-// retime has every user of whom something waits looked at again, and gives how many that were. Every process with workers does
-// it: a wake-up that comes for nothing costs one pull.
+// retime has every user of whom something waits looked at again, and gives how many that were. Every process with
+// workers does it: a wake-up that comes for nothing costs one pull.
 func (a *App) retime(ctx context.Context) (woken int, err error) {
 	for partition := range a.boxes.Lanes() {
 		err := a.boxes.EachUser(ctx, partition, func(users []string) error {

@@ -14,10 +14,10 @@ const briefly = 500 * time.Millisecond
 
 // Ready tells whether the process can take what its roles promise.
 //
-// Whoever asks takes traffic away from a process that is not ready. So one with the API is ready while it can accept: in
-// the set-ups with Postgres that needs Postgres alone, since what is accepted waits there until Redis is back. A worker
-// takes no traffic; it is ready when it can deliver, for which it needs every store, so that a roll-out stops at the first
-// worker that does not reach one.
+// Whoever asks takes traffic away from a process that is not ready. So one with the API is ready while it can accept:
+// in the set-ups with Postgres that needs Postgres alone, since what is accepted waits there until Redis is back. A
+// worker takes no traffic; it is ready when it can deliver, for which it needs every store, so that a roll-out stops at
+// the first worker that does not reach one.
 func (a *App) Ready(ctx context.Context) ops.Readiness {
 	needsRedis := a.pool == nil || !a.cfg.HasRole(settings.RoleAPI)
 	redisCtx := ctx

@@ -40,7 +40,9 @@ func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found
 	})
 }
 
-func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, do func(*recordpostgres.Relay) error) error {
+func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger,
+	do func(*recordpostgres.Relay) error,
+) error {
 	if cfg.Setup != settings.SetupDurable {
 		return refuse("only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: the others keep one of the two only")
 	}

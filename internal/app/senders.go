@@ -63,11 +63,15 @@ func newSenders(cfg *settings.Resolved, log *slog.Logger) (push.Registry, func()
 	}{
 		{notification.ChannelWebhook, true, func() (closeable, error) { return newWebhook(cfg) }},
 		{notification.ChannelFCM, c.FCMCredentials != "", func() (closeable, error) {
-			return fcm.New(fcm.Config{Credentials: secret.New(c.FCMCredentials), Project: c.FCMProject, Endpoint: c.FCMEndpoint})
+			return fcm.New(fcm.Config{
+				Credentials: secret.New(c.FCMCredentials), Project: c.FCMProject,
+				Endpoint: c.FCMEndpoint,
+			})
 		}},
 		{notification.ChannelAPNs, c.APNsKey != "", func() (closeable, error) {
 			return apns.New(apns.Config{
-				Key: secret.New(c.APNsKey), KeyID: c.APNsKeyID, TeamID: c.APNsTeamID, Topic: c.APNsTopic, Host: apnsHost(c.APNsEndpoint),
+				Key: secret.New(c.APNsKey), KeyID: c.APNsKeyID, TeamID: c.APNsTeamID, Topic: c.APNsTopic,
+				Host: apnsHost(c.APNsEndpoint),
 			})
 		}},
 		{notification.ChannelWebPush, c.WebPushKey != "", func() (closeable, error) {
@@ -76,7 +80,9 @@ func newSenders(cfg *settings.Resolved, log *slog.Logger) (push.Registry, func()
 			})
 		}},
 		{notification.ChannelEmail, c.EmailServer != "", func() (closeable, error) {
-			return email.New(email.Config{Server: c.EmailServer, Password: secret.New(c.EmailPassword), From: c.EmailFrom})
+			return email.New(email.Config{
+				Server: c.EmailServer, Password: secret.New(c.EmailPassword), From: c.EmailFrom,
+			})
 		}},
 	} {
 		if !channel.configured {
@@ -84,7 +90,8 @@ func newSenders(cfg *settings.Resolved, log *slog.Logger) (push.Registry, func()
 		}
 		sender, err := channel.open()
 		if err != nil {
-			return nil, nil, errors.Join(refuse("the settings of channel %s (--%[1]s-…): %v", channel.name, err), closeAll())
+			return nil, nil, errors.Join(refuse("the settings of channel %s (--%[1]s-…): %v", channel.name, err),
+				closeAll())
 		}
 		open = append(open, sender)
 		senders[channel.name] = sender
@@ -99,7 +106,9 @@ func newWebhook(cfg *settings.Resolved) (*webhook.Sender, error) {
 		host, texts, _ := strings.Cut(target, "=")
 		targets[host] = secretsOf(texts)
 	}
-	return webhook.New(webhook.Config{Secrets: secretsOf(cfg.WebhookSecret), Targets: targets, GuardedConfig: guarded(cfg)})
+	return webhook.New(webhook.Config{
+		Secrets: secretsOf(cfg.WebhookSecret), Targets: targets, GuardedConfig: guarded(cfg),
+	})
 }
 
 // secretsOf are several secrets in one setting.
@@ -124,7 +133,8 @@ func allowed(cfg *settings.Resolved) []netip.Prefix {
 		return cfg.WebhookAllow
 	}
 	// Receivers on the same machine are what one tries pacer with.
-	return append(slices.Clone(cfg.WebhookAllow), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+	return append(slices.Clone(cfg.WebhookAllow), netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("::1/128"))
 }
 
 func apnsHost(endpoint string) string {
@@ -144,8 +154,8 @@ const channelsKey = "pacer:channels"
 type published struct {
 	Channels  []string `json:"channels"`
 	APNsTopic string   `json:"apns_topic,omitempty"`
-	// TargetsAllow are the networks that targets may be in although not public. Of a program that did not tell it is nil: the
-	// workers judge, who do so at each delivery in any case.
+	// TargetsAllow are the networks that targets may be in although not public. Of a program that did not tell it is
+	// nil: the workers judge, who do so at each delivery in any case.
 	TargetsAllow *[]netip.Prefix `json:"targets_allow,omitempty"`
 }
 
@@ -165,7 +175,9 @@ func (a *App) channelNames() []string {
 // publishChannels tells producers that write to the queue themselves which channels there are.
 func (a *App) publishChannels(ctx context.Context) error {
 	allow := append([]netip.Prefix{}, allowed(a.cfg)...) // none is told too
-	text, err := json.Marshal(published{APNsTopic: a.cfg.Channels.APNsTopic, Channels: a.channelNames(), TargetsAllow: &allow})
+	text, err := json.Marshal(published{
+		APNsTopic: a.cfg.Channels.APNsTopic, Channels: a.channelNames(), TargetsAllow: &allow,
+	})
 	if err != nil {
 		return err
 	}
@@ -196,9 +208,11 @@ func publishedCheckers(ctx context.Context, client redis.UniversalClient) (check
 		return nil, err
 	}
 	known := checkers{
-		notification.ChannelWebhook: webhook.Checker{CheckURL: dialer.CheckURL}, notification.ChannelLog: logsender.New(slog.Default()),
-		notification.ChannelFCM: fcm.Checker{}, notification.ChannelAPNs: apns.Checker{Topic: p.APNsTopic},
-		notification.ChannelWebPush: webpush.Checker{CheckURL: dialer.CheckURL}, notification.ChannelEmail: email.Checker{},
+		notification.ChannelWebhook: webhook.Checker{CheckURL: dialer.CheckURL},
+		notification.ChannelLog:     logsender.New(slog.Default()),
+		notification.ChannelFCM:     fcm.Checker{}, notification.ChannelAPNs: apns.Checker{Topic: p.APNsTopic},
+		notification.ChannelWebPush: webpush.Checker{CheckURL: dialer.CheckURL},
+		notification.ChannelEmail:   email.Checker{},
 	}
 	all := checkers{}
 	for _, channel := range p.Channels {

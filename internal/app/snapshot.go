@@ -45,7 +45,10 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ops.Snapshot{At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...), Audit: ops.Audit(a.auditor.Latest())}
+	s := &ops.Snapshot{
+		At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...),
+		Audit: ops.Audit(a.auditor.Latest()),
+	}
 	fillCounts(s, lanes, total)
 	for _, c := range crowds {
 		s.Crowds = append(s.Crowds, ops.Crowd(c))
@@ -68,9 +71,13 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 
 // fillCounts fills in what the lanes count.
 func fillCounts(s *ops.Snapshot, lanes []agenda.LaneStats, t agenda.LaneStats) {
-	s.States = ops.States{Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending}
+	s.States = ops.States{
+		Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying,
+		Sending: t.Sending,
+	}
 	s.Waiting = ops.Waiting{
-		Throttle: t.Deferred - t.Capped, UserCap: t.Capped, Retry: t.Retrying - t.Held, Provider: t.Held, Scheduled: t.Scheduled,
+		Throttle: t.Deferred - t.Capped, UserCap: t.Capped, Retry: t.Retrying - t.Held, Provider: t.Held,
+		Scheduled: t.Scheduled,
 	}
 	s.Totals = ops.Totals{
 		Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
@@ -81,7 +88,9 @@ func fillCounts(s *ops.Snapshot, lanes []agenda.LaneStats, t agenda.LaneStats) {
 		s.OldestDeferred = max(0, s.At.Sub(t.OldestDeferred).Seconds())
 	}
 	for _, l := range lanes {
-		s.Lanes = append(s.Lanes, ops.Lane{Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending, Unreachable: l.Away})
+		s.Lanes = append(s.Lanes, ops.Lane{
+			Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending, Unreachable: l.Away,
+		})
 	}
 }
 
@@ -105,7 +114,8 @@ func (a *App) fillProcesses(ctx context.Context, s *ops.Snapshot) error {
 		s.Processes = append(s.Processes, ops.NewProcess(p.ID, p.Roles, p.Since, p.InFlight, report))
 		for _, channel := range report.Channels {
 			for _, host := range channel.Hosts {
-				channels[channel.Channel] = append(channels[channel.Channel], ops.ProcessHost{Process: p.ID, Host: host})
+				channels[channel.Channel] = append(channels[channel.Channel],
+					ops.ProcessHost{Process: p.ID, Host: host})
 			}
 		}
 	}
@@ -136,8 +146,10 @@ func (a *App) redisFigures(ctx context.Context) (ops.Redis, error) {
 		return n
 	}
 	return ops.Redis{
-		Version: fields["redis_version"], OpsPerSecond: number("instantaneous_ops_per_sec"), Clients: number("connected_clients"),
-		Memory: number("used_memory"), MaxMemory: number("maxmemory"), EvictionRule: fields["maxmemory_policy"],
-		AppendOnly: fields["aof_enabled"] == "1", LastSave: fields["rdb_last_bgsave_status"], EvictedKeys: number("evicted_keys"),
+		Version: fields["redis_version"], OpsPerSecond: number("instantaneous_ops_per_sec"),
+		Clients: number("connected_clients"),
+		Memory:  number("used_memory"), MaxMemory: number("maxmemory"), EvictionRule: fields["maxmemory_policy"],
+		AppendOnly: fields["aof_enabled"] == "1", LastSave: fields["rdb_last_bgsave_status"],
+		EvictedKeys: number("evicted_keys"),
 	}, nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// RefusalError says why a process does not start although nothing is broken: a setting, or what it was pointed at, is not
-// as it must be. Programs exit with code 2 on it.
+// RefusalError says why a process does not start although nothing is broken: a setting, or what it was pointed at, is
+// not as it must be. Programs exit with code 2 on it.
 type RefusalError struct{ Reason string }
 
 // Error is one sentence.
@@ -38,8 +38,8 @@ const (
 	policyKey = "pacer:policy"
 )
 
-// driverLog takes what the Redis driver prints by itself, of every connection that it can't make: what matters of that is
-// told by whoever wanted the connection.
+// driverLog takes what the Redis driver prints by itself, of every connection that it can't make: what matters of that
+// is told by whoever wanted the connection.
 type driverLog struct{}
 
 // Printf implements the driver's logger.
@@ -82,7 +82,8 @@ type autoPipelined interface {
 	AutoPipelineWithOptions(*redis.AutoPipelineOptions) (*redis.AutoPipeliner, error)
 }
 
-// Pipeline puts what many goroutines send to a client at the same time into one pipeline. It lives as long as the client.
+// Pipeline puts what many goroutines send to a client at the same time into one pipeline. It lives as long as the
+// client.
 func Pipeline(client redis.UniversalClient) (redis.UniversalClient, error) {
 	pipelined, ok := client.(autoPipelined)
 	if !ok {
@@ -137,7 +138,8 @@ func notPermitted(err error) bool { return err != nil && strings.Contains(err.Er
 // refusedRights names, in Redis's own words, what the user of REDIS_URL may not do.
 func refusedRights(err error) error {
 	_, said, _ := strings.Cut(err.Error(), "NOPERM ")
-	return refuse("the user of REDIS_URL lacks rights on Redis (%s): docs/operations.md lists those that pacer needs", strings.TrimSpace(said))
+	return refuse("the user of REDIS_URL lacks rights on Redis (%s): docs/operations.md lists those that pacer needs",
+		strings.TrimSpace(said))
 }
 
 // olderThan7 tells whether a version is known to be too old: scripts say since 7.0 what they may do on a full Redis.
@@ -170,7 +172,8 @@ func (s *store) agreeOnLanes(ctx context.Context, lanes int) error {
 		return err
 	}
 	if stored != lanes {
-		return refuse("this deployment has %d lanes, --lanes says %d: every process must use the same number", stored, lanes)
+		return refuse("this deployment has %d lanes, --lanes says %d: every process must use the same number", stored,
+			lanes)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func (a *App) openTemplates() error {
 // templatesKey holds the deployment's templates, for producers that write to the queue themselves.
 const templatesKey = "pacer:templates"
 
-// publishTemplates writes the templates where producers that write to the queue themselves find them. Those of the processes
-// with the API are the deployment's.
+// publishTemplates writes the templates where producers that write to the queue themselves find them. Those of the
+// processes with the API are the deployment's.
 func (a *App) publishTemplates(ctx context.Context) error {
 	if !a.cfg.HasRole(settings.RoleAPI) {
 		return nil

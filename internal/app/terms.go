@@ -21,8 +21,8 @@ type rules struct {
 	// checkers are of the configured channels.
 	checkers checkers
 	own      *recordpostgres.OwnLimits // nil without Postgres
-	// pausedFor tells how long what belongs to a category has to wait because operators paused it; 0 when it is not paused.
-	// Nil for never.
+	// pausedFor tells how long what belongs to a category has to wait because operators paused it; 0 when it is not
+	// paused. Nil for never.
 	pausedFor func(category string) time.Duration
 	cached    atomic.Pointer[categorySettings]
 }
@@ -34,8 +34,8 @@ type categorySettings struct {
 	names      []string // of all categories, when there are not too many
 }
 
-// Settings gives the settings of a user's category, with the user's own limits where there are any. A category that the policy no
-// longer names, because it was reloaded while something of it waited, is throttled as the default category.
+// Settings gives the settings of a user's category, with the user's own limits where there are any. A category that the
+// policy no longer names, because it was reloaded while something of it waited, is throttled as the default category.
 func (r *rules) Settings(userID, category string) agenda.Settings {
 	found := r.ofCategory(category)
 	if r.pausedFor != nil {
@@ -51,8 +51,8 @@ func (r *rules) Settings(userID, category string) agenda.Settings {
 	return found
 }
 
-// atMostAtOnce is how many categories a policy may have for what waits to be granted in the round that pulls it: their settings
-// go with each round.
+// atMostAtOnce is how many categories a policy may have for what waits to be granted in the round that pulls it: their
+// settings go with each round.
 const atMostAtOnce = 32
 
 // categories lists those of the policy in force, unless there are too many.

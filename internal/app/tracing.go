@@ -34,7 +34,8 @@ func (a *App) traceAccept() func(context.Context, *notification.Notification) fu
 	return a.tracer.Accept
 }
 
-func (a *App) traceDeliver() func(context.Context, *dispatch.Grant, time.Time, time.Time) (context.Context, func(dispatch.Outcome)) {
+func (a *App) traceDeliver() func(context.Context, *dispatch.Grant, time.Time, time.Time) (context.Context,
+	func(dispatch.Outcome)) {
 	if a.tracer == nil {
 		return nil
 	}

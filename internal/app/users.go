@@ -71,6 +71,7 @@ func (a *App) limitsChanged(ctx context.Context, userID string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := a.boxes.WakePersonal(ctx, userID); err != nil {
-		a.log.WarnContext(ctx, "could not reschedule what waits under a user's changed limits; it keeps its slot", "user_id", userID, "error", err)
+		a.log.WarnContext(ctx, "could not reschedule what waits under a user's changed limits; it keeps its slot",
+			"user_id", userID, "error", err)
 	}
 }

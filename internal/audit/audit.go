@@ -31,8 +31,8 @@ type Open struct {
 
 // Source is a record to be audited.
 type Source interface {
-	// Admissions gives those of each user who was admitted after one moment and until another, with all of his from window
-	// before the former on, in any order.
+	// Admissions gives those of each user who was admitted after one moment and until another, with all of his from
+	// window before the former on, in any order.
 	Admissions(ctx context.Context, after, until throttle.Micros, window time.Duration) ([]Admission, error)
 	// Open gives what was accepted before a moment and has not ended; at most some thousand of it.
 	Open(ctx context.Context, before time.Time) ([]Open, error)
@@ -55,12 +55,12 @@ type Config struct {
 	Window func() time.Duration
 	// InForce is since when the terms are those. What was admitted before is not judged.
 	InForce func() time.Time
-	// Cleared gives the users whose windows an operator cleared since a moment: the record does not tell what the limiter
-	// was told to forget. Resting tells whether operators paused what a notification belongs to.
+	// Cleared gives the users whose windows an operator cleared since a moment: the record does not tell what the
+	// limiter was told to forget. Resting tells whether operators paused what a notification belongs to.
 	Cleared func(ctx context.Context, since time.Time) (map[string]bool, error)
 	Resting func(o Open) bool
-	// Every is how often it audits, Behind how far behind now it stays, since a delivery is written down when it has ended.
-	// Default to a minute and 30 s.
+	// Every is how often it audits, Behind how far behind now it stays, since a delivery is written down when it has
+	// ended. Default to a minute and 30 s.
 	Every, Behind time.Duration
 	// Found is told what each round found anew.
 	Found func(violations, unended int)
@@ -101,7 +101,10 @@ type Auditor struct {
 // New makes an Auditor that begins with what is admitted from now on.
 func New(cfg Config) *Auditor {
 	cfg.Every, cfg.Behind = cmp.Or(cfg.Every, time.Minute), cmp.Or(cfg.Behind, 30*time.Second)
-	return &Auditor{cfg: cfg, audited: throttle.MicrosOf(time.Now()), known: map[string]bool{}, exempt: map[string]time.Time{}}
+	return &Auditor{
+		cfg: cfg, audited: throttle.MicrosOf(time.Now()), known: map[string]bool{},
+		exempt: map[string]time.Time{},
+	}
 }
 
 // Exempt has a user's admissions up to now not be judged: his limits have changed. It may be called on a nil Auditor.
@@ -165,7 +168,10 @@ func (a *Auditor) Round(ctx context.Context, now time.Time) error {
 	}
 	a.audited = max(a.audited, until)
 	a.mu.Lock()
-	a.result = Result{At: now, Violations: a.result.Violations + int64(violations), Unended: a.result.Unended + int64(unended)}
+	a.result = Result{
+		At: now, Violations: a.result.Violations + int64(violations),
+		Unended: a.result.Unended + int64(unended),
+	}
 	a.mu.Unlock()
 	a.cfg.Found(violations, unended)
 	return nil
@@ -222,8 +228,8 @@ type violation struct {
 // past is what a user was admitted up to a moment, oldest first.
 type past struct {
 	all []throttle.Micros
-	// category and judged are those of each category, the latter without bypasses: windows and buckets hold back only what
-	// is judged, while a log counts every one.
+	// category and judged are those of each category, the latter without bypasses: windows and buckets hold back only
+	// what is judged, while a log counts every one.
 	category, judged map[string][]throttle.Micros
 }
 
@@ -268,7 +274,9 @@ func (p past) exceeded(m Admission, plan throttle.Plan) (violation, bool) {
 
 // counted gives the admissions that a rule looks at, and how many of them make its window full. Windows that are not
 // rolling may pass twice as many across their edge; gaps and caps are exact in every plan.
-func (p past) counted(category string, algorithm throttle.Algorithm, rule throttle.Rule) (before []throttle.Micros, most int) {
+func (p past) counted(category string, algorithm throttle.Algorithm,
+	rule throttle.Rule,
+) (before []throttle.Micros, most int) {
 	switch {
 	case rule.Kind == throttle.KindCap:
 		return p.all, rule.Max
@@ -298,7 +306,8 @@ func (a *Auditor) unended(ctx context.Context, now time.Time) (int, error) {
 			continue
 		}
 		if found++; found <= named {
-			a.cfg.Log.ErrorContext(ctx, "a notification should have ended", "notification_id", o.ID, "user_id", o.UserID,
+			a.cfg.Log.ErrorContext(ctx, "a notification should have ended", "notification_id", o.ID, "user_id",
+				o.UserID,
 				"category", o.Category, "since", o.Since, "limit", limit)
 		}
 	}

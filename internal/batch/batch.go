@@ -1,6 +1,6 @@
-// Package batch puts the questions of many callers into one statement or script: while one is under way, those that come
-// wait for the next. So a store that is asked seldom answers each at once, and one that is asked much answers many at the
-// price of one. Nobody waits for a timer.
+// Package batch puts the questions of many callers into one statement or script: while one is under way, those that
+// come wait for the next. So a store that is asked seldom answers each at once, and one that is asked much answers many
+// at the price of one. Nobody waits for a timer.
 package batch
 
 import (
@@ -36,8 +36,8 @@ type reply[A any] struct {
 	err    error
 }
 
-// New makes a Batcher of at most that many questions at once. Run gives one answer for each, in order, or an error that all
-// get; its context is the first caller's, without its end where that could take the others' answers away.
+// New makes a Batcher of at most that many questions at once. Run gives one answer for each, in order, or an error that
+// all get; its context is the first caller's, without its end where that could take the others' answers away.
 func New[Q, A any](most int, run func(ctx context.Context, questions []Q) ([]A, error)) *Batcher[Q, A] {
 	return &Batcher[Q, A]{most: most, run: run}
 }

@@ -19,8 +19,8 @@ const (
 )
 
 const (
-	// shortest and longest are how long what meets a pause stays away before it asks again: the longer the pause has been,
-	// the longer.
+	// shortest and longest are how long what meets a pause stays away before it asks again: the longer the pause has
+	// been, the longer.
 	shortest = 2 * time.Second
 	longest  = 30 * time.Second
 )
@@ -53,8 +53,8 @@ type Follower struct {
 // paused is since when what rests.
 type paused struct{ told, outside map[Subject]time.Time }
 
-// NewFollower makes a follower that knows of no pause yet. It has the queues of the lanes reconciled at each look, so that one
-// whose store or process failed in between is put right by the next, of any process.
+// NewFollower makes a follower that knows of no pause yet. It has the queues of the lanes reconciled at each look, so
+// that one whose store or process failed in between is put right by the next, of any process.
 func NewFollower(store Store, lanes Reconcile, log *slog.Logger) *Follower {
 	f := &Follower{store: store, lanes: lanes, log: log, looking: make(chan struct{}, 1)}
 	f.paused.Store(&paused{})
@@ -77,7 +77,8 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Refresh looks once. Its error is the store's; lanes whose queue can't be reached are logged, and reconciled at a later look.
+// Refresh looks once. Its error is the store's; lanes whose queue can't be reached are logged, and reconciled at a
+// later look.
 func (f *Follower) Refresh(ctx context.Context) error {
 	select {
 	case f.looking <- struct{}{}:
@@ -109,15 +110,16 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a lane that can't be asked it
-// goes on believing what it knew.
+// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a lane that can't be
+// asked it goes on believing what it knew.
 func (f *Follower) reconcile(ctx context.Context, now *paused) {
 	states, err := f.lanes(ctx, func(lane string) bool {
 		_, rests := now.told[Subject{Lane, lane}]
 		return rests
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.WarnContext(ctx, "could not look at the queues of all lanes; they are paused or resumed at a later look", "error", err)
+		f.log.WarnContext(ctx, "could not look at the queues of all lanes; they are paused or resumed at a later look",
+			"error", err)
 	}
 	outside := maps.Clone(now.outside)
 	if outside == nil {
@@ -140,8 +142,8 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 	f.paused.Store(&paused{told: now.told, outside: outside})
 }
 
-// Wait is how long what belongs to a subject stays away before it asks again; 0 when the subject does not rest. The waits
-// are spread, so that not all come back at once.
+// Wait is how long what belongs to a subject stays away before it asks again; 0 when the subject does not rest. The
+// waits are spread, so that not all come back at once.
 func (f *Follower) Wait(kind Kind, name string) time.Duration {
 	paused := f.paused.Load()
 	if len(paused.told)+len(paused.outside) == 0 {

@@ -59,7 +59,8 @@ func (p *Postgres) Note(ctx context.Context, e Entry) error {
 
 // Audit implements [Store].
 func (p *Postgres) Audit(ctx context.Context, limit int) ([]Entry, error) {
-	rows, err := p.pool.Query(ctx, `SELECT at, who, action, subject, detail FROM pacer.audit ORDER BY id DESC LIMIT $1`, limit)
+	rows, err := p.pool.Query(ctx, `SELECT at, who, action, subject, detail FROM pacer.audit ORDER BY id DESC LIMIT $1`,
+		limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit trail: %w", err)
 	}

@@ -82,7 +82,10 @@ var script = []act{
 	{0, "cleo", "chat", 1, "one chat message: nothing to wait for"},
 	{4 * time.Second, "ada", "security", 1, "a security alert: it bypasses the throttle"},
 	{7 * time.Second, "cleo", "chat", 2, "two more chat messages"},
-	{11 * time.Second, "dora", "chat", 2, "two without a target: each goes to her phone and to her laptop, and counts once"},
+	{
+		11 * time.Second, "dora", "chat", 2,
+		"two without a target: each goes to her phone and to her laptop, and counts once",
+	},
 }
 
 const (
@@ -235,7 +238,8 @@ func (d *Demo) sayStats(ctx context.Context) {
 		return
 	}
 	d.say("stats", "%d accepted, %d delivered, %d deferred; %.2f pulls per delivery",
-		stats.Totals.Accepted, stats.Totals.Delivered, stats.Deferred, float64(stats.Totals.Pulls)/float64(stats.Totals.Delivered))
+		stats.Totals.Accepted, stats.Totals.Delivered, stats.Deferred,
+		float64(stats.Totals.Pulls)/float64(stats.Totals.Delivered))
 }
 
 // say writes one line of commentary, with the seconds since the start.

@@ -1,14 +1,18 @@
 package deploy_test
 
 import (
+	"fmt"
 	"go/build/constraint"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // unlinted are build tags that no run of the linter sets, with the reason of each.
@@ -124,5 +128,38 @@ func TestFilesThatLintDoesNotSeeAreFound(t *testing.T) {
 				t.Errorf("%s seen: %t, want %t", tt.line, seen, tt.seen)
 			}
 		})
+	}
+}
+
+// TestLineLengthIsThatOfEditorconfig compares what editors are told with what make lint accepts.
+func TestLineLengthIsThatOfEditorconfig(t *testing.T) {
+	t.Parallel()
+	var lint struct {
+		Linters struct {
+			Enable   []string `yaml:"enable"`
+			Settings struct {
+				LLL struct {
+					Length int `yaml:"line-length"`
+					Tab    int `yaml:"tab-width"`
+				} `yaml:"lll"`
+			} `yaml:"settings"`
+		} `yaml:"linters"`
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, ".golangci.yml")), &lint); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(lint.Linters.Enable, "lll") {
+		t.Error("make lint does not look at the length of lines")
+	}
+	editors := readFile(t, ".editorconfig")
+	all, _, _ := strings.Cut(editors, "\n[{*.go,")
+	_, code, _ := strings.Cut(editors, "\n[{*.go,")
+	code, _, _ = strings.Cut(code, "\n\n")
+	length, tab := lint.Linters.Settings.LLL.Length, lint.Linters.Settings.LLL.Tab
+	if want := fmt.Sprintf("\nmax_line_length = %d\n", length); !strings.Contains(all, want) {
+		t.Errorf(".editorconfig does not say %q, which is what make lint accepts", want)
+	}
+	if want := fmt.Sprintf("\nindent_size = %d", tab); !strings.Contains(code, want) {
+		t.Errorf(".editorconfig does not say %q for Go, which is how make lint counts", want)
 	}
 }

@@ -1,6 +1,6 @@
-// Package devices sends notifications that name no target to each active device of their user. Each device has attempts and
-// an outcome of its own, while the user's throttle counts the notification once per attempt: a repeat goes to the devices
-// that have not had it.
+// Package devices sends notifications that name no target to each active device of their user. Each device has attempts
+// and an outcome of its own, while the user's throttle counts the notification once per attempt: a repeat goes to the
+// devices that have not had it.
 package devices
 
 import (
@@ -67,7 +67,9 @@ func (f *Fanout) Send(ctx context.Context, m push.Message) error {
 }
 
 // pending lists the devices that have to get the notification yet, and what became of it on all.
-func (f *Fanout) pending(ctx context.Context, m push.Message) ([]notification.Device, map[string]notification.Delivery, error) {
+func (f *Fanout) pending(ctx context.Context,
+	m push.Message,
+) ([]notification.Device, map[string]notification.Delivery, error) {
 	known := map[string]notification.Delivery{}
 	if m.Attempt > 1 {
 		deliveries, err := f.store.Deliveries(ctx, m.Notification)
@@ -113,7 +115,9 @@ func deliveredTo(known map[string]notification.Delivery) bool {
 }
 
 // sendAll sends to each target, and gives one error for all.
-func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notification.Device, known map[string]notification.Delivery) error {
+func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notification.Device,
+	known map[string]notification.Delivery,
+) error {
 	answers := make([]*push.Error, len(targets))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -131,8 +135,12 @@ func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notifica
 func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notification.Device, attempt int) *push.Error {
 	copied := *m.Notification
 	copied.To = target.Target
-	failure := push.Classify(f.Sender.Send(ctx, push.Message{Notification: &copied, Attempt: attempt, AdmittedAt: m.AdmittedAt}))
-	delivery := notification.Delivery{DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered}
+	failure := push.Classify(f.Sender.Send(ctx, push.Message{
+		Notification: &copied, Attempt: attempt, AdmittedAt: m.AdmittedAt,
+	}))
+	delivery := notification.Delivery{
+		DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered,
+	}
 	if failure != nil {
 		delivery.Outcome = failure.Class.String() + ": " + failure.Code
 		delivery.Ended = failure.Final()
@@ -141,11 +149,13 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	if err := f.store.NoteDelivery(noting, m.Notification, delivery); err != nil {
-		f.log.WarnContext(ctx, "note what became of a notification on a device; a retry may go there again", "notification_id", m.ID, "error", err)
+		f.log.WarnContext(ctx, "note what became of a notification on a device; a retry may go there again",
+			"notification_id", m.ID, "error", err)
 	}
 	if failure != nil && failure.Class == push.TargetGone {
 		if err := f.store.Deactivate(noting, target, failure.GoneSince, failure.Code); err != nil {
-			f.log.WarnContext(ctx, "deactivate a device that is gone; the next notification tries it again", "error", err)
+			f.log.WarnContext(ctx, "deactivate a device that is gone; the next notification tries it again", "error",
+				err)
 		}
 	}
 	return failure
@@ -155,8 +165,8 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 const noteTimeout = 3 * time.Second
 
 // sum is one error for what became of the devices that an attempt went to; nil stands for one that took it. What may be
-// tried again decides the class, the longest wait is kept to, and the attempt counts when it reached anybody. `before` says
-// that some device had it from an earlier attempt.
+// tried again decides the class, the longest wait is kept to, and the attempt counts when it reached anybody. `before`
+// says that some device had it from an earlier attempt.
 func sum(answers []*push.Error, before bool) error {
 	all := push.Error{Partial: before}
 	for _, e := range answers {
@@ -183,8 +193,8 @@ func sum(answers []*push.Error, before bool) error {
 	return &all
 }
 
-// weight orders what devices came to: whatever may be tried again weighs more than what is over, and of that, what costs
-// an attempt more than what does not.
+// weight orders what devices came to: whatever may be tried again weighs more than what is over, and of that, what
+// costs an attempt more than what does not.
 func weight(e *push.Error) int {
 	switch e.Class {
 	case push.Transient, push.Ambiguous:

@@ -56,7 +56,10 @@ func New(cfg Config) (*Dialer, error) {
 	for i, network := range cfg.Allow {
 		d.allow[i] = unmap(network)
 	}
-	d.dialer = net.Dialer{Timeout: cmp.Or(cfg.Timeout, 5*time.Second), Resolver: cfg.Resolver, ControlContext: d.control}
+	d.dialer = net.Dialer{
+		Timeout: cmp.Or(cfg.Timeout, 5*time.Second), Resolver: cfg.Resolver,
+		ControlContext: d.control,
+	}
 	return d, nil
 }
 
@@ -95,9 +98,9 @@ func (d *Dialer) control(_ context.Context, _, address string, _ syscall.RawConn
 // maxURL is how long a target may be, in bytes.
 const maxURL = 2048
 
-// CheckURL tells whether a target can be right: an http or https URL with a host, no credentials, and, where the host is an
-// address in any spelling that some resolver takes, one that may be dialled. It looks up nothing. Errors are worded to
-// follow the name of a field and repeat nothing of the URL but its address.
+// CheckURL tells whether a target can be right: an http or https URL with a host, no credentials, and, where the host
+// is an address in any spelling that some resolver takes, one that may be dialled. It looks up nothing. Errors are
+// worded to follow the name of a field and repeat nothing of the URL but its address.
 func (d *Dialer) CheckURL(raw string) error {
 	switch {
 	case raw == "":

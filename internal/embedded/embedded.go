@@ -1,5 +1,5 @@
-// Package embedded runs Redis inside the process, for the set-up without any server: miniredis, with everything in memory
-// and nothing left after a restart.
+// Package embedded runs Redis inside the process, for the set-up without any server: miniredis, with everything in
+// memory and nothing left after a restart.
 package embedded
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 // sweepInterval is how often keys whose time has come are removed: miniredis does not do that by itself, and each sweep
-// walks every key that has one. A key may go so much before its time, so whoever needs it until a moment must let it live
-// that much longer.
+// walks every key that has one. A key may go so much before its time, so whoever needs it until a moment must let it
+// live that much longer.
 const sweepInterval = 500 * time.Millisecond
 
 // Redis is an in-process Redis.

@@ -16,10 +16,11 @@ import (
 
 // How many bytes may be under way on a connection before its writer waits.
 //
-// A client writes a pipeline whole before it reads the first reply, and the server writes each reply before it reads on.
-// So all replies of a pipeline must find room, or both wait for each other for ever; this is why a connection without a
-// buffer, such as [net.Pipe], or with one of fixed size, such as a socket, does not do. A Redis keeps replies in memory
-// likewise. The buffer takes only what is in it, and the client's deadlines end a pipeline that exceeds even this.
+// A client writes a pipeline whole before it reads the first reply, and the server writes each reply before it reads
+// on. So all replies of a pipeline must find room, or both wait for each other for ever; this is why a connection
+// without a buffer, such as [net.Pipe], or with one of fixed size, such as a socket, does not do. A Redis keeps replies
+// in memory likewise. The buffer takes only what is in it, and the client's deadlines end a pipeline that exceeds even
+// this.
 const (
 	maxRequests = 64 << 10
 	maxReplies  = 1 << 30
@@ -28,8 +29,8 @@ const (
 // keptBuffer is the largest buffer that a connection keeps while nothing is in it.
 const keptBuffer = 64 << 10
 
-// Dialer connects clients to a miniredis of this process, which the first connection starts. There is no socket, so nobody
-// else can connect.
+// Dialer connects clients to a miniredis of this process, which the first connection starts. There is no socket, so
+// nobody else can connect.
 func Dialer(m *miniredis.Miniredis) func(ctx context.Context, network, address string) (net.Conn, error) {
 	started := sync.OnceValues(func() (*server.Server, error) {
 		first, err := m.Dial()

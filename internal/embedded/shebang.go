@@ -9,8 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// shebangs lets miniredis run scripts that begin with a line such as "#!lua flags=allow-oom", which it does not know. Redis
-// names a script by the hash of its text; miniredis is told the script without that line, and its name for it.
+// shebangs lets miniredis run scripts that begin with a line such as "#!lua flags=allow-oom", which it does not know.
+// Redis names a script by the hash of its text; miniredis is told the script without that line, and its name for it.
 type shebangs struct {
 	mu    sync.Mutex
 	names map[string]string // by the name that clients use

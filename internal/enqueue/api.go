@@ -22,7 +22,8 @@ type API struct {
 	Token string
 	// Client makes the requests.
 	Client *http.Client
-	// Patience is how long a request is repeated while the API can't be reached or says that it is busy. Defaults to 10 s.
+	// Patience is how long a request is repeated while the API can't be reached or says that it is busy. Defaults to 10
+	// s.
 	Patience time.Duration
 }
 

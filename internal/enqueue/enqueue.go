@@ -1,7 +1,8 @@
-// Package enqueue is what the program of that name does: it reads notifications, one JSON object a line, hands them to the
-// API in batches, and tells which lines were refused and why.
+// Package enqueue is what the program of that name does: it reads notifications, one JSON object a line, hands them to
+// the API in batches, and tells which lines were refused and why.
 //
-// A line without an id gets one before it is sent, so that a batch whose answer was lost can be sent again and adds nothing.
+// A line without an id gets one before it is sent, so that a batch whose answer was lost can be sent again and adds
+// nothing.
 package enqueue
 
 import (
@@ -129,8 +130,8 @@ func (r *run) add(number int, line []byte) {
 	r.next.lines = append(r.next.lines, number)
 }
 
-// identify gives a line an id, or the idempotency key, unless it has one. What is no JSON object is left as it is: the API
-// will say what is wrong with it.
+// identify gives a line an id, or the idempotency key, unless it has one. What is no JSON object is left as it is: the
+// API will say what is wrong with it.
 func identify(line []byte, key string) ([]byte, error) {
 	if bytes.ContainsAny(line, "\r\n") {
 		line = bytes.ReplaceAll(line, []byte("\r"), nil)

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// InProcess gives a client whose requests are served by a handler in this process, whatever their host: the program that
-// writes to the queue itself goes the same way as one that calls the API.
+// InProcess gives a client whose requests are served by a handler in this process, whatever their host: the program
+// that writes to the queue itself goes the same way as one that calls the API.
 func InProcess(handler http.Handler) *http.Client {
 	return &http.Client{Transport: inProcess{handler}}
 }

@@ -1,7 +1,7 @@
-// Package hosts tells under which names a listener may be asked. A web page can point a name of its own at any address, this
-// machine's loopback address included, and is then of one origin with what listens there: DNS rebinding. What needs no token
-// must therefore answer only under names that such a page cannot have: those of this machine and those that the settings
-// allow. An address is no such name: who asks for it reaches nobody else.
+// Package hosts tells under which names a listener may be asked. A web page can point a name of its own at any address,
+// this machine's loopback address included, and is then of one origin with what listens there: DNS rebinding. What
+// needs no token must therefore answer only under names that such a page cannot have: those of this machine and those
+// that the settings allow. An address is no such name: who asks for it reaches nobody else.
 package hosts
 
 import (
@@ -23,8 +23,8 @@ type Allowed struct {
 	suffixes []string // of the form .example.com
 }
 
-// New gives those of a listener on an address, and names that it is known by besides: pacer.example.com, *.example.com for
-// all below, or [Any].
+// New gives those of a listener on an address, and names that it is known by besides: pacer.example.com, *.example.com
+// for all below, or [Any].
 func New(listen string, names []string) *Allowed {
 	a := &Allowed{names: map[string]bool{"localhost": true}}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {

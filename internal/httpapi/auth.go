@@ -27,12 +27,12 @@ func (a asker) put(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), askerKey{}, a))
 }
 
-// TokenOf gives a [Config.Guard] the hash of the token that a request was let in with, however its header is written; empty
-// where there are no tokens.
+// TokenOf gives a [Config.Guard] the hash of the token that a request was let in with, however its header is written;
+// empty where there are no tokens.
 func TokenOf(r *http.Request) string { return askerOf(r).token }
 
-// RouteOf gives a [Config.Guard] the method and path pattern of the operation that a request asks for, however its path is
-// written; empty for one that there is none for.
+// RouteOf gives a [Config.Guard] the method and path pattern of the operation that a request asks for, however its path
+// is written; empty for one that there is none for.
 func RouteOf(r *http.Request) string { return askerOf(r).route }
 
 // withRoute finds out which operation is asked for.
@@ -69,9 +69,9 @@ func (a *api) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// apartFromPages keeps web pages of other sites away from an API without tokens, which whoever reaches it may use: those
-// whose name was made to point here, by the Host that they ask for, and those that send from elsewhere, by the origin that
-// their browser tells.
+// apartFromPages keeps web pages of other sites away from an API without tokens, which whoever reaches it may use:
+// those whose name was made to point here, by the Host that they ask for, and those that send from elsewhere, by the
+// origin that their browser tells.
 func (a *api) apartFromPages(next http.Handler) http.Handler {
 	if len(a.cfg.Tokens) > 0 {
 		return next
@@ -83,7 +83,8 @@ func (a *api) apartFromPages(next http.Handler) http.Handler {
 	protected := own.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.cfg.Host != nil && !a.cfg.Host(r.Host) {
-			writeProblem(w, http.StatusMisdirectedRequest, "an API without tokens answers under this machine's names and those of --allowed-hosts only")
+			writeProblem(w, http.StatusMisdirectedRequest,
+				"an API without tokens answers under this machine's names and those of --allowed-hosts only")
 			return
 		}
 		protected.ServeHTTP(w, r)

@@ -45,10 +45,13 @@ const (
 func (a *api) registerBulk(h huma.API) {
 	item := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[input](), true, "Notification")
 	huma.Register(h, huma.Operation{
-		OperationID: "accept-notifications", Method: http.MethodPost, Path: "/v1/notifications/bulk", Summary: "Accept many notifications",
-		Description: fmt.Sprintf("At most %d items and %d MiB. What is refused does not hinder the rest.", maxBulkItems, maxBulkBody>>20),
-		Tags:        []string{"notifications"}, MaxBodyBytes: maxBulkBody,
-		Errors: answers(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
+		OperationID: "accept-notifications", Method: http.MethodPost, Path: "/v1/notifications/bulk",
+		Summary: "Accept many notifications",
+		Description: fmt.Sprintf("At most %d items and %d MiB. What is refused does not hinder the rest.", maxBulkItems,
+			maxBulkBody>>20),
+		Tags: []string{"notifications"}, MaxBodyBytes: maxBulkBody,
+		Errors: answers(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+			http.StatusUnprocessableEntity),
 	}, a.bulk)
 	// Put into the document afterwards: bodies are decoded here, more strictly than the framework would.
 	h.OpenAPI().Paths["/v1/notifications/bulk"].Post.RequestBody = &huma.RequestBody{
@@ -140,7 +143,8 @@ func split(contentType string, body []byte) ([]json.RawMessage, error) {
 		return nil, problem(http.StatusBadRequest, errArray.Error())
 	}
 	if len(items) > maxBulkItems {
-		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a batch may have at most %d items, has %d", maxBulkItems, len(items)))
+		return nil, problem(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("a batch may have at most %d items, has %d", maxBulkItems, len(items)))
 	}
 	if len(items) == 0 {
 		return nil, problem(http.StatusBadRequest, "the batch is empty")

@@ -39,7 +39,8 @@ type input struct {
 
 // inputFields are the names that an input may have, exactly as written.
 var inputFields = []string{
-	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at", "collapse_key",
+	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at",
+	"collapse_key",
 	"idempotency_key", "fcm", "apns", "webpush", "email", "template",
 }
 
@@ -60,7 +61,9 @@ func decode(raw []byte) (intake.Candidate, error) {
 	var in input
 	if err := json.Unmarshal(raw, &in); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return intake.Candidate{}, &notification.FieldError{Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is a " + wrong.Value}
+			return intake.Candidate{}, &notification.FieldError{
+				Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is a " + wrong.Value,
+			}
 		}
 		return intake.Candidate{}, errMalformed
 	}
@@ -207,7 +210,9 @@ func (in *input) candidate() (intake.Candidate, error) {
 		switch {
 		case len(o.text) == 0 || string(o.text) == "null":
 		case o.channel != c.Channel:
-			faults = append(faults, &notification.FieldError{Field: string(o.channel), Message: "is for notifications of the channel " + string(o.channel)})
+			faults = append(faults, &notification.FieldError{
+				Field: string(o.channel), Message: "is for notifications of the channel " + string(o.channel),
+			})
 		default:
 			c.Override = o.text
 		}
@@ -215,7 +220,9 @@ func (in *input) candidate() (intake.Candidate, error) {
 	if in.Priority != "" {
 		priority, ok := notification.ParsePriority(in.Priority)
 		if !ok {
-			faults = append(faults, &notification.FieldError{Field: "priority", Message: "must be critical, high, normal or low"})
+			faults = append(faults, &notification.FieldError{
+				Field: "priority", Message: "must be critical, high, normal or low",
+			})
 		}
 		c.Priority = priority
 	}
@@ -236,7 +243,9 @@ func parseTime(field, text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 2000 || t.Year() > 2999 {
-		return time.Time{}, &notification.FieldError{Field: field, Message: "must be a time of RFC 3339, such as 2026-01-02T15:04:05Z"}
+		return time.Time{}, &notification.FieldError{
+			Field: field, Message: "must be a time of RFC 3339, such as 2026-01-02T15:04:05Z",
+		}
 	}
 	return t, nil
 }

@@ -77,16 +77,19 @@ func (a *api) registerDevices(h huma.API) {
 	errs := answers(http.StatusUnprocessableEntity)
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Device](), true, "Device")
 	huma.Register(h, huma.Operation{
-		OperationID: "list-devices", Method: http.MethodGet, Path: all, Summary: "A user's devices", Tags: []string{"users"}, Errors: errs,
+		OperationID: "list-devices", Method: http.MethodGet, Path: all, Summary: "A user's devices",
+		Tags: []string{"users"}, Errors: errs,
 	}, a.listDevices)
 	huma.Register(h, huma.Operation{
 		OperationID: "get-device", Method: http.MethodGet, Path: one, Summary: "One device of a user",
 		Tags: []string{"users"}, Errors: append(errs, http.StatusNotFound),
 	}, a.getDevice)
 	huma.Register(h, huma.Operation{
-		OperationID: "put-device", Method: http.MethodPut, Path: one, Summary: "Register a device, or register it again",
-		Description: "Notifications that name no target go to each active device of their user on their channel.", MaxBodyBytes: 1 << 16,
-		Tags: []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
+		OperationID: "put-device", Method: http.MethodPut, Path: one,
+		Summary:      "Register a device, or register it again",
+		Description:  "Notifications that name no target go to each active device of their user on their channel.",
+		MaxBodyBytes: 1 << 16,
+		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putDevice)
 	huma.Register(h, huma.Operation{
 		OperationID: "delete-device", Method: http.MethodDelete, Path: one, Summary: "Forget a device",
@@ -138,7 +141,10 @@ func (a *api) getDevice(ctx context.Context, in *deviceInput) (*deviceOutput, er
 func (a *api) putDevice(ctx context.Context, in *putDeviceInput) (*deviceOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	d := &notification.Device{UserID: in.User, ID: in.Device, Channel: notification.Channel(in.Body.Channel), Target: in.Body.To}
+	d := &notification.Device{
+		UserID: in.User, ID: in.Device, Channel: notification.Channel(in.Body.Channel),
+		Target: in.Body.To,
+	}
 	err := a.cfg.Devices.PutDevice(ctx, d)
 	switch {
 	case len(notification.FieldErrors(err)) > 0:
@@ -171,7 +177,9 @@ func (a *api) deliveries(ctx context.Context, n *notification.Notification) ([]D
 	all, err := a.cfg.Devices.Deliveries(ctx, n)
 	shown := make([]Delivery, 0, len(all))
 	for _, d := range all {
-		shown = append(shown, Delivery{Device: d.DeviceID, Attempts: d.Attempts, Outcome: d.Outcome, Ended: d.Ended, At: instant(d.At)})
+		shown = append(shown, Delivery{
+			Device: d.DeviceID, Attempts: d.Attempts, Outcome: d.Outcome, Ended: d.Ended, At: instant(d.At),
+		})
 	}
 	return shown, err
 }

@@ -28,7 +28,10 @@ func documentPage(document *huma.OpenAPI) ([]byte, error) {
 	}
 	var operations []operation
 	for path, item := range document.Paths {
-		for method, o := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete} {
+		for method, o := range map[string]*huma.Operation{
+			"GET": item.Get, "POST": item.Post, "PUT": item.Put,
+			"DELETE": item.Delete,
+		} {
 			if o != nil {
 				operations = append(operations, operation{method, path, o})
 			}

@@ -1,5 +1,5 @@
-// Package httpapi is pacer's HTTP API: accept, look up and cancel notifications, ask the throttle, read the counts. It is
-// described by its own OpenAPI document; errors are RFC 9457 problems.
+// Package httpapi is pacer's HTTP API: accept, look up and cancel notifications, ask the throttle, read the counts. It
+// is described by its own OpenAPI document; errors are RFC 9457 problems.
 package httpapi
 
 import (
@@ -52,11 +52,11 @@ type Config struct {
 	HasCategory func(string) bool
 	// Tokens are the bearer tokens. Defaults to none: no token is asked for.
 	Tokens []string
-	// Host tells whether the API may be asked under the Host of a request; without tokens only, since with them no page of
-	// another site has one. Defaults to every host.
+	// Host tells whether the API may be asked under the Host of a request; without tokens only, since with them no page
+	// of another site has one. Defaults to every host.
 	Host func(string) bool
-	// Guard is put before everything that needs a token, and learns by [TokenOf] and [RouteOf] who asks for what. Defaults to
-	// nothing.
+	// Guard is put before everything that needs a token, and learns by [TokenOf] and [RouteOf] who asks for what.
+	// Defaults to nothing.
 	Guard func(http.Handler) http.Handler
 	// Version of the program, for the document.
 	Version string

@@ -29,8 +29,9 @@ type listOutput struct{ Body Page }
 
 func (a *api) registerList(h huma.API) {
 	huma.Register(h, huma.Operation{
-		OperationID: "list-notifications", Method: http.MethodGet, Path: "/v1/notifications", Summary: "List notifications, newest first",
-		Tags: []string{"notifications"}, Errors: answers(http.StatusUnprocessableEntity, http.StatusNotImplemented),
+		OperationID: "list-notifications", Method: http.MethodGet, Path: "/v1/notifications",
+		Summary: "List notifications, newest first",
+		Tags:    []string{"notifications"}, Errors: answers(http.StatusUnprocessableEntity, http.StatusNotImplemented),
 	}, a.list)
 }
 
@@ -41,7 +42,8 @@ func (a *api) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	page, err := a.cfg.List(ctx, notification.Filter{
-		UserID: in.UserID, Status: notification.Status(in.Status), Category: in.Category, Since: in.Since, Limit: in.Limit, Cursor: in.Cursor,
+		UserID: in.UserID, Status: notification.Status(in.Status), Category: in.Category, Since: in.Since,
+		Limit: in.Limit, Cursor: in.Cursor,
 	})
 	if err != nil {
 		if len(notification.FieldErrors(err)) > 0 {

@@ -53,7 +53,8 @@ type Event struct {
 // show turns a notification into its JSON form.
 func show(v *notification.View) View {
 	shown := View{
-		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title, Body: v.Body,
+		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title,
+		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
 		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
 		Deferrals: v.Deferrals, Reason: v.Reason, DeliverAt: optional(v.DeliverAt),
@@ -121,9 +122,11 @@ func answers(statuses ...int) []int {
 func (a *api) registerNotifications(h huma.API) {
 	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[input](), true, "Notification")
 	operation := huma.Operation{
-		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications", Summary: "Accept a notification",
-		Tags: []string{"notifications"}, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody,
-		Errors: answers(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
+		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications",
+		Summary: "Accept a notification",
+		Tags:    []string{"notifications"}, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody,
+		Errors: answers(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
+			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Accepted before, under the same idempotency key or id: the first answer",
 			Content: map[string]*huma.MediaType{"application/json": {
@@ -135,17 +138,23 @@ func (a *api) registerNotifications(h huma.API) {
 	// Put into the document afterwards: bodies are decoded here, more strictly than the framework would.
 	h.OpenAPI().Paths[operation.Path].Post.RequestBody = &huma.RequestBody{
 		Required: true, Content: map[string]*huma.MediaType{mediaJSON: {
-			Schema:  schema,
-			Example: map[string]any{"user_id": "ada", "category": "chat", "channel": "webhook", "to": "https://example.com/hook", "title": "hello"},
+			Schema: schema,
+			Example: map[string]any{
+				"user_id": "ada", "category": "chat", "channel": "webhook",
+				"to": "https://example.com/hook", "title": "hello",
+			},
 		}},
 	}
 	huma.Register(h, huma.Operation{
-		OperationID: "get-notification", Method: http.MethodGet, Path: "/v1/notifications/{id}", Summary: "Look a notification up",
-		Tags: []string{"notifications"}, Errors: answers(http.StatusNotFound),
+		OperationID: "get-notification", Method: http.MethodGet, Path: "/v1/notifications/{id}",
+		Summary: "Look a notification up",
+		Tags:    []string{"notifications"}, Errors: answers(http.StatusNotFound),
 	}, a.get)
 	huma.Register(h, huma.Operation{
-		OperationID: "cancel-notification", Method: http.MethodDelete, Path: "/v1/notifications/{id}", Summary: "Cancel a notification that still waits",
-		Tags: []string{"notifications"}, DefaultStatus: http.StatusOK, Errors: answers(http.StatusNotFound, http.StatusConflict),
+		OperationID: "cancel-notification", Method: http.MethodDelete, Path: "/v1/notifications/{id}",
+		Summary: "Cancel a notification that still waits",
+		Tags:    []string{"notifications"}, DefaultStatus: http.StatusOK,
+		Errors: answers(http.StatusNotFound, http.StatusConflict),
 	}, a.cancel)
 }
 
@@ -170,7 +179,9 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 	}
 	if in.IdempotencyKey != "" {
 		if candidate.IdempotencyKey != "" && candidate.IdempotencyKey != in.IdempotencyKey {
-			return nil, refusal(&notification.FieldError{Field: "idempotency_key", Message: "is another than the header's"})
+			return nil, refusal(&notification.FieldError{
+				Field: "idempotency_key", Message: "is another than the header's",
+			})
 		}
 		candidate.IdempotencyKey = in.IdempotencyKey
 	}

@@ -148,7 +148,9 @@ func (p Preferences) parse() (*notification.Preferences, error) {
 	}
 	var faults []error
 	if _, err := time.LoadLocation(p.TimeZone); err != nil || p.TimeZone == "Local" {
-		faults = append(faults, &notification.FieldError{Field: "time_zone", Message: "must be the name of a time zone, such as Europe/Vienna"})
+		faults = append(faults, &notification.FieldError{
+			Field: "time_zone", Message: "must be the name of a time zone, such as Europe/Vienna",
+		})
 	}
 	for category, limits := range p.Limits {
 		text, err := json.Marshal(limits)
@@ -160,7 +162,10 @@ func (p Preferences) parse() (*notification.Preferences, error) {
 
 func showPreferences(p *notification.Preferences) Preferences {
 	shown := Preferences{
-		OptOut:   OptOut{Categories: append([]string{}, p.OptOutCategories...), Channels: append([]string{}, p.OptOutChannels...)},
+		OptOut: OptOut{
+			Categories: append([]string{}, p.OptOutCategories...),
+			Channels:   append([]string{}, p.OptOutChannels...),
+		},
 		TimeZone: p.TimeZone, UpdatedAt: optional(p.UpdatedAt), Limits: map[string]OwnLimits{},
 	}
 	for category, text := range p.Limits {

@@ -58,8 +58,9 @@ type statsOutput struct{ Body Stats }
 
 func (a *api) registerStats(h huma.API) {
 	huma.Register(h, huma.Operation{
-		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats", Summary: "Count what the whole deployment holds and did",
-		Tags: []string{"stats"}, Errors: answers(),
+		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats",
+		Summary: "Count what the whole deployment holds and did",
+		Tags:    []string{"stats"}, Errors: answers(),
 	}, a.stats)
 }
 

@@ -41,12 +41,14 @@ type windowOutput struct{ Body Window }
 func (a *api) registerUsers(h huma.API) {
 	const path = "/v1/users/{user}/throttle"
 	huma.Register(h, huma.Operation{
-		OperationID: "get-throttle", Method: http.MethodGet, Path: path, Summary: "Ask the throttle; asking changes nothing",
-		Tags: []string{"users"}, Errors: answers(http.StatusUnprocessableEntity),
+		OperationID: "get-throttle", Method: http.MethodGet, Path: path,
+		Summary: "Ask the throttle; asking changes nothing",
+		Tags:    []string{"users"}, Errors: answers(http.StatusUnprocessableEntity),
 	}, a.window)
 	huma.Register(h, huma.Operation{
-		OperationID: "clear-throttle", Method: http.MethodDelete, Path: path, Summary: "Forget a user's windows of a category",
-		Tags: []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: answers(http.StatusUnprocessableEntity),
+		OperationID: "clear-throttle", Method: http.MethodDelete, Path: path,
+		Summary: "Forget a user's windows of a category",
+		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: answers(http.StatusUnprocessableEntity),
 	}, a.clear)
 }
 

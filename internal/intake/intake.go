@@ -1,5 +1,5 @@
-// Package intake is the use case of accepting: a candidate is completed with its defaults, checked against the contract,
-// the policy and its channel, made unique by id and idempotency key, and recorded.
+// Package intake is the use case of accepting: a candidate is completed with its defaults, checked against the
+// contract, the policy and its channel, made unique by id and idempotency key, and recorded.
 //
 // What is recorded is accepted: the record sees to it that a wake-up of its user stands.
 package intake
@@ -98,8 +98,8 @@ type Rules interface {
 	// HasCategory tells whether the policy names the category; MaxDefer how long its notifications may wait.
 	HasCategory(name string) bool
 	MaxDefer(category string) time.Duration
-	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that isn't
-	// configured, on "channel"; a target that can't be right, on "to"; content that its provider would refuse.
+	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that
+	// isn't configured, on "channel"; a target that can't be right, on "to"; content that its provider would refuse.
 	CheckDelivery(n *notification.Notification) error
 }
 
@@ -110,11 +110,11 @@ type Config struct {
 	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. Defaults to
 	// knowing no template.
 	Render func(t *Template, n *notification.Notification) error
-	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults to
-	// not asking.
+	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults
+	// to not asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
-	// Trace is told of each notification before it is recorded, to note the trace that it belongs to, and gives what is to be
-	// called once it is. Defaults to no tracing.
+	// Trace is told of each notification before it is recorded, to note the trace that it belongs to, and gives what is
+	// to be called once it is. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
 	// Full tells that the record has no room for more; then a batch is refused with [ErrFull]. Defaults to never.
 	Full func() bool
@@ -154,9 +154,9 @@ func MadeHere(id string) bool {
 	return err == nil && len(id) == 36 && parsed.Version() == 7
 }
 
-// Accept accepts what it can of a batch and gives one result each, in order. The error is about the batch as a whole: the
-// record could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or idempotency
-// keys is safe.
+// Accept accepts what it can of a batch and gives one result each, in order. The error is about the batch as a whole:
+// the record could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or
+// idempotency keys is safe.
 func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
 	if in.cfg.Full() {
 		return nil, ErrFull
@@ -285,7 +285,10 @@ func (in *Intake) render(t *Template, n *notification.Notification) error {
 
 func checkKey(key string) error {
 	if len(key) > notification.MaxIdempotencyKey {
-		return &notification.FieldError{Field: "idempotency_key", Message: fmt.Sprintf("may have at most %d characters", notification.MaxIdempotencyKey)}
+		return &notification.FieldError{
+			Field: "idempotency_key", Message: fmt.Sprintf("may have at most %d characters",
+				notification.MaxIdempotencyKey),
+		}
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return &notification.FieldError{Field: "idempotency_key", Message: "may hold only printable ASCII characters"}

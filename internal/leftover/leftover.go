@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fixed are the keys that a deployment has when nothing is on its way: the number of lanes, the policy, the channels, the
-// processes; per lane counts, arrivals, the latest sweep, generations and processes, the epoch and where it was built; and asynq's registers of queues, of
-// servers and of what these work on, and its totals.
+// fixed are the keys that a deployment has when nothing is on its way: the number of lanes, the policy, the channels,
+// the processes; per lane counts, arrivals, the latest sweep, generations and processes, the epoch and where it was
+// built; and asynq's registers of queues, of servers and of what these work on, and its totals.
 var fixed = regexp.MustCompile(`^(pacer:(lanes|policy|channels|\{processes\}:all|\{push-\d+\}:(c|a|sweep|generation|holders|epoch|built))` +
 	`|asynq:(queues|servers|workers|schedulers|\{push-\d+\}:(processed|failed)))$`)
 
@@ -45,9 +45,11 @@ func Keys(ctx context.Context, client *redis.Client) ([]string, error) {
 // same begins each stack of a profile: how many goroutines have it.
 var same = regexp.MustCompile(`(?m)^(\d+) @ `)
 
-// Goroutines counts those of a process whose ops pages are at an address, without net/http's own: it keeps connections for a while.
+// Goroutines counts those of a process whose ops pages are at an address, without net/http's own: it keeps connections
+// for a while.
 func Goroutines(ctx context.Context, address string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/pprof/goroutine?debug=1", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/pprof/goroutine?debug=1",
+		http.NoBody)
 	if err != nil {
 		return 0, err
 	}

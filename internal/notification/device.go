@@ -24,8 +24,8 @@ type Device struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Validate checks every field and returns all faults joined, each a [*FieldError]. Whether the channel can deliver to the
-// target is the channel's to know.
+// Validate checks every field and returns all faults joined, each a [*FieldError]. Whether the channel can deliver to
+// the target is the channel's to know.
 func (d *Device) Validate() error {
 	return errors.Join(
 		checkUserID(d.UserID), checkID(d.ID), required("channel", string(d.Channel)), required("to", d.Target),

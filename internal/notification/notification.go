@@ -74,7 +74,9 @@ const (
 	PriorityLow
 )
 
-var priorityNames = [...]string{PriorityCritical: "critical", PriorityHigh: "high", PriorityNormal: "normal", PriorityLow: "low"}
+var priorityNames = [...]string{
+	PriorityCritical: "critical", PriorityHigh: "high", PriorityNormal: "normal", PriorityLow: "low",
+}
 
 // String is the priority's name in the contract.
 func (p Priority) String() string {

@@ -9,8 +9,8 @@ import (
 type Preferences struct {
 	// OptOutCategories and OptOutChannels end notifications of theirs as cancelled, reason opted_out.
 	OptOutCategories, OptOutChannels []string
-	// Limits replace those of a category, by its name: {"limits": [{"max": 1, "per": "1h"}], "min_gap": "5m"}, as in the
-	// policy file.
+	// Limits replace those of a category, by its name: {"limits": [{"max": 1, "per": "1h"}], "min_gap": "5m"}, as in
+	// the policy file.
 	Limits map[string]json.RawMessage
 	// TimeZone is a name such as Europe/Vienna; empty when it is not known.
 	TimeZone string

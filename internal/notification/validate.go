@@ -142,11 +142,15 @@ func (n *Notification) checkContent() error {
 	case !json.Valid(n.Data) || bytes.TrimSpace(n.Data)[0] != '{':
 		faults = append(faults, &FieldError{"data", "must be a JSON object"})
 	}
-	if len(n.Override) > 0 && (!utf8.Valid(n.Override) || !json.Valid(n.Override) || bytes.TrimSpace(n.Override)[0] != '{') {
+	if len(n.Override) > 0 && (!utf8.Valid(n.Override) || !json.Valid(n.Override) ||
+		bytes.TrimSpace(n.Override)[0] != '{') {
 		faults = append(faults, &FieldError{string(n.Channel), "must be a JSON object"})
 	}
 	if len(n.Override) > MaxOverrideBytes {
-		faults = append(faults, &FieldError{string(n.Channel), fmt.Sprintf("may have at most %d bytes, has %d", MaxOverrideBytes, len(n.Override))})
+		faults = append(faults, &FieldError{
+			string(n.Channel),
+			fmt.Sprintf("may have at most %d bytes, has %d", MaxOverrideBytes, len(n.Override)),
+		})
 	}
 	if size, limit := len(n.Title)+len(n.Body)+len(n.Data), n.Channel.MaxContentBytes(); size > limit {
 		faults = append(faults, &FieldError{"body", fmt.Sprintf(
@@ -165,7 +169,10 @@ func (n *Notification) checkTimes(now time.Time) error {
 		case !n.ExpiresAt.After(now):
 			faults = append(faults, &FieldError{"expires_at", "has passed: it would expire before it can be sent"})
 		case !n.ExpiresAt.After(n.SendAt):
-			faults = append(faults, &FieldError{"expires_at", "must be later than send_at: it would expire before it can be sent"})
+			faults = append(faults, &FieldError{
+				"expires_at",
+				"must be later than send_at: it would expire before it can be sent",
+			})
 		}
 	}
 	return errors.Join(faults...)

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// underOwnName serves requests under a host that is the listener's, and those with the token: a page of another site that had
-// its name point here gets nothing.
+// underOwnName serves requests under a host that is the listener's, and those with the token: a page of another site
+// that had its name point here gets nothing.
 func (h *handler) underOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.cfg.Host != nil && !h.cfg.Host(r.Host) && !h.withToken(r) {
-			plain(w, http.StatusMisdirectedRequest, "the ops pages do not answer under this host; --allowed-hosts names those that they answer under")
+			plain(w, http.StatusMisdirectedRequest,
+				"the ops pages do not answer under this host; --allowed-hosts names those that they answer under")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// allowed lets actions of those pass who may act: with the token where there is one; without, on a loopback address only, and
-// not from another site's page.
+// allowed lets actions of those pass who may act: with the token where there is one; without, on a loopback address
+// only, and not from another site's page.
 func (h *handler) allowed(next http.HandlerFunc) http.Handler {
 	own := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,8 +39,8 @@ func (h *handler) allowed(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// profile lets those see the profiler who are on this machine or have the token: a profile costs time, and shows how the
-// process works.
+// profile lets those see the profiler who are on this machine or have the token: a profile costs time, and shows how
+// the process works.
 func (h *handler) profile(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -64,8 +65,8 @@ func unauthorized(w http.ResponseWriter) {
 	plain(w, http.StatusUnauthorized, "this needs the token of --ops-token")
 }
 
-// loopback tells whether a request came to a loopback address under a name of this machine's: another name may be a page
-// of somebody's who had it point here.
+// loopback tells whether a request came to a loopback address under a name of this machine's: another name may be a
+// page of somebody's who had it point here.
 func loopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -90,12 +90,17 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	if h.cfg.Live != nil {
 		h.cfg.Live.changed() // who acted sees what he did
 	}
-	entry := control.Entry{By: operator(r), Action: action.Action, Subject: subject, Detail: cmp.Or(action.Why, done.ID)}
+	entry := control.Entry{
+		By: operator(r), Action: action.Action, Subject: subject,
+		Detail: cmp.Or(action.Why, done.ID),
+	}
 	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
-		h.cfg.Log.ErrorContext(r.Context(), "an action was taken and the audit trail can't be written", "action", action.Action,
+		h.cfg.Log.ErrorContext(r.Context(), "an action was taken and the audit trail can't be written", "action",
+			action.Action,
 			"subject", subject, "by", entry.By, "error", err)
 	}
-	h.cfg.Log.InfoContext(r.Context(), "action", "action", action.Action, "subject", subject, "by", entry.By, "detail", entry.Detail)
+	h.cfg.Log.InfoContext(r.Context(), "action", "action", action.Action, "subject", subject, "by", entry.By, "detail",
+		entry.Detail)
 	h.answer(w, r, done)
 }
 
@@ -116,7 +121,8 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 		id, err := h.cfg.Actions.Retry(ctx, a.ID)
 		return Done{Done: a.ID + " is sent again as " + id, ID: id}, a.ID, err
 	}
-	return done, "", &RefusalError{fmt.Sprintf("there is no action %q: it must be pause, resume, cancel or retry", a.Action)}
+	return done, "", &RefusalError{fmt.Sprintf("there is no action %q: it must be pause, resume, cancel or retry",
+		a.Action)}
 }
 
 func (h *handler) trail(w http.ResponseWriter, r *http.Request) {

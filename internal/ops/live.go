@@ -131,7 +131,8 @@ func (l *Live) changed() {
 // Latest gives the latest snapshot, of now when nobody watches or an action was taken since.
 func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	l.mu.Lock()
-	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery && l.latest.At.After(l.changedAt)
+	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery &&
+		l.latest.At.After(l.changedAt)
 	l.mu.Unlock()
 	if fresh {
 		return latest, nil
@@ -144,7 +145,8 @@ func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	return l.latest, nil
 }
 
-// watch gives events until done is called, beginning with the history; the channel is closed when there will be no more.
+// watch gives events until done is called, beginning with the history; the channel is closed when there will be no
+// more.
 func (l *Live) watch() (events <-chan []byte, done func(), err error) {
 	watcher := make(chan []byte, 2)
 	l.mu.Lock()

@@ -46,10 +46,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_accepted_total", Help: "Notifications accepted by this process, or by producers that write to the stores themselves and counted by this process.",
 		}, []string{"category"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_deliveries_total", Help: "Deliveries made by this process: delivered, or the class of the failure.",
+			Name: "pacer_deliveries_total",
+			Help: "Deliveries made by this process: delivered, or the class of the failure.",
 		}, []string{"channel", "outcome"}),
 		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_deferrals_total", Help: "Notifications that had to wait for a slot, counted once by the rule that made them; and deliveries given back, by the reason.",
+			Name: "pacer_deferrals_total",
+			Help: "Notifications that had to wait for a slot, counted once by the rule that made them; and deliveries given back, by the reason.",
 		}, []string{"category", "rule"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_repairs_total", Help: "What the sweeper of this process mended: lease (a worker did not settle), expired, wakeup (a lost wake-up was replaced).",
@@ -58,29 +60,35 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_pulls_total", Help: "Wake-ups that this process took off the queue.",
 		}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery was begun.", Buckets: latencyBuckets,
+			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery was begun.",
+			Buckets: latencyBuckets,
 		}),
 		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_end_to_end_seconds", Help: "From accepting a notification to the end of its delivery.", Buckets: waitBuckets,
+			Name: "pacer_end_to_end_seconds", Help: "From accepting a notification to the end of its delivery.",
+			Buckets: waitBuckets,
 		}),
 		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pacer_provider_seconds", Help: "How long the provider took to answer.", Buckets: latencyBuckets,
 		}, []string{"channel"}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_throttle_decision_seconds", Help: "How long the limiter took to decide, round trip included.", Buckets: latencyBuckets,
+			Name: "pacer_throttle_decision_seconds", Help: "How long the limiter took to decide, round trip included.",
+			Buckets: latencyBuckets,
 		}),
 	}
 	m.violations = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "pacer_violations_total", Help: "Deliveries that the auditor of this process found to exceed a limit; always 0.",
+		Name: "pacer_violations_total",
+		Help: "Deliveries that the auditor of this process found to exceed a limit; always 0.",
 	})
 	m.unended = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pacer_unended_total", Help: "Notifications that the auditor of this process found not to have ended within their limits.",
 	})
 	m.audited = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "pacer_audited_timestamp_seconds", Help: "When the auditor of this process last went through the record; 0 before.",
+		Name: "pacer_audited_timestamp_seconds",
+		Help: "When the auditor of this process last went through the record; 0 before.",
 	})
 	for _, c := range []prometheus.Collector{
-		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision, m.violations,
+		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
+		m.violations,
 		m.unended, m.audited,
 	} {
 		if err := registry.Register(c); err != nil {
@@ -169,18 +177,19 @@ type Gauges struct {
 	Evicts bool
 	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
 	RedisMemory float64
-	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries, of
-	// at most Concurrency.
+	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries,
+	// of at most Concurrency.
 	BreakersOpen          map[string]int
 	InFlight, Concurrency int
 }
 
-// gaugeCollector asks for the gauges when it is scraped. When they can't be read it gives none, so that a dashboard shows
-// a gap instead of zeros.
+// gaugeCollector asks for the gauges when it is scraped. When they can't be read it gives none, so that a dashboard
+// shows a gap instead of zeros.
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, oldest, users, lanes, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency *prometheus.Desc
+	states, oldest, users, lanes, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight,
+	concurrency *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -192,26 +201,33 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &gaugeCollector{
-		read:        read,
-		states:      gauge("pacer_notifications", "Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
-		oldest:      gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
-		users:       gauge("pacer_users_deferred", "Users with deferred notifications."),
-		lanes:       gauge("pacer_lane_deferred", "Deferred notifications by lane.", "lane"),
-		unreachable: gauge("pacer_lanes_unreachable", "Lanes whose Redis could not be asked; the other gauges lack them."),
-		maxDefer:    gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
-		paused:      gauge("pacer_paused", "1 for each channel, category and lane that operators have rest.", "kind", "name"),
-		evicts:      gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
-		memory:      gauge("pacer_redis_memory_ratio", "Part of its maxmemory that the fullest Redis server uses; nothing more is accepted from 0.9 on. 0 without a limit."),
-		breakers:    gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.", "channel"),
-		inFlight:    gauge("pacer_in_flight", "Deliveries under way in this process."),
-		concurrency: gauge("pacer_concurrency", "Deliveries that may be under way in this process; 0 without the worker role."),
+		read: read,
+		states: gauge("pacer_notifications",
+			"Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
+		oldest: gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
+		users:  gauge("pacer_users_deferred", "Users with deferred notifications."),
+		lanes:  gauge("pacer_lane_deferred", "Deferred notifications by lane.", "lane"),
+		unreachable: gauge("pacer_lanes_unreachable",
+			"Lanes whose Redis could not be asked; the other gauges lack them."),
+		maxDefer: gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
+		paused: gauge("pacer_paused", "1 for each channel, category and lane that operators have rest.", "kind",
+			"name"),
+		evicts: gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
+		memory: gauge("pacer_redis_memory_ratio",
+			"Part of its maxmemory that the fullest Redis server uses; nothing more is accepted from 0.9 on. 0 without a limit."),
+		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.",
+			"channel"),
+		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),
+		concurrency: gauge("pacer_concurrency",
+			"Deliveries that may be under way in this process; 0 without the worker role."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.states, c.oldest, c.users, c.lanes, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers, c.inFlight, c.concurrency,
+		c.states, c.oldest, c.users, c.lanes, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
+		c.inFlight, c.concurrency,
 	} {
 		descs <- d
 	}

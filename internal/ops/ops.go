@@ -31,8 +31,8 @@ type Config struct {
 	// Actions are taken for those who may: with Token, or without one on a loopback address.
 	Actions Actions
 	Token   string
-	// Host tells whether the pages may be asked for under the Host of a request, which is not asked of those with Token.
-	// Defaults to every host.
+	// Host tells whether the pages may be asked for under the Host of a request, which is not asked of those with
+	// Token. Defaults to every host.
 	Host func(string) bool
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
@@ -153,9 +153,11 @@ func (h *handler) explanation(ctx context.Context, id string) (*Explanation, err
 		return nil, err
 	}
 	e := &Explanation{
-		ID: view.ID, UserID: view.UserID, Category: view.Category, Channel: string(view.Channel), Priority: view.Priority.String(),
-		Status: view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason, DeliverAt: view.DeliverAt, Ahead: view.Ahead,
-		Timeline: []Step{},
+		ID: view.ID, UserID: view.UserID, Category: view.Category, Channel: string(view.Channel),
+		Priority: view.Priority.String(),
+		Status:   view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason,
+		DeliverAt: view.DeliverAt, Ahead: view.Ahead,
+		Timeline:  []Step{},
 	}
 	for _, event := range view.Timeline {
 		e.Timeline = append(e.Timeline, Step(event))

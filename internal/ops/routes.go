@@ -23,22 +23,30 @@ func Handler(cfg Config) http.Handler {
 func (h *handler) routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
 		"POST /actions": h.allowed(h.act),
-		"GET /metrics":  promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
+		"GET /metrics": promhttp.HandlerFor(h.cfg.Metrics,
+			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 	}
 	files := page()
-	for _, path := range []string{"GET /{$}", "GET /app.js", "GET /chart.js", "GET /lookup.js", "GET /style.css", "GET /icon.svg"} {
+	for _, path := range []string{
+		"GET /{$}", "GET /app.js", "GET /chart.js", "GET /lookup.js", "GET /style.css",
+		"GET /icon.svg",
+	} {
 		routes[path] = files
 	}
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.trail, "GET /healthz": h.health, "GET /readyz": h.ready,
-		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup, "GET /channels": h.channels,
+		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.trail, "GET /healthz": h.health,
+		"GET /readyz":       h.ready,
+		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,
+		"GET /channels": h.channels,
 	} {
 		routes[pattern] = serve
 	}
-	// There is no cmdline, although the index names it: a command line may hold tokens, and what shows it once has shown them.
+	// There is no cmdline, although the index names it: a command line may hold tokens, and what shows it once has
+	// shown them.
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /debug/pprof/": pprof.Index, "GET /debug/pprof/profile": pprof.Profile, "GET /debug/pprof/symbol": pprof.Symbol,
-		"GET /debug/pprof/trace": pprof.Trace,
+		"GET /debug/pprof/": pprof.Index, "GET /debug/pprof/profile": pprof.Profile,
+		"GET /debug/pprof/symbol": pprof.Symbol,
+		"GET /debug/pprof/trace":  pprof.Trace,
 	} {
 		routes[pattern] = h.profile(serve)
 	}

@@ -159,6 +159,7 @@ type Report struct {
 // NewProcess makes one of its report.
 func NewProcess(id string, roles []string, since time.Time, inFlight int, report Report) Process {
 	return Process{
-		ID: id, Roles: roles, Since: since, InFlight: inFlight, Concurrency: report.Concurrency, lateness: report.Lateness,
+		ID: id, Roles: roles, Since: since, InFlight: inFlight, Concurrency: report.Concurrency,
+		lateness: report.Lateness,
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// ParseLimits reads limits that replace a category's own, in the form of the policy file as a JSON object with limits and
-// min_gap. The same is refused as in a policy file. None at all is not: then nothing but the user cap holds.
+// ParseLimits reads limits that replace a category's own, in the form of the policy file as a JSON object with limits
+// and min_gap. The same is refused as in a policy file. None at all is not: then nothing but the user cap holds.
 func ParseLimits(text []byte) ([]throttle.Rule, error) {
 	var own struct {
 		Limits []struct {

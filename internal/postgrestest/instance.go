@@ -109,7 +109,8 @@ func (in *instance) initialise(args []string) error {
 		return err
 	}
 	proc, err := testproc.Launch(filepath.Join(in.bin, "initdb"), append([]string{
-		"--pgdata", in.data(), "--username", role, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync",
+		"--pgdata", in.data(), "--username", role, "--auth", "trust", "--encoding", "UTF8", "--locale", "C",
+		"--no-sync",
 	}, args...), in.dir, in.logPath(), in.owner)
 	if err != nil {
 		return err
@@ -174,7 +175,8 @@ func (in *instance) awaitReady(proc *testproc.Process) error {
 func (in *instance) answers() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", in.dir, in.port, role))
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", in.dir,
+		in.port, role))
 	if err != nil {
 		return false
 	}
@@ -194,8 +196,8 @@ func (in *instance) failed(program, what string) error {
 	return fmt.Errorf("%s %s; its output ends in:\n%s", program, what, out)
 }
 
-// restart starts the server again on its old port, after killing it when it still runs. What served the connections of a
-// killed server ends by itself a moment later; until then a new one refuses to start.
+// restart starts the server again on its old port, after killing it when it still runs. What served the connections of
+// a killed server ends by itself a moment later; until then a new one refuses to start.
 func (in *instance) restart() error {
 	in.end(syscall.SIGKILL)
 	deadline := time.NewTimer(startTimeout)

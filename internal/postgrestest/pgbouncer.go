@@ -22,12 +22,12 @@ import (
 var errNoPgBouncer = errors.New(
 	"pgbouncer is not to be found: install it (apt-get install pgbouncer) or run make install-servers")
 
-// serverConnections is how many connections PgBouncer has to a database: fewer than its clients have to PgBouncer, so that
-// statements of one client run on the connections that others used before.
+// serverConnections is how many connections PgBouncer has to a database: fewer than its clients have to PgBouncer, so
+// that statements of one client run on the connections that others used before.
 const serverConnections = 6
 
-// PgBouncer puts a real PgBouncer in transaction mode before the database at address, and gives the address of the database
-// behind it. Settings are lines of its section [pgbouncer]. It is gone when the test ends.
+// PgBouncer puts a real PgBouncer in transaction mode before the database at address, and gives the address of the
+// database behind it. Settings are lines of its section [pgbouncer]. It is gone when the test ends.
 func PgBouncer(tb testing.TB, address string, settings ...string) string {
 	tb.Helper()
 	through, stop, err := startPgBouncer(address, settings)
@@ -68,7 +68,8 @@ func startPgBouncer(address string, settings []string) (through string, stop fun
 		if err := writePgBouncer(dir, server, port, settings, owner); err != nil {
 			return "", nil, err
 		}
-		proc, err := testproc.Launch(binary, []string{"-q", filepath.Join(dir, "pgbouncer.ini")}, dir, filepath.Join(dir, "log"), owner)
+		proc, err := testproc.Launch(binary, []string{"-q", filepath.Join(dir, "pgbouncer.ini")}, dir,
+			filepath.Join(dir, "log"), owner)
 		if err != nil {
 			return "", nil, err
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/testproc"
 )
 
-// StartReplica runs a server that follows another over the network, from a copy of its files, and names itself "replica".
-// It returns when it answers. Settings are as in Start.
+// StartReplica runs a server that follows another over the network, from a copy of its files, and names itself
+// "replica". It returns when it answers. Settings are as in Start.
 func StartReplica(tb testing.TB, primary *Server, settings ...string) *Server {
 	tb.Helper()
 	in, err := newReplica(primary.in, settings)

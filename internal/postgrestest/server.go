@@ -26,8 +26,8 @@ const adminTimeout = 30 * time.Second
 // portTaken tells whether a server ended because somebody else listens on its port.
 func portTaken(log []byte) bool { return bytes.Contains(log, []byte("Address already in use")) }
 
-// Server is a Postgres server of one test, with an empty database. Its methods may be called from any goroutine while the
-// test runs; what goes wrong fails the test.
+// Server is a Postgres server of one test, with an empty database. Its methods may be called from any goroutine while
+// the test runs; what goes wrong fails the test.
 type Server struct {
 	tb testing.TB
 	in *instance

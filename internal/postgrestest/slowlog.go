@@ -17,12 +17,13 @@ import (
 // noteFrom is how long a statement takes at least to be noted.
 const noteFrom = 20 * time.Millisecond
 
-// WatchStatements notes every statement that takes 20 ms or more, from now on, with the server's log. The setting outlives
-// restarts.
+// WatchStatements notes every statement that takes 20 ms or more, from now on, with the server's log. The setting
+// outlives restarts.
 func (s *Server) WatchStatements(tb testing.TB) *slowlog.Watch {
 	tb.Helper()
 	for _, statement := range []string{
-		"ALTER SYSTEM SET log_min_duration_statement = " + strconv.FormatInt(noteFrom.Milliseconds(), 10), "SELECT pg_reload_conf()",
+		"ALTER SYSTEM SET log_min_duration_statement = " + strconv.FormatInt(noteFrom.Milliseconds(), 10),
+		"SELECT pg_reload_conf()",
 	} {
 		if err := execute(s.URL(), statement); err != nil {
 			tb.Fatalf("watch the statements of postgres: %v", err)

@@ -18,8 +18,8 @@ type Statement struct {
 	SQL  string
 }
 
-// Statements reads every statement that the Go files of a directory send, out of their source: a new one can't be missed.
-// One that is no constant fails the test, since nobody could tell its plan.
+// Statements reads every statement that the Go files of a directory send, out of their source: a new one can't be
+// missed. One that is no constant fails the test, since nobody could tell its plan.
 func Statements(tb testing.TB, dir string) []Statement {
 	tb.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -94,7 +94,8 @@ func (s *source) readCalls(function *ast.FuncDecl) {
 		}
 		text, err := s.text(call.Args[at])
 		if err != nil {
-			s.tb.Errorf("%s: the statement is no constant (%v): write it as one, so that its plan can be tested", s.files.Position(call.Pos()), err)
+			s.tb.Errorf("%s: the statement is no constant (%v): write it as one, so that its plan can be tested",
+				s.files.Position(call.Pos()), err)
 			return true
 		}
 		if !s.seen[text] {

@@ -44,10 +44,15 @@ type Announcer struct {
 }
 
 // NewAnnouncer makes an Announcer; inFlight gives the process's load when it is asked.
-func NewAnnouncer(client redis.UniversalClient, host string, roles []string, inFlight func() int, log *slog.Logger) *Announcer {
+func NewAnnouncer(client redis.UniversalClient, host string, roles []string, inFlight func() int,
+	log *slog.Logger,
+) *Announcer {
 	return &Announcer{
 		client: client, inFlight: inFlight, log: log,
-		self: Process{ID: host + "-" + rand.Text()[:8], Host: host, Roles: roles, Since: time.Now().UTC().Truncate(time.Second)},
+		self: Process{
+			ID: host + "-" + rand.Text()[:8], Host: host, Roles: roles,
+			Since: time.Now().UTC().Truncate(time.Second),
+		},
 	}
 }
 

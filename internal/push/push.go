@@ -52,8 +52,8 @@ const (
 	TargetGone
 	// Ambiguous: it may have been delivered; nobody knows.
 	Ambiguous
-	// CredentialsRefused: the provider takes nothing from this deployment as it is configured, whatever the notification.
-	// It costs no attempt.
+	// CredentialsRefused: the provider takes nothing from this deployment as it is configured, whatever the
+	// notification. It costs no attempt.
 	CredentialsRefused
 	// AlreadyDelivered: everybody who can have it got it from an earlier attempt, so nothing was sent now.
 	AlreadyDelivered
@@ -96,7 +96,8 @@ type Error struct {
 	Reached bool
 	// GoneSince is when the provider found that the target does not exist any more; zero when it did not say.
 	GoneSince time.Time
-	// Unsent is true when surely nothing was sent to the provider, or nothing of what was sent to several targets arrived.
+	// Unsent is true when surely nothing was sent to the provider, or nothing of what was sent to several targets
+	// arrived.
 	Unsent bool
 	// Err is the cause. It must hold no secret and no content.
 	Err error

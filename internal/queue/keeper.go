@@ -13,15 +13,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// keeper is a server of asynq's over all partitions that works no task itself: it tells asynq's tools of this process, takes back
-// what a dead process had at work, if nobody has done so before, and clears away. Wake-ups are taken beside it, by the scripts
-// of the agendas.
+// keeper is a server of asynq's over all partitions that works no task itself: it tells asynq's tools of this process,
+// takes back what a dead process had at work, if nobody has done so before, and clears away. Wake-ups are taken beside
+// it, by the scripts of the agendas.
 type keeper struct{ server *asynq.Server }
 
 // never is longer than any process runs: what this package does itself, asynq need not.
 const never = 10 * 365 * 24 * time.Hour
 
-func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{}, log *slog.Logger) *keeper {
+func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{},
+	log *slog.Logger,
+) *keeper {
 	queues := map[string]int{}
 	for number := range partitions {
 		queues[dispatch.LaneName(number)] = 1
@@ -52,7 +54,8 @@ func (k *keeper) ping() error { return k.server.Ping() }
 // retryDelay is how long what a dead process had at work waits to come again: it has waited for its lease to end.
 func retryDelay(int, error, *asynq.Task) time.Duration { return 0 }
 
-// emptyHanded is a connection on which nothing is ever there to be worked: asynq asks for a task and waits until closing.
+// emptyHanded is a connection on which nothing is ever there to be worked: asynq asks for a task and waits until
+// closing.
 type emptyHanded struct {
 	redis.UniversalClient
 	closing <-chan struct{}

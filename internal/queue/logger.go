@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// logger gives asynq's own messages to slog. When Redis is away asynq repeats the same complaint for every poll of every
-// server, so it lets one through per second and says how many it kept back.
+// logger gives asynq's own messages to slog. When Redis is away asynq repeats the same complaint for every poll of
+// every server, so it lets one through per second and says how many it kept back.
 type logger struct {
 	log        *slog.Logger
 	next       atomic.Int64 // Unix nanoseconds
@@ -23,7 +23,8 @@ func (l *logger) write(level slog.Level, args []any) {
 		l.suppressed.Add(1)
 		return
 	}
-	l.log.Log(context.Background(), level, "message of the queue", "text", fmt.Sprint(args...), "suppressed", l.suppressed.Swap(0))
+	l.log.Log(context.Background(), level, "message of the queue", "text", fmt.Sprint(args...), "suppressed",
+		l.suppressed.Swap(0))
 }
 
 // Debug implements asynq.Logger.

@@ -1,11 +1,11 @@
 // Package queue keeps wake-ups on asynq's queues: one queue per partition, one task per user who has something waiting.
 //
-// Wake-ups are put in, taken, deferred and acknowledged by the scripts that change the agendas, in the same step, with the
-// functions of wakeup.lua; asynq's keys are left as asynq itself would leave them, so that its tools show who waits. What is
-// left to this package: it moves wake-ups whose time has come into the queues and tells of them, pauses queues, archives tasks
-// that are no wake-ups, and has a server of asynq's run beside. asynq's times are whole seconds, so a wake-up comes early and is
-// held. Its retry budget is switched off, since asynq, when it takes a task back from a dead process, would archive one that was
-// only throttled.
+// Wake-ups are put in, taken, deferred and acknowledged by the scripts that change the agendas, in the same step, with
+// the functions of wakeup.lua; asynq's keys are left as asynq itself would leave them, so that its tools show who
+// waits. What is left to this package: it moves wake-ups whose time has come into the queues and tells of them, pauses
+// queues, archives tasks that are no wake-ups, and has a server of asynq's run beside. asynq's times are whole seconds,
+// so a wake-up comes early and is held. Its retry budget is switched off, since asynq, when it takes a task back from a
+// dead process, would archive one that was only throttled.
 package queue
 
 import (
@@ -20,8 +20,8 @@ import (
 // taskType is the asynq type of every wake-up.
 const taskType = "pacer:wakeup"
 
-// Lead is how much earlier than its moment a wake-up is scheduled: the forwarding's interval, the look for what is pending and
-// some air. The whole seconds of asynq add up to one more second, for which a wake-up has to be held.
+// Lead is how much earlier than its moment a wake-up is scheduled: the forwarding's interval, the look for what is
+// pending and some air. The whole seconds of asynq add up to one more second, for which a wake-up has to be held.
 const Lead = forwardEvery + 4*watchEvery
 
 // queueNames is the set in which asynq keeps the names of all queues, for its inspector and its tools.

@@ -13,8 +13,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
-// pausedByPacer is what pacer writes into asynq's key of a paused queue. asynq's own tools write the moment instead, so a pause
-// of theirs is told apart, and is theirs to end.
+// pausedByPacer is what pacer writes into asynq's key of a paused queue. asynq's own tools write the moment instead, so
+// a pause of theirs is told apart, and is theirs to end.
 const pausedByPacer = "pacer"
 
 //go:embed rest.lua
@@ -30,9 +30,9 @@ type Rest struct {
 	Since   time.Time
 }
 
-// Reconcile stops the queues of the lanes that should rest, and lets go on those that pacer stopped and that should not rest
-// any more; what is stopped from outside stays so. It gives the lanes that could be asked, each judged by itself, and the
-// errors of the others. Workers look at asynq's key when they take from a queue; what is under way goes on.
+// Reconcile stops the queues of the lanes that should rest, and lets go on those that pacer stopped and that should not
+// rest any more; what is stopped from outside stays so. It gives the lanes that could be asked, each judged by itself,
+// and the errors of the others. Workers look at asynq's key when they take from a queue; what is under way goes on.
 func (c *Client) Reconcile(ctx context.Context, lanes int, rests func(lane int) bool) ([]Rest, error) {
 	pipe := c.conn.Pipeline()
 	found := make([]*redis.StringCmd, lanes)

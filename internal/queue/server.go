@@ -23,8 +23,8 @@ type ServerConfig struct {
 	Log    *slog.Logger
 }
 
-// Server tells of the wake-ups that stand in the queues, as a [dispatch.Queue]. What else a queue needs is left to a server of
-// asynq's (see [keeper]); to asynq's tools both are one.
+// Server tells of the wake-ups that stand in the queues, as a [dispatch.Queue]. What else a queue needs is left to a
+// server of asynq's (see [keeper]); to asynq's tools both are one.
 type Server struct {
 	client  *Client
 	keeper  *keeper

@@ -39,11 +39,16 @@ type watched struct {
 	signal chan struct{}
 }
 
-func newWatcher(conn redis.UniversalClient, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
+func newWatcher(conn redis.UniversalClient, partitions int, spread bool, closing <-chan struct{},
+	log *slog.Logger,
+) *watcher {
 	w := &watcher{conn: conn, spread: spread, closing: closing, log: log}
 	for number := range partitions {
 		prefix := prefixOf(number)
-		w.queues = append(w.queues, &watched{keys: dispatch.LaneKeys(prefix), pending: prefix + "pending", paused: prefix + "paused", signal: make(chan struct{}, 1)})
+		w.queues = append(w.queues, &watched{
+			keys: dispatch.LaneKeys(prefix), pending: prefix + "pending",
+			paused: prefix + "paused", signal: make(chan struct{}, 1),
+		})
 	}
 	return w
 }

@@ -1,5 +1,5 @@
-// Package redismemory watches how full the Redis servers of a deployment are, so that nothing more is taken on while what
-// waits still has room to be delivered.
+// Package redismemory watches how full the Redis servers of a deployment are, so that nothing more is taken on while
+// what waits still has room to be delivered.
 //
 //	used / maxmemory    0 ........ 0.85 ........ 0.90 ........ 1
 //	taking on           yes        as before     no            no
@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// highMark is the part of maxmemory from which on nothing more is taken on; it is again once less than lowMark is used.
+	// highMark is the part of maxmemory from which on nothing more is taken on; it is again once less than lowMark is
+	// used.
 	highMark, lowMark = 0.90, 0.85
 	// interval between two looks. In half a second a single Redis takes on some megabytes at most.
 	interval = 500 * time.Millisecond
@@ -92,7 +93,9 @@ func (w *Watch) Look(ctx context.Context) error {
 	return err
 }
 
-func eachServer(ctx context.Context, client redis.UniversalClient, ask func(context.Context, redis.Cmdable) error) error {
+func eachServer(ctx context.Context, client redis.UniversalClient,
+	ask func(context.Context, redis.Cmdable) error,
+) error {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
 		return ask(ctx, client)
@@ -116,7 +119,8 @@ func (w *Watch) note(ctx context.Context, ratio float64) {
 	switch was := w.full.Load(); {
 	case !was && ratio >= highMark:
 		w.full.Store(true)
-		w.log.WarnContext(ctx, "Redis has hardly any memory left; nothing more is taken on until it has", "used", percent(ratio))
+		w.log.WarnContext(ctx, "Redis has hardly any memory left; nothing more is taken on until it has", "used",
+			percent(ratio))
 	case was && ratio < lowMark:
 		w.full.Store(false)
 		w.log.InfoContext(ctx, "Redis has memory again", "used", percent(ratio))
@@ -125,8 +129,8 @@ func (w *Watch) note(ctx context.Context, ratio float64) {
 
 func percent(ratio float64) string { return strconv.Itoa(int(ratio*100)) + " %" }
 
-// RatioOf reads how much of its memory a server uses out of its INFO, 0 when it has no limit. What the server does not count
-// against its limit, such as buffers for replicas, does not count here.
+// RatioOf reads how much of its memory a server uses out of its INFO, 0 when it has no limit. What the server does not
+// count against its limit, such as buffers for replicas, does not count here.
 func RatioOf(info string) float64 {
 	var used, uncounted, limit float64
 	for line := range strings.Lines(info) {

@@ -31,7 +31,8 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		return Start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", fmt.Sprint(bus),
+		return Start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port",
+			fmt.Sprint(bus),
 			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
 	}
 	for range masters {
@@ -84,7 +85,8 @@ func (c *Cluster) join(ctx context.Context, tb testing.TB) error {
 		}
 	}
 	if err := c.await(ctx, tb, func(info string) bool {
-		return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(all)))
+		return strings.Contains(info, "cluster_state:ok") &&
+			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(all)))
 	}); err != nil {
 		return err
 	}
@@ -140,8 +142,8 @@ func (c *Cluster) await(ctx context.Context, tb testing.TB, ok func(info string)
 	return nil
 }
 
-// MoveSlot moves a slot and its keys from one master to another as redis-cli does, calling between, which may be nil, when
-// about half of the keys have moved.
+// MoveSlot moves a slot and its keys from one master to another as redis-cli does, calling between, which may be nil,
+// when about half of the keys have moved.
 func (c *Cluster) MoveSlot(tb testing.TB, slot int, from, to *Server, between func()) {
 	tb.Helper()
 	ctx := tb.Context()

@@ -80,8 +80,8 @@ func (in *instance) socket() string { return filepath.Join(in.dir, "redis.sock")
 // logPath is the file that gets the server's output.
 func (in *instance) logPath() string { return filepath.Join(in.dir, "redis.log") }
 
-// start runs the server, which must be down, and returns when it answers. The error is [testproc.ErrPortTaken] when somebody else
-// listens on the port.
+// start runs the server, which must be down, and returns when it answers. The error is [testproc.ErrPortTaken] when
+// somebody else listens on the port.
 func (in *instance) start() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()

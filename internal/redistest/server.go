@@ -36,8 +36,8 @@ func Start(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// StartUnder runs a redis-server as Start does, through a program that changes its surroundings and then becomes it, for
-// example "env", "LD_PRELOAD=...".
+// StartUnder runs a redis-server as Start does, through a program that changes its surroundings and then becomes it,
+// for example "env", "LD_PRELOAD=...".
 func StartUnder(tb testing.TB, under []string, args ...string) *Server {
 	tb.Helper()
 	in, err := newInstanceUnder(under, args)

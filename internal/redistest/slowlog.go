@@ -23,7 +23,8 @@ const (
 )
 
 // WatchScripts notes every script that takes a millisecond or more, from now on, with the server's slow log. The log is
-// emptied all the time, so a server that is killed takes little of it along, and its settings are made anew after a restart.
+// emptied all the time, so a server that is killed takes little of it along, and its settings are made anew after a
+// restart.
 func (s *Server) WatchScripts(tb testing.TB) *slowlog.Watch {
 	tb.Helper()
 	settings := options(s.Addr(), 0)
@@ -59,7 +60,8 @@ func takeSlowLog(ctx context.Context, client *redis.Client) ([]slowlog.Step, err
 	}
 	var steps []slowlog.Step
 	for _, entry := range noted.Val() {
-		if slices.Contains([]string{"eval", "evalsha", "fcall"}, strings.TrimSuffix(strings.ToLower(entry.Args[0]), "_ro")) {
+		if slices.Contains([]string{"eval", "evalsha", "fcall"},
+			strings.TrimSuffix(strings.ToLower(entry.Args[0]), "_ro")) {
 			steps = append(steps, slowlog.Step{Took: entry.Duration, What: firstWords(entry.Args)})
 		}
 	}

@@ -40,8 +40,8 @@ func Watch(options *redis.UniversalOptions) *Connections {
 	return c
 }
 
-// On gives a client that closes the connections when a script's answer is out of step. It must be the one with the options
-// that are watched, or a pipeline of it.
+// On gives a client that closes the connections when a script's answer is out of step. It must be the one with the
+// options that are watched, or a pipeline of it.
 func (c *Connections) On(client redis.UniversalClient) redis.UniversalClient {
 	return &watching{client, c}
 }

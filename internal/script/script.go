@@ -27,8 +27,8 @@ const (
 	after  = "\nend\nlocal found = answer()\nif type(found) == 'table' and found.err then return found end\nreturn { nonce, found }\n"
 )
 
-// What Redis does with a script when it is full (maxmemory). A script without such a line would run to its first command that
-// takes memory, and leave its work half done.
+// What Redis does with a script when it is full (maxmemory). A script without such a line would run to its first
+// command that takes memory, and leave its work half done.
 const (
 	refusedWhenFull = "#!lua\n"
 	runsWhenFull    = "#!lua flags=allow-oom\n"
@@ -40,8 +40,8 @@ type Script struct{ script *redis.Script }
 // New makes a Script that a full Redis refuses as a whole: one that takes something on.
 func New(source string) *Script { return newScript(refusedWhenFull, source) }
 
-// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes what was taken on. What was
-// sent must be settled, or it is sent again.
+// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes what was taken on. What
+// was sent must be settled, or it is sent again.
 func NewWhenFull(source string) *Script { return newScript(runsWhenFull, source) }
 
 func newScript(first, source string) *Script {

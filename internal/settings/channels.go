@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Channels are the credentials of the channels besides webhook and log, each of which is there once its credentials are,
-// and what webhooks and contents can be told besides. In the settings file they may stand together, as
+// Channels are the credentials of the channels besides webhook and log, each of which is there once its credentials
+// are, and what webhooks and contents can be told besides. In the settings file they may stand together, as
 //
 //	channels:
 //	  fcm: {credentials: file:/run/secrets/fcm.json}
@@ -54,8 +54,10 @@ func (c Channels) String() string {
 	return fmt.Sprintf("{webhook-targets:%d fcm-credentials:%s fcm-project:%s fcm-endpoint:%s apns-key:%s apns-key-id:%s apns-team-id:%s "+
 		"apns-topic:%s apns-endpoint:%s webpush-key:%s webpush-subject:%s email-server:%s email-password:%s email-from:%s "+
 		"webhook-limits:%s fcm-limits:%s apns-limits:%s webpush-limits:%s email-limits:%s}",
-		len(c.WebhookTargets), hidden(c.FCMCredentials), c.FCMProject, c.FCMEndpoint, hidden(c.APNsKey), c.APNsKeyID, c.APNsTeamID,
-		c.APNsTopic, c.APNsEndpoint, hidden(c.WebPushKey), c.WebPushSubject, withoutPassword(c.EmailServer), hidden(c.EmailPassword), c.EmailFrom,
+		len(c.WebhookTargets), hidden(c.FCMCredentials), c.FCMProject, c.FCMEndpoint, hidden(c.APNsKey), c.APNsKeyID,
+		c.APNsTeamID,
+		c.APNsTopic, c.APNsEndpoint, hidden(c.WebPushKey), c.WebPushSubject, withoutPassword(c.EmailServer),
+		hidden(c.EmailPassword), c.EmailFrom,
 		c.WebhookLimits, c.FCMLimits, c.APNsLimits, c.WebPushLimits, c.EmailLimits)
 }
 
@@ -94,7 +96,10 @@ func (c Channels) resolve() (Channels, error) {
 		flag  string
 		value *string
 	}{
-		{"fcm-credentials", &c.FCMCredentials}, {"apns-key", &c.APNsKey}, {"webpush-key", &c.WebPushKey}, {"email-password", &c.EmailPassword},
+		{"fcm-credentials", &c.FCMCredentials},
+		{"apns-key", &c.APNsKey},
+		{"webpush-key", &c.WebPushKey},
+		{"email-password", &c.EmailPassword},
 	} {
 		faults = append(faults, readCredential(credential.flag, credential.value))
 	}
@@ -108,7 +113,8 @@ func (c Channels) resolve() (Channels, error) {
 // limits are those of each channel.
 func (c Channels) limits() map[string][]string {
 	return map[string][]string{
-		"webhook": c.WebhookLimits, "fcm": c.FCMLimits, "apns": c.APNsLimits, "webpush": c.WebPushLimits, "email": c.EmailLimits,
+		"webhook": c.WebhookLimits, "fcm": c.FCMLimits, "apns": c.APNsLimits, "webpush": c.WebPushLimits,
+		"email": c.EmailLimits,
 	}
 }
 

@@ -105,7 +105,8 @@ func (f *settingsFile) readChannels(section *ast.MappingValueNode, known map[str
 			before, repeated := f.settings[name]
 			switch {
 			case known[name] == "":
-				f.note(e.Key, "unknown setting %q of channel %s%s", written, channel.Key.GetToken().Value, suggestion(name, known))
+				f.note(e.Key, "unknown setting %q of channel %s%s", written, channel.Key.GetToken().Value,
+					suggestion(name, known))
 			case repeated:
 				f.note(e.Key, "%s is already set on line %d", name, before.line)
 			default:

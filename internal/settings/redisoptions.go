@@ -53,11 +53,23 @@ var redisOptions = map[string]redisOption{
 	"pipeline_read_buffer_size":  {number: func(o *redis.UniversalOptions) *int { return &o.PipelineReadBufferSize }},
 	"pipeline_write_buffer_size": {number: func(o *redis.UniversalOptions) *int { return &o.PipelineWriteBufferSize }},
 
-	"max_redirects":           {number: func(o *redis.UniversalOptions) *int { return &o.MaxRedirects }, only: RedisCluster},
-	"failing_timeout_seconds": {number: func(o *redis.UniversalOptions) *int { return &o.FailingTimeoutSeconds }, only: RedisCluster},
+	"max_redirects": {
+		number: func(o *redis.UniversalOptions) *int { return &o.MaxRedirects },
+		only:   RedisCluster,
+	},
+	"failing_timeout_seconds": {
+		number: func(o *redis.UniversalOptions) *int { return &o.FailingTimeoutSeconds },
+		only:   RedisCluster,
+	},
 
-	"sentinel_username": {text: func(o *redis.UniversalOptions) *string { return &o.SentinelUsername }, only: RedisSentinel},
-	"sentinel_password": {text: func(o *redis.UniversalOptions) *string { return &o.SentinelPassword }, only: RedisSentinel},
+	"sentinel_username": {
+		text: func(o *redis.UniversalOptions) *string { return &o.SentinelUsername },
+		only: RedisSentinel,
+	},
+	"sentinel_password": {
+		text: func(o *redis.UniversalOptions) *string { return &o.SentinelPassword },
+		only: RedisSentinel,
+	},
 }
 
 // readOptions sets what stands behind the question mark. An option without a value keeps its default.
@@ -121,7 +133,8 @@ func (o redisOption) set(options *redis.UniversalOptions, value string) error {
 	return nil
 }
 
-// redisDuration reads a duration as go-redis does: a bare number is seconds, and one that is not above 0 switches the limit off.
+// redisDuration reads a duration as go-redis does: a bare number is seconds, and one that is not above 0 switches the
+// limit off.
 func redisDuration(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if seconds, numberErr := strconv.ParseInt(value, 10, 32); numberErr == nil {

@@ -84,8 +84,10 @@ type Resolved struct {
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s api-tokens:%d "+
 		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
-		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.AllowedHosts, r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Lanes, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels, r.LogFormat, r.LogLevel)
+		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.AllowedHosts,
+		r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
+		r.Lanes, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels,
+		r.LogFormat, r.LogLevel)
 }
 
 // GoString is String, for %#v.
@@ -121,15 +123,19 @@ func (s *Server) Resolve() (*Resolved, error) {
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
-		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens, APILimits: limits, APIRouteLimits: routeLimits,
+		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
+		APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Lanes: s.Lanes,
-		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow, WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow,
+		WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
 	}
 	err := errors.Join(
-		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr, hostsErr, limitsErr, routeLimitsErr,
+		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
+		hostsErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
-		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr, checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
+		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr,
+		checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
 	)
 	if err != nil {
 		return nil, err
@@ -325,10 +331,12 @@ func (s *Server) resolveAllow() ([]netip.Prefix, error) {
 			continue
 		}
 		if ip, err := netip.ParseAddr(text); err == nil && ip.Zone() == "" {
-			faults = append(faults, refuse("webhook-allow", "must hold networks; write %s/%d for the one address", ip, ip.BitLen()))
+			faults = append(faults, refuse("webhook-allow", "must hold networks; write %s/%d for the one address", ip,
+				ip.BitLen()))
 			continue
 		}
-		faults = append(faults, refuse("webhook-allow", "must hold networks such as 10.0.0.0/8 or fd00::/8, not %q", text))
+		faults = append(faults, refuse("webhook-allow", "must hold networks such as 10.0.0.0/8 or fd00::/8, not %q",
+			text))
 	}
 	return networks, errors.Join(faults...)
 }
@@ -369,7 +377,8 @@ func (c Client) Validate() error {
 	var faults []error
 	u, err := url.Parse(c.Server)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
+		u.Fragment != "":
 		faults = append(faults, refuse("server", "must be a URL such as http://127.0.0.1:8080"))
 	case u.User != nil:
 		faults = append(faults, refuse("server", "must not hold a user or password; set %s", flagName("token")))

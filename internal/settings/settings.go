@@ -52,18 +52,19 @@ type Server struct {
 	Listen string `name:"listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Default: ${default}."`
 	// OpsListen is the address of dashboard, metrics, health and pprof. Defaults to 127.0.0.1:8081.
 	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of dashboard, metrics, health and pprof. Default: ${default}."`
-	// OpsToken is the bearer token of actions on the ops pages. Defaults to none, with which they are taken on a loopback
-	// address only.
+	// OpsToken is the bearer token of actions on the ops pages. Defaults to none, with which they are taken on a
+	// loopback address only.
 	OpsToken string `name:"ops-token" placeholder:"TOKEN" json:"-" help:"Bearer token for pausing, cancelling and the like on the ops pages. Without it, those are taken on a loopback address only."`
-	// AllowedHosts are names, besides this machine's own and those of the addresses to listen on, under which the ops pages
-	// and an API without tokens answer. Defaults to none.
+	// AllowedHosts are names, besides this machine's own and those of the addresses to listen on, under which the ops
+	// pages and an API without tokens answer. Defaults to none.
 	AllowedHosts []string `name:"allowed-hosts" placeholder:"NAME" help:"Host names under which the ops pages, and an API without tokens, answer besides localhost and addresses: ops.example.com, *.example.com, or * for all."`
 	// Policy is the path of the policy file. Defaults to the built-in policy.
 	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
-	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address only.
+	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address
+	// only.
 	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, it only starts on a loopback address."`
-	// APILimits bound the requests of a token over the whole API, APIRouteLimits those on each route, of the form 100/1s.
-	// Without tokens an address counts as one. Default to none.
+	// APILimits bound the requests of a token over the whole API, APIRouteLimits those on each route, of the form
+	// 100/1s. Without tokens an address counts as one. Default to none.
 	APILimits      []string `name:"api-limits" placeholder:"N/DURATION" help:"Requests of a token, as 100/1s; several hold at once, over all processes. Default: none."`
 	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Requests of a token on each route. Default: none."`
 	// Concurrency is how many deliveries are in flight per process. Defaults to 256.
@@ -78,8 +79,8 @@ type Server struct {
 	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of templates for contents. Default: none."`
 	// WebhookAllow are CIDRs that webhook targets may be in although not public. Defaults to none.
 	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhook targets may be in although not public."`
-	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them, all
-	// sign, so that one can replace another. Defaults to none: not signed.
+	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them,
+	// all sign, so that one can replace another. Defaults to none: not signed.
 	WebhookSecret string `name:"webhook-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
 }
 
@@ -138,7 +139,8 @@ func (s Server) String() string {
 	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s "+
 		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
-		s.OpsListen, hidden(s.OpsToken), strings.Join(s.AllowedHosts, ","), s.Policy, hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
+		s.OpsListen, hidden(s.OpsToken), strings.Join(s.AllowedHosts, ","), s.Policy,
+		hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
 		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention, s.Templates,
 		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
 }

@@ -1,6 +1,7 @@
-// Package slowlog judges what a server noted as slow, for tests. A server tells how long a script or a statement took by the
-// clock, which on a busy machine is mostly how long it waited for a processor. So a [Log] is filled in short spans, each with
-// what the server was kept from running in it, as the kernel tells, and blames only what that can't explain.
+// Package slowlog judges what a server noted as slow, for tests. A server tells how long a script or a statement took
+// by the clock, which on a busy machine is mostly how long it waited for a processor. So a [Log] is filled in short
+// spans, each with what the server was kept from running in it, as the kernel tells, and blames only what that can't
+// explain.
 package slowlog
 
 import (
@@ -68,8 +69,8 @@ func (l *Log) Slowest() Step {
 }
 
 // Over lists the steps that took more than the limit, longest first, without those that the machine explains: if the
-// steps of a span were each within the limit but for waiting, then what they took beyond it, together, is no more than the
-// server waited since the first of them began. While there is more of it the longest is blamed.
+// steps of a span were each within the limit but for waiting, then what they took beyond it, together, is no more than
+// the server waited since the first of them began. While there is more of it the longest is blamed.
 func (l *Log) Over(limit time.Duration) []Step {
 	var over []Step
 	for i, s := range l.spans {
@@ -96,8 +97,8 @@ func (l *Log) Over(limit time.Duration) []Step {
 // pressureLate is how much later than they were the kernel tells of waits for disks and memory, with room.
 const pressureLate = 2500 * time.Millisecond
 
-// stalled is for how long the server was kept from running while a step ran that ended in a span, at most; away tells that
-// it was away in that time.
+// stalled is for how long the server was kept from running while a step ran that ended in a span, at most; away tells
+// that it was away in that time.
 func (l *Log) stalled(span int, took time.Duration) (stalled time.Duration, away bool) {
 	began := l.spans[span].From.Add(-took)
 	for i := span; i >= 0 && l.spans[i].To.After(began); i-- {

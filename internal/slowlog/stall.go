@@ -20,8 +20,8 @@ type Meter struct {
 	begun            bool
 }
 
-// Since gives both since the last question, and 0 at the first: what processors and what disks and memory cost. A process
-// that came meanwhile counts from its start.
+// Since gives both since the last question, and 0 at the first: what processors and what disks and memory cost. A
+// process that came meanwhile counts from its start.
 func (m *Meter) Since(pids []int) (stalled, pressure time.Duration, err error) {
 	waited := make(map[int]time.Duration, len(pids))
 	for _, pid := range pids {

@@ -75,7 +75,10 @@ func (l *looker) look() {
 	steps, err := l.source.Read()
 	stalled, pressure := l.measure()
 	to, stops := time.Now(), l.source.Stops()
-	l.log.Add(Span{From: l.from, To: to, Stalled: stalled, Pressure: pressure, Away: err != nil || stops != l.stops, Steps: steps})
+	l.log.Add(Span{
+		From: l.from, To: to, Stalled: stalled, Pressure: pressure, Away: err != nil || stops != l.stops,
+		Steps: steps,
+	})
 	l.from, l.stops = to, stops
 }
 

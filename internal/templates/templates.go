@@ -79,7 +79,8 @@ func loadLocales(folder fs.FS, name string) (map[string]*template, error) {
 	var faults []error
 	for _, entry := range entries {
 		if !entry.IsDir() {
-			faults = append(faults, fmt.Errorf("%s/%s: must be a folder named as a locale, such as default or de-AT", name, entry.Name()))
+			faults = append(faults, fmt.Errorf("%s/%s: must be a folder named as a locale, such as default or de-AT",
+				name, entry.Name()))
 			continue
 		}
 		t, err := loadTemplate(folder, path.Join(name, entry.Name()))

@@ -22,7 +22,8 @@ type cell struct {
 	// log is that of a rolling plan or a cap.
 	admissionLog
 
-	// Of counters: the latest admission's token and moment, the moment that a gap counts from, each limit, see sameCounter.
+	// Of counters: the latest admission's token and moment, the moment that a gap counts from, each limit, see
+	// sameCounter.
 	token    string
 	latest   Micros
 	gap      Micros
@@ -44,9 +45,9 @@ type limitCounter struct {
 	counter counter
 }
 
-// sameCounter tells whether two limits share a counter. Admissions in a window are as many whatever their limit is, but each
-// limit needs a bucket of its own: one that empties and refills as another limit does knows nothing of what this one
-// still counts.
+// sameCounter tells whether two limits share a counter. Admissions in a window are as many whatever their limit is, but
+// each limit needs a bucket of its own: one that empties and refills as another limit does knows nothing of what this
+// one still counts.
 func sameCounter(algorithm Algorithm, a, b Rule) bool {
 	return a.Per == b.Per && (a.Max == b.Max || algorithm != TokenBucket)
 }
@@ -140,8 +141,8 @@ func hasCounter(algorithm Algorithm, limits []Rule, r Rule) bool {
 	return slices.ContainsFunc(limits, func(known Rule) bool { return sameCounter(algorithm, known, r) })
 }
 
-// remembered is the counters of a plan's limits, and of limits that are in the plan no more unless they have passed; none of
-// those when there are too many.
+// remembered is the counters of a plan's limits, and of limits that are in the plan no more unless they have passed;
+// none of those when there are too many.
 func (c *cell) remembered(plan Plan, at Micros) []limitCounter {
 	limits := plan.limits()
 	counters := make([]limitCounter, 0, len(limits)+len(c.limits))
@@ -214,8 +215,8 @@ func (c *cell) expireAfter(now Micros, milliseconds int64) {
 // expired tells whether the cell counts no more, as a key in Redis at the same moment.
 func (c *cell) expired(now Micros) bool { return int64(now)/1000 > c.expires }
 
-// slack is how much longer, in ms, a cell lives than it is needed: as long as a key in Redis, so that both forget a token
-// at the same moment.
+// slack is how much longer, in ms, a cell lives than it is needed: as long as a key in Redis, so that both forget a
+// token at the same moment.
 const slack = 1000
 
 // lifetime is how long, in ms, a cell lives whose latest moment and longest window are these.

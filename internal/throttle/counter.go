@@ -31,8 +31,8 @@ func (c counter) free(algorithm Algorithm, r Rule, now Micros) Micros {
 	return c.windowFree(r, now)
 }
 
-// charge counts an admission. A bucket is not turned back: one that comes after a grant for a later moment counts at that
-// moment. Else the bucket could overflow and be less empty at that moment than it was.
+// charge counts an admission. A bucket is not turned back: one that comes after a grant for a later moment counts at
+// that moment. Else the bucket could overflow and be less empty at that moment than it was.
 func (c counter) charge(algorithm Algorithm, r Rule, at Micros) counter {
 	if algorithm == TokenBucket {
 		at = max(at, c.from)

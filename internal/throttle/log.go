@@ -10,11 +10,11 @@ import (
 // admissionLog is the admissions that a rolling plan or a cap remembers: the specification of what log.lua keeps. The
 // zero value is empty.
 //
-// An admission leaves it only when no rule that was in force since the log began can see it any more, and none would after
-// a refund: it is older than the longest window, and beyond as many newer ones as the largest max. So [Next] over what is
-// left gives what it would over all admissions ever made. Only bypasses, which nobody judged, put admissions that are not
-// old beyond the largest max. Some are kept, since those that pushed them there may be refunded; past that room they are
-// cut off, and a refund frees no slot that one of them would fill.
+// An admission leaves it only when no rule that was in force since the log began can see it any more, and none would
+// after a refund: it is older than the longest window, and beyond as many newer ones as the largest max. So [Next] over
+// what is left gives what it would over all admissions ever made. Only bypasses, which nobody judged, put admissions
+// that are not old beyond the largest max. Some are kept, since those that pushed them there may be refunded; past that
+// room they are cut off, and a refund frees no slot that one of them would fill.
 type admissionLog struct {
 	// The admissions by time, those at the same time by token; and the time of each token.
 	times  []Micros
@@ -92,8 +92,8 @@ func (l *admissionLog) take(token string) bool {
 	return true
 }
 
-// refund takes an admission out. Where that would leave fewer than the largest max, though others were cut off, the newest
-// of those takes its place.
+// refund takes an admission out. Where that would leave fewer than the largest max, though others were cut off, the
+// newest of those takes its place.
 func (l *admissionLog) refund(token string) bool {
 	if !l.take(token) {
 		return false

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Middleware guards an HTTP API: requests over a limit are answered 429 with the wait, and cost nothing. The limits of a
-// key over all routes and those of a key on one route are judged together, so that a request that one of them refuses is
-// counted by neither.
+// Middleware guards an HTTP API: requests over a limit are answered 429 with the wait, and cost nothing. The limits of
+// a key over all routes and those of a key on one route are judged together, so that a request that one of them refuses
+// is counted by neither.
 type Middleware struct {
 	// Limiter counts the requests.
 	Limiter Limiter

@@ -48,11 +48,11 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 // Plan is everything that limits one key (for notifications: one user's category), judged all or none. The limiters
 // take it as valid: see [Plan.Validate].
 //
-// A plan may change between two questions, and back. Smaller limits and longer windows hold from the next decision on. A
-// log remembers the largest Max and the longest Per that it was ever charged under, and lets an admission go only when no
-// such rule can see it, so that a rule that comes back finds all that was admitted meanwhile. It forgets the rules together
-// with the admissions, when nothing was admitted for the longest window. A rule longer than any before begins with what is
-// remembered.
+// A plan may change between two questions, and back. Smaller limits and longer windows hold from the next decision on.
+// A log remembers the largest Max and the longest Per that it was ever charged under, and lets an admission go only
+// when no such rule can see it, so that a rule that comes back finds all that was admitted meanwhile. It forgets the
+// rules together with the admissions, when nothing was admitted for the longest window. A rule longer than any before
+// begins with what is remembered.
 type Plan struct {
 	// Algorithm judges Rules. A gap and the cap are always exact.
 	Algorithm Algorithm
@@ -60,8 +60,8 @@ type Plan struct {
 	Rules []Rule
 	// Cap are the rules over all categories of the user, always rolling.
 	Cap []Rule
-	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own limits
-	// replace them. They refuse nothing, and find everything that was admitted when they are back.
+	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own
+	// limits replace them. They refuse nothing, and find everything that was admitted when they are back.
 	Dormant []Rule
 }
 
@@ -80,14 +80,15 @@ func (p Plan) rule(i int) Rule {
 	return p.Cap[i-len(p.Rules)]
 }
 
-// Validate joins everything that is wrong with the plan: a rule out of its bounds or in the wrong list, a second gap, two
-// limits over the same window, of which only the smaller could ever have an effect.
+// Validate joins everything that is wrong with the plan: a rule out of its bounds or in the wrong list, a second gap,
+// two limits over the same window, of which only the smaller could ever have an effect.
 func (p Plan) Validate() error {
 	var faults []error
 	if int(p.Algorithm) >= len(algorithmNames) {
 		faults = append(faults, fmt.Errorf("algorithm %d is unknown", p.Algorithm))
 	}
-	faults = append(faults, validateRules("rule", p.Rules, KindLimit, KindGap), validateRules("cap rule", p.Cap, KindCap))
+	faults = append(faults, validateRules("rule", p.Rules, KindLimit, KindGap),
+		validateRules("cap rule", p.Cap, KindCap))
 	return errors.Join(faults...)
 }
 
@@ -108,7 +109,8 @@ func validateRules(what string, rules []Rule, kinds ...Kind) error {
 			class.Per, fault = 0, "are both a gap: keep the longer"
 		}
 		if other, taken := first[class]; taken {
-			faults = append(faults, fmt.Errorf("%ss %d and %d (%s, %s) %s", what, other, place, rules[other-1], r, fault))
+			faults = append(faults, fmt.Errorf("%ss %d and %d (%s, %s) %s", what, other, place, rules[other-1], r,
+				fault))
 		} else {
 			first[class] = place
 		}

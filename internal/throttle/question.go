@@ -1,7 +1,7 @@
 package throttle
 
-// question is one call of [Memory]: what is asked, when, and the state that it meets, nil where there is none. It is the
-// counterpart of one run of a script.
+// question is one call of [Memory]: what is asked, when, and the state that it meets, nil where there is none. It is
+// the counterpart of one run of a script.
 type question struct {
 	key        Key
 	plan       Plan
@@ -73,8 +73,8 @@ func (q *question) charge(at Micros, token string) {
 	}
 }
 
-// refund takes an admission out. Counters know their latest token only, the cap's log some more; any other may have been
-// refunded already.
+// refund takes an admission out. Counters know their latest token only, the cap's log some more; any other may have
+// been refunded already.
 func (q *question) refund(token string, at Micros) bool {
 	if q.plan.Algorithm != Rolling && q.state != nil {
 		if _, known := q.admittedAt(token); !known {

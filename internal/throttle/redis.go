@@ -14,9 +14,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
-// JudgeFunctions is the Lua source of the limiter's functions that judge and charge a plan (read_plan, decide, judge, charge, …),
-// for scripts that do so together with state of their own. It must stand before them, and [LogFunctions] before it. Each function
-// costs a little in every run of a script.
+// JudgeFunctions is the Lua source of the limiter's functions that judge and charge a plan (read_plan, decide, judge,
+// charge, …), for scripts that do so together with state of their own. It must stand before them, and [LogFunctions]
+// before it. Each function costs a little in every run of a script.
 var JudgeFunctions = judgeSource + mendSource
 
 // judgeSource is what every script needs that judges a plan.
@@ -56,8 +56,8 @@ var (
 	refundSource string
 )
 
-// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock; admissions that
-// are asked for while others are under way go into one script together.
+// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock; admissions
+// that are asked for while others are under way go into one script together.
 type Redis struct {
 	client redis.UniversalClient
 	prefix func(user string) string

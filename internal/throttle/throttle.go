@@ -60,8 +60,8 @@ type Usage struct {
 	Rules []RuleUsage
 }
 
-// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory, and two are the
-// log's own.
+// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory, and two are
+// the log's own.
 const MaxToken = 62
 
 // checkToken refuses tokens that a log must not hold.

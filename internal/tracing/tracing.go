@@ -43,13 +43,16 @@ type Tracer struct {
 
 // New makes a Tracer that exports over OTLP/HTTP as the OTEL_ variables say; plan gives the rules of a user's category,
 // to name the one that deferred.
-func New(ctx context.Context, version, process string, plan func(userID, category string) throttle.Plan) (*Tracer, error) {
+func New(ctx context.Context, version, process string, plan func(userID,
+	category string) throttle.Plan,
+) (*Tracer, error) {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("set up the exporter of traces: %w", err)
 	}
 	described, err := resource.New(ctx, resource.WithAttributes(
-		attribute.String("service.name", "pacer"), attribute.String("service.version", version), attribute.String("service.instance.id", process),
+		attribute.String("service.name", "pacer"), attribute.String("service.version", version),
+		attribute.String("service.instance.id", process),
 	), resource.WithFromEnv())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("describe this process to the traces: %w", err), exporter.Shutdown(ctx))
@@ -83,7 +86,8 @@ func attributes(n *notification.Notification) []attribute.KeyValue {
 
 // Accept is intake's Trace: it notes the trace with the notification.
 func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(error) {
-	ctx, span := t.tracer.Start(ctx, "pacer accept", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes(n)...))
+	ctx, span := t.tracer.Start(ctx, "pacer accept", trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attributes(n)...))
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	n.TraceParent = carrier.Get("traceparent")
@@ -97,9 +101,12 @@ func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(
 
 // Deliver is dispatch's Trace. A delivery belongs to the trace of its notification and is linked to its acceptance; the
 // times that it was sent back to wait are told with the first attempt.
-func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked, answered time.Time) (context.Context, func(dispatch.Outcome)) {
+func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
+	answered time.Time,
+) (context.Context, func(dispatch.Outcome)) {
 	n := g.Notification
-	accepted := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": n.TraceParent}))
+	accepted := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(),
+		propagation.MapCarrier{"traceparent": n.TraceParent}))
 	if !accepted.IsValid() { // accepted without tracing
 		return ctx, func(dispatch.Outcome) {}
 	}
@@ -108,11 +115,13 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked, answered
 	if g.Attempt == 1 {
 		t.deferrals(parent, g, link)
 	}
-	ctx, span := t.tracer.Start(parent, "pacer deliver", link, trace.WithTimestamp(asked), trace.WithSpanKind(trace.SpanKindConsumer),
+	ctx, span := t.tracer.Start(parent, "pacer deliver", link, trace.WithTimestamp(asked),
+		trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(append(attributes(n), attribute.Int("pacer.attempt", g.Attempt))...))
 	_, decision := t.tracer.Start(ctx, "pacer decide", trace.WithTimestamp(asked))
 	decision.End(trace.WithTimestamp(answered))
-	ctx, send := t.tracer.Start(ctx, "pacer send", trace.WithTimestamp(answered.Add(g.StartIn)), trace.WithSpanKind(trace.SpanKindClient))
+	ctx, send := t.tracer.Start(ctx, "pacer send", trace.WithTimestamp(answered.Add(g.StartIn)),
+		trace.WithSpanKind(trace.SpanKindClient))
 	return ctx, func(o dispatch.Outcome) {
 		span.SetAttributes(attribute.String("pacer.outcome", o.Reason))
 		if o.Failure {

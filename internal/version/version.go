@@ -1,7 +1,7 @@
 // Package version tells which build is running.
 //
-// A build out of a Git checkout needs nothing for it: the Go command records the version and the commit. A build without
-// one, as in the container image, sets both:
+// A build out of a Git checkout needs nothing for it: the Go command records the version and the commit. A build
+// without one, as in the container image, sets both:
 //
 //	go build -ldflags "-X github.com/pacer-notify/pacer/internal/version.version=v1.2.3
 //	  -X github.com/pacer-notify/pacer/internal/version.commit=0123456789ab"

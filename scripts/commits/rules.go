@@ -38,7 +38,8 @@ func faultsOf(message string) []string {
 		faults = append(faults, "the subject ends in a full stop")
 	}
 	if word := firstWord(subject); !imperative(word) {
-		faults = append(faults, fmt.Sprintf("the subject does not say what the commit does, in the imperative (%q)", word))
+		faults = append(faults, fmt.Sprintf("the subject does not say what the commit does, in the imperative (%q)",
+			word))
 	}
 	return append(faults, bodyFaults(rest)...)
 }
@@ -69,15 +70,19 @@ func firstWord(subject string) string {
 }
 
 // noVerbs begin sentences that say what is, instead of what the commit does.
-var noVerbs = strings.Fields(`a an the this that these those it its there here what when where who which how why if as in on
-	at of for from with without after before by to no not none nothing never always all each every any some both one two more
-	most only also and or but is are was were be been has have had does did can could may might must should would will`)
+var noVerbs = strings.Fields(`
+	a an the this that these those it its there here what when where who which how why if as in on at of for from
+	with without after before by to no not none nothing never always all each every any some both one two more
+	most only also and or but is are was were be been has have had does did can could may might must should would
+	will`)
 
 // verbs end like another form of a verb, or like a plural, and are none.
-var verbs = strings.Fields(`bring string ping sing ring embed feed need speed seed shed shred proceed succeed exceed bias
-	focus process pass address discuss compress suppress express press miss cross toss dismiss assess access stress alias`)
+var verbs = strings.Fields(`
+	bring string ping sing ring embed feed need speed seed shed shred proceed succeed exceed bias focus process
+	pass address discuss compress suppress express press miss cross toss dismiss assess access stress alias`)
 
-// imperative tells whether the word can be a verb in the imperative. It knows words by their ends, not by their meaning.
+// imperative tells whether the word can be a verb in the imperative. It knows words by their ends, not by their
+// meaning.
 func imperative(word string) bool {
 	if slices.Contains(verbs, word) {
 		return true

@@ -19,8 +19,8 @@ type file struct {
 	mode int64
 }
 
-// writeArchive packs the files, in their order, into a folder of the archive. Owner and time are the same wherever it is
-// made.
+// writeArchive packs the files, in their order, into a folder of the archive. Owner and time are the same wherever it
+// is made.
 func writeArchive(name, folder string, files []file, when time.Time) (err error) {
 	out, err := os.Create(name)
 	if err != nil {

@@ -4,8 +4,8 @@
 //	go run ./scripts/release -version v1.2.3      of a tagged commit, whose section the changelog has
 //	go run ./scripts/release -snapshot            of whatever is checked out; its notes are what is unreleased
 //
-// The same commit gives the same bytes with the same release of Go, on any machine: nothing depends on the clock, on the
-// folder or on the system that it is run on.
+// The same commit gives the same bytes with the same release of Go, on any machine: nothing depends on the clock, on
+// the folder or on the system that it is run on.
 package main
 
 import (
@@ -56,7 +56,8 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(log)
 	flags.StringVar(&o.version, "version", "", "version to release, as in v1.2.3")
-	flags.BoolVar(&o.snapshot, "snapshot", false, "no release: take what is checked out, and what is unreleased as notes")
+	flags.BoolVar(&o.snapshot, "snapshot", false,
+		"no release: take what is checked out, and what is unreleased as notes")
 	flags.StringVar(&o.source, "source", ".", "the repository's top `folder`")
 	flags.StringVar(&o.out, "out", "dist", "`folder` to write")
 	flags.StringVar(&o.targets, "targets", everywhere, "systems to build for, as `GOOS/GOARCH`, with commas between")
@@ -135,7 +136,8 @@ func (b *build) git(ctx context.Context, args ...string) (string, error) {
 	out, err := command.Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
+			return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err,
+				strings.TrimSpace(string(exit.Stderr)))
 		}
 		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
 	}

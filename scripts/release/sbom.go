@@ -60,7 +60,8 @@ func (b *build) sbom(t target, infos []*debug.BuildInfo) *cyclonedx.BOM {
 	pacer.Type = cyclonedx.ComponentTypeApplication
 
 	bom := cyclonedx.NewBOM()
-	bom.SerialNumber = "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL, []byte(pacer.PackageURL+"#"+b.commit+"#"+b.name(t))).String()
+	bom.SerialNumber = "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL,
+		[]byte(pacer.PackageURL+"#"+b.commit+"#"+b.name(t))).String()
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: b.time.Format(time.RFC3339),
 		Component: &pacer,

@@ -146,7 +146,9 @@ func (s *Sender) renew(used *token.Token) *token.Token {
 }
 
 // post makes one call.
-func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, message *apns2.Notification, with *token.Token) *push.Error {
+func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, message *apns2.Notification,
+	with *token.Token,
+) *push.Error {
 	seen := &answer{}
 	client := &apns2.Client{Host: s.cfg.Host, Token: with, HTTPClient: s.client}
 	response, err := client.PushWithContext(context.WithValue(trace.Attach(ctx), answerKey{}, seen), message)

@@ -17,8 +17,8 @@ const (
 	maxVoIPPayload = 5120
 )
 
-// message makes what is posted: aps.alert of title and body, the data under "data", and the override laid over it. Of the
-// override, the member "headers" may set apns-push-type, apns-priority and apns-topic.
+// message makes what is posted: aps.alert of title and body, the data under "data", and the override laid over it. Of
+// the override, the member "headers" may set apns-push-type, apns-priority and apns-topic.
 func (c Checker) message(n *notification.Notification) (*apns2.Notification, error) {
 	payload := map[string]any{"aps": map[string]any{"alert": map[string]any{"title": n.Title, "body": n.Body}}}
 	if len(n.Data) > 0 {

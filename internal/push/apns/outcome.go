@@ -46,13 +46,15 @@ func (o *observer) RoundTrip(request *http.Request) (*http.Response, error) {
 // expiredToken is the code of a refusal that a new token mends.
 const expiredToken = "403.ExpiredProviderToken"
 
-// reasons gives the class of what the service says in words, where the status alone does not tell. What is wrong with the
-// configuration is in configured, since an override can bring a topic of its own.
+// reasons gives the class of what the service says in words, where the status alone does not tell. What is wrong with
+// the configuration is in configured, since an override can bring a topic of its own.
 var (
 	reasons = map[string]push.Class{
-		apns2.ReasonBadDeviceToken: push.TargetGone, apns2.ReasonUnregistered: push.TargetGone, "ExpiredToken": push.TargetGone,
+		apns2.ReasonBadDeviceToken: push.TargetGone, apns2.ReasonUnregistered: push.TargetGone,
+		"ExpiredToken":          push.TargetGone,
 		apns2.ReasonIdleTimeout: push.Transient, apns2.ReasonTooManyProviderTokenUpdates: push.Throttled,
-		apns2.ReasonExpiredProviderToken: push.CredentialsRefused, apns2.ReasonInvalidProviderToken: push.CredentialsRefused,
+		apns2.ReasonExpiredProviderToken: push.CredentialsRefused,
+		apns2.ReasonInvalidProviderToken: push.CredentialsRefused,
 		apns2.ReasonMissingProviderToken: push.CredentialsRefused, apns2.ReasonBadCertificate: push.CredentialsRefused,
 		apns2.ReasonBadCertificateEnvironment: push.CredentialsRefused, apns2.ReasonForbidden: push.CredentialsRefused,
 		"UnrelatedKeyIdInToken": push.CredentialsRefused, "BadEnvironmentKeyIdInToken": push.CredentialsRefused,
@@ -62,8 +64,8 @@ var (
 	}
 )
 
-// judge says what an answer means; ownTopic is true when the topic is the configured one. The answer's own words are kept
-// only where they are known ones.
+// judge says what an answer means; ownTopic is true when the topic is the configured one. The answer's own words are
+// kept only where they are known ones.
 func judge(seen *answer, response *apns2.Response, ownTopic bool) *push.Error {
 	status := seen.status
 	if status == http.StatusOK {

@@ -88,8 +88,8 @@ func Limit(provider string, size, most int) error {
 }
 
 // CollapseID is what a provider must hold to be the same message: one that comes later replaces it. It follows from the
-// collapse key, which counts within a category, or is the notification's id, so that a repeat replaces itself. At most 64
-// characters, of A-Z a-z 0-9 and ._:- alone.
+// collapse key, which counts within a category, or is the notification's id, so that a repeat replaces itself. At most
+// 64 characters, of A-Z a-z 0-9 and ._:- alone.
 func CollapseID(n *notification.Notification) string {
 	if n.CollapseKey == "" {
 		return n.ID

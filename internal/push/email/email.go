@@ -1,5 +1,5 @@
-// Package email delivers by SMTP to one server, the deployment's own or a provider's, over connections that are used again.
-// A repeat has the same Message-ID, by which mail servers and readers drop it.
+// Package email delivers by SMTP to one server, the deployment's own or a provider's, over connections that are used
+// again. A repeat has the same Message-ID, by which mail servers and readers drop it.
 package email
 
 import (
@@ -26,8 +26,8 @@ import (
 
 // Config of a Sender. Server and From are required.
 type Config struct {
-	// Server is where mail goes: smtp://[user@]host[:port], where STARTTLS is a must, smtps://… for TLS from the start, or
-	// smtp+plain://… without any, for a server on the same machine.
+	// Server is where mail goes: smtp://[user@]host[:port], where STARTTLS is a must, smtps://… for TLS from the start,
+	// or smtp+plain://… without any, for a server on the same machine.
 	Server string
 	// Password goes with the user in Server.
 	Password secret.Secret
@@ -92,7 +92,9 @@ func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory), gomail.WithDialContextFunc(pool.dial))
 	case "smtps":
 		port = 465
-		options = append(options, gomail.WithSSL(), gomail.WithDialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+		options = append(options, gomail.WithSSL(), gomail.WithDialContextFunc(func(ctx context.Context, network,
+			address string,
+		) (net.Conn, error) {
 			return pool.dialTLS(ctx, network, address, secured)
 		}))
 	case "smtp+plain":
@@ -112,7 +114,8 @@ func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 		if cfg.Password.IsZero() {
 			return nil, errors.New("the server's URL names a user, whose password is not set")
 		}
-		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(user), gomail.WithPassword(cfg.Password.Reveal()))
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(user),
+			gomail.WithPassword(cfg.Password.Reveal()))
 	}
 	return options, nil
 }
@@ -142,7 +145,10 @@ func (Checker) CheckContent(n *notification.Notification) error {
 // parseAddress reads one address. Its errors do not repeat it.
 func parseAddress(text string) (*mail.Address, error) {
 	const want = "must be an e-mail address such as ada@example.com or Ada <ada@example.com>"
-	if len(text) > 512 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 }) {
+	if len(text) > 512 || strings.ContainsFunc(text, func(r rune) bool {
+		return r < ' ' || r == 0x7f || r == 0x85 ||
+			r == 0x2028 || r == 0x2029
+	}) {
 		return nil, errors.New(want)
 	}
 	address, err := mail.ParseAddress(text)

@@ -104,7 +104,8 @@ func line(text string) string { return strings.Join(strings.FieldsFunc(text, uni
 
 // messageID is the same at every attempt, and no other notification's.
 func messageID(id, from string) string {
-	if strings.Contains(id, ":") || strings.HasPrefix(id, ".") || strings.HasSuffix(id, ".") || strings.Contains(id, "..") {
+	if strings.Contains(id, ":") || strings.HasPrefix(id, ".") || strings.HasSuffix(id, ".") ||
+		strings.Contains(id, "..") {
 		id = content.Digest(id) // the id may stand in no Message-ID
 	}
 	_, domain, _ := strings.Cut(from, "@")

@@ -14,8 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// judge says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The server's own
-// words, which may repeat the address, are not kept.
+// judge says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The server's
+// own words, which may repeat the address, are not kept.
 func judge(failed *gomail.SendError) *push.Error {
 	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
 	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
@@ -67,7 +67,8 @@ func judgeOpening(ctx context.Context, err error) *push.Error {
 		return failure
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") || strings.Contains(err.Error(), "SMTP AUTH") {
+	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") ||
+		strings.Contains(err.Error(), "SMTP AUTH") {
 		return &push.Error{Class: push.CredentialsRefused, Code: "tls_or_auth", Unsent: true, ChannelWide: true}
 	}
 	return judgeConnection(ctx, err, false)

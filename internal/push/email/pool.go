@@ -133,7 +133,8 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
 		case failed.ErrorCode() == 0 || ctx.Err() != nil:
 			p.discard(s)
 			// The server may have taken what it had got whole: all but the answer was waited for.
-			return judgeConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose || failed.Reason == gomail.ErrWriteContent)
+			return judgeConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose ||
+				failed.Reason == gomail.ErrWriteContent)
 		}
 		p.put(s)
 		return judge(failed)

@@ -1,5 +1,6 @@
 // Package fcm delivers to Android, Apple and web apps over Firebase Cloud Messaging, HTTP v1, with a service account as
-// credential. A repeat replaces what it repeats where the device shows it: the message's tag follows from the notification.
+// credential. A repeat replaces what it repeats where the device shows it: the message's tag follows from the
+// notification.
 package fcm
 
 import (
@@ -166,7 +167,10 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, body []byte, token string) *push.Error {
 	request, err := http.NewRequestWithContext(trace.Attach(ctx), http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
-		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: errors.New("the endpoint is no URL")}
+		return &push.Error{
+			Class: push.Permanent, Code: "bad_request", Unsent: true,
+			Err: errors.New("the endpoint is no URL"),
+		}
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token)

@@ -56,7 +56,8 @@ func message(n *notification.Notification, now time.Time) ([]byte, error) {
 			return nil, fmt.Errorf("%s: would reach others than the user whose limits count", other)
 		}
 	}
-	if _, err := content.Encode("FCM", map[string]any{"notification": message["notification"], "data": message["data"]}, maxPayload); err != nil {
+	if _, err := content.Encode("FCM", map[string]any{"notification": message["notification"], "data": message["data"]},
+		maxPayload); err != nil {
 		return nil, err
 	}
 	return content.Encode("FCM", map[string]any{"message": message}, 2*maxPayload+maxToken)
@@ -73,7 +74,8 @@ func setData(message map[string]any, data json.RawMessage) error {
 	}
 	texts := make(map[string]any, len(members))
 	for name, value := range members {
-		if name == "from" || name == "message_type" || strings.HasPrefix(name, "google") || strings.HasPrefix(name, "gcm") {
+		if name == "from" || name == "message_type" || strings.HasPrefix(name, "google") ||
+			strings.HasPrefix(name, "gcm") {
 			return fmt.Errorf("data: the member %.20q is FCM's own: from, message_type, google…, gcm…", name)
 		}
 		var text string

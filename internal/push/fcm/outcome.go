@@ -114,7 +114,8 @@ func (r *reply) badToken() bool {
 // retryDelay is the third way in which the service says when to come again, besides the header's two.
 func (r *reply) retryDelay() time.Duration {
 	for _, d := range r.Error.Details {
-		if delay, err := time.ParseDuration(d.RetryDelay); err == nil && strings.HasSuffix(d.Type, "google.rpc.RetryInfo") {
+		if delay, err := time.ParseDuration(d.RetryDelay); err == nil &&
+			strings.HasSuffix(d.Type, "google.rpc.RetryInfo") {
 			return min(max(delay, 0), httpsend.MaxRetryAfter)
 		}
 	}

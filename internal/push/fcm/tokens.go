@@ -64,8 +64,8 @@ func (t *tokens) drop(refused string) {
 	t.turn <- token
 }
 
-// exchangeFailure says what an exchange that failed means: nothing was sent. The answer's own words, which may repeat the
-// assertion, are not kept.
+// exchangeFailure says what an exchange that failed means: nothing was sent. The answer's own words, which may repeat
+// the assertion, are not kept.
 func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || refused.Response == nil {

@@ -1,6 +1,6 @@
-// Package gate stands between the dispatcher and a channel's sender: a budget that all processes share, so many calls in
-// flight per host, and a circuit breaker per host, so that one dead provider neither takes the room of the others nor is
-// hammered. What may not pass waits: that is a deferral, and costs no attempt.
+// Package gate stands between the dispatcher and a channel's sender: a budget that all processes share, so many calls
+// in flight per host, and a circuit breaker per host, so that one dead provider neither takes the room of the others
+// nor is hammered. What may not pass waits: that is a deferral, and costs no attempt.
 package gate
 
 import (
@@ -37,8 +37,8 @@ type Config struct {
 	Host func(to string) string
 	// InFlight is how many calls may be under way per host. Defaults to 128.
 	InFlight int
-	// Budget is what all calls of the channel together may use, over all processes; BudgetKey names the credential that it
-	// belongs to. Defaults to no limit.
+	// Budget is what all calls of the channel together may use, over all processes; BudgetKey names the credential that
+	// it belongs to. Defaults to no limit.
 	Budget    []throttle.Rule
 	BudgetKey string
 	// PerTarget is what the calls to one target may use. Defaults to no limit.
@@ -102,8 +102,8 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 // busyWait is how long a delivery waits when its host has as many calls under way as it may.
 const busyWait = 500 * time.Millisecond
 
-// mayTry tells whether the breaker lets a call to the host pass. While it tries whether the host is back, one process may
-// call, once a second.
+// mayTry tells whether the breaker lets a call to the host pass. While it tries whether the host is back, one process
+// may call, once a second.
 func (g *Gate) mayTry(ctx context.Context, h *host) bool {
 	switch h.breaker.State() {
 	case gobreaker.StateOpen:
@@ -130,7 +130,8 @@ func (g *Gate) spend(ctx context.Context, m push.Message) *push.Error {
 			continue
 		}
 		// A bucket costs the same memory whatever its size.
-		decision, err := g.cfg.Limiter.Allow(ctx, g.key(b.key), throttle.Plan{Algorithm: throttle.TokenBucket, Rules: b.rules}, token())
+		decision, err := g.cfg.Limiter.Allow(ctx, g.key(b.key),
+			throttle.Plan{Algorithm: throttle.TokenBucket, Rules: b.rules}, token())
 		switch {
 		case err != nil: // in doubt nothing is sent
 			return later(CodeUnreachable, time.Second)
@@ -156,7 +157,8 @@ func (g *Gate) heed(h *host, failure *push.Error) {
 	case failure.Class == push.CredentialsRefused:
 		h.pause(time.Now().Add(max(g.cfg.Pause, failure.RetryAfter)))
 		g.cfg.Log.Error("the provider refuses this deployment's credentials: the channel is paused, nothing is lost; mend its settings",
-			"channel", g.cfg.Channel, "host", h.name, "answer", failure.Code, "pause", max(g.cfg.Pause, failure.RetryAfter))
+			"channel", g.cfg.Channel, "host", h.name, "answer", failure.Code, "pause",
+			max(g.cfg.Pause, failure.RetryAfter))
 	case failure.Class == push.Throttled && failure.ChannelWide:
 		h.pause(time.Now().Add(cmp.Or(failure.RetryAfter, g.cfg.Pause)))
 		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,

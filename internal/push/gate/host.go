@@ -16,8 +16,8 @@ import (
 const (
 	// probeEvery is how often a host whose breaker is open is tried, by all processes together.
 	probeEvery = time.Second
-	// tripAfter failures in a row open the breaker, or half of at least tripOf calls within tripWindow. The window is longer
-	// than a call may take: the breaker counts a result with the moment when its call began.
+	// tripAfter failures in a row open the breaker, or half of at least tripOf calls within tripWindow. The window is
+	// longer than a call may take: the breaker counts a result with the moment when its call began.
 	tripAfter  = 10
 	tripOf     = 40
 	tripWindow = 30 * time.Second
@@ -27,11 +27,11 @@ const (
 	maxHosts = 10_000
 	// enterWait is how long a call waits for room on a host that answers, so that a healthy crowd keeps its order.
 	enterWait = 2 * time.Second
-	// silentAfter without an answer to any call under way nobody waits for a host any more: waiting takes the dispatcher's
-	// room from the others.
+	// silentAfter without an answer to any call under way nobody waits for a host any more: waiting takes the
+	// dispatcher's room from the others.
 	silentAfter = 250 * time.Millisecond
-	// firstShare of the room is what a host gets before it has answered: each answer opens a place more, each failure closes
-	// one, as TCP's slow start does it.
+	// firstShare of the room is what a host gets before it has answered: each answer opens a place more, each failure
+	// closes one, as TCP's slow start does it.
 	firstShare = 8
 )
 
@@ -131,7 +131,8 @@ func (all *hosts) newHost(name string) *host {
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			h.changed(to)
-			all.cfg.Log.Warn("the circuit breaker of a provider changes", "channel", all.cfg.Channel, "host", name, "from", from, "to", to)
+			all.cfg.Log.Warn("the circuit breaker of a provider changes", "channel", all.cfg.Channel, "host", name,
+				"from", from, "to", to)
 		},
 	})
 	return h
@@ -161,8 +162,8 @@ func (h *host) openWait() time.Duration {
 	return min(max(time.Since(h.openSince)/2, probeEvery), maxOpenWait)
 }
 
-// enter takes a place for a call, for which it waits a little while the host answers. Without one it gives how long to stay
-// away.
+// enter takes a place for a call, for which it waits a little while the host answers. Without one it gives how long to
+// stay away.
 func (h *host) enter(ctx context.Context) (wait time.Duration, ok bool) {
 	select {
 	case h.room <- struct{}{}:
@@ -238,8 +239,8 @@ func (h *host) silentWait() time.Duration {
 	return min(max(h.silence()/2, busyWait), maxOpenWait)
 }
 
-// pausedFor is how long the host still rests. When that is over, the one who asks first tries whether it is back, and the
-// others wait for what comes of it.
+// pausedFor is how long the host still rests. When that is over, the one who asks first tries whether it is back, and
+// the others wait for what comes of it.
 func (h *host) pausedFor(now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

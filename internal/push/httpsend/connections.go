@@ -10,8 +10,8 @@ import (
 // errClosed is the answer of a sender that was closed.
 var errClosed = errors.New("the sender is closed")
 
-// Connections are the open ones of a sender. The transport can close idle ones, but keeps one over HTTP/2 open where the
-// end of a cancelled call was not worked off yet.
+// Connections are the open ones of a sender. The transport can close idle ones, but keeps one over HTTP/2 open where
+// the end of a cancelled call was not worked off yet.
 type Connections struct {
 	dialer Dialer
 

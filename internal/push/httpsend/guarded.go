@@ -29,8 +29,8 @@ type GuardedConfig struct {
 	Roots *x509.CertPool
 }
 
-// Guarded calls targets that come from input: they are dialled through package egress, without a proxy, which would dial
-// for us, and redirects are not followed.
+// Guarded calls targets that come from input: they are dialled through package egress, without a proxy, which would
+// dial for us, and redirects are not followed.
 type Guarded struct {
 	*http.Client
 	dialer      *egress.Dialer

@@ -1,5 +1,5 @@
-// Package httpsend is what the channels over HTTP have in common: connections that can all be closed, whether a call that
-// failed may have gone out, and when a provider wants to be asked again.
+// Package httpsend is what the channels over HTTP have in common: connections that can all be closed, whether a call
+// that failed may have gone out, and when a provider wants to be asked again.
 package httpsend
 
 import (
@@ -22,8 +22,8 @@ import (
 // MaxRetryAfter is how long a provider may ask to be left alone.
 const MaxRetryAfter = time.Hour
 
-// RetryAfter reads the header in both its forms: seconds, or a date. What is neither, or lies in the past, counts as not
-// said.
+// RetryAfter reads the header in both its forms: seconds, or a date. What is neither, or lies in the past, counts as
+// not said.
 func RetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value != "" && strings.Trim(value, "0123456789") == "" {
@@ -40,17 +40,19 @@ func RetryAfter(value string, now time.Time) time.Duration {
 	return min(max(0, date.Sub(now)), MaxRetryAfter)
 }
 
-// Trace notices whether a request was given a connection. What becomes of it there is written by another goroutine, and a
-// call that is cancelled doesn't always wait for that: only without a connection is it sure that nothing went out.
+// Trace notices whether a request was given a connection. What becomes of it there is written by another goroutine, and
+// a call that is cancelled doesn't always wait for that: only without a connection is it sure that nothing went out.
 type Trace struct{ connected atomic.Bool }
 
 // Attach gives the context to make the call with.
 func (t *Trace) Attach(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) },
+	})
 }
 
-// Classify says what a request without an answer means. The error's own text may hold the target, with all that producers
-// put into a URL, so only a word of it is kept.
+// Classify says what a request without an answer means. The error's own text may hold the target, with all that
+// producers put into a URL, so only a word of it is kept.
 func (t *Trace) Classify(err error) *push.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err

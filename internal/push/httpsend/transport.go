@@ -17,9 +17,9 @@ type Transport interface {
 	CloseIdleConnections()
 }
 
-// NewHTTP2Transport makes a transport for a provider that all calls go to, over a few connections. The standard library's,
-// which is meant to follow it, opens a connection for each call that is under way while the first is made: over 600 where
-// this one opens 6. roots may be nil, for the system's.
+// NewHTTP2Transport makes a transport for a provider that all calls go to, over a few connections. The standard
+// library's, which is meant to follow it, opens a connection for each call that is under way while the first is made:
+// over 600 where this one opens 6. roots may be nil, for the system's.
 //
 //nolint:staticcheck // deprecated in its favour
 func NewHTTP2Transport(roots *x509.CertPool, connections *Connections) Transport {

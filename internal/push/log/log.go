@@ -1,5 +1,5 @@
-// Package log is the channel that writes each delivery into the process's own log, for trying things out and for tests of
-// everything but a provider.
+// Package log is the channel that writes each delivery into the process's own log, for trying things out and for tests
+// of everything but a provider.
 package log
 
 import (

@@ -28,7 +28,8 @@ type Question struct {
 	// Body is what was posted.
 	Body []byte `json:"body"`
 
-	// PrivateKey and AuthSecret are the browser's, in base64url; Authorization is the header, Audience the service's origin.
+	// PrivateKey and AuthSecret are the browser's, in base64url; Authorization is the header, Audience the service's
+	// origin.
 	PrivateKey    string `json:"privateKey,omitempty"`
 	AuthSecret    string `json:"authSecret,omitempty"`
 	Authorization string `json:"authorization,omitempty"`

@@ -20,7 +20,8 @@ func answerCases(f Features) []scenario {
 		switch kind {
 		case Delivered, Hangs: // contextCases
 		case Unreachable:
-			cases = append(cases, scenario{"Unreachable", unreachable}, scenario{"UnreachableAfterADelivery", unplugged})
+			cases = append(cases, scenario{"Unreachable", unreachable},
+				scenario{"UnreachableAfterADelivery", unplugged})
 		case Refused, Failing, Throttled, Gone, HangsUp:
 			cases = append(cases, answered(kind.String(), Answer{Kind: kind}))
 			if slices.Contains(f.Delays, kind) {

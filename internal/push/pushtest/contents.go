@@ -40,7 +40,10 @@ func contentCases(f Features) []scenario {
 
 // unknownContent is data that no channel gives a meaning to, and a notification with hardly anything but its id.
 func unknownContent(p *probe) {
-	for _, data := range []string{`{}`, ` { "": null } `, `{"unknown": {"nested": [1, 2.5e300, true, null, {"deep": "ü"}]}}`} {
+	for _, data := range []string{
+		`{}`, ` { "": null } `,
+		`{"unknown": {"nested": [1, 2.5e300, true, null, {"deep": "ü"}]}}`,
+	} {
 		m := p.message()
 		m.Data = json.RawMessage(data)
 		p.carry(m)

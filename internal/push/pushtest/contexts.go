@@ -100,8 +100,8 @@ func cancelledAlone(p *probe) {
 	}
 }
 
-// cutAnywhere ends the context at some moment of each call. The books, balanced at the end, tell whether the sender called
-// something unsent that had arrived, or sent twice.
+// cutAnywhere ends the context at some moment of each call. The books, balanced at the end, tell whether the sender
+// called something unsent that had arrived, or sent twice.
 func cutAnywhere(p *probe) {
 	p.deliver(p.message())
 	for range 200 {

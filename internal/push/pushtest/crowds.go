@@ -139,8 +139,8 @@ func noGoroutineStays(p *probe) {
 	}
 }
 
-// useAndClose makes calls of each kind with a sender of its own. The last ones are cancelled and may still be on their way
-// out when it is closed.
+// useAndClose makes calls of each kind with a sender of its own. The last ones are cancelled and may still be on their
+// way out when it is closed.
 func (p *probe) useAndClose(ctx context.Context) {
 	sender := p.New(p.logger())
 	defer p.closeOne(sender)

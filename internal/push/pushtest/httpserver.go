@@ -44,8 +44,8 @@ func (s *Server) Unplug() {
 	s.CloseClientConnections()
 }
 
-// Reply answers a call as the provider says. statuses has those that the channel gives to kinds, and body what stands in
-// the answer; a kind without a status hangs up.
+// Reply answers a call as the provider says. statuses has those that the channel gives to kinds, and body what stands
+// in the answer; a kind without a status hangs up.
 func Reply(p *Provider, w http.ResponseWriter, r *http.Request, a Answer, statuses map[Kind]int, body string) {
 	status, ok := statuses[a.Kind]
 	switch {

@@ -14,7 +14,8 @@ var canaries = []string{"canarytitle6a1f", "canarybody93c7", "canarydata2e5d"}
 // code is what may stand in logs, timelines and metrics.
 var code = regexp.MustCompile(`\A[A-Za-z0-9_.-]{1,64}\z`)
 
-// outcome checks what holds for each error of a sender: it has a class and a code, and shows no secret. Nil is delivered.
+// outcome checks what holds for each error of a sender: it has a class and a code, and shows no secret. Nil is
+// delivered.
 func (p *probe) outcome(err error) *push.Error {
 	p.Helper()
 	if err == nil {
@@ -36,7 +37,10 @@ func (p *probe) outcome(err error) *push.Error {
 	}
 	if secret, found := p.leakChain(err); found {
 		p.Errorf("the error shows %q", secret)
-		return &push.Error{Class: classified.Class, Code: "leaks", RetryAfter: classified.RetryAfter, Unsent: classified.Unsent}
+		return &push.Error{
+			Class: classified.Class, Code: "leaks", RetryAfter: classified.RetryAfter,
+			Unsent: classified.Unsent,
+		}
 	}
 	return classified
 }

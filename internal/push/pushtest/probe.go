@@ -71,8 +71,8 @@ func (p *probe) closeOne(sender push.Sender) {
 	}
 }
 
-// finish closes the sender and checks what holds at the end of every case: that each call is accounted for, and that the
-// logs keep silent.
+// finish closes the sender and checks what holds at the end of every case: that each call is accounted for, and that
+// the logs keep silent.
 func (p *probe) finish() {
 	p.Helper()
 	p.end()
@@ -86,8 +86,8 @@ func (p *probe) finish() {
 	}
 }
 
-// balance compares what the sender said with what the provider got: a delivered attempt is exactly one call, an unsent one
-// is none, and any other is one at most.
+// balance compares what the sender said with what the provider got: a delivered attempt is exactly one call, an unsent
+// one is none, and any other is one at most.
 func (p *probe) balance() {
 	p.Helper()
 	calls := map[string]int{}

@@ -82,9 +82,14 @@ func Cases(f Features) []Case {
 		f.Patience = 30 * time.Second
 	}
 	var cases []Case
-	for _, group := range [][]scenario{answerCases(f), contextCases(f), contentCases(f), targetCases(f), crowdCases(f)} {
+	for _, group := range [][]scenario{
+		answerCases(f), contextCases(f), contentCases(f), targetCases(f),
+		crowdCases(f),
+	} {
 		for _, s := range group {
-			cases = append(cases, Case{Name: s.name, Run: func(tb testing.TB, subject func(testing.TB, *Provider) Subject) {
+			cases = append(cases, Case{Name: s.name, Run: func(tb testing.TB,
+				subject func(testing.TB, *Provider) Subject,
+			) {
 				tb.Helper()
 				p := newProbe(tb, f, subject)
 				s.run(p)

@@ -16,7 +16,8 @@ func targetCases(f Features) []scenario {
 		}},
 	}
 	if !f.AnyTarget {
-		cases = append(cases, scenario{"BadTargets", badTargets}, scenario{"BadTargetsAreNotCalled", badTargetsUncalled})
+		cases = append(cases, scenario{"BadTargets", badTargets},
+			scenario{"BadTargetsAreNotCalled", badTargetsUncalled})
 	}
 	return cases
 }

@@ -12,7 +12,10 @@ import (
 // judge says what an answer means.
 func judge(response *http.Response) error {
 	status := response.StatusCode
-	failure := &push.Error{Code: strconv.Itoa(status), RetryAfter: httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now())}
+	failure := &push.Error{
+		Code:       strconv.Itoa(status),
+		RetryAfter: httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now()),
+	}
 	switch {
 	case status >= 200 && status < 300:
 		return nil

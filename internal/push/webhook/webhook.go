@@ -1,5 +1,6 @@
-// Package webhook delivers notifications as HTTP requests, signed as Standard Webhooks when there is a secret. Targets come
-// from input: they are dialled through package egress, redirects are not followed, and little of the answer is read.
+// Package webhook delivers notifications as HTTP requests, signed as Standard Webhooks when there is a secret. Targets
+// come from input: they are dialled through package egress, redirects are not followed, and little of the answer is
+// read.
 package webhook
 
 import (
@@ -28,8 +29,8 @@ const maxReply = 64 << 10
 
 // Config of a Sender.
 type Config struct {
-	// Secrets sign deliveries, each in the form whsec_… A receiver that knows one of them takes a delivery, so that a new
-	// one can be brought in before the old one is taken away. Defaults to none: deliveries are not signed.
+	// Secrets sign deliveries, each in the form whsec_… A receiver that knows one of them takes a delivery, so that a
+	// new one can be brought in before the old one is taken away. Defaults to none: deliveries are not signed.
 	Secrets []secret.Secret
 	// Targets have secrets of their own, by host as it stands in the URL, port included. None means not signed.
 	Targets map[string][]secret.Secret
@@ -148,7 +149,8 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 		data = nil // an empty RawMessage is no JSON; none is null
 	}
 	payload, err := json.Marshal(body{
-		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: data, CreatedAt: m.CreatedAt.UTC(),
+		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: data,
+		CreatedAt: m.CreatedAt.UTC(),
 	})
 	if err != nil {
 		return nil, errors.New("encode the webhook's body: the data is no JSON, or the time of creation no date") // the cause quotes the data

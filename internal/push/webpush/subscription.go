@@ -21,7 +21,8 @@ type subscription struct {
 
 // decode reads base64 in any of the forms that browsers and tools give keys in.
 func decode(text string) ([]byte, error) {
-	return base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(text), "="))
+	return base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(text),
+		"="))
 }
 
 // CheckTarget implements [push.Checker]: a target is a subscription, as PushSubscription.toJSON gives it.
@@ -46,7 +47,8 @@ func (c Checker) subscription(to string) (*subscription, error) {
 	if err := c.CheckURL(given.Endpoint); err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	s := &subscription{endpoint: given.Endpoint, origin: "https://" + strings.TrimSuffix(strings.ToLower(endpoint.Host), ":443")}
+	s := &subscription{endpoint: given.Endpoint, origin: "https://" + strings.TrimSuffix(strings.ToLower(endpoint.Host),
+		":443")}
 	point, err := decode(given.Keys.P256dh)
 	if err == nil {
 		s.public, err = ecdh.P256().NewPublicKey(point)

@@ -58,7 +58,10 @@ func newVAPID(private secret.Secret, subject string) (*vapid, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
 	}
-	return &vapid{key: key, public: base64.RawURLEncoding.EncodeToString(point), subject: subject, tokens: map[string]token{}}, nil
+	return &vapid{
+		key: key, public: base64.RawURLEncoding.EncodeToString(point), subject: subject,
+		tokens: map[string]token{},
+	}, nil
 }
 
 func checkSubject(subject string) error {

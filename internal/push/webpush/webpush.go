@@ -31,7 +31,8 @@ const (
 
 // Config of a Sender. PrivateKey and Subject are required.
 type Config struct {
-	// PrivateKey is the VAPID key: 32 bytes in base64url. The public key, which browsers subscribe with, follows from it.
+	// PrivateKey is the VAPID key: 32 bytes in base64url. The public key, which browsers subscribe with, follows from
+	// it.
 	PrivateKey secret.Secret
 	// Subject is whom push services can ask about the deployment: an https URL or a mailto address.
 	Subject string
@@ -110,7 +111,9 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 }
 
 // post makes one call.
-func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification, to *subscription, message []byte) error {
+func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification, to *subscription,
+	message []byte,
+) error {
 	body, err := to.encrypt(message)
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "encryption", Unsent: true, Err: err}

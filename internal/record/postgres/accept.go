@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// insertBatch is how many notifications of a larger batch one statement accepts, or a few more; inserters how many such
-	// statements are under way at once.
+	// insertBatch is how many notifications of a larger batch one statement accepts, or a few more; inserters how many
+	// such statements are under way at once.
 	insertBatch = 500
 	inserters   = 2
 )
 
 // insertSQL accepts what is new, and tells of that when it was accepted. Of two in one statement the first was accepted
-// earlier: order, and which of two with one collapse key is the newer, go by that moment. What the user has opted out of is
-// accepted too, and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
+// earlier: order, and which of two with one collapse key is the newer, go by that moment. What the user has opted out
+// of is accepted too, and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
 INSERT INTO pacer.notifications AS n
@@ -56,8 +56,8 @@ type acceptance struct {
 	placing *placing
 }
 
-// Accept implements [intake.Record]. It has accepted what it says once the database has, whatever Redis does. Many go in
-// parts, so that one is written while another is put into line.
+// Accept implements [intake.Record]. It has accepted what it says once the database has, whatever Redis does. Many go
+// in parts, so that one is written while another is put into line.
 func (r *Record) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
 	var parts errgroup.Group
@@ -71,8 +71,8 @@ func (r *Record) Accept(ctx context.Context, batch []*notification.Notification)
 	return accepted, nil
 }
 
-// partsOf divides a batch by lanes, so that the notifications of a user keep their order. One in which an id comes twice
-// is not divided: two statements would wait for each other.
+// partsOf divides a batch by lanes, so that the notifications of a user keep their order. One in which an id comes
+// twice is not divided: two statements would wait for each other.
 func (r *Record) partsOf(batch []*notification.Notification) [][]int {
 	lanes := map[int][]int{}
 	ids := make(map[string]struct{}, len(batch))
@@ -102,7 +102,9 @@ func (r *Record) partsOf(batch []*notification.Notification) [][]int {
 }
 
 // acceptPart accepts those of a batch with these numbers.
-func (r *Record) acceptPart(ctx context.Context, batch []*notification.Notification, part []int, accepted []intake.Accepted) error {
+func (r *Record) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
+	accepted []intake.Accepted,
+) error {
 	asked := make([]*notification.Notification, len(part))
 	for i, number := range part {
 		asked[i] = batch[number]
@@ -205,14 +207,18 @@ func columns(batch []*notification.Notification) []any {
 	id, user, category, channel := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	target, title, body := make([]string, n), make([]string, n), make([]string, n)
 	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
-	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n), make([]string, n)
+	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n),
+		make([]string, n)
 	for i, x := range batch {
 		id[i], user[i], category[i], channel[i] = x.ID, x.UserID, x.Category, string(x.Channel)
 		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
 		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), timestamp(x.SendAt), timestamp(x.ExpiresAt)
 		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
 	}
-	return []any{id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse, override, trace}
+	return []any{
+		id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse,
+		override, trace,
+	}
 }
 
 // document is NULL for no JSON.

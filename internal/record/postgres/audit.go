@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// auditSQL gives the admissions of every user who was admitted between two moments, from a third one on. An attempt that
-// has not ended yet is in its notification's row.
+// auditSQL gives the admissions of every user who was admitted between two moments, from a third one on. An attempt
+// that has not ended yet is in its notification's row.
 const auditSQL = `
 WITH fresh AS (
 	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
@@ -22,8 +22,11 @@ LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])
 WHERE a.counted`
 
 // Admissions implements [audit.Source].
-func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros, window time.Duration) ([]audit.Admission, error) {
-	rows, err := r.pool.Query(ctx, auditSQL, int64(after), int64(until), int64(throttle.MicrosOf(after.Time().Add(-window))))
+func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros,
+	window time.Duration,
+) ([]audit.Admission, error) {
+	rows, err := r.pool.Query(ctx, auditSQL, int64(after), int64(until),
+		int64(throttle.MicrosOf(after.Time().Add(-window))))
 	if err != nil {
 		return nil, describe("read the admissions", err)
 	}

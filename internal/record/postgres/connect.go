@@ -15,11 +15,12 @@ import (
 // SessionParams are the settings of a connection that the record's statements want.
 func SessionParams() map[string]string {
 	return map[string]string{
-		// The statements are few and always the same: planning them anew at each run, or compiling them, costs more than they do.
+		// The statements are few and always the same: planning them anew at each run, or compiling them, costs more
+		// than they do.
 		"plan_cache_mode": "force_generic_plan",
 		"jit":             "off",
-		// Each has its index. A plan that was made while a table was empty must not read all of it, or of an index that has
-		// all columns it wants, once it is full.
+		// Each has its index. A plan that was made while a table was empty must not read all of it, or of an index that
+		// has all columns it wants, once it is full.
 		"enable_seqscan":       "off",
 		"enable_indexonlyscan": "off",
 		// What is wanted in order to a limit is read in order, not sorted whole first.
@@ -32,9 +33,9 @@ func Direct(config *pgxpool.Config) {
 	maps.Copy(config.ConnConfig.RuntimeParams, SessionParams())
 }
 
-// Pooled prepares the connections of a pool to a pooler, such as PgBouncer in transaction mode, which gives each transaction
-// whatever connection is free. Nothing of a session may be relied on: no setting, no prepared statement, no lock. Each
-// statement is planned when it runs, so that no plan is ever older than the tables.
+// Pooled prepares the connections of a pool to a pooler, such as PgBouncer in transaction mode, which gives each
+// transaction whatever connection is free. Nothing of a session may be relied on: no setting, no prepared statement, no
+// lock. Each statement is planned when it runs, so that no plan is ever older than the tables.
 func Pooled(config *pgxpool.Config) {
 	for name := range SessionParams() {
 		delete(config.ConnConfig.RuntimeParams, name)

@@ -41,14 +41,16 @@ func scanDevice(row pgx.CollectableRow) (notification.Device, error) {
 	var d notification.Device
 	var channel string
 	var deactivated *time.Time
-	err := row.Scan(&d.UserID, &d.ID, &channel, &d.Target, &d.Active, &d.Reason, &d.CreatedAt, &d.UpdatedAt, &deactivated)
+	err := row.Scan(&d.UserID, &d.ID, &channel, &d.Target, &d.Active, &d.Reason, &d.CreatedAt, &d.UpdatedAt,
+		&deactivated)
 	d.Channel, d.DeactivatedAt = notification.Channel(channel), moment(deactivated)
 	return d, err
 }
 
 // Device implements devices.Store.
 func (r *Record) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
-	rows, err := r.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID, id)
+	rows, err := r.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 AND device_id = $2",
+		userID, id)
 	if err != nil {
 		return nil, describe("look up a device", err)
 	}
@@ -64,7 +66,8 @@ func (r *Record) Device(ctx context.Context, userID, id string) (*notification.D
 
 // DeleteDevice implements devices.Store.
 func (r *Record) DeleteDevice(ctx context.Context, userID, id string) error {
-	if _, err := r.pool.Exec(ctx, "DELETE FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID, id); err != nil {
+	if _, err := r.pool.Exec(ctx, "DELETE FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID,
+		id); err != nil {
 		return describe("remove a device", err)
 	}
 	return nil
@@ -72,7 +75,8 @@ func (r *Record) DeleteDevice(ctx context.Context, userID, id string) error {
 
 // Devices implements devices.Store.
 func (r *Record) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
-	rows, err := r.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 ORDER BY device_id", userID)
+	rows, err := r.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 ORDER BY device_id",
+		userID)
 	if err != nil {
 		return nil, describe("list a user's devices", err)
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// endsSQL ends notifications, unless they have ended or are being sent. One whose worker let its lease end is not being sent
-// any more: it ends, its attempt is noted as crashed, and the worker's late result is refused like any under a claim that is
-// over. It tells of each id whose notification it is, whether it ended by this, and whether it has ended now, by whatever.
+// endsSQL ends notifications, unless they have ended or are being sent. One whose worker let its lease end is not being
+// sent any more: it ends, its attempt is noted as crashed, and the worker's late result is refused like any under a
+// claim that is over. It tells of each id whose notification it is, whether it ended by this, and whether it has ended
+// now, by whatever.
 const endsSQL = `
 WITH told AS MATERIALIZED (
 	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
@@ -86,7 +87,8 @@ func (r *Record) end(ctx context.Context, id string, status notification.Status,
 	}
 	err = r.boxes.CancelIn(ctx, r.boxes.LaneOf(answer.userID), id, reason)
 	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
-		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn", "notification_id", id, "error", err)
+		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn",
+			"notification_id", id, "error", err)
 	}
 	return nil
 }
@@ -103,7 +105,8 @@ const (
 	endLanes = 8
 )
 
-// writeEnds writes down what the agendas ended by themselves. A lane that can't be asked does not keep it from the others.
+// writeEnds writes down what the agendas ended by themselves. A lane that can't be asked does not keep it from the
+// others.
 func (l *Relay) writeEnds(ctx context.Context) error {
 	faults := make([]error, l.record.boxes.Lanes())
 	var group errgroup.Group
@@ -118,9 +121,9 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// writeEndsOf writes down the ends of one lane. An end is forgotten once the database has the notification ended, by this or
-// otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written in a later round unless
-// the worker's result is one.
+// writeEndsOf writes down the ends of one lane. An end is forgotten once the database has the notification ended, by
+// this or otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written in a later
+// round unless the worker's result is one.
 func (r *Record) writeEndsOf(ctx context.Context, lane int) error {
 	return r.boxes.EachEnds(ctx, lane, endsBatch, func(ends []agenda.End) error {
 		answers, err := r.writeEnds(ctx, ends)

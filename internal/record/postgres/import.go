@@ -18,12 +18,13 @@ const importLock = 0x696d706f7274
 // ErrImporting says that another process is importing.
 var ErrImporting = errors.New("another process is importing")
 
-// Import takes over all that a record on Redis kept, or nothing: it is one transaction. Importing the same again adds nothing.
-// The lanes must be rebuilt afterwards, as they are at the first start.
+// Import takes over all that a record on Redis kept, or nothing: it is one transaction. Importing the same again adds
+// nothing. The lanes must be rebuilt afterwards, as they are at the first start.
 func (r *Record) Import(ctx context.Context, source transfer.Source) (count transfer.Count, err error) {
 	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var mine bool
-		// The rebuild puts all of it into line: none has to be noted as unplaced. Its acceptance was counted when it happened.
+		// The rebuild puts all of it into line: none has to be noted as unplaced. Its acceptance was counted when it
+		// happened.
 		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1), set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''", int64(importLock)).Scan(&mine, new(bool)); err != nil {
 			return err
 		}
@@ -82,14 +83,16 @@ func (r *Record) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer
 		generation[i], attempts[i], failures[i] = int32(x.Generation), int32(x.Attempts), int32(x.Failures)
 		crashes[i], deferrals[i] = int32(x.Crashes), int32(x.Deferrals)
 	}
-	args := append(columns(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals, history, notBefore, ended, admitted)
+	args := append(columns(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
+		history, notBefore, ended, admitted)
 	if _, err := tx.Exec(ctx, importNotificationsSQL, args...); err != nil {
 		return err
 	}
 	return r.importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
 }
 
-// lastAdmissions gives the last admissions of those in categories whose counters hold no moments. Logs tell of the others.
+// lastAdmissions gives the last admissions of those in categories whose counters hold no moments. Logs tell of the
+// others.
 func (r *Record) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
 	var admissions []transfer.Admission
 	for _, n := range notifications {
@@ -102,8 +105,8 @@ func (r *Record) lastAdmissions(notifications []transfer.Notification) []transfe
 	return admissions
 }
 
-// importAdmissionsSQL notes admissions as attempts of the notifications that they were of. One that Redis has forgotten gets
-// an id of its own, which no notification can have; in the log of a cap it tells no category, and is left out.
+// importAdmissionsSQL notes admissions as attempts of the notifications that they were of. One that Redis has forgotten
+// gets an id of its own, which no notification can have; in the log of a cap it tells no category, and is left out.
 const importAdmissionsSQL = `
 INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
 SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at), a.generation, a.generation, a.user_id,
@@ -143,7 +146,8 @@ func importDevices(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	batch := &pgx.Batch{}
 	for _, d := range b.Devices {
 		batch.Queue(`INSERT INTO pacer.devices (`+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			d.UserID, d.ID, string(d.Channel), d.Target, d.Active, d.Reason, d.CreatedAt, d.UpdatedAt, timestamp(d.DeactivatedAt))
+			d.UserID, d.ID, string(d.Channel), d.Target, d.Active, d.Reason, d.CreatedAt, d.UpdatedAt,
+			timestamp(d.DeactivatedAt))
 	}
 	for _, d := range b.Deliveries {
 		batch.Queue(`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, updated_at)

@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// The two ways to list, newest first, each with an index of its own. $1 and $2 are where to go on, $3 the earliest moment,
-// $4 the category or "", $5 the statuses, $6 how many.
+// The two ways to list, newest first, each with an index of its own. $1 and $2 are where to go on, $3 the earliest
+// moment, $4 the category or "", $5 the statuses, $6 how many.
 const (
 	listSQL = `SELECT ` + viewColumns + ` FROM pacer.notifications
 		WHERE (accepted_at, id) < ($1, $2) AND accepted_at >= $3 AND ($4 = '' OR category = $4) AND status = ANY ($5)
@@ -31,7 +31,8 @@ func statusesOf(s notification.Status) []string {
 		return []string{"waiting", "retrying", "sending", "delivered", "failed", "expired", "cancelled", "replaced"}
 	case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred:
 		return []string{"waiting", "retrying"} // a retry that is due waits in line like others
-	case notification.StatusRetrying, notification.StatusSending, notification.StatusDelivered, notification.StatusFailed,
+	case notification.StatusRetrying, notification.StatusSending, notification.StatusDelivered,
+		notification.StatusFailed,
 		notification.StatusExpired, notification.StatusCancelled, notification.StatusReplaced:
 	}
 	return []string{string(s)}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// placeTime is how long what was accepted has for its way into Redis before the relay looks after it. Should it still be
-	// under way then, it is put there twice, which is once.
+	// placeTime is how long what was accepted has for its way into Redis before the relay looks after it. Should it
+	// still be under way then, it is put there twice, which is once.
 	placeTime = 3 * time.Second
 	// unplacedBatch is how many rows of pacer.unplaced one statement takes.
 	unplacedBatch = 10
 )
 
-// takeUnplacedSQL moves what waits of the notifications that have not surely arrived into the outbox. What is being sent
-// has arrived.
+// takeUnplacedSQL moves what waits of the notifications that have not surely arrived into the outbox. What is being
+// sent has arrived.
 const takeUnplacedSQL = `
 WITH taken AS MATERIALIZED (
 	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
@@ -37,13 +37,14 @@ WITH taken AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 
-// takeUnplaced has the outbox carry over what was accepted and not put into line: its process died in between, or left it.
-// The rows stand in the database since the transaction that accepted, so none is missed, however long ago that was or
-// however late it committed.
+// takeUnplaced has the outbox carry over what was accepted and not put into line: its process died in between, or left
+// it. The rows stand in the database since the transaction that accepted, so none is missed, however long ago that was
+// or however late it committed.
 func (l *Relay) takeUnplaced(ctx context.Context) error {
 	for !mutation("forget-unplaced") {
 		var taken, moved int
-		if err := l.record.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken, &moved); err != nil {
+		if err := l.record.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
+			&moved); err != nil {
 			return describe("look for what did not reach Redis", err)
 		}
 		if moved > 0 {
@@ -59,13 +60,13 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 const (
 	// outboxBatch is how many notifications one transaction takes out of the outbox.
 	outboxBatch = 500
-	// outboxPasses is how many batches one look goes on through what it can't put into line: that of lanes whose Redis is
-	// away. The next look begins behind it.
+	// outboxPasses is how many batches one look goes on through what it can't put into line: that of lanes whose Redis
+	// is away. The next look begins behind it.
 	outboxPasses = 40
 )
 
-// outboxSQL takes, from a place on, what has waited longest and nobody else is at. One that is being sent stays until that
-// is decided.
+// outboxSQL takes, from a place on, what has waited longest and nobody else is at. One that is being sent stays until
+// that is decided.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
@@ -91,7 +92,8 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	var channel string
 	var data *string
 	var sendAt, expiresAt, notBefore *time.Time
-	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &o.Priority, &sendAt, &expiresAt,
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &o.Priority, &sendAt,
+		&expiresAt,
 		&o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt)
 	o.Channel = notification.Channel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore = moment(sendAt), moment(expiresAt), moment(notBefore)
@@ -101,8 +103,8 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	return o, err
 }
 
-// emptyOutbox puts what is in the outbox into line. What belongs to a lane that can't take it stays, and keeps nothing else
-// from its place.
+// emptyOutbox puts what is in the outbox into line. What belongs to a lane that can't take it stays, and keeps nothing
+// else from its place.
 func (l *Relay) emptyOutbox(ctx context.Context) error {
 	away := &lanesAway{errs: map[int]error{}}
 	for passes := 0; passes < outboxPasses; {
@@ -171,8 +173,8 @@ func (a *lanesAway) has(lane int) bool {
 	return a.errs[lane] != nil
 }
 
-// err tells of one; lanes that are being rebuilt are as they should be, and so is a Redis that has no room yet: what stays is
-// put into line afterwards.
+// err tells of one; lanes that are being rebuilt are as they should be, and so is a Redis that has no room yet: what
+// stays is put into line afterwards.
 func (a *lanesAway) err() error {
 	for _, err := range a.errs {
 		if !errors.Is(err, agenda.ErrLost) && !errors.Is(err, agenda.ErrFull) {
@@ -182,8 +184,8 @@ func (a *lanesAway) err() error {
 	return nil
 }
 
-// place puts notifications into line, each lane by itself, and gives the ids of those that are done with; one that must not
-// be delivered is ended.
+// place puts notifications into line, each lane by itself, and gives the ids of those that are done with; one that must
+// not be delivered is ended.
 func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *lanesAway) ([]string, error) {
 	var done []string
 	lanes := map[int][]agenda.Entry{}

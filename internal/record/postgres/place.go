@@ -18,16 +18,16 @@ import (
 const (
 	// putBatch is how many notifications one script puts into line.
 	putBatch = 64
-	// placeRoom bounds what a process holds on its way to Redis, in notifications; a single one takes placeLeast of it, since
-	// each has a goroutine. What finds no room the relay carries over.
+	// placeRoom bounds what a process holds on its way to Redis, in notifications; a single one takes placeLeast of it,
+	// since each has a goroutine. What finds no room the relay carries over.
 	placeRoom  = 20_000
 	placeLeast = 16
 	// unplacedRow is how many ids a row of pacer.unplaced holds at most, see the migration.
 	unplacedRow = 1000
 )
 
-// placer puts what Postgres has accepted into the backlogs on Redis. Postgres knows from the same transaction on what has
-// not surely arrived there, so a placer may die, fail or hang at any step: the relay carries over what it leaves.
+// placer puts what Postgres has accepted into the backlogs on Redis. Postgres knows from the same transaction on what
+// has not surely arrived there, so a placer may die, fail or hang at any step: the relay carries over what it leaves.
 type placer struct {
 	record  *Record
 	room    *semaphore.Weighted
@@ -128,12 +128,13 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 		return
 	}
 	if _, err := p.acks.Ask(ctx, s.rows()); err != nil {
-		p.record.cfg.Log.WarnContext(ctx, "note that accepted notifications stand in line; the relay will look again", "count", len(s.ids), "error", err)
+		p.record.cfg.Log.WarnContext(ctx, "note that accepted notifications stand in line; the relay will look again",
+			"count", len(s.ids), "error", err)
 	}
 }
 
-// putIntoLine puts accepted notifications into their backlogs, with their wake-ups. What does not get there goes to the outbox;
-// it gives false when that fails too.
+// putIntoLine puts accepted notifications into their backlogs, with their wake-ups. What does not get there goes to the
+// outbox; it gives false when that fails too.
 func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
 	all := true
 	for part := range slices.Chunk(w.entries, putBatch) {
@@ -145,13 +146,15 @@ func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
 			put, all = twoOfThree(part), false
 		}
 		if _, err := p.record.boxes.Accept(ctx, w.lane, put); err != nil {
-			p.record.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count", len(part), "lane", w.lane, "error", err)
+			p.record.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count",
+				len(part), "lane", w.lane, "error", err)
 			all = p.leave(ctx, part) && all
 		}
 	}
 	for _, id := range w.optedOut {
 		if err := p.record.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
-			p.record.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn", "notification_id", id, "error", err)
+			p.record.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn",
+				"notification_id", id, "error", err)
 		}
 	}
 	return all
@@ -175,7 +178,8 @@ func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 		ids[i] = e.ID
 	}
 	if err := p.record.leaveInOutbox(ctx, ids); err != nil {
-		p.record.cfg.Log.WarnContext(ctx, "leave accepted notifications in the outbox; the relay will find them", "count", len(ids), "error", err)
+		p.record.cfg.Log.WarnContext(ctx, "leave accepted notifications in the outbox; the relay will find them",
+			"count", len(ids), "error", err)
 		return false
 	}
 	return true
@@ -183,13 +187,14 @@ func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 
 func entryOf(n *notification.Notification) agenda.Entry {
 	return agenda.Entry{
-		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt, ExpiresAt: n.ExpiresAt,
+		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
+		ExpiresAt:   n.ExpiresAt,
 		CollapseKey: n.CollapseKey,
 	}
 }
 
-// rows names the rows of pacer.unplaced that the statement left: one, by its smallest id, or for a statement of many rows
-// whichever of its ids name one.
+// rows names the rows of pacer.unplaced that the statement left: one, by its smallest id, or for a statement of many
+// rows whichever of its ids name one.
 func (s *statement) rows() []string {
 	if len(s.ids) > unplacedRow {
 		return s.ids
@@ -200,7 +205,8 @@ func (s *statement) rows() []string {
 // acknowledgeSQL takes out of pacer.unplaced what has arrived.
 const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
 
-// acknowledge takes out the rows of many statements. Should the database forget that in a crash, the relay looks once more.
+// acknowledge takes out the rows of many statements. Should the database forget that in a crash, the relay looks once
+// more.
 func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
 	ctx, cancel := bounded(ctx, p.record.cfg.StatementTimeout)
 	defer cancel()

@@ -5,20 +5,21 @@
 //	take     the agendas grant, Postgres claims: only what is claimed is sent
 //	settle   Postgres writes, fenced by the claim; then the agendas
 //
-// A claim is the fence: a generation, counted up by each, and a lease on the database's clock. Whatever Redis forgets or
-// brings back, nothing that has ended is claimed again, and nothing is written by a worker whose claim has gone to another.
+// A claim is the fence: a generation, counted up by each, and a lease on the database's clock. Whatever Redis forgets
+// or brings back, nothing that has ended is claimed again, and nothing is written by a worker whose claim has gone to
+// another.
 //
 // The Relay repairs what was lost on the way: see relay.go and rebuild.go.
 //
-// No statement's plan depends on statistics, since one made over an empty table is kept while it fills. Two idioms leave
-// the planner one way to a row, through the primary key, where a plain one leaves it several that cost the same in an empty
-// table:
+// No statement's plan depends on statistics, since one made over an empty table is kept while it fills. Two idioms
+// leave the planner one way to a row, through the primary key, where a plain one leaves it several that cost the same
+// in an empty table:
 //
 //	n.id = ANY (ARRAY[a.id])            and not n.id = a.id, which could be merged or hashed with all rows
 //	status IN ('waiting', …)            and not ended_at IS NULL, which the index of all that is open serves without a place
 //
-// Likewise (user_id, accepted_at) is compared as a row where only the index of both may serve. A test plans every statement
-// of this package over empty, filling and full tables.
+// Likewise (user_id, accepted_at) is compared as a row where only the index of both may serve. A test plans every
+// statement of this package over empty, filling and full tables.
 package postgres
 
 import (
@@ -38,15 +39,15 @@ import (
 
 // Config of a Record.
 type Config struct {
-	// Lease is how long a claim holds. It must be shorter than that of the agendas, so that a delivery that they give to
-	// another worker can be claimed. Defaults to 14 s.
+	// Lease is how long a claim holds. It must be shorter than that of the agendas, so that a delivery that they give
+	// to another worker can be claimed. Defaults to 14 s.
 	Lease time.Duration
 	// MaxCrashes is how many claims may end without a result before the notification is given up. Defaults to 3.
 	MaxCrashes int
 	// AcceptTimeout bounds the writing of what is accepted. Defaults to 2.5 s: producers are told within 3 s.
 	AcceptTimeout time.Duration
-	// StatementTimeout bounds every other statement, and for how long a grant that is not used is tried to be given back.
-	// Defaults to 5 s.
+	// StatementTimeout bounds every other statement, and for how long a grant that is not used is tried to be given
+	// back. Defaults to 5 s.
 	StatementTimeout time.Duration
 	// PlacePatience is how long an answer waits for Redis after Postgres has accepted. Defaults to 500 ms.
 	PlacePatience time.Duration

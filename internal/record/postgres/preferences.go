@@ -91,8 +91,8 @@ func (r *Record) cancelOptedOut(ctx context.Context, userID string, categories, 
 	return nil
 }
 
-// OwnLimits are the limits that users set in place of their categories', held in memory and kept up to date: they are asked
-// for at every decision.
+// OwnLimits are the limits that users set in place of their categories', held in memory and kept up to date: they are
+// asked for at every decision.
 type OwnLimits struct {
 	record *Record
 	parse  func(json.RawMessage) ([]throttle.Rule, error)
@@ -104,7 +104,9 @@ type OwnLimits struct {
 }
 
 // NewOwnLimits makes OwnLimits; parse reads the limits of one category.
-func NewOwnLimits(record *Record, parse func(json.RawMessage) ([]throttle.Rule, error), changed func(ctx context.Context, userID string)) *OwnLimits {
+func NewOwnLimits(record *Record, parse func(json.RawMessage) ([]throttle.Rule, error),
+	changed func(ctx context.Context, userID string),
+) *OwnLimits {
 	o := &OwnLimits{record: record, parse: parse, changed: changed}
 	o.users.Store(&map[string]map[string][]throttle.Rule{})
 	return o
@@ -133,8 +135,8 @@ func (o *OwnLimits) Longest() time.Duration {
 }
 
 const (
-	// refreshInterval is how often changes are looked for; refreshOverlap is how much longer than its moment of change a
-	// transaction may have taken to commit.
+	// refreshInterval is how often changes are looked for; refreshOverlap is how much longer than its moment of change
+	// a transaction may have taken to commit.
 	refreshInterval = time.Second
 	refreshOverlap  = 10 * time.Second
 )
@@ -157,7 +159,8 @@ func (o *OwnLimits) Run(ctx context.Context) {
 
 // Refresh reads what has changed since the last time.
 func (o *OwnLimits) Refresh(ctx context.Context) error {
-	rows, err := o.record.pool.Query(ctx, `SELECT user_id, limits, updated_at FROM pacer.preferences WHERE updated_at > $1 ORDER BY updated_at`,
+	rows, err := o.record.pool.Query(ctx,
+		`SELECT user_id, limits, updated_at FROM pacer.preferences WHERE updated_at > $1 ORDER BY updated_at`,
 		o.upTo.Add(-refreshOverlap))
 	if err != nil {
 		return describe("read the users' own limits", err)
@@ -193,7 +196,8 @@ func (o *OwnLimits) read(ctx context.Context, user string, text []byte) map[stri
 		}
 	}
 	if err != nil {
-		o.record.cfg.Log.WarnContext(ctx, "a user's own limits can't be read; the policy's hold", "user_id", user, "error", err)
+		o.record.cfg.Log.WarnContext(ctx, "a user's own limits can't be read; the policy's hold", "user_id", user,
+			"error", err)
 	}
 	return own
 }

@@ -36,8 +36,8 @@ type Rebuilt struct {
 }
 
 // RebuildLost rebuilds the lanes that have lost their state, be it that Redis is empty, or that another server answers,
-// which may have older state. It does nothing while another process is at it. A lane that can't be asked keeps no other from
-// being rebuilt.
+// which may have older state. It does nothing while another process is at it. A lane that can't be asked keeps no other
+// from being rebuilt.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.record.boxes.Identity(ctx)
 	if err != nil {
@@ -75,7 +75,8 @@ func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
 	epochs := map[int]int64{}
 	var lane int
 	var epoch int64
-	if _, err := pgx.ForEachRow(rows, []any{&lane, &epoch}, func() error { epochs[lane] = epoch; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&lane, &epoch},
+		func() error { epochs[lane] = epoch; return nil }); err != nil {
 		return nil, describe("read the epochs", err)
 	}
 	return epochs, nil
@@ -100,8 +101,8 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 const TryLockSQL = `
 SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
 
-// rebuildAlone rebuilds under a lock that one process of the deployment can have. It is a transaction's, not a session's: a
-// pooler gives the session to others.
+// rebuildAlone rebuilds under a lock that one process of the deployment can have. It is a transaction's, not a
+// session's: a pooler gives the session to others.
 func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
 	tx, err := l.record.pool.Begin(ctx)
 	if err != nil {
@@ -174,8 +175,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// noteLast notes what the lanes have counted, before that is removed. What a lane without an epoch holds belongs to the state
-// that it has lost.
+// noteLast notes what the lanes have counted, before that is removed. What a lane without an epoch holds belongs to the
+// state that it has lost.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.record.boxes.Counts(ctx)
 	if len(counts) == 0 {
@@ -192,8 +193,8 @@ func (r *rebuild) noteLast(ctx context.Context) error {
 	return r.note(ctx, counts)
 }
 
-// voidClaims waits for the claims under way, and lets none follow on a grant of an earlier epoch: what is read from now on
-// is all that was sent or may be.
+// voidClaims waits for the claims under way, and lets none follow on a grant of an earlier epoch: what is read from now
+// on is all that was sent or may be.
 func (r *rebuild) voidClaims(ctx context.Context) error {
 	now, err := r.record.boxes.Now(ctx)
 	if err != nil {
@@ -252,7 +253,8 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 			flush()
 			box, moments = dispatch.BacklogOf(user, category, r.record.boxes.Lanes()), nil
 		}
-		// A script takes some thousand arguments; more admissions than that only a counter holds, to which the newest matter.
+		// A script takes some thousand arguments; more admissions than that only a counter holds, to which the newest
+		// matter.
 		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
 			flush()
 			moments = nil
@@ -285,9 +287,11 @@ type open struct {
 func scanOpen(row pgx.CollectableRow) (open, error) {
 	var o open
 	var sendAt, expiresAt, notBefore, leased *time.Time
-	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status, &notBefore, &leased,
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
+		&notBefore, &leased,
 		&o.acceptedAt)
-	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore), moment(leased)
+	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
+		moment(leased)
 	return o, err
 }
 
@@ -352,8 +356,8 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 	return nil
 }
 
-// withoutEnded leaves out what has ended in its agenda while Postgres still has it under a claim: that end is written when
-// the claim is over, and until then nobody may be given it again.
+// withoutEnded leaves out what has ended in its agenda while Postgres still has it under a claim: that end is written
+// when the claim is over, and until then nobody may be given it again.
 func (r *rebuild) withoutEnded(ctx context.Context, lane int, entries []agenda.Entry) ([]agenda.Entry, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {

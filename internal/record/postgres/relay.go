@@ -12,23 +12,23 @@ import (
 
 // RelayConfig of a Relay.
 type RelayConfig struct {
-	// Check refuses a notification that came through the outbox and that the policy or its channel does not allow; what a
-	// producer writes into the database was not asked about. Its error becomes the reason of the failure.
+	// Check refuses a notification that came through the outbox and that the policy or its channel does not allow; what
+	// a producer writes into the database was not asked about. Its error becomes the reason of the failure.
 	Check func(*notification.Notification) error
 	// Windows is the longest window of any rule: admissions older than that need not be counted again.
 	Windows func() time.Duration
 	// Rebuilt is told that lanes have been rebuilt, so that what else the deployment keeps in Redis is written again.
 	Rebuilt func(ctx context.Context)
-	// Adopted is told of what was accepted by processes that have no metrics of their own, each notification once, so that
-	// this process counts it. Defaults to leaving that to others.
+	// Adopted is told of what was accepted by processes that have no metrics of their own, each notification once, so
+	// that this process counts it. Defaults to leaving that to others.
 	Adopted func(category string, n int64)
 	// Interval between two looks. Defaults to 500 ms.
 	Interval time.Duration
 }
 
-// Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes down what
-// the agendas ended by themselves, rebuilds lanes that lost their state, and purges what is old. Any number of processes may
-// run one; they share the work or take turns.
+// Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes
+// down what the agendas ended by themselves, rebuilds lanes that lost their state, and purges what is old. Any number
+// of processes may run one; they share the work or take turns.
 type Relay struct {
 	cfg    RelayConfig
 	record *Record

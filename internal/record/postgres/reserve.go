@@ -13,7 +13,8 @@ import (
 // acceptTime is how long accepting may take before a repeat may take over.
 const acceptTime = 10 * time.Second
 
-// reserveSQL claims an idempotency key that is new, forgotten, or left by somebody who did not finish, and tells who has it.
+// reserveSQL claims an idempotency key that is new, forgotten, or left by somebody who did not finish, and tells who
+// has it.
 const reserveSQL = `
 WITH mine AS (
 	INSERT INTO pacer.idempotency_keys AS k (key, fingerprint, notification_id, accepting_until, expires_at)
@@ -32,7 +33,9 @@ SELECT false, fingerprint, notification_id, accepting_until IS NOT NULL FROM pac
 WHERE key = $1 AND NOT EXISTS (SELECT FROM mine)`
 
 // Reserve implements [intake.Record].
-func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
+func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string,
+	life time.Duration,
+) (intake.Reservation, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
 	for {
@@ -48,11 +51,14 @@ func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string, life 
 }
 
 // reserve asks once. It gives [pgx.ErrNoRows] when another reservation was committed meanwhile.
-func (r *Record) reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
+func (r *Record) reserve(ctx context.Context, key, fingerprint, id string,
+	life time.Duration,
+) (intake.Reservation, error) {
 	var mine, accepting bool
 	var owner string
 	reservation := intake.Reservation{}
-	err := r.pool.QueryRow(ctx, reserveSQL, key, fingerprint, id, acceptTime, life).Scan(&mine, &owner, &reservation.ID, &accepting)
+	err := r.pool.QueryRow(ctx, reserveSQL, key, fingerprint, id, acceptTime, life).Scan(&mine, &owner, &reservation.ID,
+		&accepting)
 	switch {
 	case err != nil:
 		return intake.Reservation{}, err
@@ -72,7 +78,8 @@ func (r *Record) reserve(ctx context.Context, key, fingerprint, id string, life 
 func (r *Record) Commit(ctx context.Context, key string) error {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
-	if _, err := r.pool.Exec(ctx, "UPDATE pacer.idempotency_keys SET accepting_until = NULL WHERE key = $1", key); err != nil {
+	if _, err := r.pool.Exec(ctx, "UPDATE pacer.idempotency_keys SET accepting_until = NULL WHERE key = $1",
+		key); err != nil {
 		return describe("commit an idempotency key", err)
 	}
 	return nil

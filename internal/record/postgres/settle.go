@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// settleSQL writes results, each only under the claim that it belongs to, and notes the attempt. A retry that would come
-// too late is an end. It tells of what it wrote only.
+// settleSQL writes results, each only under the claim that it belongs to, and notes the attempt. A retry that would
+// come too late is an end. It tells of what it wrote only.
 const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
@@ -94,7 +94,8 @@ func (r *Record) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 	case errors.Is(err, agenda.ErrLost):
 		return dispatch.Settlement{}, nil // what is open is put back by the rebuild, or found by the relay
 	case err != nil:
-		r.cfg.Log.WarnContext(ctx, "tell the agendas of a result; they learn of it when the lease ends", "notification_id", id, "error", err)
+		r.cfg.Log.WarnContext(ctx, "tell the agendas of a result; they learn of it when the lease ends",
+			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
 		return dispatch.Settlement{}, r.leaveInOutbox(ctx, []string{id})
@@ -109,8 +110,8 @@ func (r *Record) Extend(ctx context.Context, g *dispatch.Grant) error { return r
 // tellPause is the longest pause between two tries to tell the agendas of a result.
 const tellPause = 250 * time.Millisecond
 
-// tellAgendas tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on its
-// way to another server.
+// tellAgendas tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on
+// its way to another server.
 func (r *Record) tellAgendas(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, tellPause) {
 		settlement, err := r.boxes.Settle(ctx, g, o)
@@ -140,7 +141,8 @@ func (r *Record) settleAll(ctx context.Context, results []result) ([]settled, er
 	}
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted, notification.ReasonExpired,
+	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
+		notification.ReasonExpired,
 		mutation("no-fence"))
 	if err != nil {
 		return nil, describe("write results", err)
@@ -182,15 +184,18 @@ func (r *Record) findSettled(ctx context.Context, results []result, answers []se
 	var generation int
 	_, err = pgx.ForEachRow(rows, []any{&id, &generation, &status, &reason}, func() error {
 		for _, i := range places[id] {
-			answers[i] = settled{written: generation == results[i].claim && results[i].gave(status, reason), status: status}
+			answers[i] = settled{
+				written: generation == results[i].claim && results[i].gave(status, reason),
+				status:  status,
+			}
 		}
 		return nil
 	})
 	return err
 }
 
-// gave tells whether a notification's status and reason are what settleSQL makes of the result. After the lease it may have
-// been ended otherwise, under the same claim.
+// gave tells whether a notification's status and reason are what settleSQL makes of the result. After the lease it may
+// have been ended otherwise, under the same claim.
 func (x result) gave(status, reason string) bool {
 	if x.status == string(notification.StatusRetrying) && status == string(notification.StatusExpired) {
 		return reason == notification.ReasonExpired

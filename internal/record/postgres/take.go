@@ -62,9 +62,9 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, lane, epoch, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.lanes l USING (lane)`
 
-// supersededSQL is true of a notification n when a newer one with its collapse key has been accepted, whatever became of that
-// one. Redis ends the older sooner, but forgets: within the hour by intention, at once when it is lost. Of two of the same
-// moment none is the newer: were each the other's end, nobody would get either.
+// supersededSQL is true of a notification n when a newer one with its collapse key has been accepted, whatever became
+// of that one. Redis ends the older sooner, but forgets: within the hour by intention, at once when it is lost. Of two
+// of the same moment none is the newer: were each the other's end, nobody would get either.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> '' AND newer.accepted_at > n.accepted_at))`
@@ -76,7 +76,8 @@ const contentColumns = `
 // claim asks for a notification that the agendas granted.
 type claim struct {
 	id, token string
-	// admittedAt is the limiter's moment in µs; deferrals and history are what the agenda tells of the waiting before it.
+	// admittedAt is the limiter's moment in µs; deferrals and history are what the agenda tells of the waiting before
+	// it.
 	admittedAt int64
 	deferrals  int
 	history    string
@@ -121,14 +122,15 @@ func (r *Record) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 // claimPause is the longest pause between two tries to claim.
 const claimPause = 250 * time.Millisecond
 
-// askClaim asks for a claim again and again, for as long as the patience lasts: Postgres may be away for a moment. A claim
-// whose answer was lost is recognised by its token.
+// askClaim asks for a claim again and again, for as long as the patience lasts: Postgres may be away for a moment. A
+// claim whose answer was lost is recognised by its token.
 func (r *Record) askClaim(ctx context.Context, g *dispatch.Grant) (claimed, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
 	defer cancel()
 	asked := claim{
-		id: g.Notification.ID, token: token(g), admittedAt: g.AdmittedAt.UnixMicro(), deferrals: g.Deferrals, history: g.History,
-		lane: g.Lane, epoch: g.Epoch,
+		id: g.Notification.ID, token: token(g), admittedAt: g.AdmittedAt.UnixMicro(), deferrals: g.Deferrals,
+		history: g.History,
+		lane:    g.Lane, epoch: g.Epoch,
 	}
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, claimPause) {
 		c, err := r.claims.Ask(ctx, asked)
@@ -158,12 +160,13 @@ func token(g *dispatch.Grant) string {
 // lostPause is how long a grant of a partition that has lost its state since is kept before it is given back.
 const lostPause = 500 * time.Millisecond
 
-// changedPause is how long a grant is kept that could not be claimed a moment ago. What is given back may be granted at once.
+// changedPause is how long a grant is kept that could not be claimed a moment ago. What is given back may be granted at
+// once.
 const changedPause = 50 * time.Millisecond
 
-// decline gives a grant back that must not be used, and brings the agendas to what the database says. What is to come again
-// unchanged is kept for a while before, together with the room of its delivery: it must not be granted and declined in a
-// circle as fast as the stores can.
+// decline gives a grant back that must not be used, and brings the agendas to what the database says. What is to come
+// again unchanged is kept for a while before, together with the room of its delivery: it must not be granted and
+// declined in a circle as fast as the stores can.
 func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) error {
 	outcome, pause := dispatch.Outcome{Refund: true}, time.Duration(0)
 	var err error
@@ -199,8 +202,8 @@ func (r *Record) decline(ctx context.Context, g *dispatch.Grant, c claimed) erro
 	return errors.Join(err, r.giveBack(ctx, g, outcome))
 }
 
-// giveBack tells the agendas what becomes of a grant that is not used, for as long as a statement may take. What they do
-// not learn they find out when the lease ends. A partition that has lost its state has nothing to be told.
+// giveBack tells the agendas what becomes of a grant that is not used, for as long as a statement may take. What they
+// do not learn they find out when the lease ends. A partition that has lost its state has nothing to be told.
 func (r *Record) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -216,7 +219,8 @@ func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
 	moments, deferrals, lanes, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	for i, c := range asked {
-		ids[i], tokens[i], histories[i], moments[i], deferrals[i] = c.id, c.token, c.history, c.admittedAt, int32(c.deferrals)
+		ids[i], tokens[i], histories[i], moments[i], deferrals[i] = c.id, c.token, c.history, c.admittedAt,
+			int32(c.deferrals)
 		lanes[i], epochs[i] = int32(c.lane), c.epoch
 	}
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
@@ -224,7 +228,8 @@ func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error)
 	answers := make([]claimed, n)
 	statements := &pgx.Batch{} // one round trip, one transaction
 	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
-	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes, mutation("no-fence"), lanes, epochs).
+	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes,
+		mutation("no-fence"), lanes, epochs).
 		Query(func(rows pgx.Rows) error {
 			return collectClaimed(rows, func(place int, c claimed) {
 				c.ok = true
@@ -240,14 +245,16 @@ func (r *Record) claimAll(ctx context.Context, asked []claim) ([]claimed, error)
 	return answers, nil
 }
 
-// findRefused fills in the answers for what was not claimed now. A claim whose answer was lost is recognised by its token.
+// findRefused fills in the answers for what was not claimed now. A claim whose answer was lost is recognised by its
+// token.
 func (r *Record) findRefused(ctx context.Context, asked []claim, answers []claimed) error {
 	var ids []string
 	var lanes, places []int32
 	var epochs []int64
 	for i, c := range asked {
 		if !answers[i].ok {
-			ids, lanes, epochs, places = append(ids, c.id), append(lanes, int32(c.lane)), append(epochs, c.epoch), append(places, int32(i+1))
+			ids, lanes, epochs, places = append(ids, c.id), append(lanes, int32(c.lane)), append(epochs, c.epoch),
+				append(places, int32(i+1))
 		}
 	}
 	if len(ids) == 0 {
@@ -282,8 +289,10 @@ func scanClaimed(rows pgx.Rows) (place int, c claimed, err error) {
 	var data, override *string
 	var sendAt, expiresAt *time.Time
 	c = claimed{known: true, notification: n}
-	err = rows.Scan(&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired,
-		&busy, &c.void, &c.optedOut, &c.superseded, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data, &override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
+	err = rows.Scan(&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended,
+		&c.expired,
+		&busy, &c.void, &c.optedOut, &c.superseded, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data,
+		&override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
 		&n.CollapseKey, &n.CreatedAt)
 	c.busyFor = time.Duration(busy * float64(time.Second))
 	n.Channel = notification.Channel(channel)

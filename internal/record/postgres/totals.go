@@ -9,9 +9,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
-// The totals are kept where what they count is decided. What is accepted, attempted and ended is Postgres's: triggers add it
-// up in the same transaction, so no crash and no loss of Redis makes a difference. Pulls and deferrals are Redis's; the relay
-// notes them in Postgres, for the time when Redis has lost them.
+// The totals are kept where what they count is decided. What is accepted, attempted and ended is Postgres's: triggers
+// add it up in the same transaction, so no crash and no loss of Redis makes a difference. Pulls and deferrals are
+// Redis's; the relay notes them in Postgres, for the time when Redis has lost them.
 const (
 	totalsSQL = `
 SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, coalesce(sum(failed), 0)::bigint,
@@ -40,8 +40,8 @@ WITH taken AS (
 )
 SELECT category, sum(accepted)::bigint, count(*) FROM taken GROUP BY category`
 
-	// noteSQL notes what Redis counts in the states that its lanes are in. The counts of a state only grow; those of an earlier
-	// state are added to what was before.
+	// noteSQL notes what Redis counts in the states that its lanes are in. The counts of a state only grow; those of an
+	// earlier state are added to what was before.
 	noteSQL = `
 INSERT INTO pacer.partition_counts AS p (partition, epoch, pulls, deferrals)
 SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c(partition, epoch, pulls, deferrals)
@@ -59,8 +59,8 @@ WHERE excluded.epoch >= p.epoch`
 // foldBatch is how many rows of tallies one statement adds up.
 const foldBatch = 2000
 
-// Stats gives the counts of every lane, and of all together. The totals of all are the record's, not those of Redis. While
-// Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
+// Stats gives the counts of every lane, and of all together. The totals of all are the record's, not those of Redis.
+// While Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
 func (r *Record) Stats(ctx context.Context) (lanes []agenda.LaneStats, total agenda.LaneStats, err error) {
 	if lanes, err = r.boxes.Stats(ctx); err != nil {
 		return nil, total, err
@@ -78,7 +78,8 @@ func (r *Record) Stats(ctx context.Context) (lanes []agenda.LaneStats, total age
 func (r *Record) totals(ctx context.Context, t agenda.LaneStats) (agenda.LaneStats, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled, &t.Replaced, &t.Attempts)
+	err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
+		&t.Replaced, &t.Attempts)
 	if err != nil {
 		return t, describe("read the totals", err)
 	}
@@ -116,7 +117,10 @@ func (r *Record) readNoted(ctx context.Context) (map[int]noted, error) {
 	}
 	before := map[int]noted{}
 	var n noted
-	if _, err := pgx.ForEachRow(rows, []any{&n.Lane, &n.Epoch, &n.Pulls, &n.Deferrals, &n.earlierPulls, &n.earlierDeferrals}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{
+		&n.Lane, &n.Epoch, &n.Pulls, &n.Deferrals, &n.earlierPulls,
+		&n.earlierDeferrals,
+	}, func() error {
 		before[n.Lane] = n
 		return nil
 	}); err != nil {
@@ -125,7 +129,8 @@ func (r *Record) readNoted(ctx context.Context) (map[int]noted, error) {
 	return before, nil
 }
 
-// keepTotals keeps the totals: few rows to add up, what producers accepted in this process's metrics, and what Redis counts.
+// keepTotals keeps the totals: few rows to add up, what producers accepted in this process's metrics, and what Redis
+// counts.
 func (l *Relay) keepTotals(ctx context.Context) error {
 	return errors.Join(l.fold(ctx), l.adopt(ctx), l.noteCounts(ctx))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
-// ErrUnimported says that Redis holds a deployment whose record is there, and nobody has said what is to become of it: to
-// rebuild the lanes would destroy it.
+// ErrUnimported says that Redis holds a deployment whose record is there, and nobody has said what is to become of it:
+// to rebuild the lanes would destroy it.
 var ErrUnimported = errors.New("Redis keeps the record of a deployment without DATABASE_URL, which was neither imported nor declined") //nolint:staticcheck // a name
 
 // CheckImported gives [ErrUnimported] for a Redis that a rebuild would destroy.

@@ -40,14 +40,14 @@ type Difference struct {
 const (
 	// verifyBatch is how many notifications are compared at a time.
 	verifyBatch = 1000
-	// verifyAgain is after which time what differs is looked at again: a notification on its way from one place to the next
-	// is told of by one store before the other.
+	// verifyAgain is after which time what differs is looked at again: a notification on its way from one place to the
+	// next is told of by one store before the other.
 	verifyAgain = 200 * time.Millisecond
 )
 
 // Verify compares Redis with the database, part by part, and tells found of every difference. It changes nothing. What
-// differs is looked at twice; while the deployment works, something may still be on its way: a difference counts when it
-// stays.
+// differs is looked at twice; while the deployment works, something may still be on its way: a difference counts when
+// it stays.
 func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
 	for _, part := range []func(context.Context, func(Difference) error) error{
 		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
@@ -90,7 +90,8 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 	return nil
 }
 
-// What has not ended, and whether it is left in the outbox, from where the relay will bring it: page by page, and of some.
+// What has not ended, and whether it is left in the outbox, from where the relay will bring it: page by page, and of
+// some.
 const (
 	verifyOpenSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
@@ -160,7 +161,8 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 		}
 		detail := "is " + o.status + " in Postgres, unknown to Redis"
 		if standing.Status != "" {
-			detail = fmt.Sprintf("is %s in Postgres; Redis knows it as %s, and has it nowhere", o.status, standing.Status)
+			detail = fmt.Sprintf("is %s in Postgres; Redis knows it as %s, and has it nowhere", o.status,
+				standing.Status)
 		}
 		if err := found(Difference{DiffMissing, o.ID, detail}); err != nil {
 			return err
@@ -237,7 +239,10 @@ func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found 
 				continue
 			}
 			id := entries[i].ID
-			if err := found(Difference{DiffSurplus, id, "waits in Redis, is " + ended[id] + " in Postgres"}); err != nil {
+			if err := found(Difference{
+				DiffSurplus, id,
+				"waits in Redis, is " + ended[id] + " in Postgres",
+			}); err != nil {
 				return err
 			}
 		}
@@ -252,7 +257,8 @@ func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, err
 	}
 	ended := map[string]string{}
 	var id, status string
-	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error { ended[id] = status; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &status},
+		func() error { ended[id] = status; return nil }); err != nil {
 		return nil, describe("look up what stands in line", err)
 	}
 	return ended, nil

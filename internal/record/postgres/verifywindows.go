@@ -24,8 +24,8 @@ SELECT category, admitted_at FROM (
 // admissions of one user by category, oldest first.
 type admissions map[string][]throttle.Micros
 
-// verifyWindows finds admissions that a log should hold and does not: of a category, or of its user's cap. Counters hold no
-// moments and are not compared. It holds the admissions of one user at a time.
+// verifyWindows finds admissions that a log should hold and does not: of a category, or of its user's cap. Counters
+// hold no moments and are not compared. It holds the admissions of one user at a time.
 func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
 	now, err := l.record.boxes.Now(ctx)
 	if err != nil {
@@ -54,7 +54,9 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 	return l.verifyUser(ctx, last, since, admitted, found)
 }
 
-func (l *Relay) verifyUser(ctx context.Context, userID string, since int64, admitted admissions, found func(Difference) error) error {
+func (l *Relay) verifyUser(ctx context.Context, userID string, since int64, admitted admissions,
+	found func(Difference) error,
+) error {
 	differences, err := l.compareWindows(ctx, userID, admitted)
 	if err != nil || len(differences) == 0 {
 		return err
@@ -134,8 +136,8 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 // capName stands for a category in the name of a user's cap.
 const capName = "user_cap"
 
-// uncounted tells how many admissions the log lacks that a rule should see: its newest, within its window. Both are oldest
-// first.
+// uncounted tells how many admissions the log lacks that a rule should see: its newest, within its window. Both are
+// oldest first.
 func uncounted(rules []throttle.Rule, admitted, log []throttle.Micros, now throttle.Micros) int {
 	missing := 0
 	for _, rule := range rules {

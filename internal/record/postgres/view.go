@@ -48,11 +48,14 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var channel, status string
 	var data, override *string
 	var sendAt, expiresAt, notBefore, endedAt *time.Time
-	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &override, &v.Priority, &sendAt, &expiresAt,
-		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore, &v.admittedAt, &endedAt,
+	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &override, &v.Priority,
+		&sendAt, &expiresAt,
+		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
+		&v.admittedAt, &endedAt,
 		&v.abandoned)
 	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
-	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore), moment(endedAt)
+	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore),
+		moment(endedAt)
 	v.Data, v.Override = text(data), text(override)
 	if status == "waiting" {
 		v.Status = notification.StatusQueued
@@ -94,8 +97,8 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 	return &v.View, nil
 }
 
-// place fills in what the agendas know of a notification that has not ended: its place in line, its slot, and an end that
-// the database has not been told of. When Redis is away or stands still, the view tells what the database knows.
+// place fills in what the agendas know of a notification that has not ended: its place in line, its slot, and an end
+// that the database has not been told of. When Redis is away or stands still, the view tells what the database knows.
 func (r *Record) place(ctx context.Context, v *row) {
 	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
 		return
@@ -159,7 +162,8 @@ func (r *Record) timeline(ctx context.Context, v *row) ([]notification.Event, er
 	var a attempt
 	if _, err := pgx.ForEachRow(rows, []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason}, func() error {
 		events = append(events, notification.Event{
-			At: time.UnixMicro(a.admittedAt), Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason),
+			At: time.UnixMicro(a.admittedAt), Kind: "attempt",
+			Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason),
 		})
 		return nil
 	}); err != nil {
@@ -167,7 +171,8 @@ func (r *Record) timeline(ctx context.Context, v *row) ([]notification.Event, er
 	}
 	if v.Status == notification.StatusSending {
 		events = append(events, notification.Event{
-			At: time.UnixMicro(v.admittedAt), Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted, under way", v.Attempts),
+			At: time.UnixMicro(v.admittedAt), Kind: "attempt",
+			Detail: fmt.Sprintf("attempt %d admitted, under way", v.Attempts),
 		})
 	}
 	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
@@ -208,7 +213,8 @@ func (r *Record) fillers(ctx context.Context, v *row, d agenda.Deferral, rule th
 	if rule.Kind == throttle.KindCap {
 		category = ""
 	}
-	rows, err := r.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category, v.ID, fillersShown)
+	rows, err := r.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
+		v.ID, fillersShown)
 	if err != nil {
 		return nil, describe("look up what filled the windows of notification "+v.ID, err)
 	}

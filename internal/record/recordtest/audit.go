@@ -15,10 +15,12 @@ import (
 func audited(p *probe, terms audit.Terms) func(after time.Duration) (violations, unended int) {
 	var violations, unended int
 	auditor := audit.New(audit.Config{
-		Source: p.Subject, Terms: func(string, string) audit.Terms { return terms }, Window: func() time.Duration { return time.Hour },
+		Source: p.Subject, Terms: func(string, string) audit.Terms { return terms },
+		Window:  func() time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} }, Resting: func(audit.Open) bool { return false },
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil }, Behind: time.Microsecond,
-		Found: func(v, u int) { violations, unended = v, u }, Log: slog.New(slog.DiscardHandler),
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
+		Behind:  time.Microsecond,
+		Found:   func(v, u int) { violations, unended = v, u }, Log: slog.New(slog.DiscardHandler),
 	})
 	return func(after time.Duration) (int, int) {
 		p.Helper()

@@ -13,7 +13,9 @@ import (
 
 var (
 	wasDelivered = dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}
-	wasLost      = dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond}
+	wasLost      = dispatch.Outcome{
+		Fate: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond,
+	}
 )
 
 func acceptedOnce(p *probe) {
@@ -47,8 +49,10 @@ func acceptedTwiceInOneBatch(p *probe) {
 func contentComesBack(p *probe) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
 	n := p.accept(func(n *notification.Notification) {
-		n.Channel, n.To, n.Title, n.Body = notification.ChannelWebhook, "https://example.com/ü?a=1", "ti\"tle", "bo\ndy\u2028 'x' $1"
-		n.Data, n.Priority, n.ExpiresAt, n.CollapseKey = []byte(`{"b":[1,2.50],"a":"\u0000 \" ü"}`), notification.PriorityHigh, at, "key: 'x'"
+		n.Channel, n.To, n.Title, n.Body = notification.ChannelWebhook, "https://example.com/ü?a=1", "ti\"tle",
+			"bo\ndy\u2028 'x' $1"
+		n.Data, n.Priority, n.ExpiresAt, n.CollapseKey = []byte(`{"b":[1,2.50],"a":"\u0000 \" ü"}`),
+			notification.PriorityHigh, at, "key: 'x'"
 		n.Override = []byte(`{"headers":{"x":[1,null,"ü"]}}`)
 		n.UserID = "user:with {strange} 'letters' ü"
 	})
@@ -66,7 +70,8 @@ func contentComesBack(p *probe) {
 func delivered(p *probe) {
 	n := p.accept(nil)
 	g := p.grant()
-	if g.Notification.ID != n.ID || g.Attempt != 1 || g.Failures != 0 || g.AdmittedAt.IsZero() || g.Backlog != dispatch.BacklogOf(n.UserID, n.Category, Lanes) {
+	if g.Notification.ID != n.ID || g.Attempt != 1 || g.Failures != 0 || g.AdmittedAt.IsZero() ||
+		g.Backlog != dispatch.BacklogOf(n.UserID, n.Category, Lanes) {
 		p.Fatalf("granted %+v", g)
 	}
 	p.want(n.ID, notification.StatusSending, 1, "")
@@ -171,7 +176,8 @@ func returned(p *probe) {
 func held(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
 	outcome := dispatch.Outcome{
-		Fate: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond, Refund: true, Untried: true,
+		Fate: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond, Refund: true,
+		Untried: true,
 	}
 	p.settle(p.grant(), outcome)
 	p.want(n.ID, notification.StatusRetrying, 0, outcome.Reason)
@@ -188,7 +194,10 @@ func throttledByItsProvider(p *probe) {
 	first := p.accept(nil)
 	g := p.grant()
 	second := p.accept(nil)
-	p.settle(g, dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 50 * time.Millisecond, Behind: true})
+	p.settle(g, dispatch.Outcome{
+		Fate: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 50 * time.Millisecond,
+		Behind: true,
+	})
 	p.want(first.ID, notification.StatusRetrying, 1, "throttled: 429")
 	g = p.grant()
 	if g.Notification.ID != second.ID {
@@ -339,7 +348,9 @@ func keys(p *probe) {
 	if got := reserve("key", "other", "fifth"); got.Claim != intake.ClaimOther {
 		p.Errorf("another body after the commit: %+v", got)
 	}
-	if got := reserve("another key", "other", "sixth"); got != (intake.Reservation{Claim: intake.ClaimNew, ID: "sixth"}) {
+	if got := reserve("another key", "other", "sixth"); got != (intake.Reservation{
+		Claim: intake.ClaimNew, ID: "sixth",
+	}) {
 		p.Errorf("another key: %+v", got)
 	}
 }

@@ -54,7 +54,8 @@ func devicesAreKept(p *probe) {
 	if !again.CreatedAt.Equal(phone.CreatedAt) || again.UpdatedAt.Before(phone.UpdatedAt) {
 		p.Errorf("registered again as %+v after %+v", again, phone)
 	}
-	if got, err := p.Device(p.Context(), "ada", "phone"); err != nil || !cmp.Equal(*got, again, withoutTimes) || !got.UpdatedAt.Equal(again.UpdatedAt) {
+	if got, err := p.Device(p.Context(), "ada", "phone"); err != nil || !cmp.Equal(*got, again, withoutTimes) ||
+		!got.UpdatedAt.Equal(again.UpdatedAt) {
 		p.Errorf("kept as %+v, %v; want %+v", got, err, again)
 	}
 	for range 2 { // removing what is gone is no fault
@@ -95,7 +96,10 @@ func devicesAreLimited(p *probe) {
 	for i := range notification.MaxDevices {
 		p.register("ada", fmt.Sprintf("d%d", i), "https://example.com/")
 	}
-	d := notification.Device{UserID: "ada", ID: "one-more", Channel: notification.ChannelWebhook, Target: "https://example.com/"}
+	d := notification.Device{
+		UserID: "ada", ID: "one-more", Channel: notification.ChannelWebhook,
+		Target: "https://example.com/",
+	}
 	if err := p.PutDevice(p.Context(), &d); !errors.Is(err, notification.ErrTooManyDevices) {
 		p.Errorf("one too many gives %v", err)
 	}

@@ -1,5 +1,5 @@
-// Package recordtest is the suite that every record passes: what is accepted is given out once, under the limits, fenced
-// and leased, and reaches one end.
+// Package recordtest is the suite that every record passes: what is accepted is given out once, under the limits,
+// fenced and leased, and reaches one end.
 package recordtest
 
 import (
@@ -253,7 +253,8 @@ func (p *probe) want(id string, status notification.Status, attempts int, reason
 		p.Fatalf("view %s: %v", id, err)
 	}
 	if v.Status != status || v.Attempts != attempts || reason != "" && v.Reason != reason {
-		p.Fatalf("%s is %s after %d attempts (%s), want %s after %d (%s)", id, v.Status, v.Attempts, v.Reason, status, attempts, reason)
+		p.Fatalf("%s is %s after %d attempts (%s), want %s after %d (%s)", id, v.Status, v.Attempts, v.Reason, status,
+			attempts, reason)
 	}
 	return v
 }

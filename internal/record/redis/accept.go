@@ -55,7 +55,9 @@ func (r *Record) Accept(ctx context.Context, batch []*notification.Notification)
 	return accepted, nil
 }
 
-func (r *Record) put(ctx context.Context, lane int, batch []*notification.Notification, part []int, accepted []intake.Accepted) error {
+func (r *Record) put(ctx context.Context, lane int, batch []*notification.Notification, part []int,
+	accepted []intake.Accepted,
+) error {
 	entries := make([]agenda.Entry, len(part))
 	for i, index := range part {
 		n := batch[index]
@@ -80,8 +82,8 @@ func (r *Record) put(ctx context.Context, lane int, batch []*notification.Notifi
 	return nil
 }
 
-// claimIDs makes an id that a producer chose unique over all lanes, and tells which of the batch belong to a notification
-// of a user in another lane already. Ids that pacer made are unique by themselves.
+// claimIDs makes an id that a producer chose unique over all lanes, and tells which of the batch belong to a
+// notification of a user in another lane already. Ids that pacer made are unique by themselves.
 func (r *Record) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
 	elsewhere := make([]bool, len(batch))
 	claims := make([]*redis.StringCmd, len(batch))

@@ -16,7 +16,9 @@ const auditKept = 10_000
 
 // Admissions implements [audit.Source]. Redis keeps the latest attempt of a notification only, and that for a day after
 // its end: what it gives is a part of the truth.
-func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros, window time.Duration) ([]audit.Admission, error) {
+func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros,
+	window time.Duration,
+) ([]audit.Admission, error) {
 	fresh, all := map[string]bool{}, []audit.Admission(nil)
 	from := throttle.MicrosOf(after.Time().Add(-window))
 	err := r.boxes.EachKnown(ctx, func(n agenda.Known) error {
@@ -26,7 +28,9 @@ func (r *Record) Admissions(ctx context.Context, after, until throttle.Micros, w
 		if n.AdmittedAt > after {
 			fresh[n.UserID] = true
 		}
-		all = append(all, audit.Admission{ID: n.ID, UserID: n.UserID, Category: n.Category, At: n.AdmittedAt, Priority: n.Priority})
+		all = append(all, audit.Admission{
+			ID: n.ID, UserID: n.UserID, Category: n.Category, At: n.AdmittedAt, Priority: n.Priority,
+		})
 		return nil
 	})
 	if err != nil {

@@ -71,7 +71,8 @@ func (r *Record) PutDevice(ctx context.Context, d *notification.Device) error {
 	if err != nil {
 		return fmt.Errorf("encode a device: %w", err)
 	}
-	written, err := registerScript.Run(ctx, r.client, []string{r.devicesKey(d.UserID)}, d.ID, text, notification.MaxDevices).Bool()
+	written, err := registerScript.Run(ctx, r.client, []string{r.devicesKey(d.UserID)}, d.ID, text,
+		notification.MaxDevices).Bool()
 	switch {
 	case err != nil && !errors.Is(err, redis.Nil):
 		return fmt.Errorf("register a device: %w", err)
@@ -155,7 +156,8 @@ func (r *Record) Deactivate(ctx context.Context, d *notification.Device, since t
 		return fmt.Errorf("encode a device: %w", err)
 	}
 	// One that was registered again meanwhile stays as it is.
-	if err := replaceScript.Run(ctx, r.client, []string{key}, d.ID, before, after).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := replaceScript.Run(ctx, r.client, []string{key}, d.ID, before, after).Err(); err != nil &&
+		!errors.Is(err, redis.Nil) {
 		return fmt.Errorf("deactivate a device: %w", err)
 	}
 	return nil

@@ -27,7 +27,9 @@ func (r *Record) Export(ctx context.Context, give func(*transfer.Batch) error) e
 		{"l:", r.exportAdmissions},
 		{"u:", r.exportAdmissions},
 	} {
-		if err := r.boxes.EachKey(ctx, part.kind, func(ctx context.Context, node redis.UniversalClient, keys []string) error {
+		if err := r.boxes.EachKey(ctx, part.kind, func(ctx context.Context, node redis.UniversalClient,
+			keys []string,
+		) error {
 			batch, err := part.read(ctx, node, keys)
 			if err != nil {
 				return err
@@ -64,13 +66,16 @@ func readHashes(ctx context.Context, node redis.UniversalClient, keys []string) 
 	return hashes, nil
 }
 
-// exported are the statuses in Postgres by the letters of the scripts. What is being sent comes back when its lease ends.
+// exported are the statuses in Postgres by the letters of the scripts. What is being sent comes back when its lease
+// ends.
 var exported = map[string]string{
 	"t": "waiting", "q": "waiting", "r": "retrying", "s": "retrying", "D": "delivered", "F": "failed", "E": "expired",
 	"C": "cancelled", "R": "replaced",
 }
 
-func (r *Record) exportNotifications(ctx context.Context, node redis.UniversalClient, keys []string) (*transfer.Batch, error) {
+func (r *Record) exportNotifications(ctx context.Context, node redis.UniversalClient,
+	keys []string,
+) (*transfer.Batch, error) {
 	hashes, err := readHashes(ctx, node, keys)
 	if err != nil {
 		return nil, err
@@ -99,7 +104,9 @@ func (r *Record) exportNotifications(ctx context.Context, node redis.UniversalCl
 }
 
 // readDue gives when each is due that waits after a failure, or whose lease ends.
-func readDue(ctx context.Context, node redis.UniversalClient, keys []string, hashes []map[string]string) ([]time.Time, error) {
+func readDue(ctx context.Context, node redis.UniversalClient, keys []string,
+	hashes []map[string]string,
+) ([]time.Time, error) {
 	pipe := node.Pipeline()
 	scores := make([][]*redis.FloatCmd, len(keys))
 	for i, fields := range hashes {
@@ -139,8 +146,10 @@ func exportedOf(id, status string, fields map[string]string) (transfer.Notificat
 		return transfer.Notification{}, err
 	}
 	n := transfer.Notification{
-		Notification: *content, Status: status, Reason: fields["y"], Generation: integer("g"), Attempts: integer("g") - integer("o"),
-		Failures: integer("f"), Crashes: integer("x"), Deferrals: integer("d"), History: fields["h"], AdmittedAt: int64(integer("m")),
+		Notification: *content, Status: status, Reason: fields["y"], Generation: integer("g"),
+		Attempts: integer("g") - integer("o"),
+		Failures: integer("f"), Crashes: integer("x"), Deferrals: integer("d"), History: fields["h"],
+		AdmittedAt: int64(integer("m")),
 	}
 	if ended := integer("z"); ended > 0 {
 		n.EndedAt = time.UnixMicro(int64(ended))
@@ -155,7 +164,9 @@ func arrivalTime(text string) time.Time {
 	return time.UnixMicro(n + year2020)
 }
 
-func (r *Record) exportDeliveries(ctx context.Context, node redis.UniversalClient, keys []string) (*transfer.Batch, error) {
+func (r *Record) exportDeliveries(ctx context.Context, node redis.UniversalClient,
+	keys []string,
+) (*transfer.Batch, error) {
 	hashes, err := readHashes(ctx, node, keys)
 	if err != nil {
 		return nil, err
@@ -173,7 +184,9 @@ func (r *Record) exportDeliveries(ctx context.Context, node redis.UniversalClien
 	return batch, nil
 }
 
-func (r *Record) exportDevices(ctx context.Context, node redis.UniversalClient, keys []string) (*transfer.Batch, error) {
+func (r *Record) exportDevices(ctx context.Context, node redis.UniversalClient,
+	keys []string,
+) (*transfer.Batch, error) {
 	hashes, err := readHashes(ctx, node, keys)
 	if err != nil {
 		return nil, err
@@ -210,7 +223,8 @@ func (r *Record) exportKeys(ctx context.Context, node redis.UniversalClient, key
 			continue
 		}
 		k := transfer.Key{
-			Key: nameOf(keys[i]), Fingerprint: fields["f"], NotificationID: fields["i"], ExpiresAt: time.Now().Add(lives[i].Val()),
+			Key: nameOf(keys[i]), Fingerprint: fields["f"], NotificationID: fields["i"],
+			ExpiresAt: time.Now().Add(lives[i].Val()),
 		}
 		if until, err := strconv.ParseInt(fields["p"], 10, 64); err == nil {
 			k.AcceptingUntil = time.UnixMicro(until)
@@ -221,7 +235,9 @@ func (r *Record) exportKeys(ctx context.Context, node redis.UniversalClient, key
 }
 
 // exportAdmissions reads logs: of categories, whose names say category and user, or of users' caps.
-func (r *Record) exportAdmissions(ctx context.Context, node redis.UniversalClient, keys []string) (*transfer.Batch, error) {
+func (r *Record) exportAdmissions(ctx context.Context, node redis.UniversalClient,
+	keys []string,
+) (*transfer.Batch, error) {
 	pipe := node.Pipeline()
 	logs := make([]*redis.ZSliceCmd, len(keys))
 	for i, key := range keys {
@@ -244,7 +260,8 @@ func (r *Record) exportAdmissions(ctx context.Context, node redis.UniversalClien
 	return batch, nil
 }
 
-// admissionOf reads the token of an admission: the notification's id, or in earlier versions its arrival, and the generation.
+// admissionOf reads the token of an admission: the notification's id, or in earlier versions its arrival, and the
+// generation.
 func admissionOf(user, category, token string, at int64) transfer.Admission {
 	a := transfer.Admission{UserID: user, Category: category, At: at}
 	cut := strings.LastIndex(token, "#")

@@ -1,5 +1,5 @@
-// Package redis is the record of the set-ups without Postgres: notifications live, with all that happens to them, in the
-// agendas' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
+// Package redis is the record of the set-ups without Postgres: notifications live, with all that happens to them, in
+// the agendas' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
 package redis
 
 import (
@@ -45,7 +45,8 @@ type content struct {
 func encode(n *notification.Notification) (string, error) {
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
-		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override, TraceParent: n.TraceParent,
+		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
+		TraceParent: n.TraceParent,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
@@ -112,7 +113,10 @@ func (r *Record) View(ctx context.Context, id string) (*notification.View, error
 func timeline(s *agenda.State) []notification.Event {
 	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
 	if !s.AdmittedAt.IsZero() {
-		last := notification.Event{At: s.AdmittedAt, Kind: "attempt", Detail: fmt.Sprintf("attempt %d admitted", s.Attempts)}
+		last := notification.Event{
+			At: s.AdmittedAt, Kind: "attempt",
+			Detail: fmt.Sprintf("attempt %d admitted", s.Attempts),
+		}
 		at := len(events)
 		for at > 1 && events[at-1].At.After(last.At) {
 			at--

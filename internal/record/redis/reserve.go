@@ -21,8 +21,13 @@ var reserveScript = script.New(reserveSource)
 const acceptTime = 10 * time.Second
 
 // Reserve implements [intake.Record].
-func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
-	args := []any{fingerprint, id, strconv.FormatInt(acceptTime.Microseconds(), 10), strconv.FormatInt(life.Milliseconds(), 10)}
+func (r *Record) Reserve(ctx context.Context, key, fingerprint, id string,
+	life time.Duration,
+) (intake.Reservation, error) {
+	args := []any{
+		fingerprint, id, strconv.FormatInt(acceptTime.Microseconds(), 10),
+		strconv.FormatInt(life.Milliseconds(), 10),
+	}
 	reply, err := reserveScript.Run(ctx, r.client, []string{r.reservationKey(key)}, args...).StringSlice()
 	if err != nil {
 		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: %w", err)

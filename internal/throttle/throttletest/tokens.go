@@ -61,8 +61,8 @@ func refusedToken(p *probe) {
 	}
 }
 
-// askedAgainWithCap: the category has forgotten the token, the cap has not. A second admission under the same token would
-// move the first one.
+// askedAgainWithCap: the category has forgotten the token, the cap has not. A second admission under the same token
+// would move the first one.
 func askedAgainWithCap(p *probe) {
 	plan := p.plan(limit(1, 10*ms))
 	plan.Cap = userCap(10, time.Second)
