@@ -108,7 +108,7 @@ type Taken struct {
 	Categories []string
 	// Again says that it has gone back to the queue to come at once, because more may go than it was given.
 	Again bool
-	// Rule that it waits for; empty when a retry or a send_at is due then.
+	// Rule that a held one waits for; empty when a retry or a send_at is due then.
 	Rule string
 }
 
