@@ -29,7 +29,7 @@ type pacer struct {
 	stop func() error
 }
 
-// startPacer keeps the record in the database, or in Redis when that is empty.
+// startPacer keeps the store in the database, or in Redis when that is empty.
 func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, change ...func(*settings.Resolved)) (*pacer, error) {
 	where, err := settings.ParseRedisURL(redisURL)
 	if err != nil {
@@ -49,7 +49,7 @@ func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, c
 	}
 	cfg := &settings.Resolved{
 		Setup: setup, Redis: where, DatabaseURL: databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
-		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file, Concurrency: 256, Lanes: 16, DrainTimeout: 20 * time.Second,
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file, Concurrency: 256, Partitions: 16, DrainTimeout: 20 * time.Second,
 	}
 	for _, c := range change {
 		c(cfg)
@@ -61,8 +61,8 @@ func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, c
 	return &pacer{process, func() error { defer os.RemoveAll(dir); return process.Stop(ctx) }}, nil
 }
 
-// ready waits until the lanes are built, which the workers of the first process of a durable deployment do.
-func (p *pacer) ready(ctx context.Context) error { return p.BuildLanes(ctx) }
+// ready waits until the partitions are built, which the workers of the first process of a durable deployment do.
+func (p *pacer) ready(ctx context.Context) error { return p.BuildPartitions(ctx) }
 
 // accept accepts n notifications, in batches of 1,000.
 func (p *pacer) accept(ctx context.Context, n int, make func(i int) notification.Notification) error {

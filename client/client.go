@@ -1,4 +1,4 @@
-// Package client is how Go programs give notifications to pacer: over its HTTP API, or, where pacer keeps its record in
+// Package client is how Go programs give notifications to pacer: over its HTTP API, or, where pacer keeps its store in
 // a Postgres that the program also writes to, within a transaction of the program's own ([EnqueueTx]).
 //
 // Calls over HTTP are tried again when that can help. It is always safe: a notification that has neither an id nor an

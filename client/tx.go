@@ -18,7 +18,7 @@ type Tx interface {
 }
 
 // EnqueueTx has a notification accepted if and only if the transaction commits, and gives its id. The transaction must
-// be in the database that pacer keeps its record in; pacer finds the notification within a second of the commit.
+// be in the database that pacer keeps its store in; pacer finds the notification within a second of the commit.
 //
 // An [*Error] with status 422 says what is wrong with the notification; the transaction can then only be rolled back.
 // What only the policy refuses, such as an unknown category, shows later: the notification ends as failed. An

@@ -75,8 +75,8 @@ func whoami() string {
 
 // subject is what can be paused.
 type subject struct {
-	Kind string `arg:"" enum:"channel,category,lane" help:"channel, category or lane."`
-	Name string `arg:"" help:"Its name, or the lane's number."`
+	Kind string `arg:"" enum:"channel,category,partition" help:"channel, category or partition."`
+	Name string `arg:"" help:"Its name, or the partition's number."`
 }
 
 type pauseCommand struct {
@@ -85,7 +85,7 @@ type pauseCommand struct {
 	Why string `name:"why" env:"-" placeholder:"TEXT" help:"For the audit trail, and for whoever finds it paused."`
 }
 
-// Run has a channel, category or lane rest.
+// Run has a channel, category or partition rest.
 func (c *pauseCommand) Run(ctx context.Context, to streams) error {
 	question := fmt.Sprintf("Pause %s %s? What belongs to it waits until it is resumed.", c.Kind, c.Name)
 	return c.act(ctx, to, question, app.Action{Action: "pause", Kind: app.Kind(c.Kind), Name: c.Name, Why: c.Why})

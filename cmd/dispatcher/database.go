@@ -23,7 +23,7 @@ type (
 
 // database is the one setting of these commands.
 type database struct {
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" required:"" placeholder:"URL" help:"Postgres that keeps the record: postgres://..."`
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" required:"" placeholder:"URL" help:"Postgres that keeps the store: postgres://..."`
 }
 
 // Run migrates up.
@@ -84,7 +84,7 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to.out, "rebuilt %d lanes in %s: %d waiting, %d windows\n", len(done.Lanes), done.Took,
+	_, err = fmt.Fprintf(to.out, "rebuilt %d partitions in %s: %d waiting, %d windows\n", len(done.Partitions), done.Took,
 		done.Waiting, done.Windows)
 	return err
 }

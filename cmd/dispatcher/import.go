@@ -8,7 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// importCommand brings a deployment's record from Redis to Postgres.
+// importCommand brings a deployment's store from Redis to Postgres.
 type importCommand struct {
 	settings.Server
 	Decline bool `help:"Bring nothing: the first dispatcher drops what Redis keeps."`

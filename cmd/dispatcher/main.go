@@ -30,7 +30,7 @@ type commandLine struct {
 	SendTest    sendTestCommand    `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's answer."`
 	Top         topCommand         `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand       `cmd:"" help:"Show the deployment's figures once."`
-	Pause       pauseCommand       `cmd:"" help:"Have a channel, category or lane rest: what belongs to it waits."`
+	Pause       pauseCommand       `cmd:"" help:"Have a channel, category or partition rest: what belongs to it waits."`
 	Resume      resumeCommand      `cmd:"" help:"Let what is paused go on."`
 	Cancel      cancelCommand      `cmd:"" help:"Cancel a notification that waits."`
 	Retry       retryCommand       `cmd:"" help:"Send a notification again that has failed or expired."`

@@ -40,7 +40,7 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 		"UnknownRole":    {[]string{"serve", "--roles", "api,dancer"}, "dancer"},
 		"BadPolicy":      {[]string{"--policy", faulty}, "policy.yaml:4"},
 		"NoPolicy":       {[]string{"--policy", "/nowhere.yaml"}, "/nowhere.yaml"},
-		"Lanes":          {[]string{"--lanes", "0"}, "--lanes"},
+		"Partitions":     {[]string{"--partitions", "0"}, "--partitions"},
 		"OpenAPI":        {[]string{"--listen", "0.0.0.0:0"}, "--api-tokens"},
 		"RedisURL":       {[]string{"--redis-url", "http://x"}, "--redis-url"},
 		"Postgres":       {[]string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, "DATABASE_URL"},

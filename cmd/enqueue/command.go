@@ -32,9 +32,9 @@ type command struct {
 	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Send it once, however often this is run; the n-th of many has KEY:n."`
 	File           string `name:"file" short:"f" env:"-" placeholder:"FILE" help:"Send many: one JSON object a line, from a file or - for standard input."`
 
-	Lanes   int              `name:"lanes" default:"16" hidden:"" help:"Lanes of a deployment that has not started yet."`
-	Policy  string           `name:"policy" hidden:"" help:"Policy of a deployment that has not started yet."`
-	Version kong.VersionFlag `name:"version" env:"-" help:"Show the version."`
+	Partitions int              `name:"partitions" default:"16" hidden:"" help:"Partitions of a deployment that has not started yet."`
+	Policy     string           `name:"policy" hidden:"" help:"Policy of a deployment that has not started yet."`
+	Version    kong.VersionFlag `name:"version" env:"-" help:"Show the version."`
 }
 
 // notificationFlags are the fields of one notification.
@@ -192,7 +192,7 @@ func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() e
 	}
 	server := settings.Server{
 		Stores: c.Stores, Logging: settings.Logging{LogLevel: "warn"}, Roles: []string{string(settings.RoleWorker)},
-		Policy: c.Policy, Lanes: c.Lanes, Concurrency: 1,
+		Policy: c.Policy, Partitions: c.Partitions, Concurrency: 1,
 		// Of the workers: a producer does neither drain nor purge.
 		DrainTimeout: time.Second, Retention: 30 * 24 * time.Hour,
 	}

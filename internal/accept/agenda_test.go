@@ -56,7 +56,7 @@ func TestTasksOfAPartitionAreDeleted(t *testing.T) {
 	begin := time.Now()
 	ids := d.accept(d.workers[0], crowd("ada", "default", r.server.URL, waiting))
 	<-time.After(3 * time.Second)
-	queue := fmt.Sprintf("asynq:{push-%d}:", dispatch.LaneOf("ada", 16))
+	queue := fmt.Sprintf("asynq:{push-%d}:", dispatch.PartitionOf("ada", 16))
 	client := d.redis.Client(t)
 	for _, key := range client.Keys(t.Context(), queue+"*").Val() {
 		if err := client.Del(t.Context(), key).Err(); err != nil {

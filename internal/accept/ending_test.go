@@ -69,7 +69,7 @@ func neighbours() func() string {
 	return func() string {
 		for {
 			number++
-			if user := "other-" + strconv.Itoa(number); dispatch.LaneOf(user, 16) == dispatch.LaneOf("ada", 16) {
+			if user := "other-" + strconv.Itoa(number); dispatch.PartitionOf(user, 16) == dispatch.PartitionOf("ada", 16) {
 				return user
 			}
 		}
@@ -156,7 +156,7 @@ func (d *deployment) untilExpired(many int, to string, life time.Duration) time.
 // too long. It gives the moment at which it does.
 func (d *deployment) untilJudged(many int, to string) time.Time {
 	d.t.Helper()
-	client, paused := d.redis.Client(d.t), fmt.Sprintf("asynq:{push-%d}:paused", dispatch.LaneOf("ada", 16))
+	client, paused := d.redis.Client(d.t), fmt.Sprintf("asynq:{push-%d}:paused", dispatch.PartitionOf("ada", 16))
 	if err := client.Set(d.t.Context(), paused, time.Now().Unix(), 0).Err(); err != nil {
 		d.t.Fatal(err)
 	}

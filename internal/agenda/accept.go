@@ -24,7 +24,7 @@ type Entry struct {
 	CollapseKey string
 	// Payload comes back with the grant.
 	Payload string
-	// Arrival is when it was accepted, for one whose record is elsewhere; zero for now. It gives the place in line, however
+	// Arrival is when it was accepted, for one whose store is elsewhere; zero for now. It gives the place in line, however
 	// late the entry comes.
 	Arrival time.Time
 }
@@ -41,7 +41,7 @@ type Placed struct {
 }
 
 // Accept stores entries of one partition, all in one step, has wake-ups stand for them, and gives one answer each, in order.
-func (s *Store) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
+func (s *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
 	if s.cfg.Full() {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, ErrFull)
 	}
@@ -55,7 +55,7 @@ func (s *Store) Accept(ctx context.Context, partition int, entries []Entry) ([]P
 // entryArgs is how many arguments the accept script takes for each.
 const entryArgs = 12
 
-func (s *Store) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
+func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+entryArgs*len(entries))
 	args = append(args, s.retention, under, flag(s.cfg.Apart && !s.cfg.Guarded))
 	for _, e := range entries {
@@ -89,13 +89,13 @@ func (s *Store) acceptUnder(ctx context.Context, under string, partition int, en
 
 // tell reports deferrals that a script decided: category, how many, rule, in turn. A user's own limits may number their rules
 // in another way; the name is that of this user's.
-func (s *Store) tell(deferrals *reader, userID string) {
+func (s *Agendas) tell(deferrals *reader, userID string) {
 	for i := 0; i+2 < len(deferrals.fields); i += 3 {
 		s.tellOf(userID, deferrals.text(i), deferrals.number(i+1), deferrals.number(i+2))
 	}
 }
 
 // tellOf reports that n were deferred by the rule of that number.
-func (s *Store) tellOf(userID, category string, n, rule int64) {
+func (s *Agendas) tellOf(userID, category string, n, rule int64) {
 	s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, rule), int(n))
 }

@@ -1,6 +1,6 @@
 // Package agenda keeps, on Redis, what waits for each user: a backlog per category, ordered by priority and arrival, what is
 // due later, what is in flight, the limiter's windows, and one wake-up, all judged and changed together in one script per step.
-// Entries carry an opaque payload, so that a record elsewhere can stand behind them.
+// Entries carry an opaque payload, so that a store elsewhere can stand behind them.
 //
 // While anything of a user waits, a wake-up stands at or before the earliest moment at which something of it may go. A wake-up
 // is a task of asynq's queue (see package queue), written by the same scripts, so there is no moment between changing an
@@ -46,13 +46,13 @@ type Settings struct {
 // BypassAll as [Settings.BypassFrom] lets every priority bypass.
 const BypassAll = 9
 
-// Config of a Store.
+// Config of a Agendas.
 type Config struct {
-	// Direct is the client behind the one that the Store is given, for what is asked of each server of a cluster by itself.
+	// Direct is the client behind the one that the Agendas is given, for what is asked of each server of a cluster by itself.
 	// Defaults to that one.
 	Direct redis.UniversalClient
-	// Lanes is how many partitions the deployment has.
-	Lanes int
+	// Partitions is how many partitions the deployment has.
+	Partitions int
 	// Settings gives the current settings of a user's category; it must know every name.
 	Settings func(userID, category string) Settings
 	// Categories lists those that have the same settings for every user without limits of his own: what a wake-up stands for
@@ -62,16 +62,16 @@ type Config struct {
 	Personal func(userID string) bool
 	// Deferred is told of deferrals, for metrics. Defaults to nobody.
 	Deferred func(category, rule string, n int)
-	// Process names this process in what it has at work; defaults to a name of its own for each Store.
+	// Process names this process in what it has at work; defaults to a name of its own for each Agendas.
 	Process string
-	// Guarded is for a store whose record is elsewhere: every step fails with [ErrLost] in a lane that has lost its state,
-	// and what ends by itself is kept in [Store.Ends] until the record knows of it.
+	// Guarded is for a store whose store is elsewhere: every step fails with [ErrLost] in a partition that has lost its state,
+	// and what ends by itself is kept in [Agendas.Ends] until the store knows of it.
 	Guarded bool
-	// Full tells that Redis has hardly any memory left: then [Store.Accept] takes nothing more, with [ErrFull], so that what
+	// Full tells that Redis has hardly any memory left: then [Agendas.Accept] takes nothing more, with [ErrFull], so that what
 	// waits has room to be delivered. Defaults to never.
 	Full func() bool
 	// Apart is for a process without metrics of its own, such as a producer: what it puts is counted by one that sweeps. In a
-	// guarded store that is the record's business.
+	// guarded store that is the store's business.
 	Apart bool
 	// Horizon is how close a slot must be to be granted for its own moment. Defaults to 10 ms.
 	Horizon time.Duration
@@ -122,8 +122,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var faults []error
-	if c.Lanes < 1 || c.Lanes > 1024 {
-		faults = append(faults, fmt.Errorf("lanes must be between 1 and 1024, is %d", c.Lanes))
+	if c.Partitions < 1 || c.Partitions > 1024 {
+		faults = append(faults, fmt.Errorf("partitions must be between 1 and 1024, is %d", c.Partitions))
 	}
 	if c.Settings == nil {
 		faults = append(faults, errors.New("settings of the categories are missing"))
@@ -137,12 +137,12 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Store is the agendas of a deployment. It is safe for concurrent use by any number of processes.
-type Store struct {
-	client redis.UniversalClient
-	cfg    Config
-	lanes  []string   // prefix of each partition's keys
-	locks  [][]string // what a script of a partition names as its keys, see dispatch.LaneKeys
+// Agendas is the agendas of a deployment. It is safe for concurrent use by any number of processes.
+type Agendas struct {
+	client     redis.UniversalClient
+	cfg        Config
+	partitions []string   // prefix of each partition's keys
+	locks      [][]string // what a script of a partition names as its keys, see dispatch.PartitionKeys
 
 	accept, serve, settle, end, extend, cancel, view, sweep, wake, restore, standing, awake *script.Script
 
@@ -151,8 +151,8 @@ type Store struct {
 	ends []*batch.Batcher[ended, lapsing] // by partition
 }
 
-// New makes a Store.
-func New(client redis.UniversalClient, cfg Config) (*Store, error) {
+// New makes a Agendas.
+func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("set up the agendas: %w", err)
@@ -160,13 +160,13 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if cfg.Direct == nil {
 		cfg.Direct = client
 	}
-	s := &Store{
+	s := &Agendas{
 		client: client, cfg: cfg,
 		lease: micros(cfg.Lease), horizon: micros(cfg.Horizon), retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
-	for partition := range cfg.Lanes {
-		s.lanes = append(s.lanes, LanePrefix(partition))
-		s.locks = append(s.locks, dispatch.LaneKeys(LanePrefix(partition)))
+	for partition := range cfg.Partitions {
+		s.partitions = append(s.partitions, PartitionPrefix(partition))
+		s.locks = append(s.locks, dispatch.PartitionKeys(PartitionPrefix(partition)))
 		s.ends = append(s.ends, batch.New(endAtOnce, func(ctx context.Context, deliveries []ended) ([]lapsing, error) {
 			return s.endAll(ctx, partition, deliveries)
 		}))
@@ -185,7 +185,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 }
 
 // scripts lists where each script is kept, by its file's name.
-func (s *Store) scripts() map[string]**script.Script {
+func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &s.accept, "serve": &s.serve, "settle": &s.settle, "end": &s.end, "extend": &s.extend, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore, "standing": &s.standing, "awake": &s.awake,
@@ -196,9 +196,9 @@ func (s *Store) scripts() map[string]**script.Script {
 // has to be asked again.
 const scriptLimit = 100
 
-// guard stands before the scripts of a guarded store, so that none works on a lane that has lost its state.
+// guard stands before the scripts of a guarded store, so that none works on a partition that has lost its state.
 const guard = `local GUARDED, EPOCH = true, redis.call('GET', KEYS[1] .. 'epoch')
-if not EPOCH then return redis.error_reply('NOEPOCH the lane has lost its state') end
+if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its state') end
 `
 
 // here names, in a script, the history of the data on the server that runs it: a replica that is promoted and a server that is
@@ -209,8 +209,8 @@ const here = `local function here()
 end
 `
 
-// guardHere stands instead before those that give out, or look after what waits: they also see whether the lane was built
-// where they run. A replica that was promoted may lack the latest admissions, and would grant their slots again. So the lane
+// guardHere stands instead before those that give out, or look after what waits: they also see whether the partition was built
+// where they run. A replica that was promoted may lack the latest admissions, and would grant their slots again. So the partition
 // forgets its epoch there, and holds until it is rebuilt. What an earlier version has built is taken as it is found.
 const guardHere = here + `local GUARDED = true
 local EPOCH
@@ -225,13 +225,13 @@ do
     EPOCH = false
   end
 end
-if not EPOCH then return redis.error_reply('NOEPOCH the lane has lost its state') end
+if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its state') end
 `
 
-// fence stands before those scripts of a store that is not guarded which take something in or give it out: once the record is
+// fence stands before those scripts of a store that is not guarded which take something in or give it out: once the store is
 // elsewhere, nobody who does not know of it may.
 const fence = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'moved', KEYS[1] .. 'rebuild') > 0 then
-  return redis.error_reply('MOVEDON the record of this deployment is elsewhere')
+  return redis.error_reply('MOVEDON the store of this deployment is elsewhere')
 end
 `
 
@@ -253,7 +253,7 @@ func guardOf(name string, guarded bool) string {
 }
 
 // sourceOf puts a script together: after the functions that it needs, since each of them costs a little in every run.
-func (s *Store) sourceOf(name string) (string, error) {
+func (s *Agendas) sourceOf(name string) (string, error) {
 	before, parts := "", []string{name}
 	switch name {
 	case "end", "extend", "standing":
@@ -281,20 +281,24 @@ func (s *Store) sourceOf(name string) (string, error) {
 const moment = "local now = now_micros()\n"
 
 // constants are those of this deployment's settings that most scripts need, in µs.
-func (s *Store) constants() string {
+func (s *Agendas) constants() string {
 	return fmt.Sprintf("local HOLD, LEAD = %d, %d\n", s.cfg.Hold.Microseconds(), queue.Lead.Microseconds())
 }
 
-// LanePrefix begins every key of a lane. Its hash tag is that of the lane's asynq queue, so that both share a slot.
-func LanePrefix(lane int) string { return "pacer:{" + dispatch.LaneName(lane) + "}:" }
+// PartitionPrefix begins every key of a partition. Its hash tag is that of the partition's asynq queue, so that both share a slot.
+func PartitionPrefix(partition int) string {
+	return "pacer:{" + dispatch.PartitionName(partition) + "}:"
+}
 
-// Lanes is how many there are.
-func (s *Store) Lanes() int { return s.cfg.Lanes }
+// Partitions is how many there are.
+func (s *Agendas) Partitions() int { return s.cfg.Partitions }
 
-// LaneOf is the lane of a user.
-func (s *Store) LaneOf(userID string) int { return dispatch.LaneOf(userID, s.cfg.Lanes) }
+// PartitionOf is the partition of a user.
+func (s *Agendas) PartitionOf(userID string) int {
+	return dispatch.PartitionOf(userID, s.cfg.Partitions)
+}
 
-func (s *Store) keys(lane int) []string { return s.locks[lane] }
+func (s *Agendas) keys(partition int) []string { return s.locks[partition] }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
@@ -315,9 +319,9 @@ func ruleName(plan throttle.Plan, number int64) string {
 }
 
 // run executes a script and returns its reply as a list.
-func (s *Store) run(ctx context.Context, source *script.Script, lane int, args []any) ([]any, error) {
-	return source.Run(ctx, s.client, s.keys(lane), args...).Slice()
+func (s *Agendas) run(ctx context.Context, source *script.Script, partition int, args []any) ([]any, error) {
+	return source.Run(ctx, s.client, s.keys(partition), args...).Slice()
 }
 
-// tasksPrefix begins the keys of a lane's asynq queue.
-func tasksPrefix(lane int) string { return "asynq:{" + dispatch.LaneName(lane) + "}:" }
+// tasksPrefix begins the keys of a partition's asynq queue.
+func tasksPrefix(partition int) string { return "asynq:{" + dispatch.PartitionName(partition) + "}:" }

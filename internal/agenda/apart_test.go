@@ -14,7 +14,7 @@ import (
 )
 
 // What a process without metrics puts in is told to one that sweeps, and to no other; repeats, and what others put in, are
-// not. In a guarded store the record sees to that.
+// not. In a guarded store the store sees to that.
 func TestASweepTellsWhatWasPutApart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -27,9 +27,9 @@ func TestASweepTellsWhatWasPutApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := redistest.Client(t)
-			open := func(apart bool) *agenda.Store {
+			open := func(apart bool) *agenda.Agendas {
 				store, err := agenda.New(client, agenda.Config{
-					Lanes: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{} }, Guarded: c.guarded, Apart: apart,
+					Partitions: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{} }, Guarded: c.guarded, Apart: apart,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -38,11 +38,11 @@ func TestASweepTellsWhatWasPutApart(t *testing.T) {
 			}
 			producer, worker := open(true), open(false)
 			if c.guarded {
-				if err := client.Set(t.Context(), agenda.LanePrefix(0)+"epoch", "1", 0).Err(); err != nil {
+				if err := client.Set(t.Context(), agenda.PartitionPrefix(0)+"epoch", "1", 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			put := func(store *agenda.Store, id, category string) {
+			put := func(store *agenda.Agendas, id, category string) {
 				e := agenda.Entry{ID: id, UserID: "ada", Category: category, Priority: notification.PriorityNormal, CollapseKey: "k"}
 				if _, err := store.Accept(t.Context(), 0, []agenda.Entry{e}); err != nil {
 					t.Fatal(err)

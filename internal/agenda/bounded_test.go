@@ -32,7 +32,7 @@ func (w *world) backlog(n int, e agenda.Entry) {
 				batch[i].CollapseKey = fmt.Sprintf(e.CollapseKey, at+i)
 			}
 		}
-		if _, err := w.store.Accept(w.test.Context(), w.store.LaneOf("ada"), batch); err != nil {
+		if _, err := w.store.Accept(w.test.Context(), w.store.PartitionOf("ada"), batch); err != nil {
 			w.t.Fatalf("accept: %v", err)
 		}
 	}
@@ -41,7 +41,7 @@ func (w *world) backlog(n int, e agenda.Entry) {
 // neighbour is a user of ada's partition.
 func (w *world) neighbour() string {
 	for i := 0; ; i++ {
-		if user := "user" + strconv.Itoa(i); w.store.LaneOf(user) == w.store.LaneOf("ada") {
+		if user := "user" + strconv.Itoa(i); w.store.PartitionOf(user) == w.store.PartitionOf("ada") {
 			return user
 		}
 	}
@@ -71,7 +71,7 @@ func TestABacklogIsEndedInManyScripts(t *testing.T) {
 			w.backlog(test.size, test.entry)
 			w.advance(2 * time.Second)
 			w.accept(agenda.Entry{ID: "other", UserID: w.neighbour()})
-			partition, ended, served := w.store.LaneOf("ada"), int64(0), false
+			partition, ended, served := w.store.PartitionOf("ada"), int64(0), false
 			most := 2*test.size/scriptLimit + 10
 			for rounds := 0; ended < int64(test.size)-test.kept; rounds++ {
 				if rounds > most {
@@ -102,7 +102,7 @@ func TestASweepIsBounded(t *testing.T) {
 	const n = 10_000
 	w.backlog(n, agenda.Entry{ExpiresAt: start.Add(time.Second)})
 	w.advance(2 * time.Second)
-	partition, ended := w.store.LaneOf("ada"), 0
+	partition, ended := w.store.PartitionOf("ada"), 0
 	for more := true; more; {
 		var repairs dispatch.Repairs
 		ran := w.workOf("sweep", func() {
@@ -132,7 +132,7 @@ func TestWhatComesDueTogetherMovesInManyScripts(t *testing.T) {
 	const n = 5_000
 	w.backlog(n, agenda.Entry{SendAt: start.Add(time.Second)})
 	w.advance(2 * time.Second)
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 	for rounds := 0; w.total().Scheduled > 0; rounds++ {
 		if rounds > 2*n/scriptLimit+10 {
 			t.Fatalf("%d still wait for their time", w.total().Scheduled)

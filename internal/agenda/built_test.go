@@ -15,10 +15,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// builtOn gives a guarded store of one lane on a server.
-func builtOn(t *testing.T, client *redis.Client) *agenda.Store {
+// builtOn gives a guarded store of one partition on a server.
+func builtOn(t *testing.T, client *redis.Client) *agenda.Agendas {
 	t.Helper()
-	store, err := agenda.New(client, agenda.Config{Lanes: 1, Guarded: true, Settings: func(string, string) agenda.Settings {
+	store, err := agenda.New(client, agenda.Config{Partitions: 1, Guarded: true, Settings: func(string, string) agenda.Settings {
 		return agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 5, Per: time.Hour}}}, MaxDefer: 24 * time.Hour}
 	}})
 	if err != nil {
@@ -27,8 +27,8 @@ func builtOn(t *testing.T, client *redis.Client) *agenda.Store {
 	return store
 }
 
-// build has a store build its lane with one that waits.
-func build(t *testing.T, store *agenda.Store, id string) {
+// build has a store build its partition with one that waits.
+func build(t *testing.T, store *agenda.Agendas, id string) {
 	t.Helper()
 	err := store.BeginRebuild(t.Context(), []int{0}, "token")
 	if err == nil {
@@ -60,16 +60,16 @@ func follow(t *testing.T, replica, master *redistest.Server) {
 	}
 }
 
-// A replica that takes its master's place may lack the latest admissions: a lane gives nothing out there before it is built
+// A replica that takes its master's place may lack the latest admissions: a partition gives nothing out there before it is built
 // anew. Who asks first does not matter, nor whether the new server's identity has been looked at.
-func TestALaneHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
+func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 	t.Parallel()
-	for asks, ask := range map[string]func(*agenda.Store) error{
-		"serve": func(s *agenda.Store) error {
+	for asks, ask := range map[string]func(*agenda.Agendas) error{
+		"serve": func(s *agenda.Agendas) error {
 			_, err := s.Serve(t.Context(), dispatch.Round{ID: "there", Pull: 1})
 			return err
 		},
-		"sweep": func(s *agenda.Store) error { _, err := s.Sweep(t.Context(), 0); return err },
+		"sweep": func(s *agenda.Agendas) error { _, err := s.Sweep(t.Context(), 0); return err },
 	} {
 		t.Run(asks, func(t *testing.T) {
 			t.Parallel()
@@ -101,13 +101,13 @@ func TestALaneHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 	}
 }
 
-// A lane that an earlier version built is known to be here from the first look on.
-func TestALaneOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
+// A partition that an earlier version built is known to be here from the first look on.
+func TestAPartitionOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	store := builtOn(t, client)
 	build(t, store, "n")
-	built := agenda.LanePrefix(0) + "built"
+	built := agenda.PartitionPrefix(0) + "built"
 	want := client.GetDel(t.Context(), built).Val()
 	if reply, err := store.Serve(t.Context(), dispatch.Round{ID: "first", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
 		t.Errorf("%+v, %v", reply, err)

@@ -14,7 +14,7 @@ import (
 
 var (
 	oncePer3s = agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 3 * time.Second}}}}
-	delivered = dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}
+	delivered = dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
 )
 
 func setup(t *testing.T, settings agenda.Settings) *world {
@@ -100,7 +100,7 @@ func TestSettledTwiceAnswersAsBefore(t *testing.T) {
 	w := setup(t, oncePer3s)
 	w.rush(2)
 	g := w.grants[0]
-	retry := dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: time.Second, Failure: true}
+	retry := dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: time.Second, Failure: true}
 	for range 2 {
 		if s, err := w.store.Settle(t.Context(), g, retry); err != nil || s.Stale {
 			t.Fatalf("settlement %+v, %v", s, err)
@@ -128,7 +128,7 @@ func TestALostAnswerGivesNothingOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})
 	w.accept(agenda.Entry{})
-	partition, other := w.store.LaneOf("ada"), w.open("other")
+	partition, other := w.store.PartitionOf("ada"), w.open("other")
 	pulled := w.round(partition, 1).Pulled
 	take := dispatch.Round{Partition: partition, ID: "take", Room: 1, Wakeups: pulled}
 	if first, err := w.store.Serve(t.Context(), take); err != nil || len(first.Taken[0].Grants) != 1 {
@@ -271,7 +271,7 @@ func TestExpiry(t *testing.T) {
 	beforeRetry := w.accept(agenda.Entry{UserID: "ben", ExpiresAt: w.now.Add(5 * time.Second)})
 	w.grants = nil
 	w.serve()
-	w.settle(dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 5 * time.Second})
+	w.settle(dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 5 * time.Second})
 	if s := w.state(beforeRetry); s.Status != notification.StatusExpired {
 		t.Errorf("one whose retry would come too late is %s", s.Status)
 	}
@@ -294,7 +294,7 @@ func TestReturnedGrantKeepsPlaceAndSlot(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)
 	ids := w.rush(2)
-	w.settle(dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
+	w.settle(dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 	w.serve()
 	if len(w.grants) != 1 || w.grants[0].Notification.ID != ids[0] || w.grants[0].Attempt != 1 {
 		t.Fatalf("after it was given back: %+v", w.grants)
@@ -352,7 +352,7 @@ func TestDeliverAtIsWhenItGoes(t *testing.T) {
 func TestARoundThatComesLateGivesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 	serve := func(id string) dispatch.Reply {
 		t.Helper()
 		reply, err := w.store.Serve(t.Context(), dispatch.Round{Partition: partition, ID: id, Room: 1, Pull: 1})
@@ -381,10 +381,10 @@ func TestARoundThatComesLateGivesNothing(t *testing.T) {
 func TestOwnLimitsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
-	store := func(personal bool) *agenda.Store {
+	store := func(personal bool) *agenda.Agendas {
 		settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 		s, err := agenda.New(client, agenda.Config{
-			Lanes: 1, Categories: func() []string { return []string{"chat"} }, Personal: func(string) bool { return personal },
+			Partitions: 1, Categories: func() []string { return []string{"chat"} }, Personal: func(string) bool { return personal },
 			Settings: func(userID, _ string) agenda.Settings {
 				if userID != "" && personal {
 					settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}

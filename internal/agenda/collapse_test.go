@@ -15,9 +15,9 @@ import (
 // Of two with one collapse key the older never goes after the newer, by whatever way it comes back.
 func TestTheOlderNeverGoesAfterTheNewer(t *testing.T) {
 	t.Parallel()
-	retry := dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Second}
-	held := dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: provider_budget", Refund: true, Untried: true, RetryAfter: time.Second}
-	returned := dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true}
+	retry := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Second}
+	held := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Refund: true, Untried: true, RetryAfter: time.Second}
+	returned := dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true}
 	for name, comeBack := range map[string]func(w *world){
 		"a failure is not tried again":  func(w *world) { w.settle(retry) },
 		"nor what waits for a provider": func(w *world) { w.settle(held) },

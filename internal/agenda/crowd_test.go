@@ -147,7 +147,7 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 		w.accept(agenda.Entry{})
 	}
 	w.accept(agenda.Entry{UserID: "eve"})
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 	pull := dispatch.Round{Partition: partition, ID: "pull", Pull: 8}
 	first, err := w.store.Serve(t.Context(), pull)
 	if err != nil {

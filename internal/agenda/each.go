@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Known is what a lane remembers of a notification, waiting or ended.
+// Known is what a partition remembers of a notification, waiting or ended.
 type Known struct {
 	ID, UserID, Category string
 	Priority             int
@@ -35,16 +35,16 @@ const (
 	knownFields = 9
 )
 
-// EachKnown goes through all notifications that the lanes remember, slowly. One that changes meanwhile may come twice, or
+// EachKnown goes through all notifications that the partitions remember, slowly. One that changes meanwhile may come twice, or
 // not. It looks at every key of the server.
-func (s *Store) EachKnown(ctx context.Context, do func(Known) error) error {
+func (s *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
 	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return s.eachKnown(ctx, master, do) })
 	}
 	return s.eachKnown(ctx, s.cfg.Direct, do)
 }
 
-func (s *Store) eachKnown(ctx context.Context, node redis.UniversalClient, do func(Known) error) error {
+func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, do func(Known) error) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:n:*", knownBatch).Result()
 		if err != nil {

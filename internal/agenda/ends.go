@@ -19,13 +19,13 @@ type End struct {
 	At time.Time
 }
 
-// EachEnds gives, about n at a time, the ends of a lane that the record has not been told of. They are given again until
-// [Store.Acknowledge].
-func (s *Store) EachEnds(ctx context.Context, lane, n int, do func([]End) error) error {
+// EachEnds gives, about n at a time, the ends of a partition that the store has not been told of. They are given again until
+// [Agendas.Acknowledge].
+func (s *Agendas) EachEnds(ctx context.Context, partition, n int, do func([]End) error) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := s.client.HScan(ctx, s.lanes[lane]+"z", cursor, "", int64(n)).Result()
+		pairs, next, err := s.client.HScan(ctx, s.partitions[partition]+"z", cursor, "", int64(n)).Result()
 		if err != nil {
-			return fmt.Errorf("read what ended in lane %d: %w", lane, err)
+			return fmt.Errorf("read what ended in partition %d: %w", partition, err)
 		}
 		ends, err := endsOf(pairs)
 		if err != nil {
@@ -59,15 +59,15 @@ func endsOf(pairs []string) ([]End, error) {
 	return ends, nil
 }
 
-// HasEnd tells which of the notifications of a lane have an end that the record has not been told of.
-func (s *Store) HasEnd(ctx context.Context, lane int, ids []string) ([]bool, error) {
+// HasEnd tells which of the notifications of a partition have an end that the store has not been told of.
+func (s *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bool, error) {
 	has := make([]bool, len(ids))
 	if len(ids) == 0 {
 		return has, nil
 	}
-	ends, err := s.client.HMGet(ctx, s.lanes[lane]+"z", ids...).Result()
+	ends, err := s.client.HMGet(ctx, s.partitions[partition]+"z", ids...).Result()
 	if err != nil {
-		return nil, fmt.Errorf("look for ends of %d notifications in lane %d: %w", len(ids), lane, err)
+		return nil, fmt.Errorf("look for ends of %d notifications in partition %d: %w", len(ids), partition, err)
 	}
 	for i, end := range ends {
 		has[i] = end != nil
@@ -75,13 +75,13 @@ func (s *Store) HasEnd(ctx context.Context, lane int, ids []string) ([]bool, err
 	return has, nil
 }
 
-// Acknowledge tells that the record has the notifications ended.
-func (s *Store) Acknowledge(ctx context.Context, lane int, ids []string) error {
+// Acknowledge tells that the store has the notifications ended.
+func (s *Agendas) Acknowledge(ctx context.Context, partition int, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := s.client.HDel(ctx, s.lanes[lane]+"z", ids...).Err(); err != nil {
-		return fmt.Errorf("acknowledge what ended in lane %d: %w", lane, err)
+	if err := s.client.HDel(ctx, s.partitions[partition]+"z", ids...).Err(); err != nil {
+		return fmt.Errorf("acknowledge what ended in partition %d: %w", partition, err)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ const ClockKey = "test:now"
 
 // UseClockKey makes every script read its time from a key instead of the server's clock. Keys then live for ever: their
 // times to live would run on the server's clock, and on a slow machine windows would be forgotten before they have passed.
-func (s *Store) UseClockKey() error {
+func (s *Agendas) UseClockKey() error {
 	return s.UseClockKeyWith(func(source string) string { return source })
 }
 
 // UseClockKeyWith is UseClockKey with changed scripts.
-func (s *Store) UseClockKeyWith(change func(source string) string) error {
+func (s *Agendas) UseClockKeyWith(change func(source string) string) error {
 	const clock = `local function test_clock()
   local t = tonumber(redis.call('GET', '` + ClockKey + `'))
   return { string.format('%.0f', math.floor(t / 1000000)), string.format('%.0f', t % 1000000) }

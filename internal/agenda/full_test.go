@@ -20,7 +20,7 @@ import (
 // crowd is many callers who share one pipeline, half of them with something that a full Redis refuses.
 type crowd struct {
 	t       *testing.T
-	store   *agenda.Store
+	store   *agenda.Agendas
 	limiter throttle.Limiter
 	// first are the limiter's answers before Redis was full.
 	first   []throttle.Decision
@@ -47,7 +47,7 @@ func (c *crowd) prepare() {
 		if i%2 == 0 {
 			entries = append(entries, agenda.Entry{ID: user(i) + "-b", UserID: user(i), Category: "chat", Priority: notification.PriorityNormal})
 		}
-		if _, err := c.store.Accept(c.t.Context(), c.store.LaneOf(user(i)), entries); err != nil {
+		if _, err := c.store.Accept(c.t.Context(), c.store.PartitionOf(user(i)), entries); err != nil {
 			c.t.Fatal(err)
 		}
 		if i%2 == 0 {
@@ -65,7 +65,7 @@ func (c *crowd) prepare() {
 func (c *crowd) pull() {
 	c.t.Helper()
 	c.wakeups = map[string]dispatch.Wakeup{}
-	for partition := range c.store.Lanes() {
+	for partition := range c.store.Partitions() {
 		for number := 0; ; number++ {
 			reply, err := c.store.Serve(c.t.Context(), dispatch.Round{Partition: partition, ID: "pull " + strconv.Itoa(number), Pull: 50})
 			if err != nil {
@@ -87,7 +87,7 @@ func (c *crowd) pull() {
 // take asks for a caller's wake-up, and tells what is wrong with the answer.
 func (c *crowd) take(i int) error {
 	reply, err := c.store.Serve(c.t.Context(), dispatch.Round{
-		Partition: c.store.LaneOf(user(i)), ID: user(i), Room: 1, Wakeups: []dispatch.Wakeup{c.wakeups[user(i)]},
+		Partition: c.store.PartitionOf(user(i)), ID: user(i), Room: 1, Wakeups: []dispatch.Wakeup{c.wakeups[user(i)]},
 	})
 	switch {
 	case err != nil && strings.Contains(err.Error(), "OOM"):
@@ -126,7 +126,7 @@ func TestAFullRedisGivesEachCallerItsOwnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &crowd{t: t, limiter: throttle.NewRedis(pipe, func(user string) string { return user + ":" })}
-	c.store, err = agenda.New(pipe, agenda.Config{Lanes: 2, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }})
+	c.store, err = agenda.New(pipe, agenda.Config{Partitions: 2, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestAFullRedisTakesNothingIn(t *testing.T) {
 	t.Parallel()
 	client, full := redistest.Client(t), false
 	store, err := agenda.New(client, agenda.Config{
-		Lanes: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }, Full: func() bool { return full },
+		Partitions: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }, Full: func() bool { return full },
 	})
 	if err != nil {
 		t.Fatal(err)

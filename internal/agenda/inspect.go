@@ -37,7 +37,7 @@ type InLine struct {
 }
 
 // Peek tells how far the rules of a backlog are used and how many wait in it.
-func (s *Store) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, error) {
+func (s *Agendas) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, error) {
 	in := Inspection{}
 	plan := s.cfg.Settings(box.UserID, box.Category).Plan
 	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, throttle.Key{User: box.UserID, Category: box.Category}, plan)
@@ -47,7 +47,7 @@ func (s *Store) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, err
 	in.Usage = usage
 	pipe := s.client.Pipeline()
 	name := box.Category + ":" + box.UserID
-	prefix := s.lanes[box.Lane]
+	prefix := s.partitions[box.Partition]
 	waiting := pipe.ZCard(ctx, prefix+"w:"+name)
 	blocked := pipe.HGet(ctx, prefix+"a:"+box.UserID, box.Category)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
@@ -58,17 +58,17 @@ func (s *Store) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, err
 	return in, nil
 }
 
-func (s *Store) prefixOf(userID string) string { return s.lanes[s.LaneOf(userID)] }
+func (s *Agendas) prefixOf(userID string) string { return s.partitions[s.PartitionOf(userID)] }
 
 // Inspect tells, besides what Peek does, what fills the windows and when the first n in line are expected out.
-func (s *Store) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Inspection, error) {
+func (s *Agendas) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Inspection, error) {
 	in, err := s.Peek(ctx, box)
 	if err != nil {
 		return in, err
 	}
 	key := throttle.Key{User: box.UserID, Category: box.Category}
 	plan := s.cfg.Settings(box.UserID, box.Category).Plan
-	prefix := s.lanes[box.Lane]
+	prefix := s.partitions[box.Partition]
 	pipe := s.client.Pipeline()
 	log := &redis.ZSliceCmd{}
 	if plan.Algorithm == throttle.Rolling {
@@ -100,10 +100,10 @@ func times(log *redis.ZSliceCmd) []throttle.Micros {
 	return at
 }
 
-// LaneStats are the exact counts of a lane.
-type LaneStats struct {
-	Lane int
-	// Away is true for a lane whose Redis could not be asked; then nothing else is known of it.
+// PartitionStats are the exact counts of a partition.
+type PartitionStats struct {
+	Partition int
+	// Away is true for a partition whose Redis could not be asked; then nothing else is known of it.
 	Away bool
 	// Gauges: how many are in which state now.
 	Queued, Scheduled, Deferred, Retrying, Sending int64
@@ -119,9 +119,9 @@ type LaneStats struct {
 	Pulls, Deferrals, Attempts                                int64
 }
 
-// Stats reads the counts of every lane, and tells which can't be asked; the error says that none can. It costs the same
+// Stats reads the counts of every partition, and tells which can't be asked; the error says that none can. It costs the same
 // however much waits.
-func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
+func (s *Agendas) Stats(ctx context.Context) ([]PartitionStats, error) {
 	type replies struct {
 		counts *redis.MapStringStringCmd
 		users  *redis.IntCmd
@@ -129,30 +129,30 @@ func (s *Store) Stats(ctx context.Context) ([]LaneStats, error) {
 		oldest *redis.ZSliceCmd
 	}
 	pipe := s.client.Pipeline()
-	asked := make([]replies, len(s.lanes))
-	for lane, prefix := range s.lanes {
-		asked[lane] = replies{
+	asked := make([]replies, len(s.partitions))
+	for partition, prefix := range s.partitions {
+		asked[partition] = replies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), users: pipe.HLen(ctx, prefix+"v"),
 			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own answer
-	stats := make([]LaneStats, len(s.lanes))
+	stats := make([]PartitionStats, len(s.partitions))
 	away, fault := 0, error(nil)
-	for lane, r := range asked {
+	for partition, r := range asked {
 		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.oldest.Err()); err != nil {
-			stats[lane] = LaneStats{Lane: lane, Away: true}
+			stats[partition] = PartitionStats{Partition: partition, Away: true}
 			away, fault = away+1, err
 			continue
 		}
-		stats[lane] = laneStats(lane, r.counts.Val())
-		stats[lane].Sending, stats[lane].UsersDeferred = r.flight.Val(), r.users.Val()
+		stats[partition] = partitionStats(partition, r.counts.Val())
+		stats[partition].Sending, stats[partition].UsersDeferred = r.flight.Val(), r.users.Val()
 		if oldest := r.oldest.Val(); len(oldest) == 1 {
-			stats[lane].OldestDeferred = time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
+			stats[partition].OldestDeferred = time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
 		}
 	}
 	if away == len(stats) {
-		return nil, fmt.Errorf("read the counts of the lanes: %w", fault)
+		return nil, fmt.Errorf("read the counts of the partitions: %w", fault)
 	}
 	return stats, nil
 }
@@ -178,16 +178,16 @@ const crowdsRead = 250
 
 // Crowds gives the n backlogs with most deferred notifications. With more than some hundred of them in a partition it looks at
 // those whose first waits longest, and exact is false; so it is when a partition can't be asked.
-func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
-	names, sizes := make([]*redis.StringSliceCmd, len(s.lanes)), make([]*redis.IntCmd, len(s.lanes))
+func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
+	names, sizes := make([]*redis.StringSliceCmd, len(s.partitions)), make([]*redis.IntCmd, len(s.partitions))
 	pipe := s.client.Pipeline()
-	for partition, prefix := range s.lanes {
+	for partition, prefix := range s.partitions {
 		names[partition] = pipe.ZRange(ctx, prefix+"o", 0, crowdsRead-1)
 		sizes[partition] = pipe.ZCard(ctx, prefix+"o")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own answer
 	exact = true
-	for partition := range s.lanes {
+	for partition := range s.partitions {
 		if names[partition].Err() != nil || sizes[partition].Err() != nil {
 			exact = false
 			continue
@@ -207,11 +207,11 @@ func (s *Store) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, 
 }
 
 // crowdsOf counts what is deferred in some backlogs of a partition.
-func (s *Store) crowdsOf(ctx context.Context, partition int, names []string) ([]Crowd, error) {
+func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) ([]Crowd, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	prefix, pipe := s.lanes[partition], s.client.Pipeline()
+	prefix, pipe := s.partitions[partition], s.client.Pipeline()
 	waiting, said := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
 	for i, name := range names {
 		category, user, _ := strings.Cut(name, ":")
@@ -231,7 +231,7 @@ func (s *Store) crowdsOf(ctx context.Context, partition int, names []string) ([]
 }
 
 // PlanOf gives the plan in force for a user's category.
-func (s *Store) PlanOf(userID, category string) throttle.Plan {
+func (s *Agendas) PlanOf(userID, category string) throttle.Plan {
 	return s.cfg.Settings(userID, category).Plan
 }
 
@@ -240,9 +240,9 @@ const usersBatch = 100
 
 // EachUser goes, some at a time, through the users of a partition of whom something waits. One whose agenda changes meanwhile
 // may come twice, or not.
-func (s *Store) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
+func (s *Agendas) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
 	for cursor := uint64(0); ; {
-		entries, next, err := s.client.ZScan(ctx, s.lanes[partition]+"wakeups", cursor, "", usersBatch).Result()
+		entries, next, err := s.client.ZScan(ctx, s.partitions[partition]+"wakeups", cursor, "", usersBatch).Result()
 		if err != nil {
 			return fmt.Errorf("list the users of partition %d: %w", partition, err)
 		}

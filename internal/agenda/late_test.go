@@ -20,9 +20,9 @@ func TestALateResultIsWrittenUnlessGrantedAnew(t *testing.T) {
 		want    notification.Status
 	}{
 		"delivered":         {delivered, notification.StatusDelivered},
-		"failed":            {dispatch.Outcome{Fate: dispatch.Failed, Reason: "permanent"}, notification.StatusFailed},
-		"failed, no charge": {dispatch.Outcome{Fate: dispatch.Failed, Reason: "permanent", Refund: true}, notification.StatusFailed},
-		"retry":             {dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Hour}, notification.StatusRetrying},
+		"failed":            {dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent"}, notification.StatusFailed},
+		"failed, no charge": {dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent", Refund: true}, notification.StatusFailed},
+		"retry":             {dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Hour}, notification.StatusRetrying},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +50,7 @@ func TestALateResultIsWrittenUnlessGrantedAnew(t *testing.T) {
 	}
 }
 
-// When nobody could sweep a lane for a while, nobody could settle either: those who live get a truce, once.
+// When nobody could sweep a partition for a while, nobody could settle either: those who live get a truce, once.
 func TestLeasesAreSparedAfterAGap(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})

@@ -25,7 +25,7 @@ func (w *world) running(n int, e agenda.Entry) (granted int) {
 func (w *world) change(settings agenda.Settings) {
 	w.t.Helper()
 	w.settings[""] = settings
-	if err := w.store.Wake(w.test.Context(), w.store.LaneOf("ada"), "ada"); err != nil {
+	if err := w.store.Wake(w.test.Context(), w.store.PartitionOf("ada"), "ada"); err != nil {
 		w.t.Fatalf("wake: %v", err)
 	}
 }
@@ -48,7 +48,7 @@ func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
 		if len(w.grants) != 1 {
 			t.Fatal("the critical one has to wait")
 		}
-		w.settle(dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled: paused_by_operator", RetryAfter: time.Second, Refund: true, Untried: true})
+		w.settle(dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: paused_by_operator", RetryAfter: time.Second, Refund: true, Untried: true})
 	}
 	if n := w.running(3, agenda.Entry{}); n != 0 {
 		t.Errorf("%d more than the limit are let go", n)
@@ -114,7 +114,7 @@ func TestBypassesMakeNoLongLog(t *testing.T) {
 		t.Fatalf("%d of 300 are let go", n)
 	}
 	const most = 3 + 64 + 2 // the limit, the room for refunds, and how deep the log is
-	key := agenda.LanePrefix(w.store.LaneOf("ada")) + "l:chat:ada"
+	key := agenda.PartitionPrefix(w.store.PartitionOf("ada")) + "l:chat:ada"
 	if n := w.client.ZCard(t.Context(), key).Val(); n == 0 || n > most {
 		t.Errorf("the log holds %d, want at most %d", n, most)
 	}
@@ -127,8 +127,8 @@ func TestThrottledOnesComeBackBehind(t *testing.T) {
 		outcome dispatch.Outcome
 		want    []string
 	}{
-		"throttled": {dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true}, []string{"n2", "n3", "n4", "n5", "n1"}},
-		"failed":    {dispatch.Outcome{Fate: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true}, []string{"n2", "n1", "n3", "n4", "n5"}},
+		"throttled": {dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true}, []string{"n2", "n3", "n4", "n5", "n1"}},
+		"failed":    {dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true}, []string{"n2", "n1", "n3", "n4", "n5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

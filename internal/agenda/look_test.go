@@ -58,7 +58,7 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	ids := w.rush(3)
 	later := w.accept(agenda.Entry{SendAt: start.Add(time.Hour)})
 	hers := w.accept(agenda.Entry{UserID: "eve", Category: "news"})
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 
 	waiting := map[string]string{}
 	for _, page := range []int{1, 100} {
@@ -112,9 +112,9 @@ func TestAwake(t *testing.T) {
 		"deferred":  {func(*world, int) {}, true},
 		"task gone": {func(w *world, p int) { w.client.Del(w.test.Context(), queueKey(p, "t:ada")) }, false},
 		"not in time": {func(w *world, p int) {
-			w.client.ZAdd(w.test.Context(), agenda.LanePrefix(p)+"wakeups", z(start.Add(time.Hour), "ada"))
+			w.client.ZAdd(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", z(start.Add(time.Hour), "ada"))
 		}, false},
-		"unknown": {func(w *world, p int) { w.client.ZRem(w.test.Context(), agenda.LanePrefix(p)+"wakeups", "ada") }, false},
+		"unknown": {func(w *world, p int) { w.client.ZRem(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", "ada") }, false},
 		"paused": {func(w *world, _ int) {
 			paused := oncePer3s
 			paused.MaxDefer, paused.Paused = time.Hour, time.Minute
@@ -127,7 +127,7 @@ func TestAwake(t *testing.T) {
 			t.Parallel()
 			w := setup(t, oncePer3s)
 			w.rush(2)
-			partition := w.store.LaneOf("ada")
+			partition := w.store.PartitionOf("ada")
 			c.do(w, partition)
 			if awake, err := w.store.Awake(t.Context(), partition, []string{"ada", "nobody"}); err != nil || !slices.Equal(awake, []bool{c.want, true}) {
 				t.Errorf("awake: %v, %v", awake, err)
@@ -141,12 +141,12 @@ func z(at time.Time, member string) redis.Z {
 	return redis.Z{Score: float64(at.UnixMicro()), Member: member}
 }
 
-// A guarded store keeps what ends by itself until its record knows, and works on no partition that has lost its state.
+// A guarded store keeps what ends by itself until its store knows, and works on no partition that has lost its state.
 func TestAGuardedStore(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)
 	store := w.openGuarded()
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 	accept := func(e agenda.Entry) error {
 		_, err := store.Accept(t.Context(), partition, []agenda.Entry{e})
 		return err
@@ -200,7 +200,7 @@ func TestAGuardedStore(t *testing.T) {
 	if err := accept(plain("a")); err != nil {
 		t.Errorf("with its state the partition says %v", err)
 	}
-	if err := w.client.Del(t.Context(), agenda.LanePrefix(partition)+"epoch").Err(); err != nil {
+	if err := w.client.Del(t.Context(), agenda.PartitionPrefix(partition)+"epoch").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := accept(plain("b")); !errors.Is(err, agenda.ErrLost) {

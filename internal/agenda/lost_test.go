@@ -16,7 +16,7 @@ import (
 )
 
 // sweepAll has a process sweep a partition until it finds nothing more.
-func (w *world) sweepAll(store *agenda.Store, partition int) (woken, scripts int) {
+func (w *world) sweepAll(store *agenda.Agendas, partition int) (woken, scripts int) {
 	w.t.Helper()
 	for more := true; more; scripts++ {
 		repairs, err := store.Sweep(w.test.Context(), partition)
@@ -38,7 +38,7 @@ func TestAWakeupOfADeadProcessComesAgain(t *testing.T) {
 	const presence, grace = 3 * time.Second, time.Second
 	w := setup(t, agenda.Settings{})
 	w.accept(agenda.Entry{})
-	partition, other := w.store.LaneOf("ada"), w.open("other")
+	partition, other := w.store.PartitionOf("ada"), w.open("other")
 	if pulled := w.round(partition, 1).Pulled; len(pulled) != 1 {
 		t.Fatalf("pulled %v", pulled)
 	}
@@ -66,7 +66,7 @@ func TestALivingProcessKeepsItsWakeups(t *testing.T) {
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 1200 * time.Millisecond}}}})
 	other := w.open("other")
 	w.rush(10)
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 	for range 9 {
 		w.advance(1200 * time.Millisecond)
 		w.sweepAll(w.store, partition)
@@ -88,10 +88,10 @@ func TestAPartitionWithoutTasksHeals(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)
 	const users = 2_000
-	partition := w.store.LaneOf("ada")
+	partition := w.store.PartitionOf("ada")
 	var entries []agenda.Entry
 	for i := 0; len(entries) < 2*users; i++ {
-		if user := "user" + strconv.Itoa(i); w.store.LaneOf(user) == partition {
+		if user := "user" + strconv.Itoa(i); w.store.PartitionOf(user) == partition {
 			for n := range 2 {
 				entries = append(entries, agenda.Entry{ID: fmt.Sprint(user, "-", n), UserID: user, Category: "chat", Priority: notification.PriorityNormal})
 			}
@@ -145,8 +145,8 @@ func TestAsynqsTools(t *testing.T) {
 			w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}})
 			w.rush(3)
 			w.settle(delivered)
-			partition := w.store.LaneOf("ada")
-			queue := dispatch.LaneName(partition)
+			partition := w.store.PartitionOf("ada")
+			queue := dispatch.PartitionName(partition)
 			if err := w.client.SAdd(t.Context(), "asynq:queues", queue).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +183,7 @@ func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})
 	w.accept(agenda.Entry{})
-	partition, other := w.store.LaneOf("ada"), w.open("other")
+	partition, other := w.store.PartitionOf("ada"), w.open("other")
 	before := w.round(partition, 1).Pulled
 	if err := w.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func (w *world) acceptForUsers(n, users int) {
 		}
 		user := fmt.Sprint("user-", i%users)
 		e := agenda.Entry{ID: id.String(), UserID: user, Category: "default", Priority: notification.PriorityNormal, Payload: payload}
-		if _, err := w.store.Accept(w.test.Context(), dispatch.LaneOf(user, partitions), []agenda.Entry{e}); err != nil {
+		if _, err := w.store.Accept(w.test.Context(), dispatch.PartitionOf(user, partitions), []agenda.Entry{e}); err != nil {
 			w.t.Fatalf("accept: %v", err)
 		}
 	}

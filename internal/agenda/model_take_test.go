@@ -186,8 +186,8 @@ func (m *model) block(b *modelBacklog) {
 	}
 }
 
-// fateLetters are the states that end a notification.
-var fateLetters = map[dispatch.Fate]byte{
+// dispositionLetters are the states that end a notification.
+var dispositionLetters = map[dispatch.Disposition]byte{
 	dispatch.Delivered: 'D', dispatch.Failed: 'F', dispatch.Expired: 'E', dispatch.Cancelled: 'C', dispatch.Replaced: 'R',
 }
 
@@ -197,15 +197,15 @@ func (m *model) settle(id string, generation int, o dispatch.Outcome) (stale boo
 	if n.state == 0 || n.generation != generation {
 		return true
 	}
-	plain := (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund
+	plain := (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund
 	switch {
-	case n.state == 'q' && o.Fate != dispatch.Returned && n.lapsed == generation:
+	case n.state == 'q' && o.Disposition != dispatch.Returned && n.lapsed == generation:
 		m.leave(n)
 		n.crashes--
 	case n.state == 'q':
 		return true
 	case n.state != 's':
-		return plain && n.state != fateLetters[o.Fate]
+		return plain && n.state != dispositionLetters[o.Disposition]
 	}
 	n.lapsed = 0
 	m.became(n, o)
@@ -219,19 +219,19 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 	if o.Failure {
 		n.failures++
 	}
-	due, fate, untried := m.now+micros(o.RetryAfter), o.Fate, o.Fate == dispatch.Returned || o.Fate == dispatch.Retry && o.Untried
-	if fate == dispatch.Retry && n.expired(due) {
-		fate, untried = dispatch.Expired, false
+	due, disposition, untried := m.now+micros(o.RetryAfter), o.Disposition, o.Disposition == dispatch.Returned || o.Disposition == dispatch.Retry && o.Untried
+	if disposition == dispatch.Retry && n.expired(due) {
+		disposition, untried = dispatch.Expired, false
 	}
-	back := fate == dispatch.Retry || fate == dispatch.Returned
+	back := disposition == dispatch.Retry || disposition == dispatch.Returned
 	if back && m.superseded(n) {
-		fate = dispatch.Replaced
+		disposition = dispatch.Replaced
 	}
 	if untried {
 		n.returned++
 		m.counts["attempts"]--
 	}
-	switch fate {
+	switch disposition {
 	case dispatch.Retry:
 		n.state, n.due, n.held = 'r', due, o.Untried
 		if o.Behind {
@@ -250,6 +250,6 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 		n.state = 0
 		m.counts["attempts"]--
 	default:
-		m.finish(n, fateLetters[fate])
+		m.finish(n, dispositionLetters[disposition])
 	}
 }

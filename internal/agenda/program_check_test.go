@@ -277,7 +277,7 @@ func (p *program) sweepBy(pr *process) string {
 	const grace, presence = 1_000_000, 3_000_000
 	before := p.snap
 	now := p.model.now
-	last := agenda.LanePrefix(0) + "sweep"
+	last := agenda.PartitionPrefix(0) + "sweep"
 	p.must(p.client.HSet(p.ctx, last, "last", now-1_000_000).Err(), "set the last sweep")
 	p.model.sweep()
 	pr.seen = now

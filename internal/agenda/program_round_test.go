@@ -243,26 +243,26 @@ func (p *program) outcome() dispatch.Outcome {
 	wait := time.Duration(1+p.rand.Int64N(4_000_000)) * time.Microsecond
 	switch p.rand.IntN(14) {
 	case 0:
-		return dispatch.Outcome{Fate: dispatch.Failed, Reason: "permanent"}
+		return dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent"}
 	case 1:
-		return dispatch.Outcome{Fate: dispatch.Failed, Reason: "unsent", Refund: true}
+		return dispatch.Outcome{Disposition: dispatch.Failed, Reason: "unsent", Refund: true}
 	case 2, 3:
-		return dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: wait}
+		return dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: wait}
 	case 4:
-		return dispatch.Outcome{Fate: dispatch.Retry, Reason: "throttled", Behind: true, RetryAfter: wait}
+		return dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled", Behind: true, RetryAfter: wait}
 	case 5, 6:
-		return dispatch.Outcome{Fate: dispatch.Retry, Reason: "budget", Refund: true, Untried: true, RetryAfter: wait}
+		return dispatch.Outcome{Disposition: dispatch.Retry, Reason: "budget", Refund: true, Untried: true, RetryAfter: wait}
 	case 7:
-		return dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true}
+		return dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true}
 	case 8:
-		return dispatch.Outcome{Fate: dispatch.Returned, Reason: "busy", Refund: true, RetryAfter: wait}
+		return dispatch.Outcome{Disposition: dispatch.Returned, Reason: "busy", Refund: true, RetryAfter: wait}
 	case 9:
 		return dispatch.Outcome{
-			Fate:   []dispatch.Fate{dispatch.Expired, dispatch.Cancelled, dispatch.Replaced, dispatch.Forgotten}[p.rand.IntN(4)],
-			Reason: "elsewhere", Refund: true,
+			Disposition: []dispatch.Disposition{dispatch.Expired, dispatch.Cancelled, dispatch.Replaced, dispatch.Forgotten}[p.rand.IntN(4)],
+			Reason:      "elsewhere", Refund: true,
 		}
 	}
-	return dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}
+	return dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
 }
 
 // extend has the lease of a delivery begin anew.

@@ -23,7 +23,7 @@ import (
 type theatre struct {
 	ctx    context.Context
 	client *redis.Client
-	stores []*agenda.Store
+	stores []*agenda.Agendas
 	// program at play.
 	*program
 }
@@ -36,7 +36,7 @@ func newTheatre(t testing.TB, client *redis.Client, change func(source string) s
 	th := &theatre{ctx: t.Context(), client: client}
 	for i := range programProcesses {
 		store, err := agenda.New(client, agenda.Config{
-			Lanes: 1, Process: "p" + strconv.Itoa(i),
+			Partitions: 1, Process: "p" + strconv.Itoa(i),
 			Settings: func(_, category string) agenda.Settings { return th.settingsNow(category) },
 			Deferred: func(category, _ string, n int) { th.told[category] += n },
 		})
@@ -76,7 +76,7 @@ type program struct {
 // process is one that works and sweeps.
 type process struct {
 	name   string
-	store  *agenda.Store
+	store  *agenda.Agendas
 	held   map[string]heldWakeup
 	grants []*dispatch.Grant
 	seen   int64 // when the others heard of it last

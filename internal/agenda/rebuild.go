@@ -31,11 +31,11 @@ func lost(err error) error {
 // program has built counts as lost, and is built anew.
 const layout = "agendas"
 
-// Identity names the server that the lanes are on, so that another one, or the same after a restart, is known as such: it
+// Identity names the server that the partitions are on, so that another one, or the same after a restart, is known as such: it
 // may have older state.
-func (s *Store) Identity(ctx context.Context) (string, error) {
+func (s *Agendas) Identity(ctx context.Context) (string, error) {
 	if _, cluster := s.cfg.Direct.(*redis.ClusterClient); cluster {
-		return layout + " cluster", nil // lanes lie on several servers; each lane's epoch tells only whether it has state
+		return layout + " cluster", nil // partitions lie on several servers; each partition's epoch tells only whether it has state
 	}
 	info, err := s.client.Info(ctx, "server", "replication").Result()
 	if err != nil {
@@ -57,7 +57,7 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// Epoch names a state of a lane: how often the lane was built, and on which server.
+// Epoch names a state of a partition: how often the partition was built, and on which server.
 type Epoch string
 
 // NewEpoch makes one.
@@ -72,62 +72,62 @@ func (e Epoch) number() int64 {
 	return n
 }
 
-// Lost lists the lanes that have another epoch than they should. The error is about those that can't be asked; each lane is
+// Lost lists the partitions that have another epoch than they should. The error is about those that can't be asked; each partition is
 // judged by itself.
-func (s *Store) Lost(ctx context.Context, should func(lane int) Epoch) ([]int, error) {
+func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([]int, error) {
 	pipe := s.client.Pipeline()
-	epochs := make([]*redis.StringCmd, len(s.lanes))
-	for lane, prefix := range s.lanes {
-		epochs[lane] = pipe.Get(ctx, prefix+"epoch")
+	epochs := make([]*redis.StringCmd, len(s.partitions))
+	for partition, prefix := range s.partitions {
+		epochs[partition] = pipe.Get(ctx, prefix+"epoch")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own answer
-	var lanes []int
+	var partitions []int
 	var faults []error
-	for lane, epoch := range epochs {
+	for partition, epoch := range epochs {
 		switch err := epoch.Err(); {
 		case err != nil && !errors.Is(err, redis.Nil):
-			faults = append(faults, fmt.Errorf("read the epoch of lane %d: %w", lane, err))
-		case Epoch(epoch.Val()) != should(lane):
-			lanes = append(lanes, lane)
+			faults = append(faults, fmt.Errorf("read the epoch of partition %d: %w", partition, err))
+		case Epoch(epoch.Val()) != should(partition):
+			partitions = append(partitions, partition)
 		}
 	}
-	return lanes, errors.Join(faults...)
+	return partitions, errors.Join(faults...)
 }
 
-// BeginRebuild stops the lanes and removes all their state and their wake-ups. Until [Store.EndRebuild] only calls with the same token change
+// BeginRebuild stops the partitions and removes all their state and their wake-ups. Until [Agendas.EndRebuild] only calls with the same token change
 // them.
-func (s *Store) BeginRebuild(ctx context.Context, lanes []int, token string) error {
+func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
 	pipe := s.client.Pipeline()
-	for _, lane := range lanes {
-		pipe.Del(ctx, s.lanes[lane]+"epoch")
-		pipe.Set(ctx, s.lanes[lane]+"rebuild", token, 0)
+	for _, partition := range partitions {
+		pipe.Del(ctx, s.partitions[partition]+"epoch")
+		pipe.Set(ctx, s.partitions[partition]+"rebuild", token, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("stop %d lanes: %w", len(lanes), err)
+		return fmt.Errorf("stop %d partitions: %w", len(partitions), err)
 	}
 	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
-		return s.wipe(ctx, s.cfg.Direct, lanes)
+		return s.wipe(ctx, s.cfg.Direct, partitions)
 	}
-	masters, err := s.mastersOf(ctx, cluster, lanes)
+	masters, err := s.mastersOf(ctx, cluster, partitions)
 	if err != nil {
 		return err
 	}
 	for _, master := range masters {
-		if err := s.wipe(ctx, master, lanes); err != nil {
+		if err := s.wipe(ctx, master, partitions); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mastersOf lists the servers that lanes lie on: another that is away is none of their business.
-func (s *Store) mastersOf(ctx context.Context, cluster *redis.ClusterClient, lanes []int) ([]*redis.Client, error) {
+// mastersOf lists the servers that partitions lie on: another that is away is none of their business.
+func (s *Agendas) mastersOf(ctx context.Context, cluster *redis.ClusterClient, partitions []int) ([]*redis.Client, error) {
 	var masters []*redis.Client
-	for _, lane := range lanes {
-		master, err := cluster.MasterForKey(ctx, s.lanes[lane])
+	for _, partition := range partitions {
+		master, err := cluster.MasterForKey(ctx, s.partitions[partition])
 		if err != nil {
-			return nil, fmt.Errorf("find the server of lane %d: %w", lane, err)
+			return nil, fmt.Errorf("find the server of partition %d: %w", partition, err)
 		}
 		if !slices.Contains(masters, master) {
 			masters = append(masters, master)
@@ -139,17 +139,17 @@ func (s *Store) mastersOf(ctx context.Context, cluster *redis.ClusterClient, lan
 // wipeBatch is how many keys are removed at a time.
 const wipeBatch = 1000
 
-// wipe removes what a server holds of the lanes: their state, and their wake-ups, since a rebuild sets one for each user
+// wipe removes what a server holds of the partitions: their state, and their wake-ups, since a rebuild sets one for each user
 // who waits, and what is left of a queue that lost a part would be in its way.
-func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []int) error {
+func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions []int) error {
 	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, pattern, wipeBatch).Result()
 			if err != nil {
-				return fmt.Errorf("list what is left of the lanes: %w", err)
+				return fmt.Errorf("list what is left of the partitions: %w", err)
 			}
-			if err := s.remove(ctx, node, slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, lanes) })); err != nil {
-				return fmt.Errorf("remove what is left of the lanes: %w", err)
+			if err := s.remove(ctx, node, slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, partitions) })); err != nil {
+				return fmt.Errorf("remove what is left of the partitions: %w", err)
 			}
 			if cursor = next; cursor == 0 {
 				break
@@ -160,7 +160,7 @@ func (s *Store) wipe(ctx context.Context, node redis.UniversalClient, lanes []in
 }
 
 // remove removes keys, but for tasks that were put aside for people to look at.
-func (s *Store) remove(ctx context.Context, node redis.UniversalClient, keys []string) error {
+func (s *Agendas) remove(ctx context.Context, node redis.UniversalClient, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -184,55 +184,55 @@ func (s *Store) remove(ctx context.Context, node redis.UniversalClient, keys []s
 	return err
 }
 
-// queueParts are the places of a lane's asynq queue in which tasks stand. What asynq counts, what is archived and whether
-// the lane is paused stays.
+// queueParts are the places of a partition's asynq queue in which tasks stand. What asynq counts, what is archived and whether
+// the partition is paused stays.
 var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 
-// stale tells whether a key is state of one of the lanes. Ends that the record has not been told of are none: nobody else
+// stale tells whether a key is state of one of the partitions. Ends that the store has not been told of are none: nobody else
 // knows of them.
-func (s *Store) stale(key string, lanes []int) bool {
-	for _, lane := range lanes {
-		if name, ours := strings.CutPrefix(key, s.lanes[lane]); ours {
+func (s *Agendas) stale(key string, partitions []int) bool {
+	for _, partition := range partitions {
+		if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
 			return name != "rebuild" && name != "z"
 		}
-		if name, queued := strings.CutPrefix(key, tasksPrefix(lane)); queued {
+		if name, queued := strings.CutPrefix(key, tasksPrefix(partition)); queued {
 			return strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name)
 		}
 	}
 	return false
 }
 
-// RestoreEntries puts waiting notifications of one lane back, in the order in which they arrived.
-func (s *Store) RestoreEntries(ctx context.Context, token string, lane int, entries []Entry) ([]Placed, error) {
-	return s.acceptUnder(ctx, token, lane, entries)
+// RestoreEntries puts waiting notifications of one partition back, in the order in which they arrived.
+func (s *Agendas) RestoreEntries(ctx context.Context, token string, partition int, entries []Entry) ([]Placed, error) {
+	return s.acceptUnder(ctx, token, partition, entries)
 }
 
 // RestoreWindow counts admissions of a backlog again, oldest first.
-func (s *Store) RestoreWindow(ctx context.Context, token string, box dispatch.Backlog, admitted []throttle.Micros) error {
+func (s *Agendas) RestoreWindow(ctx context.Context, token string, box dispatch.Backlog, admitted []throttle.Micros) error {
 	args := make([]any, 0, 20+len(admitted))
 	args = append(args, token, box.Category, box.UserID, strconv.Itoa(len(admitted)))
 	for _, at := range admitted {
 		args = append(args, strconv.FormatInt(int64(at), 10))
 	}
 	args = s.cfg.Settings(box.UserID, box.Category).Plan.Args(args)
-	if err := s.restore.Run(ctx, s.client, s.keys(box.Lane), args...).Err(); err != nil {
-		return fmt.Errorf("restore the window of category %s in lane %d: %w", box.Category, box.Lane, lost(err))
+	if err := s.restore.Run(ctx, s.client, s.keys(box.Partition), args...).Err(); err != nil {
+		return fmt.Errorf("restore the window of category %s in partition %d: %w", box.Category, box.Partition, lost(err))
 	}
 	return nil
 }
 
-// finishRebuild sets the epoch, and where the lane was built, when the rebuild was not overtaken by another loss.
+// finishRebuild sets the epoch, and where the partition was built, when the rebuild was not overtaken by another loss.
 var finishRebuild = script.NewWhenFull(here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
 return 1`)
 
-// EndRebuild lets the lane go on. [ErrLost] says that it has been lost again meanwhile.
-func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Epoch) error {
-	prefix := s.lanes[lane]
+// EndRebuild lets the partition go on. [ErrLost] says that it has been lost again meanwhile.
+func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, epoch Epoch) error {
+	prefix := s.partitions[partition]
 	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch", prefix + "built"}, token, string(epoch)).Int()
 	if err != nil {
-		return fmt.Errorf("end the rebuild of lane %d: %w", lane, err)
+		return fmt.Errorf("end the rebuild of partition %d: %w", partition, err)
 	}
 	if done == 0 {
 		return ErrLost
@@ -241,7 +241,7 @@ func (s *Store) EndRebuild(ctx context.Context, token string, lane int, epoch Ep
 }
 
 // Now is Redis's clock.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
+func (s *Agendas) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.client.Time(ctx).Result()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask Redis for the time: %w", err)

@@ -17,7 +17,7 @@ const processedLife = 90 * 24 * time.Hour
 
 // Serve answers a round of a worker; see [dispatch.Store]. Its grants have to be claimed by the store that knows the
 // notifications.
-func (s *Store) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
+func (s *Agendas) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
 	day := time.Now().UTC()
 	args := make([]any, 0, 64+8*len(r.Wakeups))
 	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Room), strconv.Itoa(r.Pull),
@@ -38,7 +38,7 @@ func (s *Store) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, er
 
 // withoutPersonal gives back what was granted at once to users with limits of their own, which the script did not know; they
 // are woken, to be asked for with these.
-func (s *Store) withoutPersonal(ctx context.Context, served dispatch.Reply) dispatch.Reply {
+func (s *Agendas) withoutPersonal(ctx context.Context, served dispatch.Reply) dispatch.Reply {
 	served.Begun = slices.DeleteFunc(served.Begun, func(b dispatch.Begun) bool {
 		if !s.cfg.Personal(b.UserID) {
 			return false
@@ -47,7 +47,7 @@ func (s *Store) withoutPersonal(ctx context.Context, served dispatch.Reply) disp
 		// be empty, and forget the mark.
 		ctx := context.WithoutCancel(ctx)
 		for _, g := range b.Taken.Grants {
-			_, _ = s.Settle(ctx, g, dispatch.Outcome{Fate: dispatch.Returned, Refund: true})
+			_, _ = s.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		}
 		_ = s.WakePersonal(ctx, b.UserID)
 		return true
@@ -56,7 +56,7 @@ func (s *Store) withoutPersonal(ctx context.Context, served dispatch.Reply) disp
 }
 
 // roundArgs appends the settings that a round needs, each once, and its wake-ups.
-func (s *Store) roundArgs(args []any, r dispatch.Round) []any {
+func (s *Agendas) roundArgs(args []any, r dispatch.Round) []any {
 	var distinct []Settings
 	number := func(userID, category string) string {
 		settings := s.cfg.Settings(userID, category)
@@ -109,7 +109,7 @@ func (s Settings) args(args []any) []any {
 type reply struct {
 	cursor
 
-	store           *Store
+	store           *Agendas
 	round           dispatch.Round
 	now             int64
 	epoch           int64
@@ -171,7 +171,7 @@ func (r *reply) taken(userID string) dispatch.Taken {
 func (r *reply) grant(userID string) *dispatch.Grant {
 	id, category, at, _ := r.text(), r.text(), r.number(), r.number()
 	return &dispatch.Grant{
-		Backlog:      dispatch.Backlog{Lane: r.round.Partition, UserID: userID, Category: category},
+		Backlog:      dispatch.Backlog{Partition: r.round.Partition, UserID: userID, Category: category},
 		Notification: &notification.Notification{ID: id},
 		AdmittedAt:   throttle.Micros(at).Time(),
 		StartIn:      time.Duration(max(0, at-r.now)) * time.Microsecond,

@@ -8,27 +8,27 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// letters of the fates, as the scripts know them.
-var letters = map[dispatch.Fate]string{
+// letters of the dispositions, as the scripts know them.
+var letters = map[dispatch.Disposition]string{
 	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
 	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Replaced: "R", dispatch.Forgotten: "x",
 }
 
 // Settle writes what became of a grant.
-func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	if (o.Fate == dispatch.Delivered || o.Fate == dispatch.Failed) && !o.Refund {
-		settled, err := s.ends[g.Lane].Ask(ctx, ended{g.Notification.ID, g.Generation, letters[o.Fate], o.Reason})
+func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	if (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund {
+		settled, err := s.ends[g.Partition].Ask(ctx, ended{g.Notification.ID, g.Generation, letters[o.Disposition], o.Reason})
 		if err != nil || !settled.lapsed {
 			return settled.Settlement, lost(err)
 		}
 	}
 	args := make([]any, 0, 32)
-	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Fate],
+	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Disposition],
 		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention, strconv.FormatInt(g.Epoch, 10))
 	if o.Refund {
 		args = s.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
 	}
-	reply, err := s.run(ctx, s.settle, g.Lane, args)
+	reply, err := s.run(ctx, s.settle, g.Partition, args)
 	if err != nil {
 		return dispatch.Settlement{}, lost(err)
 	}
@@ -56,22 +56,22 @@ type lapsing struct {
 }
 
 // Extend lets a grant's lease begin anew, while its result can't be written.
-func (s *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
-	err := s.extend.Run(ctx, s.client, s.keys(g.Lane), g.Notification.ID, strconv.Itoa(g.Generation), s.lease).Err()
+func (s *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
+	err := s.extend.Run(ctx, s.client, s.keys(g.Partition), g.Notification.ID, strconv.Itoa(g.Generation), s.lease).Err()
 	if err != nil {
 		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, lost(err))
 	}
 	return nil
 }
 
-// endAll writes the ends of a lane in one script.
-func (s *Store) endAll(ctx context.Context, lane int, deliveries []ended) ([]lapsing, error) {
+// endAll writes the ends of a partition in one script.
+func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []ended) ([]lapsing, error) {
 	args := make([]any, 0, 1+4*len(deliveries))
 	args = append(args, s.retention)
 	for _, d := range deliveries {
 		args = append(args, d.id, strconv.Itoa(d.generation), d.letter, d.reason)
 	}
-	written, err := s.end.Run(ctx, s.client, s.keys(lane), args...).Int64Slice()
+	written, err := s.end.Run(ctx, s.client, s.keys(partition), args...).Int64Slice()
 	if err != nil {
 		return nil, err
 	}

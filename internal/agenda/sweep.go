@@ -10,7 +10,7 @@ import (
 
 // Sweep repairs a partition: gives notifications back whose lease has ended, ends those that expired, and replaces wake-ups
 // that did not come. It is safe in any number of processes at once, and tells the others that this one lives.
-func (s *Store) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
+func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
 	reply, err := s.run(ctx, s.sweep, partition, []any{
 		s.cfg.Process, s.retention, micros(s.cfg.Grace), micros(s.cfg.Presence),
 		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(s.cfg.Truce),
@@ -33,21 +33,21 @@ func (s *Store) Sweep(ctx context.Context, partition int) (dispatch.Repairs, err
 }
 
 // Clear forgets the windows of a user's category and of the user's cap; what waits may then go at once.
-func (s *Store) Clear(ctx context.Context, b dispatch.Backlog) error {
-	return s.wakeAll(ctx, b.Lane, b.Category, false, b.UserID)
+func (s *Agendas) Clear(ctx context.Context, b dispatch.Backlog) error {
+	return s.wakeAll(ctx, b.Partition, b.Category, false, b.UserID)
 }
 
 // Wake has users of one partition looked at again at once, because what limits them may have changed.
-func (s *Store) Wake(ctx context.Context, partition int, userIDs ...string) error {
+func (s *Agendas) Wake(ctx context.Context, partition int, userIDs ...string) error {
 	return s.wakeAll(ctx, partition, "", false, userIDs...)
 }
 
 // WakePersonal is Wake for a user whose own limits have changed.
-func (s *Store) WakePersonal(ctx context.Context, userID string) error {
-	return s.wakeAll(ctx, s.LaneOf(userID), "", true, userID)
+func (s *Agendas) WakePersonal(ctx context.Context, userID string) error {
+	return s.wakeAll(ctx, s.PartitionOf(userID), "", true, userID)
 }
 
-func (s *Store) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string) error {
+func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string) error {
 	args := make([]any, 0, 2+len(userIDs))
 	args = append(args, forget, flag(personal))
 	for _, user := range userIDs {

@@ -16,11 +16,11 @@ import (
 // verifyBatch is how many notifications or users one script looks at.
 const verifyBatch = 100
 
-// Standing is where a notification stands in its lane.
+// Standing is where a notification stands in its partition.
 type Standing struct {
-	// Status is empty for a notification that the lane does not know.
+	// Status is empty for a notification that the partition does not know.
 	Status notification.Status
-	// InLine, Later and InFlight are the places that it can have, HasEnd tells of an end that the record does not know yet.
+	// InLine, Later and InFlight are the places that it can have, HasEnd tells of an end that the store does not know yet.
 	InLine, Later, InFlight, HasEnd bool
 }
 
@@ -29,18 +29,18 @@ func (s Standing) Placed() bool {
 	return s.HasEnd || s.Status != "" && (s.InLine || s.Later || s.InFlight)
 }
 
-// Find tells of notifications of one lane where each stands, all of a batch at one moment. Of each entry it reads id, user
+// Find tells of notifications of one partition where each stands, all of a batch at one moment. Of each entry it reads id, user
 // and category.
-func (s *Store) Find(ctx context.Context, lane int, entries []Entry) ([]Standing, error) {
+func (s *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]Standing, error) {
 	found := make([]Standing, 0, len(entries))
 	for part := range slices.Chunk(entries, verifyBatch) {
 		args := make([]any, 0, 3*len(part))
 		for _, e := range part {
 			args = append(args, e.ID, e.Category, e.UserID)
 		}
-		reply, err := s.standing.Run(ctx, s.client, s.keys(lane), args...).StringSlice()
+		reply, err := s.standing.Run(ctx, s.client, s.keys(partition), args...).StringSlice()
 		if err != nil {
-			return nil, fmt.Errorf("look where %d notifications of lane %d stand: %w", len(part), lane, err)
+			return nil, fmt.Errorf("look where %d notifications of partition %d stand: %w", len(part), partition, err)
 		}
 		for pair := range slices.Chunk(reply, 2) {
 			in := func(place string) bool { return strings.Contains(pair[1], place) }
@@ -51,7 +51,7 @@ func (s *Store) Find(ctx context.Context, lane int, entries []Entry) ([]Standing
 }
 
 // Awake tells of users of one partition whether each has a wake-up in time for what waits; it is false for those who have not.
-func (s *Store) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
+func (s *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
 	awake := make([]bool, 0, len(userIDs))
 	for part := range slices.Chunk(userIDs, verifyBatch) {
 		args := make([]any, len(part))
@@ -78,7 +78,7 @@ type Waiting struct {
 
 // EachWaiting goes through all that stands in line or waits for its time, about n at a time. What moves meanwhile may come
 // twice, or not.
-func (s *Store) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
+func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
 	node := func(ctx context.Context, node redis.UniversalClient) error {
 		page := make([]Waiting, 0, n)
 		for cursor := uint64(0); ; {
@@ -110,20 +110,20 @@ func flush(page []Waiting, do func([]Waiting) error) error {
 }
 
 // eachIn adds one backlog, or what is later of a user, to the page, and gives the page away whenever it is full.
-func (s *Store) eachIn(ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error) ([]Waiting, error) {
+func (s *Agendas) eachIn(ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error) ([]Waiting, error) {
 	prefix, name, _ := strings.Cut(key, "}:")
-	lane, err := dispatch.LaneOfName(strings.TrimPrefix(prefix, "pacer:{"))
-	if err != nil || lane >= len(s.lanes) {
+	partition, err := dispatch.PartitionOfName(strings.TrimPrefix(prefix, "pacer:{"))
+	if err != nil || partition >= len(s.partitions) {
 		return page, nil //nolint:nilerr // a key of somebody else's
 	}
-	backlog := dispatch.Backlog{Lane: lane}
+	backlog := dispatch.Backlog{Partition: partition}
 	if backlog.UserID = name[len("r:"):]; name[0] == 'w' {
 		backlog.Category, backlog.UserID, _ = strings.Cut(name[len("w:"):], ":")
 	}
 	for cursor := uint64(0); ; {
 		pairs, next, err := node.ZScan(ctx, key, cursor, "", int64(cap(page))).Result()
 		if err != nil {
-			return nil, fmt.Errorf("read what waits of a user of lane %d: %w", lane, err)
+			return nil, fmt.Errorf("read what waits of a user of partition %d: %w", partition, err)
 		}
 		for i := 0; i+1 < len(pairs); i += 2 { // each with its score
 			if page = append(page, Waiting{backlog, pairs[i]}); len(page) == cap(page) {
@@ -147,7 +147,7 @@ type Windows struct {
 }
 
 // WindowsOf reads a user's logs. A category whose limits are counters has none.
-func (s *Store) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
+func (s *Agendas) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
 	prefix := s.prefixOf(userID)
 	logs := make([]*redis.ZSliceCmd, len(categories))
 	pipe := s.client.Pipeline()

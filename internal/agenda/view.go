@@ -44,43 +44,43 @@ var statuses = map[string]notification.Status{
 	"E": notification.StatusExpired, "C": notification.StatusCancelled, "R": notification.StatusReplaced,
 }
 
-// Locate finds the lane that knows the notification, or gives [notification.ErrNotFound].
-func (s *Store) Locate(ctx context.Context, id string) (int, error) {
+// Locate finds the partition that knows the notification, or gives [notification.ErrNotFound].
+func (s *Agendas) Locate(ctx context.Context, id string) (int, error) {
 	pipe := s.client.Pipeline()
-	found := make([]*redis.IntCmd, len(s.lanes))
-	for lane, prefix := range s.lanes {
-		found[lane] = pipe.Exists(ctx, prefix+"n:"+id)
+	found := make([]*redis.IntCmd, len(s.partitions))
+	for partition, prefix := range s.partitions {
+		found[partition] = pipe.Exists(ctx, prefix+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return 0, fmt.Errorf("look for notification %s: %w", id, err)
 	}
-	for lane, cmd := range found {
+	for partition, cmd := range found {
 		if cmd.Val() == 1 {
-			return lane, nil
+			return partition, nil
 		}
 	}
 	return 0, notification.ErrNotFound
 }
 
 // Lookup tells what is known of a notification, or gives [notification.ErrNotFound].
-func (s *Store) Lookup(ctx context.Context, id string) (*State, error) {
-	lane, err := s.Locate(ctx, id)
+func (s *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
+	partition, err := s.Locate(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return s.LookupIn(ctx, lane, id)
+	return s.LookupIn(ctx, partition, id)
 }
 
-// LookupIn is [Store.Lookup] of a notification whose lane is known.
-func (s *Store) LookupIn(ctx context.Context, lane int, id string) (*State, error) {
-	fields, err := s.client.HGetAll(ctx, s.lanes[lane]+"n:"+id).Result()
+// LookupIn is [Agendas.Lookup] of a notification whose partition is known.
+func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*State, error) {
+	fields, err := s.client.HGetAll(ctx, s.partitions[partition]+"n:"+id).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read notification %s: %w", id, err)
 	}
 	if len(fields) == 0 {
 		return nil, notification.ErrNotFound
 	}
-	state := s.parse(id, lane, fields)
+	state := s.parse(id, partition, fields)
 	if state.Status.Waiting() {
 		if err := s.findPlace(ctx, state); err != nil {
 			return nil, fmt.Errorf("find the place of notification %s: %w", id, lost(err))
@@ -90,9 +90,9 @@ func (s *Store) LookupIn(ctx context.Context, lane int, id string) (*State, erro
 }
 
 // findPlace fills in where a waiting notification stands.
-func (s *Store) findPlace(ctx context.Context, state *State) error {
+func (s *Agendas) findPlace(ctx context.Context, state *State) error {
 	plan := s.cfg.Settings(state.UserID, state.Category).Plan
-	reply, err := s.run(ctx, s.view, state.Lane, plan.Args([]any{state.Category, state.UserID, state.ID}))
+	reply, err := s.run(ctx, s.view, state.Partition, plan.Args([]any{state.Category, state.UserID, state.ID}))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Store) findPlace(ctx context.Context, state *State) error {
 	return r.fault
 }
 
-func (s *Store) parse(id string, lane int, fields map[string]string) *State {
+func (s *Agendas) parse(id string, partition int, fields map[string]string) *State {
 	integer := func(name string) int {
 		n, _ := strconv.Atoi(fields[name]) // absent means 0
 		return n
@@ -130,7 +130,7 @@ func (s *Store) parse(id string, lane int, fields map[string]string) *State {
 	plan := s.cfg.Settings(fields["u"], fields["c"]).Plan
 	return &State{
 		ID:         id,
-		Backlog:    dispatch.Backlog{Lane: lane, UserID: fields["u"], Category: fields["c"]},
+		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
 		Payload:    fields["b"],
 		AcceptedAt: time.UnixMicro(int64(integer("v")) + arrivalEpoch),
 		Status:     statuses[fields["s"]],
@@ -204,17 +204,17 @@ func describe(kind, detail string, plan throttle.Plan) string {
 }
 
 // Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
-func (s *Store) Cancel(ctx context.Context, id string) error {
-	lane, err := s.Locate(ctx, id)
+func (s *Agendas) Cancel(ctx context.Context, id string) error {
+	partition, err := s.Locate(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.CancelIn(ctx, lane, id, "cancelled")
+	return s.CancelIn(ctx, partition, id, "cancelled")
 }
 
-// CancelIn is [Store.Cancel] of a notification whose lane is known, with the reason.
-func (s *Store) CancelIn(ctx context.Context, lane int, id, reason string) error {
-	done, err := s.cancel.Run(ctx, s.client, s.keys(lane), id, s.retention, reason).Int()
+// CancelIn is [Agendas.Cancel] of a notification whose partition is known, with the reason.
+func (s *Agendas) CancelIn(ctx context.Context, partition int, id, reason string) error {
+	done, err := s.cancel.Run(ctx, s.client, s.keys(partition), id, s.retention, reason).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("cancel notification %s: %w", id, lost(err))

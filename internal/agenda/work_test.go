@@ -92,7 +92,7 @@ func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
 		w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{})
 		store := w.openGuarded()
 		const token = "token"
-		partition := w.store.LaneOf("ada")
+		partition := w.store.PartitionOf("ada")
 		if err := store.BeginRebuild(t.Context(), []int{partition}, token); err != nil {
 			t.Fatal(err)
 		}
@@ -125,10 +125,10 @@ func plain(id string) agenda.Entry {
 	return agenda.Entry{ID: id, UserID: "ada", Category: "chat", Priority: notification.PriorityNormal}
 }
 
-// openGuarded makes a store of a deployment whose record is elsewhere.
-func (w *world) openGuarded() *agenda.Store {
+// openGuarded makes a store of a deployment whose store is elsewhere.
+func (w *world) openGuarded() *agenda.Agendas {
 	w.t.Helper()
-	store, err := agenda.New(w.client, agenda.Config{Lanes: partitions, Settings: w.settingsOf, Guarded: true, Lease: lease})
+	store, err := agenda.New(w.client, agenda.Config{Partitions: partitions, Settings: w.settingsOf, Guarded: true, Lease: lease})
 	if err != nil {
 		w.t.Fatalf("new store: %v", err)
 	}
@@ -145,7 +145,7 @@ func (w *world) cancelMany(n int) {
 	running.SetLimit(16)
 	for i := 10; i < n; i++ {
 		running.Go(func() error {
-			return w.store.CancelIn(w.test.Context(), w.store.LaneOf("ada"), "m"+strconv.Itoa(i), "cancelled")
+			return w.store.CancelIn(w.test.Context(), w.store.PartitionOf("ada"), "m"+strconv.Itoa(i), "cancelled")
 		})
 	}
 	if err := running.Wait(); err != nil {
@@ -161,7 +161,7 @@ type work struct {
 
 // workOfEach runs each script once, with n in the agenda.
 func (w *world) workOfEach(n int) []work {
-	ctx, partition := w.test.Context(), w.store.LaneOf("ada")
+	ctx, partition := w.test.Context(), w.store.PartitionOf("ada")
 	last := "m" + strconv.Itoa(n-1)
 	must := func(err error) {
 		if err != nil {
@@ -182,7 +182,7 @@ func (w *world) workOfEach(n int) []work {
 	}{
 		{"pull", func() { w.round(partition, 8) }},
 		{"take", func() { w.round(partition, 0) }},
-		{"settle, retry", settle(dispatch.Outcome{Fate: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Minute})},
+		{"settle, retry", settle(dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Minute})},
 		{"settle, end", settle(delivered)},
 		{"pull", func() { w.round(partition, 8) }},
 		{"take, deferred", func() { w.round(partition, 0) }},

@@ -28,7 +28,7 @@ type world struct {
 	t        failer
 	test     testing.TB
 	client   *redis.Client
-	store    *agenda.Store
+	store    *agenda.Agendas
 	settings map[string]agenda.Settings // by category; that of "" for all others
 	now      time.Time
 	made     int
@@ -69,10 +69,10 @@ func newWorld(test testing.TB, t failer, client *redis.Client, settings agenda.S
 }
 
 // open makes a store of another process in the world.
-func (w *world) open(process string) *agenda.Store {
+func (w *world) open(process string) *agenda.Agendas {
 	w.t.Helper()
 	store, err := agenda.New(w.client, agenda.Config{
-		Lanes: partitions, Settings: w.settingsOf, Lease: lease, Process: process,
+		Partitions: partitions, Settings: w.settingsOf, Lease: lease, Process: process,
 		Deferred: func(category, rule string, n int) { w.deferrals[category+" "+rule] += n },
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *world) accept(e agenda.Entry) string {
 	if e.Priority == 0 {
 		e.Priority = notification.PriorityNormal
 	}
-	if _, err := w.store.Accept(w.test.Context(), w.store.LaneOf(e.UserID), []agenda.Entry{e}); err != nil {
+	if _, err := w.store.Accept(w.test.Context(), w.store.PartitionOf(e.UserID), []agenda.Entry{e}); err != nil {
 		w.t.Fatalf("accept %s: %v", e.ID, err)
 	}
 	return e.ID
@@ -220,7 +220,7 @@ func (w *world) playUntil(end time.Time) []*dispatch.Grant {
 		}
 		for len(w.grants) > 0 {
 			delivered = append(delivered, w.grants[0])
-			w.settle(dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"})
+			w.settle(dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
 		}
 	}
 	w.t.Fatalf("it never comes to rest")
@@ -249,7 +249,7 @@ func (w *world) settle(o dispatch.Outcome) dispatch.Settlement {
 func (w *world) sweep() dispatch.Repairs {
 	w.t.Helper()
 	for partition := range partitions {
-		key := agenda.LanePrefix(partition) + "sweep"
+		key := agenda.PartitionPrefix(partition) + "sweep"
 		if err := w.client.HSet(w.test.Context(), key, "last", w.now.Add(-time.Second).UnixMicro()).Err(); err != nil {
 			w.t.Fatalf("set the last sweep: %v", err)
 		}
@@ -283,7 +283,7 @@ func (w *world) state(id string) *agenda.State {
 	return state
 }
 
-func (w *world) total() agenda.LaneStats {
+func (w *world) total() agenda.PartitionStats {
 	w.t.Helper()
 	all, err := w.store.Stats(w.test.Context())
 	if err != nil {

@@ -20,8 +20,8 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Record: a.record, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
-		Devices: devices{a.record, a.rules}, Tokens: tokens, Host: host, Guard: guard,
+		Intake: a.intake, Store: a.store, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
+		Devices: devices{a.store, a.rules}, Tokens: tokens, Host: host, Guard: guard,
 		Version: version.Current().Version, Log: a.log,
 	}
 	if a.postgres != nil {
@@ -35,7 +35,7 @@ type windows struct{ app *App }
 
 // Window implements httpapi's Throttle.
 func (w windows) Window(ctx context.Context, userID, category string) (httpapi.Window, error) {
-	in, err := w.app.boxes.Peek(ctx, dispatch.BacklogOf(userID, category, w.app.cfg.Lanes))
+	in, err := w.app.agendas.Peek(ctx, dispatch.BacklogOf(userID, category, w.app.cfg.Partitions))
 	if err != nil {
 		return httpapi.Window{}, err
 	}
@@ -64,7 +64,7 @@ func (w windows) Window(ctx context.Context, userID, category string) (httpapi.W
 // Clear implements httpapi's Throttle. The cap's window is forgotten with the category's.
 func (w windows) Clear(ctx context.Context, userID, category string) error {
 	a := w.app
-	if err := a.boxes.Clear(ctx, dispatch.BacklogOf(userID, category, a.cfg.Lanes)); err != nil {
+	if err := a.agendas.Clear(ctx, dispatch.BacklogOf(userID, category, a.cfg.Partitions)); err != nil {
 		return err
 	}
 	entry := control.Entry{By: "API", Action: clearedAction, Subject: userID, Detail: category}
@@ -77,11 +77,11 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 
 // stats gathers the counts of the whole deployment.
 func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
-	lanes, t, err := a.counts(ctx)
+	partitions, t, err := a.counts(ctx)
 	if err != nil {
 		return httpapi.Stats{}, err
 	}
-	processes, err := presence.List(ctx, a.store.client)
+	processes, err := presence.List(ctx, a.redis.client)
 	s := httpapi.Stats{
 		Partial: err != nil || t.Away,
 		Queued:  t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,
@@ -90,14 +90,14 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 			Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
 			Replaced: t.Replaced, Pulls: t.Pulls, Deferrals: t.Deferrals, Attempts: t.Attempts,
 		},
-		Lanes: make([]httpapi.Lane, 0, len(lanes)), Processes: make([]httpapi.Process, 0, len(processes)),
+		Partitions: make([]httpapi.Partition, 0, len(partitions)), Processes: make([]httpapi.Process, 0, len(processes)),
 	}
 	if !t.OldestDeferred.IsZero() {
 		s.OldestDeferredSeconds = max(0, time.Since(t.OldestDeferred).Seconds())
 	}
-	for _, l := range lanes {
-		s.Lanes = append(s.Lanes, httpapi.Lane{
-			Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Unreachable: l.Away,
+	for _, l := range partitions {
+		s.Partitions = append(s.Partitions, httpapi.Partition{
+			Partition: l.Partition, Queued: l.Queued, Deferred: l.Deferred, Unreachable: l.Away,
 		})
 	}
 	for _, p := range processes {

@@ -33,15 +33,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/gate"
 	"github.com/pacer-notify/pacer/internal/queue"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
-	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
 	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/templates"
 	"github.com/pacer-notify/pacer/internal/tracing"
 )
 
-// sweepInterval is how often every lane is looked over for what has to be mended.
+// sweepInterval is how often every partition is looked over for what has to be mended.
 const sweepInterval = time.Second
 
 // App is one process of a deployment.
@@ -51,7 +51,7 @@ type App struct {
 	// attached says that it is no dispatcher: it takes what the deployment's dispatchers published for granted.
 	attached bool
 
-	store   *store
+	redis   *redisConnection
 	memory  *redismemory.Watch // nil with an embedded Redis
 	policy  *policy.Watcher
 	inForce atomic.Pointer[policy.Policy] // the one that was last told of
@@ -61,11 +61,11 @@ type App struct {
 	senders     push.Registry
 	templates   *templates.Set // nil without
 	gates       map[notification.Channel]*gate.Gate
-	boxes       *agenda.Store
+	agendas     *agenda.Agendas
 	pool        *pgxpool.Pool // nil without Postgres
-	record      record
-	relay       *recordpostgres.Relay  // nil without Postgres
-	postgres    *recordpostgres.Record // the record, where it is this one
+	store       store
+	relay       *storepostgres.Relay // nil without Postgres
+	postgres    *storepostgres.Store // the store, where it is this one
 	queue       *queue.Client
 	intake      *intake.Intake
 	dispatcher  *dispatch.Dispatcher
@@ -89,11 +89,11 @@ type App struct {
 	stopErr    error
 }
 
-// record is what the parts of a process ask of it.
-type record interface {
+// store is what the parts of a process ask of it.
+type store interface {
 	dispatch.Store
-	intake.Record
-	httpapi.Record
+	intake.Store
+	httpapi.Store
 	pacerdevices.Store
 	audit.Source
 }
@@ -117,7 +117,7 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App,
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDatabase, a.openStore, a.openRecord, a.checkImported, a.checkMoved, a.openTracing,
+		a.openPolicy, a.openDatabase, a.openRedis, a.openStore, a.checkImported, a.checkMoved, a.openTracing,
 		a.openControl, a.openMetrics, a.openWorkers, a.openListeners,
 	} {
 		if err := step(ctx); notPermitted(err) {
@@ -141,14 +141,14 @@ func (a *App) openPolicy(context.Context) error {
 	return nil
 }
 
-func (a *App) openStore(ctx context.Context) error {
-	store, err := openStore(ctx, a.cfg.Redis)
+func (a *App) openRedis(ctx context.Context) error {
+	store, err := openRedis(ctx, a.cfg.Redis)
 	if err != nil {
 		return err
 	}
-	a.store = store
+	a.redis = store
 	a.defers("Redis", store.close)
-	if err := store.agreeOnLanes(ctx, a.cfg.Lanes); err != nil {
+	if err := store.agreeOnPartitions(ctx, a.cfg.Partitions); err != nil {
 		return err
 	}
 	return a.publishPolicy(ctx, a.policy.Current())
@@ -175,7 +175,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) openRecord(ctx context.Context) error {
+func (a *App) openStore(ctx context.Context) error {
 	if err := a.openTemplates(); err != nil {
 		return err
 	}
@@ -187,40 +187,40 @@ func (a *App) openRecord(ctx context.Context) error {
 	if a.senders, err = a.gated(mutateSenders(senders)); err != nil {
 		return err
 	}
-	if err := a.openRecordWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
+	if err := a.openStoreWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
 		return err
 	}
 	return errors.Join(a.publishChannels(ctx), a.publishTemplates(ctx))
 }
 
-// openRecordWith sets up the agendas and the record over them, under the policy that current gives.
-func (a *App) openRecordWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
+// openStoreWith sets up the agendas and the store over them, under the policy that current gives.
+func (a *App) openStoreWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
 	a.rules = &rules{current: current, checkers: checkers}
 	if !a.cfg.Setup.Embedded() {
-		a.memory = redismemory.New(a.store.client, a.log)
+		a.memory = redismemory.New(a.redis.client, a.log)
 		if err := a.memory.Look(ctx); err != nil { // of one server of several, say: it is looked at again and again
 			a.log.WarnContext(ctx, "look at the memory of Redis", "error", err)
 		}
 	}
-	a.boxes, err = agenda.New(a.store.pipe, agenda.Config{
+	a.agendas, err = agenda.New(a.redis.pipe, agenda.Config{
 		Full:   a.memory.Full,
-		Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings, Categories: a.rules.categories,
+		Direct: a.redis.client, Partitions: a.cfg.Partitions, Settings: a.rules.Settings, Categories: a.rules.categories,
 		Personal: a.rules.personal, Guarded: a.pool != nil, Retention: a.retention(),
 		Apart: a.attached, Deferred: a.deferred,
 	})
 	if err != nil {
 		return err
 	}
-	a.queue = queue.NewClient(a.store.pipe)
+	a.queue = queue.NewClient(a.redis.pipe)
 	if a.pool != nil {
-		return a.openPostgresRecord(ctx)
+		return a.openPostgresStore(ctx)
 	}
-	a.record = recordredis.New(a.store.pipe, a.boxes)
+	a.store = storeredis.New(a.redis.pipe, a.agendas)
 	return a.refuseTicks(ctx)
 }
 
 // retention is how long Redis remembers an ended notification: long enough for a question asked again where Postgres
-// keeps the record, else the agendas' own default.
+// keeps the store, else the agendas' own default.
 func (a *App) retention() time.Duration {
 	if a.pool != nil {
 		return time.Minute
@@ -235,7 +235,7 @@ func (a *App) openIntake(accepted func(category string)) {
 		full = nil
 	}
 	a.intake = intake.New(intake.Config{
-		Full: full, Record: a.record, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice,
+		Full: full, Store: a.store, Rules: a.rules, Render: a.renderer(), HasDevice: a.hasDevice,
 		Trace: a.traceAccept(), Accepted: accepted, Log: a.log,
 	})
 }
@@ -260,21 +260,21 @@ func (a *App) openMetrics(context.Context) error {
 
 func (a *App) openWorkers(context.Context) error {
 	if a.cfg.HasRole(settings.RoleWorker) {
-		a.workers = queue.NewServer(a.store.pipe, queue.ServerConfig{
-			Lanes: a.cfg.Lanes, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster, Log: a.log,
+		a.workers = queue.NewServer(a.redis.pipe, queue.ServerConfig{
+			Partitions: a.cfg.Partitions, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster, Log: a.log,
 		})
 	}
 	a.rules.pausedFor = a.categoryRests
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Partitions: a.cfg.Lanes, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout, Retry: a.rules.Retry,
+		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout, Retry: a.rules.Retry,
 		MaxDefer: a.rules.MaxDefer, ChannelRests: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics,
 		Log: a.log,
-	}, mutateRecord(a.record), a.workers, a.toDevices(a.senders))
+	}, mutateStore(a.store), a.workers, a.toDevices(a.senders))
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)
 	}
-	a.announcer = presence.NewAnnouncer(a.store.client, host, a.roles(), a.dispatcher.InFlight, a.log)
+	a.announcer = presence.NewAnnouncer(a.redis.client, host, a.roles(), a.dispatcher.InFlight, a.log)
 	a.announcer.Reporting(a.report)
 	return nil
 }
@@ -297,7 +297,7 @@ func (a *App) openListeners(ctx context.Context) error {
 		a.openAuditor()
 		a.live = ops.NewLive(a.snapshot, a.log)
 		handler := ops.Handler(ops.Config{
-			Ready: a.Ready, Explain: a.record.View, User: a.user, Channels: a.channels, Live: a.live,
+			Ready: a.Ready, Explain: a.store.View, User: a.user, Channels: a.channels, Live: a.live,
 			Actions: actions{a},
 			Token:   a.cfg.OpsToken, Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry,
 			Log: a.log,
@@ -352,7 +352,7 @@ func (a *App) Start(ctx context.Context) error {
 		}
 	}
 	if a.workers != nil {
-		sweeper := dispatch.NewSweeper(a.boxes, sweepInterval, a.metrics.Repaired, a.log)
+		sweeper := dispatch.NewSweeper(a.agendas, sweepInterval, a.metrics.Repaired, a.log)
 		if !mutation("no-sweep") {
 			a.running.Go(func() { sweeper.Run(ctx) })
 		}
@@ -403,8 +403,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// BuildLanes builds the lanes that have no state yet, as the workers of a durable deployment do by themselves.
-func (a *App) BuildLanes(ctx context.Context) error {
+// BuildPartitions builds the partitions that have no state yet, as the workers of a durable deployment do by themselves.
+func (a *App) BuildPartitions(ctx context.Context) error {
 	if a.relay == nil {
 		return nil
 	}

@@ -50,7 +50,7 @@ func TestDeliveries(t *testing.T) {
 		"StopWaitsForWhatIsInFlight":                           stopWaitsForWhatIsInFlight,
 		"PolicyReloadReachesWhatWaits":                         policyReloadReachesWhatWaits,
 		"PausedThingsWait":                                     pausedThingsWait,
-		"NoLaneStaysPausedUnseen":                              noLaneStaysPausedUnseen,
+		"NoPartitionStaysPausedUnseen":                         noPartitionStaysPausedUnseen,
 		"OperatorsCancelAndRetry":                              operatorsCancelAndRetry,
 		"SnapshotTellsWhoWaits":                                snapshotTellsWhoWaits,
 		"PolicyReloadTakesEffect":                              policyReloadTakesEffect,
@@ -282,8 +282,8 @@ func TestRefusals(t *testing.T) {
 	fresh := newDeployment(t, onRedis, crowdPolicy, 0)
 	fresh.start()
 	for name, spoil := range map[string]func(*settings.Resolved){
-		"Evicting":   func(s *settings.Resolved) { s.Redis, _ = settings.ParseRedisURL(server.URL()) },
-		"OtherLanes": func(s *settings.Resolved) { s.Lanes = 5 },
+		"Evicting":        func(s *settings.Resolved) { s.Redis, _ = settings.ParseRedisURL(server.URL()) },
+		"OtherPartitions": func(s *settings.Resolved) { s.Partitions = 5 },
 		"EarlierVersion": func(s *settings.Resolved) {
 			s.Redis, _ = settings.ParseRedisURL(ticks.URL())
 		},

@@ -15,7 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// asynq's own tools, which are made on its Inspector, show partitions, who waits, and servers, and can pause and resume a lane.
+// asynq's own tools, which are made on its Inspector, show partitions, who waits, and servers, and can pause and resume a partition.
 func TestAsynqsToolsWork(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onRedis, crowdPolicy, 1), newReceiver(t)
@@ -36,10 +36,10 @@ func TestAsynqsToolsWork(t *testing.T) {
 	if err != nil || len(queues) == 0 || slices.ContainsFunc(queues, func(name string) bool { return !strings.HasPrefix(name, "push-") }) {
 		t.Fatalf("the queues are %v, %v", queues, err)
 	}
-	lane := fmt.Sprintf("push-%d", dispatch.LaneOf("ada", 4))
+	partition := fmt.Sprintf("push-%d", dispatch.PartitionOf("ada", 4))
 	var tasks []*asynq.TaskInfo
 	for deadline := time.Now().Add(patience); len(tasks) != 1; <-time.After(50 * time.Millisecond) {
-		if tasks, err = inspector.ListScheduledTasks(lane); err != nil {
+		if tasks, err = inspector.ListScheduledTasks(partition); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
@@ -54,40 +54,40 @@ func TestAsynqsToolsWork(t *testing.T) {
 		t.Errorf("the servers are %v, %v", servers, err)
 	}
 
-	number := strings.TrimPrefix(lane, "push-")
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "lane", Name: number})
-	if info, err := inspector.GetQueueInfo(lane); err != nil || !info.Paused || info.Scheduled != 1 {
-		t.Errorf("the paused lane is %+v, %v", info, err)
+	number := strings.TrimPrefix(partition, "push-")
+	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "partition", Name: number})
+	if info, err := inspector.GetQueueInfo(partition); err != nil || !info.Paused || info.Scheduled != 1 {
+		t.Errorf("the paused partition is %+v, %v", info, err)
 	}
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "lane", Name: number})
-	if info, err := inspector.GetQueueInfo(lane); err != nil || info.Paused {
-		t.Errorf("the resumed lane is %+v, %v", info, err)
+	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "partition", Name: number})
+	if info, err := inspector.GetQueueInfo(partition); err != nil || info.Paused {
+		t.Errorf("the resumed partition is %+v, %v", info, err)
 	}
 
 	// What they pause themselves shows, stays, and ends either way.
 	pauseThere := func() {
 		t.Helper()
-		if err := inspector.PauseQueue(lane); err != nil {
+		if err := inspector.PauseQueue(partition); err != nil {
 			t.Fatal(err)
 		}
 		s := d.awaitPauses(d.apps[0], 1)
-		if p := s.Pauses[0]; p.Kind != "lane" || p.Name != number || p.By != "asynq's tools" || time.Since(p.At).Abs() > time.Minute {
+		if p := s.Pauses[0]; p.Kind != "partition" || p.Name != number || p.By != "asynq's tools" || time.Since(p.At).Abs() > time.Minute {
 			t.Errorf("the pause is %+v", p)
 		}
 	}
 	pauseThere()
-	d.awaitLogs("msg=paused kind=lane name="+number+" by=\"asynq's tools\"", 1)
-	if metrics := d.opsPage(d.apps[0], "/metrics"); !strings.Contains(metrics, `pacer_paused{kind="lane",name="`+number+`"} 1`) {
+	d.awaitLogs("msg=paused kind=partition name="+number+" by=\"asynq's tools\"", 1)
+	if metrics := d.opsPage(d.apps[0], "/metrics"); !strings.Contains(metrics, `pacer_paused{kind="partition",name="`+number+`"} 1`) {
 		t.Errorf("the metrics do not show it")
 	}
-	if err := inspector.UnpauseQueue(lane); err != nil {
+	if err := inspector.UnpauseQueue(partition); err != nil {
 		t.Fatal(err)
 	}
 	d.awaitPauses(d.apps[0], 0)
 	pauseThere()
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "lane", Name: number})
+	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "partition", Name: number})
 	if s := d.snapshot(d.apps[0]); len(s.Pauses) != 0 {
 		t.Errorf("after it was resumed the pauses are %+v", s.Pauses)
 	}
-	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "resume", Kind: "lane", Name: number})
+	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "resume", Kind: "partition", Name: number})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// auditEvery is how often the record in Postgres is audited, auditRedisEvery that in Redis, all of which is gone
+	// auditEvery is how often the store in Postgres is audited, auditRedisEvery that in Redis, all of which is gone
 	// through.
 	auditEvery      = time.Minute
 	auditRedisEvery = 10 * time.Minute
@@ -23,14 +23,14 @@ const (
 	clearingsRead = 1000
 )
 
-// openAuditor sets up the auditor of the record, in the processes with the ops role.
+// openAuditor sets up the auditor of the store, in the processes with the ops role.
 func (a *App) openAuditor() {
 	every := auditRedisEvery
 	if a.pool != nil {
 		every = auditEvery
 	}
 	a.auditor = audit.New(audit.Config{
-		Source: a.record, Terms: a.auditTerms, Window: a.rules.longestWindow, InForce: a.inForceSince,
+		Source: a.store, Terms: a.auditTerms, Window: a.rules.longestWindow, InForce: a.inForceSince,
 		Cleared: a.clearedSince, Resting: a.rests, Every: every, Found: a.metrics.Audited, Log: a.log,
 	})
 }
@@ -67,7 +67,7 @@ func (a *App) clearedSince(ctx context.Context, since time.Time) (map[string]boo
 
 // rests tells whether operators paused what a notification belongs to.
 func (a *App) rests(o audit.Open) bool {
-	lane := dispatch.BacklogOf(o.UserID, o.Category, a.cfg.Lanes).Lane
+	partition := dispatch.BacklogOf(o.UserID, o.Category, a.cfg.Partitions).Partition
 	return a.follower.Wait(control.Channel, o.Channel) > 0 || a.follower.Wait(control.Category, o.Category) > 0 ||
-		a.follower.Wait(control.Lane, strconv.Itoa(lane)) > 0
+		a.follower.Wait(control.Partition, strconv.Itoa(partition)) > 0
 }

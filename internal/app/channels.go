@@ -45,7 +45,7 @@ type Test struct {
 	Channel, To, Title, Body string
 }
 
-// SendTest sends one notification with the settings' credentials, past queue, throttle and record, and gives the
+// SendTest sends one notification with the settings' credentials, past queue, throttle and store, and gives the
 // provider's answer: nil when it took it.
 func SendTest(ctx context.Context, cfg *settings.Resolved, test Test,
 	log *slog.Logger,

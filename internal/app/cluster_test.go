@@ -29,7 +29,7 @@ func onCluster(t *testing.T, cluster *redistest.Cluster, on setup) *deployment {
 	return d
 }
 
-// Everything works on Redis Cluster: lanes lie on all shards, and what one user may get is counted on one.
+// Everything works on Redis Cluster: partitions lie on all shards, and what one user may get is counted on one.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -78,8 +78,8 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// A slot is moved to another shard while notifications of its lanes are accepted, wait and go out, and rests half-way for a
-// while: whatever would have run on half of a lane is refused and tried again. Nothing is lost, sent twice or too early.
+// A slot is moved to another shard while notifications of its partitions are accepted, wait and go out, and rests half-way for a
+// while: whatever would have run on half of a partition is refused and tried again. Nothing is lost, sent twice or too early.
 func TestRedisClusterSlotMoves(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -93,8 +93,8 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 			}
 			ids := d.bulk(items)
 			r.await(t, len(ids)/4)
-			for lane := range 4 {
-				from, slot := cluster.Holder(t, dispatch.LaneName(lane))
+			for partition := range 4 {
+				from, slot := cluster.Holder(t, dispatch.PartitionName(partition))
 				to := cluster.Masters[0]
 				if from == to {
 					to = cluster.Masters[1]
@@ -126,15 +126,15 @@ func TestRedisClusterShardAway(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, false)
 	d, r := onCluster(t, cluster, onPostgres), newReceiver(t)
-	r.await(t, len(d.bulk(r.crowd("first", "default", 1)))) // the lanes are built by now
-	dead, _ := cluster.Holder(t, dispatch.LaneName(0))
+	r.await(t, len(d.bulk(r.crowd("first", "default", 1)))) // the partitions are built by now
+	dead, _ := cluster.Holder(t, dispatch.PartitionName(0))
 	dead.Kill()
 	var items []item
 	elsewhere := 1
 	for i := range 40 {
 		user := "user-" + strconv.Itoa(i)
 		items = append(items, r.crowd(user, "default", 1)...)
-		if holder, _ := cluster.Holder(t, dispatch.LaneName(dispatch.LaneOf(user, 4))); holder != dead {
+		if holder, _ := cluster.Holder(t, dispatch.PartitionName(dispatch.PartitionOf(user, 4))); holder != dead {
 			elsewhere++
 		}
 	}

@@ -22,18 +22,18 @@ func (a *App) openControl(ctx context.Context) error {
 	if a.pool != nil {
 		a.control = control.NewPostgres(a.pool)
 	} else {
-		a.control = control.NewRedis(a.store.client)
+		a.control = control.NewRedis(a.redis.client)
 	}
-	a.follower = control.NewFollower(a.control, a.reconcileLanes, a.log)
+	a.follower = control.NewFollower(a.control, a.reconcilePartitions, a.log)
 	return a.follower.Refresh(ctx) // what rests must not run in the first second
 }
 
-// reconcileLanes has the queues of the lanes rest that rests says, and no others.
-func (a *App) reconcileLanes(ctx context.Context, rests func(lane string) bool) ([]control.LaneState, error) {
-	found, err := a.queue.Reconcile(ctx, a.cfg.Lanes, func(lane int) bool { return rests(strconv.Itoa(lane)) })
-	states := make([]control.LaneState, len(found))
+// reconcilePartitions has the queues of the partitions rest that rests says, and no others.
+func (a *App) reconcilePartitions(ctx context.Context, rests func(partition string) bool) ([]control.PartitionState, error) {
+	found, err := a.queue.Reconcile(ctx, a.cfg.Partitions, func(partition int) bool { return rests(strconv.Itoa(partition)) })
+	states := make([]control.PartitionState, len(found))
 	for i, rest := range found {
-		states[i] = control.LaneState{Name: strconv.Itoa(rest.Lane), Outside: rest.Outside, Since: rest.Since.UTC()}
+		states[i] = control.PartitionState{Name: strconv.Itoa(rest.Partition), Outside: rest.Outside, Since: rest.Since.UTC()}
 	}
 	return states, err
 }
@@ -74,13 +74,13 @@ func (c actions) names(kind control.Kind) []string {
 		return c.app.channelNames()
 	case control.Category:
 		return slices.Sorted(maps.Keys(c.app.policy.Current().Categories))
-	case control.Lane:
+	case control.Partition:
 	}
-	lanes := make([]string, c.app.cfg.Lanes)
-	for i := range lanes {
-		lanes[i] = strconv.Itoa(i)
+	partitions := make([]string, c.app.cfg.Partitions)
+	for i := range partitions {
+		partitions[i] = strconv.Itoa(i)
 	}
-	return lanes
+	return partitions
 }
 
 // Pause implements ops's Actions.
@@ -96,14 +96,14 @@ func (c actions) Pause(ctx context.Context, p control.Pause) error {
 }
 
 // Resume implements ops's Actions. What the policy or the settings name no more can be resumed all the same, and so can
-// a lane that was paused past pacer.
+// a partition that was paused past pacer.
 func (c actions) Resume(ctx context.Context, s control.Subject) error {
 	was, err := c.app.control.Resume(ctx, s)
 	if err != nil {
 		return err
 	}
-	if lane, err := strconv.Atoi(s.Name); err == nil && s.Kind == control.Lane {
-		stopped, err := c.app.queue.Resume(ctx, lane)
+	if partition, err := strconv.Atoi(s.Name); err == nil && s.Kind == control.Partition {
+		stopped, err := c.app.queue.Resume(ctx, partition)
 		if err != nil && !was {
 			return err // whether somebody paused it from outside is not known
 		}
@@ -126,7 +126,7 @@ func (c actions) follow(ctx context.Context) {
 
 // Cancel implements ops's Actions.
 func (c actions) Cancel(ctx context.Context, id string) error {
-	err := c.app.record.Cancel(ctx, id)
+	err := c.app.store.Cancel(ctx, id)
 	if errors.Is(err, notification.ErrNotWaiting) {
 		return &ops.RefusalError{Reason: id + " is " + err.Error()}
 	}
@@ -136,7 +136,7 @@ func (c actions) Cancel(ctx context.Context, id string) error {
 // Retry implements ops's Actions: what has failed is accepted anew, with an id of its own, since the old one has ended
 // for those who ask for it.
 func (c actions) Retry(ctx context.Context, id string) (string, error) {
-	view, err := c.app.record.View(ctx, id)
+	view, err := c.app.store.View(ctx, id)
 	if err != nil {
 		return "", err
 	}

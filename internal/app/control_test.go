@@ -82,19 +82,21 @@ func (d *deployment) awaitLogs(text string, times int) {
 
 // What is paused waits in all processes, while the rest goes on, and goes out once it is resumed.
 func pausedThingsWait(t *testing.T, on setup) {
-	const lanes = 4
-	laneOf := func(user string) string { return strconv.Itoa(dispatch.BacklogOf(user, "default", lanes).Lane) }
+	const partitions = 4
+	partitionOf := func(user string) string {
+		return strconv.Itoa(dispatch.BacklogOf(user, "default", partitions).Partition)
+	}
 	other := "ben"
-	for i := 0; laneOf(other) == laneOf("ada"); i++ {
+	for i := 0; partitionOf(other) == partitionOf("ada"); i++ {
 		other = "ben" + strconv.Itoa(i)
 	}
 	for name, c := range map[string]struct {
 		pause      app.Action
 		held, free item
 	}{
-		"channel":  {app.Action{Kind: "channel", Name: "webhook"}, item{"channel": "webhook"}, item{"channel": "log"}},
-		"category": {app.Action{Kind: "category", Name: "urgent"}, item{"category": "urgent"}, item{"category": "default"}},
-		"lane":     {app.Action{Kind: "lane", Name: laneOf("ada")}, item{}, item{"user_id": other}},
+		"channel":   {app.Action{Kind: "channel", Name: "webhook"}, item{"channel": "webhook"}, item{"channel": "log"}},
+		"category":  {app.Action{Kind: "category", Name: "urgent"}, item{"category": "urgent"}, item{"category": "default"}},
+		"partition": {app.Action{Kind: "partition", Name: partitionOf("ada")}, item{}, item{"user_id": other}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,11 +134,11 @@ func pausedThingsWait(t *testing.T, on setup) {
 	}
 }
 
-// A lane goes on although the process died, or lost Redis, that was just letting it go on: no pause is left that nobody sees.
-func noLaneStaysPausedUnseen(t *testing.T, on setup) {
+// A partition goes on although the process died, or lost Redis, that was just letting it go on: no pause is left that nobody sees.
+func noPartitionStaysPausedUnseen(t *testing.T, on setup) {
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
-	lane := strconv.Itoa(dispatch.BacklogOf("ada", "default", 4).Lane)
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "lane", Name: lane})
+	partition := strconv.Itoa(dispatch.BacklogOf("ada", "default", 4).Partition)
+	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "partition", Name: partition})
 	d.bulk(r.crowd("ada", "default", 1))
 	if err := d.apps[0].Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -219,8 +221,8 @@ func snapshotTellsWhoWaits(t *testing.T, on setup) {
 		t.Errorf("the crowds are %+v", s.Crowds)
 	}
 	deferred := int64(0)
-	for _, lane := range s.Lanes {
-		deferred += lane.Deferred
+	for _, partition := range s.Partitions {
+		deferred += partition.Deferred
 	}
 	if deferred != 7 || s.UsersDeferred != 2 || s.Totals.Accepted != 10 || s.Redis.Version == "" || (s.Postgres != nil) != (on == onPostgres) {
 		t.Errorf("the snapshot is %+v", s)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/migrations"
 )
@@ -26,7 +26,7 @@ const defaultConnections = 12
 // nodeLock is the advisory lock of the process that has a database to itself: "node" in ASCII.
 const nodeLock = 0x6e6f6465
 
-// openDatabase connects to Postgres and refuses one that this program can't keep its record in.
+// openDatabase connects to Postgres and refuses one that this program can't keep its store in.
 func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -44,18 +44,18 @@ func openDatabase(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	config.HealthCheckPeriod = 5 * time.Second
 	mutateDatabase(config)
 	// Whoever sets how statements are sent knows that a pooler stands between.
-	prepare := recordpostgres.Direct
+	prepare := storepostgres.Direct
 	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
-		prepare = recordpostgres.Pooled
+		prepare = storepostgres.Pooled
 	}
 	pool, err := openPool(ctx, config, address, prepare)
-	if errors.Is(err, recordpostgres.ErrPooler) {
-		pool, err = openPool(ctx, config, address, recordpostgres.Pooled)
+	if errors.Is(err, storepostgres.ErrPooler) {
+		pool, err = openPool(ctx, config, address, storepostgres.Pooled)
 	}
 	return pool, err
 }
 
-// openPool connects in one of the two ways; in that of no pooler it gives [recordpostgres.ErrPooler] when there is one.
+// openPool connects in one of the two ways; in that of no pooler it gives [storepostgres.ErrPooler] when there is one.
 func openPool(ctx context.Context, config *pgxpool.Config, address string,
 	prepare func(*pgxpool.Config),
 ) (*pgxpool.Pool, error) {
@@ -101,7 +101,7 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 	where := fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 	readOnly, err := backoff.Retry(ctx, func() (bool, error) { return askDatabase(ctx, pool) },
 		backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
-	if errors.Is(err, recordpostgres.ErrPooler) {
+	if errors.Is(err, storepostgres.ErrPooler) {
 		return err
 	}
 	if err != nil {
@@ -124,15 +124,15 @@ func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err er
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	conn, err := pool.Acquire(ctx)
-	if recordpostgres.RefusedByPooler(err) {
-		return false, backoff.Permanent(recordpostgres.ErrPooler)
+	if storepostgres.RefusedByPooler(err) {
+		return false, backoff.Permanent(storepostgres.ErrPooler)
 	}
 	if err != nil {
 		return false, err
 	}
 	defer conn.Release()
 	if !throughPooler(pool) {
-		if err := recordpostgres.FindPooler(ctx, conn.Conn()); errors.Is(err, recordpostgres.ErrPooler) {
+		if err := storepostgres.FindPooler(ctx, conn.Conn()); errors.Is(err, storepostgres.ErrPooler) {
 			return false, backoff.Permanent(err)
 		} else if err != nil {
 			return false, err
@@ -155,7 +155,7 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 		return tx.Rollback(ctx)
 	}
 	var mine bool
-	if err := tx.QueryRow(ctx, recordpostgres.TryLockSQL, int64(nodeLock)).Scan(&mine); err != nil {
+	if err := tx.QueryRow(ctx, storepostgres.TryLockSQL, int64(nodeLock)).Scan(&mine); err != nil {
 		return nil, errors.Join(fmt.Errorf("take the database for this process: %w", err), release())
 	}
 	if !mine {
@@ -164,30 +164,30 @@ func takeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 	return release, nil
 }
 
-// openPostgresRecord sets up the record in Postgres over the agendas, and the relay between them.
-func (a *App) openPostgresRecord(ctx context.Context) error {
-	record := recordpostgres.New(a.pool, a.boxes, mutateRecordConfig(recordpostgres.Config{
+// openPostgresStore sets up the store in Postgres over the agendas, and the relay between them.
+func (a *App) openPostgresStore(ctx context.Context) error {
+	store := storepostgres.New(a.pool, a.agendas, mutateStoreConfig(storepostgres.Config{
 		Apart: a.attached, Retention: a.cfg.Retention, Log: a.log,
 	}))
-	a.defers("record", record.Close)
-	a.record, a.postgres = record, record
-	a.relay = recordpostgres.NewRelay(record, recordpostgres.RelayConfig{
+	a.defers("store", store.Close)
+	a.store, a.postgres = store, store
+	a.relay = storepostgres.NewRelay(store, storepostgres.RelayConfig{
 		Check: a.rules.check, Windows: a.rules.longestWindow, Rebuilt: a.writeFactsAgain, Adopted: a.adopted,
 	})
-	return a.openOwnLimits(ctx, record)
+	return a.openOwnLimits(ctx, store)
 }
 
 // adopted counts what processes without metrics of their own accepted.
 func (a *App) adopted(category string, n int64) { a.metrics.Adopted(category, n) }
 
-// writeFactsAgain writes what the deployment keeps in Redis besides its lanes.
+// writeFactsAgain writes what the deployment keeps in Redis besides its partitions.
 func (a *App) writeFactsAgain(ctx context.Context) {
-	err := errors.Join(a.store.agreeOnLanes(ctx, a.cfg.Lanes), a.publishPolicy(ctx, a.rules.current()))
+	err := errors.Join(a.redis.agreeOnPartitions(ctx, a.cfg.Partitions), a.publishPolicy(ctx, a.rules.current()))
 	if !a.attached { // whose settings say nothing of channels and templates
 		err = errors.Join(err, a.publishChannels(ctx), a.publishTemplates(ctx))
 	}
 	if err != nil {
-		a.log.WarnContext(ctx, "write lanes and policy to Redis again", "error", err)
+		a.log.WarnContext(ctx, "write partitions and policy to Redis again", "error", err)
 	}
 }
 

@@ -31,7 +31,7 @@ func (d devices) PutDevice(ctx context.Context, device *notification.Device) err
 
 // hasDevice tells whether a user has an active device on a channel.
 func (a *App) hasDevice(ctx context.Context, userID string, channel notification.Channel) (bool, error) {
-	all, err := a.record.Devices(ctx, userID)
+	all, err := a.store.Devices(ctx, userID)
 	for _, d := range all {
 		if d.Active && d.Channel == channel {
 			return true, nil
@@ -45,7 +45,7 @@ func (a *App) toDevices(senders push.Registry) push.Registry {
 	all := push.Registry{}
 	for channel, sender := range senders {
 		if channel != notification.ChannelLog {
-			sender = pacerdevices.NewFanout(channel, sender, a.record, a.log)
+			sender = pacerdevices.NewFanout(channel, sender, a.store, a.log)
 		}
 		all[channel] = sender
 	}

@@ -39,7 +39,7 @@ func scheduled(n int) []item {
 }
 
 // The in-process Redis takes as many commands at once as any other: a bulk request with ids of its own, each of which is
-// looked up first, and the counts of many lanes. Fifty were too many for a connection without a buffer; package embedded
+// looked up first, and the counts of many partitions. Fifty were too many for a connection without a buffer; package embedded
 // tests pipelines of 10,000, which here would take a busy machine minutes.
 func TestInProcessRedisTakesLargePipelines(t *testing.T) {
 	t.Parallel()
@@ -48,14 +48,14 @@ func TestInProcessRedisTakesLargePipelines(t *testing.T) {
 		"embedded": func(t *testing.T) *deployment {
 			d := embeddedDeployment(t)
 			s := d.embeddedSettings()
-			s.Lanes = 64
+			s.Partitions = 64
 			d.startWith(s)
 			return d
 		},
 		"durable, one node": func(t *testing.T) *deployment {
 			d := oneNode(t)
 			s := d.oneNodeSettings()
-			s.Lanes = 64
+			s.Partitions = 64
 			d.startWith(s)
 			return d
 		},

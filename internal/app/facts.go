@@ -28,10 +28,10 @@ func (a *App) logFacts(ctx context.Context) {
 			"all is as durable as Redis is configured")
 	case settings.SetupDurable:
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "redis", a.cfg.Redis.String(), "postgres", a.database(),
-			"means", "Postgres keeps the record, and Redis can be lost whole")
+			"means", "Postgres keeps the store, and Redis can be lost whole")
 	case settings.SetupDurableOneNode:
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "postgres", a.database(),
-			"means", "Postgres keeps the record, and Redis runs in this process, the only one of the deployment")
+			"means", "Postgres keeps the store, and Redis runs in this process, the only one of the deployment")
 	}
 	if a.pool != nil && throughPooler(a.pool) {
 		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means",
@@ -46,7 +46,7 @@ func (a *App) logFacts(ctx context.Context) {
 	}
 	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
 	log.InfoContext(ctx, "channels", "configured", strings.Join(a.channelNames(), ","))
-	log.InfoContext(ctx, "lanes", "count", a.cfg.Lanes)
+	log.InfoContext(ctx, "partitions", "count", a.cfg.Partitions)
 	if a.workers != nil {
 		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)
 	}

@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 func TestWhatNeverReachedRedisIsFound(t *testing.T) {
 	t.Parallel()
 	d := newDurable(t, 2)
-	d.verify(d.bulk(d.receiver.crowd("first", "default", 1))) // the lanes are built by now
+	d.verify(d.bulk(d.receiver.crowd("first", "default", 1))) // the partitions are built by now
 	d.postgres.Exec(`INSERT INTO pacer.notifications (id, user_id, category, channel, target, priority)
 		SELECT 'lost-' || i, 'user' || i, 'default', 'webhook', '` + d.receiver.server.URL + `', 3 FROM generate_series(1, 20) i`)
 	var ids []string

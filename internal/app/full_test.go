@@ -66,7 +66,7 @@ func smallRedis(t *testing.T, on setup) (*deployment, *redistest.Server, *goredi
 
 // A full Redis refuses grants and takes settlements: what was sent while it filled up is settled, what waits is held, and
 // once there is memory again all goes out, each once. Before it is full, nothing more is accepted where it keeps the
-// record; Postgres goes on accepting. All counts are exact in the end.
+// store; Postgres goes on accepting. All counts are exact in the end.
 func TestRedisFillsUp(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {

@@ -34,7 +34,7 @@ func (a *App) gated(senders push.Registry) (push.Registry, error) {
 		cfg := gate.Config{
 			Channel: channel, Host: hostOf(channel), InFlight: max(1, a.cfg.Concurrency*3/4), Budget: rulesOf(limits),
 			BudgetKey: credentialOf(a.cfg.Channels, channel), Log: a.log,
-			Limiter: throttle.NewRedis(a.store.pipe, func(string) string {
+			Limiter: throttle.NewRedis(a.redis.pipe, func(string) string {
 				return "pacer:{provider-" + string(channel) + "}:"
 			}),
 		}

@@ -15,7 +15,7 @@ func (a *App) apiGuard() (func(http.Handler) http.Handler, error) {
 		return nil, nil //nolint:nilnil // no limits: no guard, no fault
 	}
 	guard := &throttle.Middleware{
-		Limiter: throttle.NewRedis(a.store.pipe, func(string) string { return "pacer:{api}:" }),
+		Limiter: throttle.NewRedis(a.redis.pipe, func(string) string { return "pacer:{api}:" }),
 		Key:     caller, Route: httpapi.RouteOf, Log: a.log,
 		PerKey: rulesOf(a.cfg.APILimits), PerRoute: rulesOf(a.cfg.APIRouteLimits),
 	}

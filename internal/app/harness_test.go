@@ -100,7 +100,7 @@ func (r *receiver) await(t *testing.T, n int) []arrival {
 	}
 }
 
-// setup is where a deployment keeps its record.
+// setup is where a deployment keeps its store.
 type setup string
 
 const (
@@ -112,7 +112,7 @@ const (
 type deployment struct {
 	t        *testing.T
 	redisURL string
-	// databaseURL is empty when the record is in Redis.
+	// databaseURL is empty when the store is in Redis.
 	databaseURL string
 	policy      string
 	apps        []*app.App
@@ -159,7 +159,7 @@ func (d *deployment) settings() *settings.Resolved {
 	}
 	return &settings.Resolved{
 		Setup: kind, Redis: where, DatabaseURL: d.databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
-		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Lanes: 4,
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Partitions: 4,
 		DrainTimeout: 20 * time.Second, WebhookAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 }

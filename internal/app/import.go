@@ -9,10 +9,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/presence"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
-	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
-	"github.com/pacer-notify/pacer/internal/record/transfer"
 	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/transfer"
 )
 
 // Imported counts what an import has brought to Postgres.
@@ -22,10 +22,10 @@ type Imported = transfer.Count
 // until it succeeds; the first dispatcher then rebuilds Redis from Postgres.
 func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (count Imported, err error) {
 	err = withUnimported(ctx, cfg, log, func(a *App) error {
-		if err := errors.Join(a.boxes.SetImporting(ctx, agenda.ImportBegun), a.boxes.Move(ctx)); err != nil {
+		if err := errors.Join(a.agendas.SetImporting(ctx, agenda.ImportBegun), a.agendas.Move(ctx)); err != nil {
 			return err
 		}
-		source, err := a.redisRecord()
+		source, err := a.redisStore()
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 		if count, err = a.postgres.Import(ctx, source); err != nil {
 			return err
 		}
-		return a.boxes.SetImporting(ctx, agenda.ImportDone)
+		return a.agendas.SetImporting(ctx, agenda.ImportDone)
 	})
 	return count, err
 }
@@ -43,7 +43,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 // DeclineImport has the first dispatcher drop what a deployment without DATABASE_URL keeps in Redis.
 func DeclineImport(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) error {
 	return withUnimported(ctx, cfg, log, func(a *App) error {
-		return errors.Join(a.boxes.Move(ctx), a.boxes.SetImporting(ctx, agenda.ImportDeclined))
+		return errors.Join(a.agendas.Move(ctx), a.agendas.SetImporting(ctx, agenda.ImportDeclined))
 	})
 }
 
@@ -57,7 +57,7 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 		return err
 	}
 	defer func() { err = errors.Join(err, a.closeAll()) }()
-	processes, err := presence.List(ctx, a.store.client)
+	processes, err := presence.List(ctx, a.redis.client)
 	switch {
 	case err != nil:
 		return err
@@ -67,27 +67,27 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 	}
 	switch err := a.relay.CheckImported(ctx); {
 	case err == nil:
-		return refuse("there is nothing to import: Redis at %s keeps no record that Postgres has not", cfg.Redis)
-	case !errors.Is(err, recordpostgres.ErrUnimported):
+		return refuse("there is nothing to import: Redis at %s keeps no store that Postgres has not", cfg.Redis)
+	case !errors.Is(err, storepostgres.ErrUnimported):
 		return err
 	}
 	return do(a)
 }
 
-// redisRecord is the record that is still in Redis.
-func (a *App) redisRecord() (*recordredis.Record, error) {
-	boxes, err := agenda.New(a.store.pipe, agenda.Config{
-		Direct: a.store.client, Lanes: a.cfg.Lanes, Settings: a.rules.Settings,
+// redisStore is the store that is still in Redis.
+func (a *App) redisStore() (*storeredis.Store, error) {
+	agendas, err := agenda.New(a.redis.pipe, agenda.Config{
+		Direct: a.redis.client, Partitions: a.cfg.Partitions, Settings: a.rules.Settings,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return recordredis.New(a.store.pipe, boxes), nil
+	return storeredis.New(a.redis.pipe, agendas), nil
 }
 
 // importPauses has everything rest that rests.
 func (a *App) importPauses(ctx context.Context) error {
-	pauses, err := control.NewRedis(a.store.client).Pauses(ctx)
+	pauses, err := control.NewRedis(a.redis.client).Pauses(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (a *App) checkImported(ctx context.Context) error {
 		return nil
 	}
 	err := a.relay.CheckImported(ctx)
-	if !errors.Is(err, recordpostgres.ErrUnimported) {
+	if !errors.Is(err, storepostgres.ErrUnimported) {
 		return err
 	}
 	holds, countErr := a.unimported(ctx)
@@ -117,23 +117,23 @@ func (a *App) checkImported(ctx context.Context) error {
 
 // unimported tells what waits in Redis.
 func (a *App) unimported(ctx context.Context) (string, error) {
-	lanes, err := a.boxes.Stats(ctx)
+	partitions, err := a.agendas.Stats(ctx)
 	if err != nil {
 		return "", err
 	}
-	t := agenda.Sum(lanes)
+	t := agenda.Sum(partitions)
 	return fmt.Sprintf("keeps %d waiting notifications of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
 		t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending), nil
 }
 
-// checkMoved refuses to keep a record in a Redis whose deployment has it in Postgres.
+// checkMoved refuses to keep a store in a Redis whose deployment has it in Postgres.
 func (a *App) checkMoved(ctx context.Context) error {
 	if a.pool != nil || a.cfg.Redis == nil {
 		return nil
 	}
-	elsewhere, err := a.boxes.Elsewhere(ctx)
+	elsewhere, err := a.agendas.Elsewhere(ctx)
 	if err == nil && elsewhere {
-		err = refuse("the deployment on Redis at %s keeps its record in Postgres: give this process its DATABASE_URL",
+		err = refuse("the deployment on Redis at %s keeps its store in Postgres: give this process its DATABASE_URL",
 			a.cfg.Redis)
 	}
 	return err

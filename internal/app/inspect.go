@@ -20,7 +20,7 @@ const lineShown = 50
 func (a *App) user(ctx context.Context, userID string) ([]ops.UserCategory, error) {
 	var categories []ops.UserCategory
 	for name := range a.policy.Current().Categories {
-		in, err := a.boxes.Inspect(ctx, dispatch.BacklogOf(userID, name, a.cfg.Lanes), lineShown)
+		in, err := a.agendas.Inspect(ctx, dispatch.BacklogOf(userID, name, a.cfg.Partitions), lineShown)
 		if err != nil {
 			return nil, err
 		}
@@ -61,11 +61,11 @@ func userCategory(name string, in agenda.Inspection) ops.UserCategory {
 
 // gauges reads the deployment's counts for the metrics, and this process's load.
 func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
-	lanes, err := a.boxes.Stats(ctx)
+	partitions, err := a.agendas.Stats(ctx)
 	if err != nil {
 		return ops.Gauges{}, err
 	}
-	total := agenda.Sum(lanes)
+	total := agenda.Sum(partitions)
 	g := ops.Gauges{
 		States: map[notification.Status]int64{
 			notification.StatusQueued: total.Queued, notification.StatusScheduled: total.Scheduled,
@@ -78,12 +78,12 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	if !total.OldestDeferred.IsZero() {
 		g.OldestDeferred = time.Since(total.OldestDeferred)
 	}
-	for _, lane := range lanes {
-		if lane.Away {
-			g.LanesUnreachable++
-			lane.Deferred = -1
+	for _, partition := range partitions {
+		if partition.Away {
+			g.PartitionsUnreachable++
+			partition.Deferred = -1
 		}
-		g.DeferredByLane = append(g.DeferredByLane, lane.Deferred)
+		g.DeferredByPartition = append(g.DeferredByPartition, partition.Deferred)
 	}
 	for _, category := range a.policy.Current().Categories {
 		if g.MaxDefer == 0 || category.MaxDefer < g.MaxDefer {
@@ -97,7 +97,7 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 		g.Concurrency = a.cfg.Concurrency
 	}
 	if !a.cfg.Setup.Embedded() {
-		info, err := a.store.client.Info(ctx, "memory").Result()
+		info, err := a.redis.client.Info(ctx, "memory").Result()
 		if err != nil {
 			return ops.Gauges{}, fmt.Errorf("ask Redis for its eviction policy: %w", err)
 		}
@@ -107,13 +107,13 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	return g, nil
 }
 
-// counts reads the counts of every lane, and of all together; the totals are those of the store that is the record.
-func (a *App) counts(ctx context.Context) (lanes []agenda.LaneStats, total agenda.LaneStats, err error) {
+// counts reads the counts of every partition, and of all together; the totals are those of the store that is the store.
+func (a *App) counts(ctx context.Context) (partitions []agenda.PartitionStats, total agenda.PartitionStats, err error) {
 	if a.postgres != nil {
 		return a.postgres.Stats(ctx)
 	}
-	lanes, err = a.boxes.Stats(ctx)
-	return lanes, agenda.Sum(lanes), err
+	partitions, err = a.agendas.Stats(ctx)
+	return partitions, agenda.Sum(partitions), err
 }
 
 // Delivered counts the deployment's deliveries and the attempts at them.

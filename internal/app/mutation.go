@@ -10,7 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
 // The functions below change nothing. Builds with the tag faults can switch protections off through them, so that a
@@ -33,6 +33,6 @@ func mutateAPI(server *http.Server) *http.Server { return server }
 
 func mutateSenders(senders push.Registry) push.Registry { return senders }
 
-func mutateRecordConfig(config recordpostgres.Config) recordpostgres.Config { return config }
+func mutateStoreConfig(config storepostgres.Config) storepostgres.Config { return config }
 
-func mutateRecord(r record) record { return r }
+func mutateStore(r store) store { return r }

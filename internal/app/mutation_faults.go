@@ -22,7 +22,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
 // mutation tells whether the environment FAULTS_MUTATIONS names the protection that is to be switched off.
@@ -40,7 +40,7 @@ import (
 //	no-retry-after      a provider's Retry-After is ignored
 //	dns-once            a target's address is asked for once, and kept
 //
-// Package record/postgres has more.
+// Package store/postgres has more.
 func mutation(name string) bool {
 	return slices.Contains(strings.Split(os.Getenv("FAULTS_MUTATIONS"), ","), name)
 }
@@ -285,33 +285,33 @@ func (s mutatedSender) Send(ctx context.Context, m push.Message) error {
 	return e
 }
 
-func mutateRecordConfig(config recordpostgres.Config) recordpostgres.Config {
+func mutateStoreConfig(config storepostgres.Config) storepostgres.Config {
 	if mutation("patient-accept") {
 		config.AcceptTimeout = time.Minute
 	}
 	return config
 }
 
-func mutateRecord(r record) record {
+func mutateStore(r store) store {
 	if !mutation("settle-once") {
 		return r
 	}
-	return &settlesOnce{record: r}
+	return &settlesOnce{store: r}
 }
 
-// settlesOnce is a record that answers the first failure of a settlement again and again.
+// settlesOnce is a store that answers the first failure of a settlement again and again.
 type settlesOnce struct {
-	record
+	store
 	failed sync.Map
 }
 
-// Settle implements [dispatch.Record].
+// Settle implements [dispatch.Store].
 func (s *settlesOnce) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	before, _ := s.failed.Load(g)
 	if err, failed := before.(error); failed {
 		return dispatch.Settlement{}, err
 	}
-	settlement, err := s.record.Settle(ctx, g, o)
+	settlement, err := s.store.Settle(ctx, g, o)
 	if err != nil {
 		s.failed.Store(g, err)
 	}

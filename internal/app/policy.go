@@ -11,7 +11,7 @@ import (
 
 // publishPolicy writes the policy's text where producers that write to the queue themselves find it.
 func (a *App) publishPolicy(ctx context.Context, p *policy.Policy) error {
-	if err := a.store.client.Set(ctx, policyKey, p.Text, 0).Err(); err != nil {
+	if err := a.redis.client.Set(ctx, policyKey, p.Text, 0).Err(); err != nil {
 		return fmt.Errorf("publish the policy: %w", err)
 	}
 	return nil
@@ -52,10 +52,10 @@ const retimePause = 20 * time.Millisecond
 // retime has every user of whom something waits looked at again, and gives how many that were. Every process with
 // workers does it: a wake-up that comes for nothing costs one pull.
 func (a *App) retime(ctx context.Context) (woken int, err error) {
-	for partition := range a.boxes.Lanes() {
-		err := a.boxes.EachUser(ctx, partition, func(users []string) error {
+	for partition := range a.agendas.Partitions() {
+		err := a.agendas.EachUser(ctx, partition, func(users []string) error {
 			woken += len(users)
-			if err := a.boxes.Wake(ctx, partition, users...); err != nil {
+			if err := a.agendas.Wake(ctx, partition, users...); err != nil {
 				return err
 			}
 			select {

@@ -26,7 +26,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	if a.templates, err = publishedTemplates(ctx, a.store.client); err != nil {
+	if a.templates, err = publishedTemplates(ctx, a.redis.client); err != nil {
 		return nil, errors.Join(err, a.closeAll())
 	}
 	if a.memory != nil {
@@ -42,7 +42,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	return &Producer{app: a, Handler: handler}, nil
 }
 
-// attach connects to a deployment's stores without taking part in its work. Lanes and policy are those that its
+// attach connects to a deployment's stores without taking part in its work. Partitions and policy are those that its
 // dispatchers run with; before the first of them has started, they are what the settings say.
 func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log, attached: true}
@@ -51,22 +51,22 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 			err = errors.Join(err, a.closeAll())
 		}
 	}()
-	store, err := openStore(ctx, cfg.Redis)
+	store, err := openRedis(ctx, cfg.Redis)
 	if err != nil {
 		return nil, err
 	}
-	a.store = store
+	a.redis = store
 	a.defers("Redis", store.close)
 	if err := a.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	lanes, err := store.lanes(ctx)
+	partitions, err := store.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if lanes > 0 {
-		cfg.Lanes = lanes
-	} else if err := store.agreeOnLanes(ctx, cfg.Lanes); err != nil {
+	if partitions > 0 {
+		cfg.Partitions = partitions
+	} else if err := store.agreeOnPartitions(ctx, cfg.Partitions); err != nil {
 		return nil, err
 	}
 	current, err := publishedPolicy(ctx, store.client)
@@ -83,7 +83,7 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 	if err != nil {
 		return nil, err
 	}
-	return a, a.openRecordWith(ctx, func() *policy.Policy { return current }, checkers)
+	return a, a.openStoreWith(ctx, func() *policy.Policy { return current }, checkers)
 }
 
 // Close ends the connections.

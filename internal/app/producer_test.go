@@ -115,7 +115,7 @@ func TestProducersAreToldAgainAfterRedisWasLost(t *testing.T) {
 	client := d.client()
 	told := func() map[string]string {
 		all := map[string]string{}
-		for _, key := range []string{"pacer:lanes", "pacer:policy", "pacer:channels", "pacer:templates"} {
+		for _, key := range []string{"pacer:partitions", "pacer:policy", "pacer:channels", "pacer:templates"} {
 			all[key] = client.Get(t.Context(), key).Val()
 		}
 		return all

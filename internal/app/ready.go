@@ -26,7 +26,7 @@ func (a *App) Ready(ctx context.Context) ops.Readiness {
 		defer cancel()
 		redisCtx = bounded
 	}
-	redis := answers(redisCtx, func(ctx context.Context) error { return a.store.client.Ping(ctx).Err() })
+	redis := answers(redisCtx, func(ctx context.Context) error { return a.redis.client.Ping(ctx).Err() })
 	var postgres <-chan error
 	if a.pool != nil {
 		postgres = answers(ctx, a.pool.Ping)

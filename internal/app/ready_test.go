@@ -61,7 +61,7 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 	wantReady(t, "stopped", map[*app.App]string{api: "draining"})
 }
 
-// Where Redis keeps the record, nothing works without it.
+// Where Redis keeps the store, nothing works without it.
 func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

@@ -66,8 +66,8 @@ func TestLeastRightsOnRedis(t *testing.T) {
 					t.Errorf("%s: %d %s", path, status, body)
 				}
 			}
-			d.act(d.apps[0], 200, app.Action{Action: "pause", Kind: "lane", Name: "1"})
-			d.act(d.apps[0], 200, app.Action{Action: "resume", Kind: "lane", Name: "1"})
+			d.act(d.apps[0], 200, app.Action{Action: "pause", Kind: "partition", Name: "1"})
+			d.act(d.apps[0], 200, app.Action{Action: "resume", Kind: "partition", Name: "1"})
 			if on == onPostgres {
 				if _, err := app.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil {
 					t.Error(err)

@@ -181,7 +181,7 @@ func (a *App) publishChannels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.store.client.Set(ctx, channelsKey, text, 0).Err(); err != nil {
+	if err := a.redis.client.Set(ctx, channelsKey, text, 0).Err(); err != nil {
 		return fmt.Errorf("publish the channels: %w", err)
 	}
 	return nil

@@ -33,11 +33,11 @@ func (a *App) report() any {
 // snapshot reads what the dashboard shows, but for what follows from the snapshot before.
 func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	at := time.Now().UTC() // before anything is read, so that it is no older than it says
-	lanes, total, err := a.counts(ctx)
+	partitions, total, err := a.counts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	crowds, exact, err := a.boxes.Crowds(ctx, crowdsShown)
+	crowds, exact, err := a.agendas.Crowds(ctx, crowdsShown)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 		At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...),
 		Audit: ops.Audit(a.auditor.Latest()),
 	}
-	fillCounts(s, lanes, total)
+	fillCounts(s, partitions, total)
 	for _, c := range crowds {
 		s.Crowds = append(s.Crowds, ops.Crowd(c))
 	}
@@ -69,8 +69,8 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	return s, nil
 }
 
-// fillCounts fills in what the lanes count.
-func fillCounts(s *ops.Snapshot, lanes []agenda.LaneStats, t agenda.LaneStats) {
+// fillCounts fills in what the partitions count.
+func fillCounts(s *ops.Snapshot, partitions []agenda.PartitionStats, t agenda.PartitionStats) {
 	s.States = ops.States{
 		Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying,
 		Sending: t.Sending,
@@ -87,16 +87,16 @@ func fillCounts(s *ops.Snapshot, lanes []agenda.LaneStats, t agenda.LaneStats) {
 	if !t.OldestDeferred.IsZero() {
 		s.OldestDeferred = max(0, s.At.Sub(t.OldestDeferred).Seconds())
 	}
-	for _, l := range lanes {
-		s.Lanes = append(s.Lanes, ops.Lane{
-			Lane: l.Lane, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending, Unreachable: l.Away,
+	for _, l := range partitions {
+		s.Partitions = append(s.Partitions, ops.Partition{
+			Partition: l.Partition, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending, Unreachable: l.Away,
 		})
 	}
 }
 
 // fillProcesses fills in the processes, and what they say of the channels.
 func (a *App) fillProcesses(ctx context.Context, s *ops.Snapshot) error {
-	processes, err := presence.List(ctx, a.store.client)
+	processes, err := presence.List(ctx, a.redis.client)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (a *App) redisFigures(ctx context.Context) (ops.Redis, error) {
 	if a.cfg.Setup.Embedded() {
 		return ops.Redis{InThisProcess: true}, nil
 	}
-	info, err := a.store.client.Info(ctx).Result()
+	info, err := a.redis.client.Info(ctx).Result()
 	if err != nil {
 		return ops.Redis{}, fmt.Errorf("ask Redis for its figures: %w", err)
 	}

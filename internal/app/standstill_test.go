@@ -15,7 +15,7 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 	s := d.settings()
 	s.Redis.Options.ReadTimeout, s.Redis.Options.WriteTimeout = time.Hour, time.Hour
 	d.startWith(s)
-	d.verify(d.bulk(d.receiver.crowd("first", "default", 1))) // the lanes are built by now
+	d.verify(d.bulk(d.receiver.crowd("first", "default", 1))) // the partitions are built by now
 	d.redis.Freeze()
 	thawed := false
 	defer func() {

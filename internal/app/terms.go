@@ -12,7 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
 // rules answers, from the policy in force and the configured channels, what agendas, intake and dispatch ask.
@@ -20,7 +20,7 @@ type rules struct {
 	current func() *policy.Policy
 	// checkers are of the configured channels.
 	checkers checkers
-	own      *recordpostgres.OwnLimits // nil without Postgres
+	own      *storepostgres.OwnLimits // nil without Postgres
 	// pausedFor tells how long what belongs to a category has to wait because operators paused it; 0 when it is not
 	// paused. Nil for never.
 	pausedFor func(category string) time.Duration

@@ -17,7 +17,7 @@ func (a *App) openTracing(ctx context.Context) error {
 	if !tracing.Wanted() {
 		return nil
 	}
-	tracer, err := tracing.New(ctx, version.Current().Version, uuid.NewString(), a.boxes.PlanOf)
+	tracer, err := tracing.New(ctx, version.Current().Version, uuid.NewString(), a.agendas.PlanOf)
 	if err != nil {
 		return err
 	}

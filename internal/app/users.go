@@ -9,13 +9,13 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // users keeps what users want, checked against the policy and the channels.
 type users struct {
-	*recordpostgres.Record
+	*storepostgres.Store
 	rules *rules
 }
 
@@ -43,7 +43,7 @@ func (u users) SetPreferences(ctx context.Context, userID string, p *notificatio
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	return u.Record.SetPreferences(ctx, userID, p)
+	return u.Store.SetPreferences(ctx, userID, p)
 }
 
 func fault(field, message string, args ...any) error {
@@ -53,8 +53,8 @@ func fault(field, message string, args ...any) error {
 func parseOwnLimits(text json.RawMessage) ([]throttle.Rule, error) { return policy.ParseLimits(text) }
 
 // openOwnLimits has users' own limits replace those of the policy.
-func (a *App) openOwnLimits(ctx context.Context, record *recordpostgres.Record) error {
-	own := recordpostgres.NewOwnLimits(record, parseOwnLimits, a.limitsChanged)
+func (a *App) openOwnLimits(ctx context.Context, store *storepostgres.Store) error {
+	own := storepostgres.NewOwnLimits(store, parseOwnLimits, a.limitsChanged)
 	if err := own.Refresh(ctx); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *App) limitsChanged(ctx context.Context, userID string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := a.boxes.WakePersonal(ctx, userID); err != nil {
+	if err := a.agendas.WakePersonal(ctx, userID); err != nil {
 		a.log.WarnContext(ctx, "could not reschedule what waits under a user's changed limits; it keeps its slot",
 			"user_id", userID, "error", err)
 	}

@@ -1,4 +1,4 @@
-// Package audit proves from the record, again and again, that no user got more than the rules allow and that everything
+// Package audit proves from the store, again and again, that no user got more than the rules allow and that everything
 // accepted has ended within its limits. It looks at what was written down, not at what the limiter believes.
 package audit
 
@@ -29,7 +29,7 @@ type Open struct {
 	ExpiresAt time.Time // zero without one
 }
 
-// Source is a record to be audited.
+// Source is a store to be audited.
 type Source interface {
 	// Admissions gives those of each user who was admitted after one moment and until another, with all of his from
 	// window before the former on, in any order.
@@ -55,7 +55,7 @@ type Config struct {
 	Window func() time.Duration
 	// InForce is since when the terms are those. What was admitted before is not judged.
 	InForce func() time.Time
-	// Cleared gives the users whose windows an operator cleared since a moment: the record does not tell what the
+	// Cleared gives the users whose windows an operator cleared since a moment: the store does not tell what the
 	// limiter was told to forget. Resting tells whether operators paused what a notification belongs to.
 	Cleared func(ctx context.Context, since time.Time) (map[string]bool, error)
 	Resting func(o Open) bool
@@ -150,7 +150,7 @@ func (a *Auditor) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if err := a.Round(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			a.cfg.Log.WarnContext(ctx, "the record can't be audited now", "error", err)
+			a.cfg.Log.WarnContext(ctx, "the store can't be audited now", "error", err)
 		}
 	}
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// record is a source of what a test wrote down.
-type record struct {
+// store is a source of what a test wrote down.
+type store struct {
 	admissions []audit.Admission
 	open       []audit.Open
 	away       error
 }
 
 // Admissions implements [audit.Source].
-func (r *record) Admissions(context.Context, throttle.Micros, throttle.Micros, time.Duration) ([]audit.Admission, error) {
+func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros, time.Duration) ([]audit.Admission, error) {
 	return r.admissions, r.away
 }
 
 // Open implements [audit.Source].
-func (r *record) Open(context.Context, time.Time) ([]audit.Open, error) { return r.open, r.away }
+func (r *store) Open(context.Context, time.Time) ([]audit.Open, error) { return r.open, r.away }
 
 // admit writes admissions of ada's chat down, each so long after the auditor was made.
-func (r *record) admit(after ...time.Duration) {
+func (r *store) admit(after ...time.Duration) {
 	for i, d := range after {
 		r.admissions = append(r.admissions, audit.Admission{
 			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: throttle.MicrosOf(time.Now().Add(d)), Priority: 3,
@@ -37,8 +37,8 @@ func (r *record) admit(after ...time.Duration) {
 	}
 }
 
-// round audits a record once, a minute after all was admitted, and gives what was found and logged.
-func round(t *testing.T, r *record, change func(*audit.Config), terms audit.Terms) (result audit.Result, log string) {
+// round audits a store once, a minute after all was admitted, and gives what was found and logged.
+func round(t *testing.T, r *store, change func(*audit.Config), terms audit.Terms) (result audit.Result, log string) {
 	t.Helper()
 	var text bytes.Buffer
 	cfg := audit.Config{
@@ -78,7 +78,7 @@ func TestViolations(t *testing.T) {
 		"across an edge":        {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 0},
 		"more than two windows": {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, 1},
 	} {
-		r := &record{}
+		r := &store{}
 		r.admit(c.at...)
 		result, log := round(t, r, nil, c.terms)
 		if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
@@ -87,30 +87,30 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// What the record alone can't tell is not taken for a violation.
+// What the store alone can't tell is not taken for a violation.
 func TestWhatIsNoViolation(t *testing.T) {
 	t.Parallel()
 	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
 	at := []time.Duration{20 * time.Second, 21 * time.Second}
-	for name, change := range map[string]func(*audit.Config, *record){
-		"bypass":          func(_ *audit.Config, r *record) { r.admissions[1].Priority = 1 },
-		"another user":    func(_ *audit.Config, r *record) { r.admissions[1].UserID = "ben" },
-		"a category more": func(_ *audit.Config, r *record) { r.admissions[1].Category = "news" },
-		"new terms": func(c *audit.Config, _ *record) {
+	for name, change := range map[string]func(*audit.Config, *store){
+		"bypass":          func(_ *audit.Config, r *store) { r.admissions[1].Priority = 1 },
+		"another user":    func(_ *audit.Config, r *store) { r.admissions[1].UserID = "ben" },
+		"a category more": func(_ *audit.Config, r *store) { r.admissions[1].Category = "news" },
+		"new terms": func(c *audit.Config, _ *store) {
 			changed := time.Now().Add(10 * time.Second)
 			c.InForce = func() time.Time { return changed }
 		},
-		"cleared": func(c *audit.Config, _ *record) {
+		"cleared": func(c *audit.Config, _ *store) {
 			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{"ada": true}, nil }
 		},
 	} {
-		r := &record{}
+		r := &store{}
 		r.admit(at...)
 		if result, log := round(t, r, func(c *audit.Config) { change(c, r) }, terms); result.Violations != 0 {
 			t.Errorf("%s counts as a violation: %s", name, log)
 		}
 	}
-	r := &record{}
+	r := &store{}
 	r.admit(at...)
 	if result, _ := round(t, r, nil, terms); result.Violations != 1 {
 		t.Errorf("without any of that %d are found, want 1", result.Violations)
@@ -133,18 +133,18 @@ func TestUnended(t *testing.T) {
 	} {
 		c.open.ID = "n1"
 		resting := func(cfg *audit.Config) { cfg.Resting = func(o audit.Open) bool { return o.Channel == "paused" } }
-		if result, _ := round(t, &record{open: []audit.Open{c.open}}, resting, terms); result.Unended != c.want {
+		if result, _ := round(t, &store{open: []audit.Open{c.open}}, resting, terms); result.Unended != c.want {
 			t.Errorf("%s: %d unended, want %d", name, result.Unended, c.want)
 		}
 	}
 }
 
-// A record that can't be read is no clean one.
+// A store that can't be read is no clean one.
 func TestNoResultWithoutTheRecord(t *testing.T) {
 	t.Parallel()
 	away := errors.New("away")
 	auditor := audit.New(audit.Config{
-		Source: &record{away: away}, Window: func() time.Duration { return time.Hour }, InForce: func() time.Time { return time.Time{} },
+		Source: &store{away: away}, Window: func() time.Duration { return time.Hour }, InForce: func() time.Time { return time.Time{} },
 		Found: func(int, int) { t.Error("it tells of a round") }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := auditor.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, away) || !auditor.Latest().At.IsZero() {
@@ -155,7 +155,7 @@ func TestNoResultWithoutTheRecord(t *testing.T) {
 // Who changed his own limits is left out until the windows before that have passed.
 func TestChangedLimits(t *testing.T) {
 	t.Parallel()
-	r := &record{}
+	r := &store{}
 	r.admit(time.Second, 2*time.Second)
 	var found int
 	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})

@@ -110,7 +110,7 @@ func TestEachKindOfRule(t *testing.T) {
 			t.Parallel()
 			terms := policyTerms(t)
 			for _, late := range []time.Duration{0, us} {
-				r := &record{}
+				r := &store{}
 				start := throttle.MicrosOf(time.Now().Add(time.Second))
 				last := c.early
 				last.after += late
@@ -135,7 +135,7 @@ func TestEachKindOfRule(t *testing.T) {
 func TestBypassesBesideAFixedWindow(t *testing.T) {
 	t.Parallel()
 	terms := policyTerms(t)
-	r := &record{}
+	r := &store{}
 	start := time.Now().Add(time.Minute)
 	for i, after := range []time.Duration{0, 9 * time.Second, 9500 * time.Millisecond, 10500 * time.Millisecond} {
 		priority := 1

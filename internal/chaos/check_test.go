@@ -15,7 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// ending is what the record says of a notification.
+// ending is what the store says of a notification.
 type ending struct {
 	status, reason string
 	ended          bool
@@ -27,7 +27,7 @@ var letters = map[string]string{
 	"q": "waiting", "t": "waiting", "r": "retrying", "s": "sending",
 }
 
-// ends asks the record for what has become of all, beside all steps.
+// ends asks the store for what has become of all, beside all steps.
 func (w *world) ends() map[string]ending {
 	found := map[string]ending{}
 	if w.database != nil {
@@ -195,13 +195,13 @@ func (w *world) checkLimits() []string {
 }
 
 // totals are those that a process tells.
-func (w *world) totals() (agenda.LaneStats, error) {
+func (w *world) totals() (agenda.PartitionStats, error) {
 	p := w.procs[0]
 	if p.postgres != nil && w.mutation != "totals are those of Redis" {
 		_, total, err := p.postgres.Stats(context.Background())
 		return total, err
 	}
-	stats, err := p.boxes.Stats(context.Background())
+	stats, err := p.agendas.Stats(context.Background())
 	return agenda.Sum(stats), err
 }
 

@@ -11,21 +11,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lose makes Redis lose all of a lane, or everything with a negative number. Only worlds whose record is in Postgres survive
+// lose makes Redis lose all of a partition, or everything with a negative number. Only worlds whose store is in Postgres survive
 // that.
-func (w *world) lose(lane int) {
+func (w *world) lose(partition int) {
 	if !w.Durable {
 		return
 	}
 	w.count("redis loses state")
 	w.losses++
-	if lane < 0 {
+	if partition < 0 {
 		w.story("Redis loses everything")
 		w.redis.identity++
 	} else {
-		w.story(fmt.Sprintf("Redis loses lane %d", lane))
+		w.story(fmt.Sprintf("Redis loses partition %d", partition))
 	}
-	tag := "{push-" + strconv.Itoa(lane) + "}"
+	tag := "{push-" + strconv.Itoa(partition) + "}"
 	w.redis.outside.do(func() {
 		w.redis.mu.Lock()
 		defer w.redis.mu.Unlock()
@@ -35,24 +35,24 @@ func (w *world) lose(lane int) {
 			return // the steps tell
 		}
 		for _, key := range keys {
-			if key != clockKey && (lane < 0 || strings.Contains(key, tag)) {
+			if key != clockKey && (partition < 0 || strings.Contains(key, tag)) {
 				w.redis.client.Del(ctx, key)
 			}
 		}
 	})
 }
 
-// evict makes Redis lose every second key of a lane and of its queue, but not those by which it would be known. Operators are
+// evict makes Redis lose every second key of a partition and of its queue, but not those by which it would be known. Operators are
 // told to rebuild then.
-func (w *world) evict(lane int) {
+func (w *world) evict(partition int) {
 	if !w.Durable {
 		return
 	}
 	w.count("redis evicts keys")
 	w.losses++
 	w.evicted = true
-	w.story(fmt.Sprintf("Redis loses every second key of lane %d", lane))
-	tag := "{push-" + strconv.Itoa(lane) + "}"
+	w.story(fmt.Sprintf("Redis loses every second key of partition %d", partition))
+	tag := "{push-" + strconv.Itoa(partition) + "}"
 	w.peek(func(ctx context.Context, client *redis.Client) {
 		keys, _ := client.Keys(ctx, "*"+tag+"*").Result() // the end tells
 		slices.Sort(keys)
@@ -64,11 +64,11 @@ func (w *world) evict(lane int) {
 	})
 }
 
-// unqueue makes Redis lose what asynq keeps of a lane: everything, or what has that name (of tasks, t). Nobody is told: the
+// unqueue makes Redis lose what asynq keeps of a partition: everything, or what has that name (of tasks, t). Nobody is told: the
 // agendas stand, and the sweeper finds whose wake-up is gone.
-func (w *world) unqueue(lane int, name string) {
+func (w *world) unqueue(partition int, name string) {
 	w.count("redis loses tasks")
-	prefix := "asynq:{push-" + strconv.Itoa(lane) + "}:"
+	prefix := "asynq:{push-" + strconv.Itoa(partition) + "}:"
 	w.story(fmt.Sprintf("Redis loses %s%s of asynq's", prefix, name))
 	w.peek(func(ctx context.Context, client *redis.Client) {
 		keys, _ := client.Keys(ctx, prefix+"*").Result() // the end tells

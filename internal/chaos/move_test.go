@@ -21,7 +21,7 @@ type move struct {
 	// Op is the operation that begins, or goes on; Proc the process that it is of.
 	Op   int `json:"op,omitempty"`
 	Proc int `json:"proc,omitempty"`
-	// N is how many steps, which lane, which version, how many ms: what the move is about.
+	// N is how many steps, which partition, which version, how many ms: what the move is about.
 	N int `json:"n,omitempty"`
 	// Verdict is what a fault is.
 	Verdict verdict `json:"verdict,omitempty"`
@@ -95,14 +95,14 @@ func allowed(s *step, v verdict) verdict {
 }
 
 // shard takes the Redis of a partition away; a negative number brings it back.
-func (w *world) shard(lane int) {
-	if lane < 0 {
+func (w *world) shard(partition int) {
+	if partition < 0 {
 		w.story("the shard is back")
 	} else {
-		w.story(fmt.Sprintf("the shard of lane %d goes away", lane))
+		w.story(fmt.Sprintf("the shard of partition %d goes away", partition))
 		w.count("shard-down")
 	}
-	w.shardDown = max(lane, -1)
+	w.shardDown = max(partition, -1)
 }
 
 // restart starts a process again that has died.
@@ -131,10 +131,10 @@ func (w *world) begin(m move) error {
 		name = fmt.Sprintf("accept %s", idsOf(m.Items))
 		do = func(ctx context.Context, _ *operation) { p.accept(ctx, m.Items) }
 	case "pull", "grab", "serve":
-		name = fmt.Sprintf("%s lane %d", m.Do, m.N)
+		name = fmt.Sprintf("%s partition %d", m.Do, m.N)
 		do = func(ctx context.Context, _ *operation) { p.work(ctx, m.N, m.Do) }
 	case "release":
-		name = fmt.Sprintf("release lane %d", m.N)
+		name = fmt.Sprintf("release partition %d", m.N)
 		do = func(ctx context.Context, _ *operation) { p.stepper.Release(ctx, m.N) }
 	case "sweep":
 		do = func(ctx context.Context, _ *operation) { _ = p.sweeper.Sweep(ctx) } // it goes on trying
@@ -165,7 +165,7 @@ func (w *world) begin(m move) error {
 		name = "policy " + strconv.Itoa(m.N)
 		do = func(ctx context.Context, _ *operation) { _ = p.adopt(ctx, m.N) } // what waits asks at its old times
 	case "pause", "resume":
-		name = m.Do + " lane " + strconv.Itoa(m.N)
+		name = m.Do + " partition " + strconv.Itoa(m.N)
 		do = func(ctx context.Context, _ *operation) { p.pause(ctx, m.N, m.Do == "pause") }
 	case "follow":
 		do = func(ctx context.Context, _ *operation) { _ = p.follower.Refresh(ctx) } // it looks again
@@ -230,9 +230,9 @@ func (p *process) accept(ctx context.Context, items []item) {
 // grabbed is how many wake-ups a process grabs at once.
 const grabbed = 4
 
-// work makes rounds of a lane: to "serve" asks for what is in hand, to "grab" takes wake-ups and leaves them there, and to "pull"
+// work makes rounds of a partition: to "serve" asks for what is in hand, to "grab" takes wake-ups and leaves them there, and to "pull"
 // takes one and asks for it. It ends when all that was granted is delivered.
-func (p *process) work(ctx context.Context, lane int, how string) {
+func (p *process) work(ctx context.Context, partition int, how string) {
 	deliveries, n := sync.WaitGroup{}, 0
 	defer deliveries.Wait()
 	beside := func(deliver func()) {
@@ -245,7 +245,7 @@ func (p *process) work(ctx context.Context, lane int, how string) {
 	}
 	pulls := map[string][]int{"pull": {1, 0}, "grab": {grabbed}, "serve": {0}}[how]
 	for _, pull := range pulls {
-		if err := p.stepper.Round(ctx, lane, pull, beside); err != nil {
+		if err := p.stepper.Round(ctx, partition, pull, beside); err != nil {
 			return // the loop of a partition would try again
 		}
 	}
@@ -253,8 +253,8 @@ func (p *process) work(ctx context.Context, lane int, how string) {
 
 // forward moves the wake-ups whose time has come into the queues.
 func (p *process) forward(ctx context.Context) {
-	for lane := range lanes {
-		_ = p.queue.Forward(ctx, lane) // it goes on trying
+	for partition := range partitions {
+		_ = p.queue.Forward(ctx, partition) // it goes on trying
 	}
 }
 
@@ -264,7 +264,7 @@ func (p *process) cancel(ctx context.Context, id string) {
 		e.cancelled = true
 	}
 	p.w.ledger.mu.Unlock()
-	_ = p.record.Cancel(ctx, id) // whether it was in time shows in the end
+	_ = p.store.Cancel(ctx, id) // whether it was in time shows in the end
 }
 
 // prefer has a user opt out of chat, or in again.
@@ -293,12 +293,12 @@ func (p *process) adopt(ctx context.Context, version int) error {
 }
 
 // pause is what an operator does through a process's ops pages.
-func (p *process) pause(ctx context.Context, lane int, resting bool) {
-	subject := control.Subject{Kind: control.Lane, Name: strconv.Itoa(lane)}
+func (p *process) pause(ctx context.Context, partition int, resting bool) {
+	subject := control.Subject{Kind: control.Partition, Name: strconv.Itoa(partition)}
 	var err error
 	if resting {
 		p.w.mu.Lock()
-		p.w.paused[lane] = true
+		p.w.paused[partition] = true
 		p.w.mu.Unlock()
 		err = p.control.Pause(ctx, control.Pause{Subject: subject, By: "chaos"})
 	} else {

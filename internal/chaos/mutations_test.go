@@ -14,7 +14,7 @@ import (
 type mutation struct {
 	// defect is what came of its absence.
 	defect string
-	// hook names it in the environment, for protections that are switched off within the record; scripts replaces parts of
+	// hook names it in the environment, for protections that are switched off within the store; scripts replaces parts of
 	// scripts of Redis. One without either is switched off by the world itself, under its own name.
 	hook    string
 	scripts map[string]string
@@ -34,11 +34,11 @@ var mutations = map[string]mutation{
 		"if newest and tonumber(newest) > arrival then return true end": "",
 	}, tilt: func(r *random, set *setting) { set.Durable, set.Calm, r.alike = false, false, true }},
 	"late grants are used": {defect: "4: late grants are sent", tilt: durable},
-	"lanes are judged together": {
-		defect: "5: one dead shard stops the relay for all", hook: "lanes-together",
+	"partitions are judged together": {
+		defect: "5: one dead shard stops the relay for all", hook: "partitions-together",
 		tilt: func(r *random, set *setting) { set.Durable, r.shards = true, true },
 	},
-	"lanes resume once":         {defect: "6: a partition stays paused"},
+	"partitions resume once":    {defect: "6: a partition stays paused"},
 	"totals are those of Redis": {defect: "10: totals are not exact", tilt: durable},
 	"accepting stands no wake-up": {defect: "a wake-up is missing", scripts: map[string]string{
 		"if not known or n.bypasses or": "if n.bypasses or",

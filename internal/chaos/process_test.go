@@ -20,14 +20,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/queue"
-	recordpostgres "github.com/pacer-notify/pacer/internal/record/postgres"
-	recordredis "github.com/pacer-notify/pacer/internal/record/redis"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
 
-// record is what the parts of a process ask of one.
-type record interface {
+// store is what the parts of a process ask of one.
+type store interface {
 	dispatch.Store
-	intake.Record
+	intake.Store
 	Cancel(ctx context.Context, id string) error
 }
 
@@ -41,11 +41,11 @@ type process struct {
 
 	client   *redis.Client
 	pool     *pgxpool.Pool
-	boxes    *agenda.Store
+	agendas  *agenda.Agendas
 	queue    *queue.Client
-	record   record
-	postgres *recordpostgres.Record
-	relay    *recordpostgres.Relay
+	store    store
+	postgres *storepostgres.Store
+	relay    *storepostgres.Relay
 	intake   *intake.Intake
 	stepper  *dispatch.Stepper
 	sweeper  *dispatch.Sweeper
@@ -57,8 +57,8 @@ type process struct {
 	late    atomic.Bool
 	running sync.WaitGroup
 	busy    sync.Map // the loops that are under way
-	// rested are the lanes that were paused at the last look, for resumeOnce.
-	rested [lanes]bool
+	// rested are the partitions that were paused at the last look, for resumeOnce.
+	rested [partitions]bool
 
 	mu    sync.Mutex
 	dead  bool
@@ -80,23 +80,23 @@ func (w *world) newProcess(number int) (*process, error) {
 	p.client = w.newClient(p)
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	p.boxes, err = agenda.New(p.client, agenda.Config{
-		Lanes: lanes, Settings: p.settings, Process: w.newName(), Guarded: w.Durable, Lease: boxLease, Retention: w.retention(),
+	p.agendas, err = agenda.New(p.client, agenda.Config{
+		Partitions: partitions, Settings: p.settings, Process: w.newName(), Guarded: w.Durable, Lease: boxLease, Retention: w.retention(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.queue = queue.NewClient(p.client)
-	p.record, p.control = recordredis.New(p.client, p.boxes), control.NewRedis(p.client)
+	p.store, p.control = storeredis.New(p.client, p.agendas), control.NewRedis(p.client)
 	if w.Durable {
 		if err := p.openPostgres(log); err != nil {
 			return nil, err
 		}
 	}
-	p.intake = intake.New(intake.Config{Record: p.record, Rules: p, Log: log})
-	p.stepper = dispatch.NewStepper(dispatch.Config{Partitions: lanes, Retry: retry, Stale: w.stale(), Log: log}, watched{p.record, p}, p.queue,
+	p.intake = intake.New(intake.Config{Store: p.store, Rules: p, Log: log})
+	p.stepper = dispatch.NewStepper(dispatch.Config{Partitions: partitions, Retry: retry, Stale: w.stale(), Log: log}, watched{p.store, p}, p.queue,
 		push.Registry{notification.ChannelLog: provider{w, p}})
-	p.sweeper = dispatch.NewSweeper(p.boxes, time.Second, nil, log)
+	p.sweeper = dispatch.NewSweeper(p.agendas, time.Second, nil, log)
 	p.follower = control.NewFollower(p.control, p.reconcile, log)
 	return p, nil
 }
@@ -121,9 +121,9 @@ func (p *process) openPostgres(log *slog.Logger) (err error) {
 	if p.pool, err = p.w.newPool(p); err != nil {
 		return err
 	}
-	p.postgres = recordpostgres.New(p.pool, p.boxes, recordpostgres.Config{Log: log})
-	p.record, p.control = p.postgres, control.NewPostgres(p.pool)
-	p.relay = recordpostgres.NewRelay(p.postgres, recordpostgres.RelayConfig{
+	p.postgres = storepostgres.New(p.pool, p.agendas, storepostgres.Config{Log: log})
+	p.store, p.control = p.postgres, control.NewPostgres(p.pool)
+	p.relay = storepostgres.NewRelay(p.postgres, storepostgres.RelayConfig{
 		Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,
 	})
 	return nil
@@ -164,30 +164,30 @@ func (p *process) MaxDefer(string) time.Duration { return 24 * time.Hour }
 // CheckDelivery implements intake.Rules.
 func (p *process) CheckDelivery(*notification.Notification) error { return nil }
 
-// reconcile has the queues of the lanes be as operators want them.
-func (p *process) reconcile(ctx context.Context, rests func(lane string) bool) ([]control.LaneState, error) {
-	if p.w.mutation == "lanes resume once" {
+// reconcile has the queues of the partitions be as operators want them.
+func (p *process) reconcile(ctx context.Context, rests func(partition string) bool) ([]control.PartitionState, error) {
+	if p.w.mutation == "partitions resume once" {
 		return nil, p.resumeOnce(ctx, rests)
 	}
-	found, err := p.queue.Reconcile(ctx, lanes, func(lane int) bool { return rests(strconv.Itoa(lane)) })
-	states := make([]control.LaneState, len(found))
+	found, err := p.queue.Reconcile(ctx, partitions, func(partition int) bool { return rests(strconv.Itoa(partition)) })
+	states := make([]control.PartitionState, len(found))
 	for i, rest := range found {
-		states[i] = control.LaneState{Name: strconv.Itoa(rest.Lane), Outside: rest.Outside, Since: rest.Since}
+		states[i] = control.PartitionState{Name: strconv.Itoa(rest.Partition), Outside: rest.Outside, Since: rest.Since}
 	}
 	return states, err
 }
 
-// resumeOnce is reconcile as it was: a lane that is not paused any more is let go on at the first look, and never again.
-func (p *process) resumeOnce(ctx context.Context, rests func(lane string) bool) error {
+// resumeOnce is reconcile as it was: a partition that is not paused any more is let go on at the first look, and never again.
+func (p *process) resumeOnce(ctx context.Context, rests func(partition string) bool) error {
 	var faults []error
-	for lane := range lanes {
-		key, name := "asynq:{push-"+strconv.Itoa(lane)+"}:paused", strconv.Itoa(lane)
+	for partition := range partitions {
+		key, name := "asynq:{push-"+strconv.Itoa(partition)+"}:paused", strconv.Itoa(partition)
 		switch {
 		case rests(name):
-			p.rested[lane] = true
+			p.rested[partition] = true
 			faults = append(faults, p.client.Set(ctx, key, "pacer", 0).Err())
-		case p.rested[lane]:
-			p.rested[lane] = false
+		case p.rested[partition]:
+			p.rested[partition] = false
 			faults = append(faults, p.client.Del(ctx, key).Err())
 		}
 	}
@@ -247,8 +247,8 @@ func (p *process) close() {
 
 // wakeAll has everybody looked at again, as after a change of the policy.
 func (p *process) wakeAll(ctx context.Context) error {
-	for lane := range lanes {
-		err := p.boxes.EachUser(ctx, lane, func(users []string) error { return p.boxes.Wake(ctx, lane, users...) })
+	for partition := range partitions {
+		err := p.agendas.EachUser(ctx, partition, func(users []string) error { return p.agendas.Wake(ctx, partition, users...) })
 		if err != nil {
 			return err
 		}

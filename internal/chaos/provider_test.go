@@ -57,7 +57,7 @@ type ledger struct {
 	grants  map[granted]*grant
 	// rounds tells when each round was asked for first.
 	rounds map[string]time.Time
-	// unanswered are the rounds, with their lane, to which there was no answer; told what somebody knows to be granted: id#generation.
+	// unanswered are the rounds, with their partition, to which there was no answer; told what somebody knows to be granted: id#generation.
 	unanswered map[string]int
 	told       map[string]bool
 	// newest is, by user, the latest wake-up that somebody was told to have at work.

@@ -35,7 +35,7 @@ func newRandom(seed uint64) (*random, setting) {
 	return r, set
 }
 
-// users are of both lanes.
+// users are of both partitions.
 var users = []string{"ada", "ben", "cyd"}
 
 // next implements source.
@@ -75,16 +75,16 @@ func (r *random) next(w *world) (move, bool) {
 		return move{Do: "arrive"}, true
 	case n < 62 && w.Durable && (r.losses || r.evictions):
 		if r.evictions || r.IntN(4) == 0 {
-			return move{Do: "evict", N: r.IntN(lanes)}, true
+			return move{Do: "evict", N: r.IntN(partitions)}, true
 		}
-		return move{Do: "lose", N: r.IntN(lanes+1) - 1}, true
+		return move{Do: "lose", N: r.IntN(partitions+1) - 1}, true
 	case n < 63 && r.losses:
-		return move{Do: "unqueue", N: r.IntN(lanes), Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)]}, true
+		return move{Do: "unqueue", N: r.IntN(partitions), Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)]}, true
 	case n < 65 && r.shards:
 		if w.shardDown >= 0 {
 			return move{Do: "shard", N: -1}, true
 		}
-		return move{Do: "shard", N: r.IntN(lanes)}, true
+		return move{Do: "shard", N: r.IntN(partitions)}, true
 	}
 	return r.begin(w), true
 }
@@ -176,31 +176,31 @@ func (r *random) operation(w *world) move {
 	case n < 93:
 		return move{Do: "policy", N: r.IntN(versions)}
 	case n < 97:
-		return move{Do: []string{"pause", "resume"}[r.IntN(2)], N: r.IntN(lanes)}
+		return move{Do: []string{"pause", "resume"}[r.IntN(2)], N: r.IntN(partitions)}
 	case n < 99:
 		return move{Do: "follow"}
 	}
 	return move{Do: "rebuild"}
 }
 
-// works are the moves that make rounds of a lane.
+// works are the moves that make rounds of a partition.
 var works = []string{"pull", "grab", "serve"}
 
-// work makes rounds of a lane, where there is something to be had.
+// work makes rounds of a partition, where there is something to be had.
 func (r *random) work(w *world) move {
-	lane := r.IntN(lanes)
-	if w.pending(lane) == 0 {
-		lane = 1 - lane
+	partition := r.IntN(partitions)
+	if w.pending(partition) == 0 {
+		partition = 1 - partition
 	}
 	switch n := r.IntN(20); {
 	case n < 11:
-		return move{Do: "pull", N: lane}
+		return move{Do: "pull", N: partition}
 	case n < 14:
-		return move{Do: "grab", N: lane}
+		return move{Do: "grab", N: partition}
 	case n < 19:
-		return move{Do: "serve", N: lane}
+		return move{Do: "serve", N: partition}
 	}
-	return move{Do: "release", N: lane}
+	return move{Do: "release", N: partition}
 }
 
 // accept makes up to three notifications, mostly of one user.
@@ -245,7 +245,7 @@ func (r *random) towardsDecline(w *world) move {
 		}
 		r.queue = append(r.queue, move{Do: "go", Op: r.op, N: 1000})
 	case n == 1:
-		first.Do, first.N = "pull", dispatch.LaneOf("ben", lanes)
+		first.Do, first.N = "pull", dispatch.PartitionOf("ben", partitions)
 		r.queue = append(r.queue, move{Do: "go", Op: r.op, N: 1})
 		for range r.IntN(6) {
 			r.op++
@@ -274,7 +274,7 @@ func (r *random) calm(w *world) move {
 	case n < 6:
 		m.Do = []string{"sweep", "forward", "relay"}[r.IntN(3)]
 	default:
-		m.Do, m.N = works[r.IntN(len(works))], r.IntN(lanes)
+		m.Do, m.N = works[r.IntN(len(works))], r.IntN(partitions)
 	}
 	r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
 	return m

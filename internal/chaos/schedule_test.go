@@ -116,7 +116,7 @@ func (st *stage) play(set setting, moves source) (p *played, err error) {
 	}
 	if set.Durable {
 		if _, err := w.procs[0].relay.RebuildLost(context.Background()); err != nil {
-			return nil, fmt.Errorf("build the lanes: %w", err)
+			return nil, fmt.Errorf("build the partitions: %w", err)
 		}
 	}
 	p = &played{schedule: schedule{setting: set}, faults: w.faults}

@@ -75,8 +75,8 @@ func (w *world) lookForIdle() time.Duration {
 	p, next := w.procs[0], time.Hour
 	for _, user := range users {
 		for _, category := range []string{"chat", "news", "free", "urgent"} {
-			box := dispatch.BacklogOf(user, category, lanes)
-			found, err := p.boxes.Peek(context.Background(), box)
+			box := dispatch.BacklogOf(user, category, partitions)
+			found, err := p.agendas.Peek(context.Background(), box)
 			name := category + ":" + user
 			switch {
 			case err != nil || found.Waiting == 0:
@@ -98,7 +98,7 @@ func (w *world) lookForIdle() time.Duration {
 	return next
 }
 
-// settleBeside lets everything end but what belongs to a lane whose shard is away: it must not keep the others.
+// settleBeside lets everything end but what belongs to a partition whose shard is away: it must not keep the others.
 func (w *world) settleBeside(down int) error {
 	w.undo()
 	deadline := time.Now().Add(patience / 2)
@@ -112,7 +112,7 @@ func (w *world) settleBeside(down int) error {
 		w.pass(max(500*time.Millisecond, min(w.untilNext(), 5*time.Second)))
 	}
 	if open := w.openBeside(down); len(open) > 0 {
-		w.ledger.breaks("P1: while the shard of lane %d was away, %v of other lanes never ended", down, open)
+		w.ledger.breaks("P1: while the shard of partition %d was away, %v of other partitions never ended", down, open)
 	}
 	return nil
 }
@@ -127,14 +127,14 @@ func (w *world) undo() {
 			}
 		}
 	})
-	for _, lane := range []int{0, 1} {
-		if w.paused[lane] {
+	for _, partition := range []int{0, 1} {
+		if w.paused[partition] {
 			w.do(p, "resume", func(ctx context.Context) {
-				_, _ = p.control.Resume(ctx, control.Subject{Kind: control.Lane, Name: strconv.Itoa(lane)}) // the end tells
+				_, _ = p.control.Resume(ctx, control.Subject{Kind: control.Partition, Name: strconv.Itoa(partition)}) // the end tells
 			})
 		}
 	}
-	if w.evicted { // also while a shard is away: the lanes that can be reached are built anew
+	if w.evicted { // also while a shard is away: the partitions that can be reached are built anew
 		w.do(p, "rebuild", func(ctx context.Context) { _, _ = p.relay.Rebuild(ctx) }) // the end tells
 	}
 	for range 3 { // what a shard that is away does not take is asked for again
@@ -170,16 +170,16 @@ func (w *world) round(round int) error {
 			return err
 		}
 	}
-	for lane := range lanes {
+	for partition := range partitions {
 		for range 50 {
-			if w.pending(lane) == 0 {
+			if w.pending(partition) == 0 {
 				break
 			}
-			if err := w.does(move{Do: "pull", Proc: p.number, N: lane}); err != nil {
+			if err := w.does(move{Do: "pull", Proc: p.number, N: partition}); err != nil {
 				return err
 			}
 		}
-		if err := w.serveAll(lane); err != nil {
+		if err := w.serveAll(partition); err != nil {
 			return err
 		}
 	}
@@ -187,13 +187,13 @@ func (w *world) round(round int) error {
 }
 
 // serveAll has all processes ask for what is due in their hands.
-func (w *world) serveAll(lane int) error {
+func (w *world) serveAll(partition int) error {
 	for number, p := range w.procs {
 		for range 50 {
-			if at, ok := p.stepper.Next(lane); !ok || at.After(time.Now()) {
+			if at, ok := p.stepper.Next(partition); !ok || at.After(time.Now()) {
 				break
 			}
-			if err := w.does(move{Do: "serve", Proc: number, N: lane}); err != nil {
+			if err := w.does(move{Do: "serve", Proc: number, N: partition}); err != nil {
 				return err
 			}
 		}
@@ -219,8 +219,8 @@ const asynqPatience = 30 * time.Second
 func (w *world) recoverTasks() {
 	now := time.Now()
 	w.peek(func(ctx context.Context, client *redis.Client) {
-		for lane := range lanes {
-			prefix := "asynq:{push-" + strconv.Itoa(lane) + "}:"
+		for partition := range partitions {
+			prefix := "asynq:{push-" + strconv.Itoa(partition) + "}:"
 			before := strconv.FormatInt(now.Add(-asynqPatience).Unix(), 10)
 			for _, id := range client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: prefix + "lease", ByScore: true, Start: "-inf", Stop: before}).Val() {
 				client.LRem(ctx, prefix+"active", 0, id)
@@ -241,10 +241,10 @@ func (w *world) peek(do func(ctx context.Context, client *redis.Client)) {
 	})
 }
 
-func (w *world) pending(lane int) int {
+func (w *world) pending(partition int) int {
 	n, paused := int64(0), int64(0)
 	w.peek(func(ctx context.Context, client *redis.Client) {
-		prefix := "asynq:{push-" + strconv.Itoa(lane) + "}:"
+		prefix := "asynq:{push-" + strconv.Itoa(partition) + "}:"
 		pipe := client.Pipeline()
 		length, rest := pipe.LLen(ctx, prefix+"pending"), pipe.Exists(ctx, prefix+"paused")
 		_, _ = pipe.Exec(ctx) // a failure shows in what never ends
@@ -265,8 +265,8 @@ func (w *world) untilNext() time.Duration {
 	w.peek(func(ctx context.Context, client *redis.Client) {
 		pipe := client.Pipeline()
 		var micros, seconds []*redis.ZSliceCmd
-		for lane := range lanes {
-			prefix := "{push-" + strconv.Itoa(lane) + "}:"
+		for partition := range partitions {
+			prefix := "{push-" + strconv.Itoa(partition) + "}:"
 			for _, key := range []string{"e", "y", "wakeups"} {
 				micros = append(micros, pipe.ZRangeWithScores(ctx, "pacer:"+prefix+key, 0, 0))
 			}
@@ -290,8 +290,8 @@ func (w *world) untilNext() time.Duration {
 		}
 	})
 	for _, p := range w.procs {
-		for lane := range lanes {
-			if at, ok := p.stepper.Next(lane); ok {
+		for partition := range partitions {
+			if at, ok := p.stepper.Next(partition); ok {
 				next = min(next, float64(at.UnixMicro())/1e6)
 			}
 		}
@@ -309,7 +309,7 @@ func (w *world) rested() bool {
 	return len(w.live()) == 0 && len(w.open()) == 0 && len(w.leftovers()) == 0
 }
 
-// open lists what was accepted and has not ended, in the record.
+// open lists what was accepted and has not ended, in the store.
 func (w *world) open() []string {
 	var open []string
 	for id, end := range w.ends() {
@@ -324,7 +324,7 @@ func (w *world) open() []string {
 func (w *world) openBeside(down int) []string {
 	return slices.DeleteFunc(w.open(), func(id string) bool {
 		e := w.ledger.entries[id]
-		return e == nil || !e.accepted || w.procs[0].boxes.LaneOf(e.User) == down
+		return e == nil || !e.accepted || w.procs[0].agendas.PartitionOf(e.User) == down
 	})
 }
 
@@ -352,7 +352,7 @@ func (w *world) leftovers() []string {
 	return left
 }
 
-// waiting tells whether a key is of something that is still to be done. The first part of it ends with a lane's name.
+// waiting tells whether a key is of something that is still to be done. The first part of it ends with a partition's name.
 func waiting(prefix, name string) bool {
 	if strings.HasPrefix(prefix, "asynq:") {
 		return slices.Contains([]string{"pending", "scheduled", "retry", "active", "lease", "paused", "archived"}, name) || strings.HasPrefix(name, "t:")

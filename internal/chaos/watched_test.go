@@ -13,7 +13,7 @@ import (
 
 // watched is the store of a process, with somebody who looks on.
 type watched struct {
-	record
+	store
 	proc *process
 }
 
@@ -25,7 +25,7 @@ func (r watched) Serve(ctx context.Context, round dispatch.Round) (dispatch.Repl
 	if w.mutation == "lost rounds are asked anew" {
 		sent.ID = fmt.Sprintf("%s-%d", round.ID, time.Now().UnixNano())
 	}
-	reply, err := r.record.Serve(ctx, sent)
+	reply, err := r.store.Serve(ctx, sent)
 	if op == nil || err != nil {
 		return reply, err
 	}
@@ -93,23 +93,23 @@ func (l *ledger) checkGenerations(round dispatch.Round, reply dispatch.Reply, as
 	}
 }
 
-// checkTold is asked when a round was answered that had to be asked for again: of all that is in flight in its lane somebody was
+// checkTold is asked when a round was answered that had to be asked for again: of all that is in flight in its partition somebody was
 // told, unless others are still asking, or more went wrong than answers that were lost.
-func (w *world) checkTold(lane int) {
+func (w *world) checkTold(partition int) {
 	w.mu.Lock()
 	odd := w.losses > 0 || w.rebuilt || w.faults["late redis"] > 0
 	w.mu.Unlock()
 	l := w.ledger
 	l.mu.Lock()
 	for _, other := range l.unanswered {
-		odd = odd || other == lane
+		odd = odd || other == partition
 	}
 	l.mu.Unlock()
 	if odd {
 		return
 	}
 	var granted map[string]string
-	w.peek(func(ctx context.Context, client *redis.Client) { granted = inFlight(ctx, client, lane) })
+	w.peek(func(ctx context.Context, client *redis.Client) { granted = inFlight(ctx, client, partition) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, generation := range granted {
@@ -119,9 +119,9 @@ func (w *world) checkTold(lane int) {
 	}
 }
 
-// inFlight gives what is being delivered in a lane, with its generation.
-func inFlight(ctx context.Context, client *redis.Client, lane int) map[string]string {
-	prefix, found := "pacer:{push-"+strconv.Itoa(lane)+"}:", map[string]string{}
+// inFlight gives what is being delivered in a partition, with its generation.
+func inFlight(ctx context.Context, client *redis.Client, partition int) map[string]string {
+	prefix, found := "pacer:{push-"+strconv.Itoa(partition)+"}:", map[string]string{}
 	for _, id := range client.ZRange(ctx, prefix+"e", 0, -1).Val() {
 		found[id] = client.HGet(ctx, prefix+"n:"+id, "g").Val()
 	}
@@ -132,10 +132,10 @@ func inFlight(ctx context.Context, client *redis.Client, lane int) map[string]st
 func (r watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	op := operationOf(ctx)
 	l := r.proc.w.ledger
-	if o.Fate == dispatch.Returned {
+	if o.Disposition == dispatch.Returned {
 		r.proc.late.Store(true)
 	}
-	settlement, err := r.record.Settle(ctx, g, o)
+	settlement, err := r.store.Settle(ctx, g, o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.grants[granted{op, g.Notification.ID}]
@@ -143,7 +143,7 @@ func (r watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outco
 		return settlement, err
 	}
 	switch {
-	case err == nil && !settlement.Stale && o.Fate != dispatch.Retry && o.Fate != dispatch.Returned:
+	case err == nil && !settlement.Stale && o.Disposition != dispatch.Retry && o.Disposition != dispatch.Returned:
 		held.d.settled = time.Now()
 	case err != nil:
 		held.d.storeFailed = true

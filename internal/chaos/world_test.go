@@ -16,7 +16,7 @@ import (
 // setting is what a schedule plays in.
 type setting struct {
 	Seed uint64 `json:"seed"`
-	// Durable worlds keep the record in Postgres.
+	// Durable worlds keep the store in Postgres.
 	Durable bool `json:"durable"`
 	Procs   int  `json:"procs"`
 	// Calm worlds have no fault and nobody who is slow: promises of order and of time are checked in them too.
@@ -30,14 +30,14 @@ type setting struct {
 	CapPer int `json:"cap_per"`
 }
 
-// lanes is how many partitions a world has.
-const lanes = 2
+// partitions is how many partitions a world has.
+const partitions = 2
 
 // world is a deployment in a bubble of testing/synctest: its clock stands still unless it is moved.
 type world struct {
 	setting
 	redis    *server
-	database *database // the record's; nil when it is on Redis
+	database *database // the store's; nil when it is on Redis
 	steps    steps
 	ledger   *ledger
 	procs    []*process

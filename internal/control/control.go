@@ -1,4 +1,4 @@
-// Package control keeps what operators told the deployment: which channels, categories and lanes rest, and who did
+// Package control keeps what operators told the deployment: which channels, categories and partitions rest, and who did
 // what. Every process follows it within a second.
 package control
 
@@ -14,9 +14,9 @@ type Kind string
 
 // The kinds of things that can be paused.
 const (
-	Channel  Kind = "channel"
-	Category Kind = "category"
-	Lane     Kind = "lane"
+	Channel   Kind = "channel"
+	Category  Kind = "category"
+	Partition Kind = "partition"
 )
 
 // Subject is one thing that can be paused.
@@ -63,9 +63,9 @@ type Store interface {
 // Check refuses subjects of unknown kinds. Names are compared with those that the deployment has.
 func Check(s Subject, names func(Kind) []string) error {
 	switch s.Kind {
-	case Channel, Category, Lane:
+	case Channel, Category, Partition:
 	default:
-		return fmt.Errorf("can't pause a %q: it must be a channel, a category or a lane", s.Kind)
+		return fmt.Errorf("can't pause a %q: it must be a channel, a category or a partition", s.Kind)
 	}
 	if known := names(s.Kind); !slices.Contains(known, s.Name) {
 		return fmt.Errorf("there is no %s: it must be one of %v", s, known)

@@ -49,15 +49,15 @@ func TestStores(t *testing.T) {
 }
 
 func keeps(t *testing.T, store control.Store) {
-	fcm, lane := control.Subject{Kind: control.Channel, Name: "fcm"}, control.Subject{Kind: control.Lane, Name: "3"}
+	fcm, partition := control.Subject{Kind: control.Channel, Name: "fcm"}, control.Subject{Kind: control.Partition, Name: "3"}
 	ctx := t.Context()
-	for _, p := range []control.Pause{{Subject: lane, By: "ada"}, {Subject: fcm, By: "ada", Why: "first"}, {Subject: fcm, By: "ben", Why: "second"}} {
+	for _, p := range []control.Pause{{Subject: partition, By: "ada"}, {Subject: fcm, By: "ada", Why: "first"}, {Subject: fcm, By: "ben", Why: "second"}} {
 		if err := store.Pause(ctx, p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	pauses, err := store.Pauses(ctx)
-	if err != nil || len(pauses) != 2 || pauses[0].Subject != fcm || pauses[0].By != "ben" || pauses[0].Why != "second" || pauses[1].Subject != lane {
+	if err != nil || len(pauses) != 2 || pauses[0].Subject != fcm || pauses[0].By != "ben" || pauses[0].Why != "second" || pauses[1].Subject != partition {
 		t.Fatalf("paused is %+v, %v", pauses, err)
 	}
 	if age := time.Since(pauses[0].At); age < -time.Minute || age > time.Minute {
@@ -106,7 +106,7 @@ func (m *memory) set(away error, pauses ...control.Pause) {
 	}
 }
 
-// queues are those of the lanes of a deployment, as far as the follower sees them.
+// queues are those of the partitions of a deployment, as far as the follower sees them.
 type queues struct {
 	mu      sync.Mutex
 	stopped map[string]bool // by pacer
@@ -116,19 +116,19 @@ type queues struct {
 }
 
 // reconcile implements [control.Reconcile].
-func (q *queues) reconcile(_ context.Context, rests func(string) bool) (states []control.LaneState, err error) {
+func (q *queues) reconcile(_ context.Context, rests func(string) bool) (states []control.PartitionState, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.looks++
-	for _, lane := range []string{"0", "1", "2", "3"} {
-		if q.away[lane] {
-			err = errors.New("lane " + lane + " is away")
+	for _, partition := range []string{"0", "1", "2", "3"} {
+		if q.away[partition] {
+			err = errors.New("partition " + partition + " is away")
 			continue
 		}
-		if q.stopped[lane] = rests(lane); q.stopped[lane] {
-			q.outside[lane] = false
+		if q.stopped[partition] = rests(partition); q.stopped[partition] {
+			q.outside[partition] = false
 		}
-		states = append(states, control.LaneState{Name: lane, Outside: q.outside[lane], Since: time.Now()})
+		states = append(states, control.PartitionState{Name: partition, Outside: q.outside[partition], Since: time.Now()})
 	}
 	return states, err
 }
@@ -142,8 +142,8 @@ func (q *queues) set(change func(*queues)) {
 func (q *queues) are(stopped ...string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for lane, is := range q.stopped {
-		if is != slices.Contains(stopped, lane) {
+	for partition, is := range q.stopped {
+		if is != slices.Contains(stopped, partition) {
 			return false
 		}
 	}
@@ -169,22 +169,22 @@ func pauseOf(kind control.Kind, name string) control.Pause {
 	return control.Pause{Subject: control.Subject{Kind: kind, Name: name}, At: time.Now(), By: "ada", Why: "spam"}
 }
 
-// A process follows within a second, keeps what it knew while the store is away, and stops the queues of lanes.
+// A process follows within a second, keeps what it knew while the store is away, and stops the queues of partitions.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store := &memory{}
-		f, lanes, passes := following(t, store, &log)
+		f, partitions, passes := following(t, store, &log)
 		passes()
-		store.set(nil, pauseOf(control.Category, "chat"), pauseOf(control.Lane, "3"))
+		store.set(nil, pauseOf(control.Category, "chat"), pauseOf(control.Partition, "3"))
 		passes()
 		wait := f.Wait(control.Category, "chat")
 		if wait < time.Second || wait > 3*time.Second || f.Wait(control.Category, "news") != 0 || f.Wait(control.Channel, "chat") != 0 {
 			t.Errorf("what is paused waits %s", wait)
 		}
-		if !lanes.are("3") {
-			t.Errorf("the queues are %v", lanes.stopped)
+		if !partitions.are("3") {
+			t.Errorf("the queues are %v", partitions.stopped)
 		}
 		store.set(errors.New("away"))
 		<-time.After(10 * time.Minute)
@@ -194,10 +194,10 @@ func TestFollower(t *testing.T) {
 		}
 		store.set(nil)
 		passes()
-		if wait := f.Wait(control.Category, "chat"); wait != 0 || !lanes.are() {
-			t.Errorf("once it is resumed it waits %s, and the queues are %v", wait, lanes.stopped)
+		if wait := f.Wait(control.Category, "chat"); wait != 0 || !partitions.are() {
+			t.Errorf("once it is resumed it waits %s, and the queues are %v", wait, partitions.stopped)
 		}
-		for _, want := range []string{"msg=paused kind=category name=chat by=ada why=spam", "msg=resumed kind=lane name=3"} {
+		for _, want := range []string{"msg=paused kind=category name=chat by=ada why=spam", "msg=resumed kind=partition name=3"} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log does not say %q once: %s", want, &log)
 			}
@@ -205,75 +205,75 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// Whatever fails at the moment of pausing or resuming, a later look puts it right, in both directions; a lane that is away
+// Whatever fails at the moment of pausing or resuming, a later look puts it right, in both directions; a partition that is away
 // keeps no other from it.
 func TestFollowerReconcilesAtEachLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store := &memory{}
-		_, lanes, passes := following(t, store, &log)
+		_, partitions, passes := following(t, store, &log)
 		passes()
 		for range 2 {
-			lanes.set(func(q *queues) { q.away["3"] = true })
-			store.set(nil, pauseOf(control.Lane, "2"), pauseOf(control.Lane, "3"))
+			partitions.set(func(q *queues) { q.away["3"] = true })
+			store.set(nil, pauseOf(control.Partition, "2"), pauseOf(control.Partition, "3"))
 			passes()
-			if !lanes.are("2") {
-				t.Errorf("while lane 3 is away the queues are %v", lanes.stopped)
+			if !partitions.are("2") {
+				t.Errorf("while partition 3 is away the queues are %v", partitions.stopped)
 			}
-			lanes.set(func(q *queues) { q.away["3"] = false })
+			partitions.set(func(q *queues) { q.away["3"] = false })
 			passes()
-			if !lanes.are("2", "3") {
-				t.Errorf("then the queues are %v", lanes.stopped)
+			if !partitions.are("2", "3") {
+				t.Errorf("then the queues are %v", partitions.stopped)
 			}
-			lanes.set(func(q *queues) { q.away["3"] = true })
+			partitions.set(func(q *queues) { q.away["3"] = true })
 			store.set(nil)
 			passes()
-			lanes.set(func(q *queues) { q.away["3"] = false })
+			partitions.set(func(q *queues) { q.away["3"] = false })
 			passes()
-			if !lanes.are() {
-				t.Errorf("once they are resumed the queues are %v", lanes.stopped)
+			if !partitions.are() {
+				t.Errorf("once they are resumed the queues are %v", partitions.stopped)
 			}
 		}
-		lanes.set(func(q *queues) { q.stopped["1"] = true }) // what a process left that died while it resumed
+		partitions.set(func(q *queues) { q.stopped["1"] = true }) // what a process left that died while it resumed
 		passes()
-		if !lanes.are() {
-			t.Errorf("after a process died the queues are %v", lanes.stopped)
+		if !partitions.are() {
+			t.Errorf("after a process died the queues are %v", partitions.stopped)
 		}
 	})
 }
 
-// A lane that is paused past pacer is seen, is not undone, and is known to rest while it can't be asked.
+// A partition that is paused past pacer is seen, is not undone, and is known to rest while it can't be asked.
 func TestFollowerSeesPausesFromOutside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store := &memory{}
-		f, lanes, passes := following(t, store, &log)
-		lanes.set(func(q *queues) { q.outside["2"] = true })
+		f, partitions, passes := following(t, store, &log)
+		partitions.set(func(q *queues) { q.outside["2"] = true })
 		passes()
 		seen := func(when string, want bool) {
 			t.Helper()
 			pauses := f.FromOutside()
-			if (len(pauses) == 1 && pauses[0].Subject == control.Subject{Kind: control.Lane, Name: "2"} && pauses[0].By == control.Outside) != want ||
-				(f.Wait(control.Lane, "2") > 0) != want || (len(f.Paused()) == 1) != want {
+			if (len(pauses) == 1 && pauses[0].Subject == control.Subject{Kind: control.Partition, Name: "2"} && pauses[0].By == control.Outside) != want ||
+				(f.Wait(control.Partition, "2") > 0) != want || (len(f.Paused()) == 1) != want {
 				t.Errorf("%s: from outside are %+v, in all %v", when, pauses, f.Paused())
 			}
 		}
 		seen("it is paused", true)
-		lanes.set(func(q *queues) { q.away["2"], q.outside["2"] = true, false })
+		partitions.set(func(q *queues) { q.away["2"], q.outside["2"] = true, false })
 		passes()
 		seen("it is away", true)
-		store.set(nil, pauseOf(control.Lane, "2"))
+		store.set(nil, pauseOf(control.Partition, "2"))
 		passes()
 		if len(f.Paused()) != 1 || len(f.FromOutside()) != 0 {
 			t.Errorf("it is paused by both: %v, of them from outside %v", f.Paused(), f.FromOutside())
 		}
 		store.set(nil)
-		lanes.set(func(q *queues) { q.away["2"] = false })
+		partitions.set(func(q *queues) { q.away["2"] = false })
 		passes()
 		seen("it goes on", false)
-		for _, want := range []string{`msg=paused kind=lane name=2 by="asynq's tools"`} {
+		for _, want := range []string{`msg=paused kind=partition name=2 by="asynq's tools"`} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log does not say %q once: %s", want, &log)
 			}

@@ -25,26 +25,26 @@ const (
 	longest  = 30 * time.Second
 )
 
-// Outside is who paused a lane that no operator of pacer did: by asynq's own tools, or by hand.
+// Outside is who paused a partition that no operator of pacer did: by asynq's own tools, or by hand.
 const Outside = "asynq's tools"
 
-// LaneState is how the queue of a lane was found.
-type LaneState struct {
+// PartitionState is how the queue of a partition was found.
+type PartitionState struct {
 	Name string
 	// Outside is true when the queue is stopped although nobody told pacer to, Since the moment if it is known.
 	Outside bool
 	Since   time.Time
 }
 
-// Reconcile makes the queue of every lane as it should be: stopped where rests says so, else going on unless somebody
-// stopped it from outside. It gives the lanes that could be asked, and with an error those are not all.
-type Reconcile func(ctx context.Context, rests func(lane string) bool) ([]LaneState, error)
+// Reconcile makes the queue of every partition as it should be: stopped where rests says so, else going on unless somebody
+// stopped it from outside. It gives the partitions that could be asked, and with an error those are not all.
+type Reconcile func(ctx context.Context, rests func(partition string) bool) ([]PartitionState, error)
 
 // Follower keeps in memory what is paused, for the path of every delivery.
 type Follower struct {
-	store Store
-	lanes Reconcile
-	log   *slog.Logger
+	store      Store
+	partitions Reconcile
+	log        *slog.Logger
 
 	looking chan struct{} // holds one while a look is under way: a later one must not be undone by an earlier
 	paused  atomic.Pointer[paused]
@@ -53,10 +53,10 @@ type Follower struct {
 // paused is since when what rests.
 type paused struct{ told, outside map[Subject]time.Time }
 
-// NewFollower makes a follower that knows of no pause yet. It has the queues of the lanes reconciled at each look, so
+// NewFollower makes a follower that knows of no pause yet. It has the queues of the partitions reconciled at each look, so
 // that one whose store or process failed in between is put right by the next, of any process.
-func NewFollower(store Store, lanes Reconcile, log *slog.Logger) *Follower {
-	f := &Follower{store: store, lanes: lanes, log: log, looking: make(chan struct{}, 1)}
+func NewFollower(store Store, partitions Reconcile, log *slog.Logger) *Follower {
+	f := &Follower{store: store, partitions: partitions, log: log, looking: make(chan struct{}, 1)}
 	f.paused.Store(&paused{})
 	return f
 }
@@ -77,7 +77,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Refresh looks once. Its error is the store's; lanes whose queue can't be reached are logged, and reconciled at a
+// Refresh looks once. Its error is the store's; partitions whose queue can't be reached are logged, and reconciled at a
 // later look.
 func (f *Follower) Refresh(ctx context.Context) error {
 	select {
@@ -110,15 +110,15 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a lane that can't be
+// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a partition that can't be
 // asked it goes on believing what it knew.
 func (f *Follower) reconcile(ctx context.Context, now *paused) {
-	states, err := f.lanes(ctx, func(lane string) bool {
-		_, rests := now.told[Subject{Lane, lane}]
+	states, err := f.partitions(ctx, func(partition string) bool {
+		_, rests := now.told[Subject{Partition, partition}]
 		return rests
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.WarnContext(ctx, "could not look at the queues of all lanes; they are paused or resumed at a later look",
+		f.log.WarnContext(ctx, "could not look at the queues of all partitions; they are paused or resumed at a later look",
 			"error", err)
 	}
 	outside := maps.Clone(now.outside)
@@ -126,7 +126,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 		outside = map[Subject]time.Time{}
 	}
 	for _, state := range states {
-		s := Subject{Lane, state.Name}
+		s := Subject{Partition, state.Name}
 		_, known := outside[s]
 		switch {
 		case state.Outside && !known:
@@ -166,7 +166,7 @@ func (f *Follower) Paused() []Subject {
 	return slices.AppendSeq(slices.Collect(maps.Keys(paused.told)), maps.Keys(paused.outside))
 }
 
-// FromOutside lists the lanes that are stopped although nobody told pacer to.
+// FromOutside lists the partitions that are stopped although nobody told pacer to.
 func (f *Follower) FromOutside() []Pause {
 	outside := f.paused.Load().outside
 	pauses := make([]Pause, 0, len(outside))

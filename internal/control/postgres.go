@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Postgres keeps them where the record is: they outlive all of Redis.
+// Postgres keeps them where the store is: they outlive all of Redis.
 type Postgres struct{ pool *pgxpool.Pool }
 
 // NewPostgres makes a store on a database that is migrated.

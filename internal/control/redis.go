@@ -20,7 +20,7 @@ const (
 	auditKept = 1000
 )
 
-// Redis keeps them where the record is on Redis too.
+// Redis keeps them where the store is on Redis too.
 type Redis struct{ client redis.UniversalClient }
 
 // NewRedis makes a store.

@@ -20,7 +20,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	d.inFlight.Add(1)
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease has ended", "partition", g.Lane,
+			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease has ended", "partition", g.Partition,
 				"panic", p, "stack", string(debug.Stack()))
 		}
 		d.inFlight.Add(-1)
@@ -48,7 +48,7 @@ func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 	defer cancel()
 	ok, err := d.store.Claim(ctx, g)
 	if err != nil {
-		d.cfg.Log.WarnContext(ctx, "could not claim a grant; it comes again, at the latest when its lease has ended", "partition", g.Lane, "error", err)
+		d.cfg.Log.WarnContext(ctx, "could not claim a grant; it comes again, at the latest when its lease has ended", "partition", g.Partition, "error", err)
 		return false
 	}
 	return ok
@@ -62,8 +62,8 @@ func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
 		timer := time.NewTimer(wait)
 		<-timer.C
 	}
-	if d.patience.late(g.Lane, g.AskedAt, g.StartIn) {
-		late := Outcome{Fate: Returned, Reason: "late", Refund: true}
+	if d.patience.late(g.Partition, g.AskedAt, g.StartIn) {
+		late := Outcome{Disposition: Returned, Reason: "late", Refund: true}
 		d.cfg.Observer.Deferred(g.Notification.Category, late.Reason, 1)
 		d.cfg.Log.DebugContext(ctx, "a grant came late and is given back", "notification_id", g.Notification.ID)
 		return late

@@ -103,9 +103,9 @@ func TestLateGrantIsReturned(t *testing.T) {
 				g := granted()
 				g.StartIn = test.startIn
 				b := deliver(test.cfg, s, g, sends)
-				want, sends, deferrals := dispatch.Outcome{Fate: dispatch.Delivered, Reason: "delivered"}, 1, []string(nil)
+				want, sends, deferrals := dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}, 1, []string(nil)
 				if test.returns {
-					want, sends, deferrals = dispatch.Outcome{Fate: dispatch.Returned, Reason: "late", Refund: true}, 0, []string{"chat: late, 1"}
+					want, sends, deferrals = dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true}, 0, []string{"chat: late, 1"}
 				}
 				if diff := cmp.Diff([]dispatch.Outcome{want}, s.settled()); diff != "" {
 					t.Errorf("outcomes differ (-want +got):\n%s", diff)
@@ -212,7 +212,7 @@ func TestSlowAnswersAreLate(t *testing.T) {
 				b.Stop()
 				returned := 0
 				for _, o := range s.settled() {
-					if o.Fate == dispatch.Returned {
+					if o.Disposition == dispatch.Returned {
 						returned++
 					}
 				}
@@ -313,7 +313,7 @@ func TestChannelWithoutSender(t *testing.T) {
 		g.Notification.Channel = notification.ChannelFCM
 		deliver(dispatch.Config{}, s, g, sends)
 		want := []dispatch.Outcome{{
-			Fate: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second, Refund: true, Failure: true,
+			Disposition: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second, Refund: true, Failure: true,
 		}}
 		if diff := cmp.Diff(want, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)

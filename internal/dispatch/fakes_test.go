@@ -39,7 +39,7 @@ type store struct {
 
 	mu         sync.Mutex
 	scripts    map[string]func(r dispatch.Round) (turn, bool)
-	lanes      map[int]*lane
+	partitions map[int]*partition
 	generation int64
 	rounds     []asked
 	outcomes   []dispatch.Outcome
@@ -48,8 +48,8 @@ type store struct {
 	released   []string
 }
 
-// lane is one partition.
-type lane struct {
+// partition is one partition.
+type partition struct {
 	pending []string
 	signal  chan struct{}
 	foreign []dispatch.Task
@@ -64,30 +64,30 @@ type asked struct {
 }
 
 func newStore() *store {
-	return &store{scripts: map[string]func(dispatch.Round) (turn, bool){}, lanes: map[int]*lane{}}
+	return &store{scripts: map[string]func(dispatch.Round) (turn, bool){}, partitions: map[int]*partition{}}
 }
 
-func (s *store) lane(number int) *lane {
-	if s.lanes[number] == nil {
-		s.lanes[number] = &lane{signal: make(chan struct{}, 1)}
+func (s *store) partition(number int) *partition {
+	if s.partitions[number] == nil {
+		s.partitions[number] = &partition{signal: make(chan struct{}, 1)}
 	}
-	return s.lanes[number]
+	return s.partitions[number]
 }
 
 func (s *store) push(number int, user string) {
-	l := s.lane(number)
+	l := s.partition(number)
 	l.pending = append(l.pending, user)
 	l.tell()
 }
 
 // pushBack is push, which somebody sees only when looking again.
 func (s *store) pushBack(number int, user string) {
-	l := s.lane(number)
+	l := s.partition(number)
 	l.pending = append(l.pending, user)
 	time.AfterFunc(20*time.Millisecond, l.tell)
 }
 
-func (l *lane) tell() {
+func (l *partition) tell() {
 	select {
 	case l.signal <- struct{}{}:
 	default:
@@ -120,7 +120,7 @@ func (s *store) perform(number int, user string, script func(dispatch.Round) (tu
 func (s *store) Pending(number int) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lane(number).signal
+	return s.partition(number).signal
 }
 
 // Archive implements dispatch.Queue.
@@ -156,7 +156,7 @@ func (s *store) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, er
 func (s *store) answer(r dispatch.Round) dispatch.Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lane(r.Partition)
+	l := s.partition(r.Partition)
 	if l.lastID == r.ID {
 		return l.last
 	}

@@ -64,7 +64,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		if len(names) != len(rounds) || names[""] {
 			t.Errorf("%d rounds have the names %v", len(rounds), names)
 		}
-		if diff := cmp.Diff([]dispatch.Outcome{{Fate: dispatch.Delivered, Reason: "delivered"}}, s.settled()); diff != "" {
+		if diff := cmp.Diff([]dispatch.Outcome{{Disposition: dispatch.Delivered, Reason: "delivered"}}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}
 		wantJournal := &journal{
@@ -209,7 +209,7 @@ func TestForeignTasksAreArchived(t *testing.T) {
 			return first
 		}
 		foreign := dispatch.Task{ID: "email", Message: "…"}
-		s.lane(0).foreign = []dispatch.Task{foreign}
+		s.partition(0).foreign = []dispatch.Task{foreign}
 		s.wake("u-1", grant(granted()))
 		b := newBench(dispatch.Config{}, s, sends)
 		pass(time.Second)
@@ -337,7 +337,7 @@ func TestAnswerThatComesLateIsReturned(t *testing.T) {
 		b := newBench(dispatch.Config{}, s, sends)
 		pass(time.Second)
 		b.Stop()
-		if diff := cmp.Diff([]dispatch.Outcome{{Fate: dispatch.Returned, Reason: "late", Refund: true}}, s.settled()); diff != "" {
+		if diff := cmp.Diff([]dispatch.Outcome{{Disposition: dispatch.Returned, Reason: "late", Refund: true}}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}
 	})

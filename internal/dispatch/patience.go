@@ -6,7 +6,7 @@ import (
 )
 
 // patience says how late a grant may be used. That is a fixed time, but on a network that always takes longer nothing
-// would ever be sent: so after a late grant of a lane the next one may be twice as late, until one comes in time. A lane
+// would ever be sent: so after a late grant of a partition the next one may be twice as late, until one comes in time. A partition
 // whose answers always take d gives back about log2(d/limit) grants for each worker that asks, once. There all are late
 // alike, so that they keep their distances.
 //
@@ -15,11 +15,11 @@ import (
 type patience struct {
 	limit time.Duration
 
-	mu    sync.Mutex
-	lanes map[int]leniency // where the last grants were late
+	mu         sync.Mutex
+	partitions map[int]leniency // where the last grants were late
 }
 
-// leniency is what a lane's grants are allowed that were asked for since a moment.
+// leniency is what a partition's grants are allowed that were asked for since a moment.
 type leniency struct {
 	limit time.Duration
 	since time.Time
@@ -29,27 +29,27 @@ type leniency struct {
 const patienceAtMost = 5
 
 // late judges a grant that was asked for at a moment, to be used so long after it.
-func (p *patience) late(lane int, askedAt time.Time, in time.Duration) bool {
+func (p *patience) late(partition int, askedAt time.Time, in time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	age, limit := now.Sub(askedAt.Add(in)), p.limit
-	lenient, longer := p.lanes[lane]
+	lenient, longer := p.partitions[partition]
 	current := !longer || !askedAt.Before(lenient.since)
 	if longer && current {
 		limit = lenient.limit
 	}
 	if age <= limit {
 		if current && age <= p.limit {
-			delete(p.lanes, lane)
+			delete(p.partitions, partition)
 		}
 		return false
 	}
 	if current {
-		if p.lanes == nil {
-			p.lanes = map[int]leniency{}
+		if p.partitions == nil {
+			p.partitions = map[int]leniency{}
 		}
-		p.lanes[lane] = leniency{limit: min(2*limit, p.limit<<patienceAtMost), since: now}
+		p.partitions[partition] = leniency{limit: min(2*limit, p.limit<<patienceAtMost), since: now}
 	}
 	return true
 }

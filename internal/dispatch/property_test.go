@@ -82,7 +82,7 @@ type play struct {
 	scenes  map[*dispatch.Grant]scene
 	byID    map[string]*dispatch.Grant
 	claimed map[*dispatch.Grant]bool
-	settled map[*dispatch.Grant][]dispatch.Fate
+	settled map[*dispatch.Grant][]dispatch.Disposition
 	sent    map[string]int
 	given   map[*dispatch.Grant]bool // in an answer that arrived
 	hand    map[int64]inHand         // by generation
@@ -191,7 +191,7 @@ func (p *play) perform(number int, user string, script []scene) {
 		for range min(now.grants, r.Room) {
 			p.number++
 			g := granted()
-			g.Lane, g.StartIn, g.Notification.ID = number, now.in, strconv.Itoa(p.number)
+			g.Partition, g.StartIn, g.Notification.ID = number, now.in, strconv.Itoa(p.number)
 			g.AdmittedAt = time.Now().Add(now.in)
 			p.scenes[g], p.byID[g.Notification.ID] = now, g
 			next.Grants = append(next.Grants, g)
@@ -252,7 +252,7 @@ func (p *play) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome
 	now.failures--
 	p.scenes[g] = now
 	if now.failures < 0 || len(p.settled[g]) == 0 {
-		p.settled[g] = append(p.settled[g], o.Fate)
+		p.settled[g] = append(p.settled[g], o.Disposition)
 	}
 	p.mutex.Unlock()
 	switch {
@@ -287,7 +287,7 @@ func TestRandomScripts(t *testing.T) {
 			p := &play{
 				store: newStore(), inside: newGauge(), mishaps: bad, calm: concurrency == 40 && len(bad) == 0 && len(scripts) == 1,
 				scenes: map[*dispatch.Grant]scene{}, byID: map[string]*dispatch.Grant{}, claimed: map[*dispatch.Grant]bool{},
-				settled: map[*dispatch.Grant][]dispatch.Fate{}, sent: map[string]int{}, given: map[*dispatch.Grant]bool{},
+				settled: map[*dispatch.Grant][]dispatch.Disposition{}, sent: map[string]int{}, given: map[*dispatch.Grant]bool{},
 				hand: map[int64]inHand{}, asking: map[string]bool{},
 			}
 			cfg := dispatch.Config{Concurrency: concurrency, Partitions: partitions, Retry: retries, DrainTimeout: time.Hour, Log: slog.New(slog.DiscardHandler)}
@@ -319,17 +319,17 @@ func (p *play) judge(concurrency int) []string {
 		p.fault("%d deliveries at once, want at most %d", peak, concurrency)
 	}
 	for g := range p.given {
-		fates, sent, claimed := p.settled[g], p.sent[g.Notification.ID], p.claimed[g]
+		dispositions, sent, claimed := p.settled[g], p.sent[g.Notification.ID], p.claimed[g]
 		if _, asked := p.claimed[g]; !asked {
 			p.fault("grant %s was never claimed", g.Notification.ID)
 		}
 		switch {
-		case !claimed && (sent != 0 || len(fates) != 0):
-			p.fault("grant %s was not claimed, but sent %d times and settled as %v", g.Notification.ID, sent, fates)
-		case claimed && len(fates) == 0:
+		case !claimed && (sent != 0 || len(dispositions) != 0):
+			p.fault("grant %s was not claimed, but sent %d times and settled as %v", g.Notification.ID, sent, dispositions)
+		case claimed && len(dispositions) == 0:
 			p.fault("grant %s was not settled", g.Notification.ID)
-		case claimed && fates[0] == dispatch.Returned && sent != 0, claimed && fates[0] != dispatch.Returned && sent != 1:
-			p.fault("grant %s was sent %d times and settled as %v", g.Notification.ID, sent, fates)
+		case claimed && dispositions[0] == dispatch.Returned && sent != 0, claimed && dispositions[0] != dispatch.Returned && sent != 1:
+			p.fault("grant %s was sent %d times and settled as %v", g.Notification.ID, sent, dispositions)
 		}
 	}
 	for generation := range p.hand {

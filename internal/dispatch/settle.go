@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// firstPause and longestPause lie between tries to write a result. The longest is well within the time that the record
+	// firstPause and longestPause lie between tries to write a result. The longest is well within the time that the store
 	// gives the living after it was away.
 	firstPause, longestPause = 10 * time.Millisecond, 250 * time.Millisecond
 	// extendEvery is how often a delivery whose result can't be written has its lease extended: several times in a lease.

@@ -32,7 +32,7 @@ func TestSettleIsTriedAgain(t *testing.T) {
 			t.Errorf("settled at these times (-want +got):\n%s", diff)
 		}
 		for _, o := range s.settled() {
-			if o.Fate != dispatch.Delivered {
+			if o.Disposition != dispatch.Delivered {
 				t.Errorf("one of the tries says %+v", o)
 			}
 		}

@@ -119,7 +119,7 @@ func TestStopDrains(t *testing.T) {
 		start := time.Now()
 		b.Stop()
 		wantClock(t, "stopped", start, 7*time.Second)
-		if outcomes := s.settled(); during != nil || len(outcomes) != 1 || outcomes[0].Fate != dispatch.Delivered {
+		if outcomes := s.settled(); during != nil || len(outcomes) != 1 || outcomes[0].Disposition != dispatch.Delivered {
 			t.Errorf("interrupted: %v; settled %+v, want delivered, once", during, outcomes)
 		}
 		b.wantRoom(t, 0)

@@ -23,27 +23,27 @@ type Accepted struct {
 	Count    int64
 }
 
-// Lanes is what a Sweeper repairs.
-type Lanes interface {
-	Lanes() int
+// Partitions is what a Sweeper repairs.
+type Partitions interface {
+	Partitions() int
 	Sweep(ctx context.Context, partition int) (Repairs, error)
 }
 
 // Sweeper repairs every partition, over and over: what a killed worker held, what expired, and wake-ups that were lost. Any
 // number of processes may run one; each repair is one atomic step.
 type Sweeper struct {
-	lanes    Lanes
-	interval time.Duration
-	repaired func(Repairs)
-	log      *slog.Logger
+	partitions Partitions
+	interval   time.Duration
+	repaired   func(Repairs)
+	log        *slog.Logger
 }
 
 // NewSweeper makes a Sweeper that looks at every partition once per interval and reports repairs to repaired, which may be nil.
-func NewSweeper(lanes Lanes, interval time.Duration, repaired func(Repairs), log *slog.Logger) *Sweeper {
+func NewSweeper(partitions Partitions, interval time.Duration, repaired func(Repairs), log *slog.Logger) *Sweeper {
 	if repaired == nil {
 		repaired = func(Repairs) {}
 	}
-	return &Sweeper{lanes: lanes, interval: interval, repaired: repaired, log: log}
+	return &Sweeper{partitions: partitions, interval: interval, repaired: repaired, log: log}
 }
 
 // Run sweeps until ctx ends.
@@ -74,7 +74,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 // shards; the error is the first one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	var first error
-	for partition := range s.lanes.Lanes() {
+	for partition := range s.partitions.Partitions() {
 		err := s.sweep(ctx, partition)
 		if first == nil {
 			first = err
@@ -100,7 +100,7 @@ func (s *Sweeper) sweep(ctx context.Context, partition int) error {
 }
 
 func (s *Sweeper) sweepOnce(ctx context.Context, partition int) (more bool, err error) {
-	repairs, err := s.lanes.Sweep(ctx, partition)
+	repairs, err := s.partitions.Sweep(ctx, partition)
 	if err != nil {
 		return false, err
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// lanes answers a sweep of each lane.
-type lanes []func(ctx context.Context) (dispatch.Repairs, error)
+// partitions answers a sweep of each partition.
+type partitions []func(ctx context.Context) (dispatch.Repairs, error)
 
-func (l lanes) Lanes() int { return len(l) }
+func (l partitions) Partitions() int { return len(l) }
 
-func (l lanes) Sweep(ctx context.Context, lane int) (dispatch.Repairs, error) { return l[lane](ctx) }
+func (l partitions) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
+	return l[partition](ctx)
+}
 
 // each answers each sweep with the same.
 func each(r dispatch.Repairs, err error) func(context.Context) (dispatch.Repairs, error) {
@@ -32,32 +34,32 @@ func TestSweep(t *testing.T) {
 	woken := dispatch.Repairs{Woken: 1}
 	told := dispatch.Repairs{Accepted: []dispatch.Accepted{{Category: "chat", Count: 2}}}
 	for name, test := range map[string]struct {
-		lanes    lanes
-		fault    error
-		reported []dispatch.Repairs
+		partitions partitions
+		fault      error
+		reported   []dispatch.Repairs
 	}{
-		"nothing to mend": {lanes: lanes{each(dispatch.Repairs{}, nil), each(dispatch.Repairs{}, nil)}},
+		"nothing to mend": {partitions: partitions{each(dispatch.Repairs{}, nil), each(dispatch.Repairs{}, nil)}},
 		"all kinds": {
-			lanes:    lanes{each(mended, nil), each(dispatch.Repairs{}, nil), each(woken, nil)},
-			reported: []dispatch.Repairs{mended, woken},
+			partitions: partitions{each(mended, nil), each(dispatch.Repairs{}, nil), each(woken, nil)},
+			reported:   []dispatch.Repairs{mended, woken},
 		},
 		"each kind alone": {
-			lanes:    lanes{each(dispatch.Repairs{LeasesEnded: 1}, nil), each(dispatch.Repairs{Expired: 1}, nil), each(dispatch.Repairs{Woken: 1}, nil)},
-			reported: []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
+			partitions: partitions{each(dispatch.Repairs{LeasesEnded: 1}, nil), each(dispatch.Repairs{Expired: 1}, nil), each(dispatch.Repairs{Woken: 1}, nil)},
+			reported:   []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
 		},
-		"what others accepted": {lanes: lanes{each(told, nil), each(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
-		// The lanes of a cluster lie on different shards: one that is away must not leave the others unmended.
-		"a lane that is away": {
-			lanes:    lanes{each(dispatch.Repairs{}, errAway), each(dispatch.Repairs{}, nil), each(woken, nil)},
-			fault:    errAway,
-			reported: []dispatch.Repairs{woken},
+		"what others accepted": {partitions: partitions{each(told, nil), each(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
+		// The partitions of a cluster lie on different shards: one that is away must not leave the others unmended.
+		"a partition that is away": {
+			partitions: partitions{each(dispatch.Repairs{}, errAway), each(dispatch.Repairs{}, nil), each(woken, nil)},
+			fault:      errAway,
+			reported:   []dispatch.Repairs{woken},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var reported []dispatch.Repairs
 			l := &ledger{}
-			sweeper := dispatch.NewSweeper(test.lanes, time.Second, func(r dispatch.Repairs) { reported = append(reported, r) }, l.logger(slog.LevelDebug))
+			sweeper := dispatch.NewSweeper(test.partitions, time.Second, func(r dispatch.Repairs) { reported = append(reported, r) }, l.logger(slog.LevelDebug))
 			if err := sweeper.Sweep(t.Context()); !errors.Is(err, test.fault) {
 				t.Errorf("Sweep gives %v, want %v", err, test.fault)
 			}
@@ -67,7 +69,7 @@ func TestSweep(t *testing.T) {
 			if len(l.Lines()) != 0 {
 				t.Errorf("an error that is returned is logged too: %v", l.Lines())
 			}
-			if err := dispatch.NewSweeper(test.lanes, time.Second, nil, l.logger(slog.LevelDebug)).Sweep(t.Context()); !errors.Is(err, test.fault) {
+			if err := dispatch.NewSweeper(test.partitions, time.Second, nil, l.logger(slog.LevelDebug)).Sweep(t.Context()); !errors.Is(err, test.fault) {
 				t.Errorf("without anybody to report to, Sweep gives %v, want %v", err, test.fault)
 			}
 		})
@@ -81,7 +83,7 @@ func TestSweeperRuns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var sweeps, away atomic.Int64
 		l := &ledger{}
-		sweeper := dispatch.NewSweeper(lanes{func(context.Context) (dispatch.Repairs, error) {
+		sweeper := dispatch.NewSweeper(partitions{func(context.Context) (dispatch.Repairs, error) {
 			sweeps.Add(1)
 			if away.Load() > 0 {
 				return dispatch.Repairs{}, errAway
@@ -136,7 +138,7 @@ func TestSweeperEndsQuietly(t *testing.T) {
 			return dispatch.Repairs{}, ctx.Err()
 		}
 		done := make(chan struct{})
-		sweeper := dispatch.NewSweeper(lanes{never, never, never}, time.Second, nil, l.logger(slog.LevelDebug))
+		sweeper := dispatch.NewSweeper(partitions{never, never, never}, time.Second, nil, l.logger(slog.LevelDebug))
 		go func() {
 			defer close(done)
 			sweeper.Run(ctx)
@@ -148,13 +150,13 @@ func TestSweeperEndsQuietly(t *testing.T) {
 			t.Errorf("it logs %v", l.Lines())
 		}
 		if calls != 1 {
-			t.Errorf("%d lanes were swept after the end, want none", calls-1)
+			t.Errorf("%d partitions were swept after the end, want none", calls-1)
 		}
 	})
 }
 
-// A lane with more to mend than one sweep may is swept again at once, but not for ever: others wait too.
-func TestALaneIsSweptUntilNothingIsLeft(t *testing.T) {
+// A partition with more to mend than one sweep may is swept again at once, but not for ever: others wait too.
+func TestAPartitionIsSweptUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ more, sweeps int }{
 		"three times": {2, 3},
@@ -169,12 +171,12 @@ func TestALaneIsSweptUntilNothingIsLeft(t *testing.T) {
 				return dispatch.Repairs{Expired: 100, More: left >= 0}, nil
 			}
 			quiet := func(context.Context) (dispatch.Repairs, error) { other++; return dispatch.Repairs{}, nil }
-			s := dispatch.NewSweeper(lanes{busy, quiet}, time.Second, nil, slog.New(slog.DiscardHandler))
+			s := dispatch.NewSweeper(partitions{busy, quiet}, time.Second, nil, slog.New(slog.DiscardHandler))
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if sweeps != test.sweeps || other != 1 {
-				t.Errorf("swept %d times, the other lane %d times; want %d and once", sweeps, other, test.sweeps)
+				t.Errorf("swept %d times, the other partition %d times; want %d and once", sweeps, other, test.sweeps)
 			}
 		})
 	}

@@ -15,41 +15,41 @@ import (
 
 // Backlog names what waits of one user in one category.
 type Backlog struct {
-	Lane     int
-	UserID   string
-	Category string
+	Partition int
+	UserID    string
+	Category  string
 }
 
 // BacklogOf gives the backlog of a user's category in a deployment with that many partitions.
 func BacklogOf(userID, category string, partitions int) Backlog {
-	return Backlog{Lane: LaneOf(userID, partitions), UserID: userID, Category: category}
+	return Backlog{Partition: PartitionOf(userID, partitions), UserID: userID, Category: category}
 }
 
-// LaneOf is the partition of a user: every key and task of theirs lives in it.
-func LaneOf(userID string, lanes int) int {
+// PartitionOf is the partition of a user: every key and task of theirs lives in it.
+func PartitionOf(userID string, partitions int) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(userID)) // never fails
-	return int(h.Sum32() % uint32(lanes))
+	return int(h.Sum32() % uint32(partitions))
 }
 
-// LaneName names a partition's queue. As the hash tag of all keys of the partition it keeps them on one shard.
-func LaneName(lane int) string { return laneName + strconv.Itoa(lane) }
+// PartitionName names a partition's queue. As the hash tag of all keys of the partition it keeps them on one shard.
+func PartitionName(partition int) string { return partitionName + strconv.Itoa(partition) }
 
-// LaneKeys is what a script of a partition names as its keys: the prefix of all that it touches, and a second name. Neither is
+// PartitionKeys is what a script of a partition names as its keys: the prefix of all that it touches, and a second name. Neither is
 // ever written. While Redis Cluster moves the partition's slot some keys lie here and some there; a script that names two keys
 // which are not where it is sent is refused then (TRYAGAIN), where one with a single name would run on half of the partition.
-func LaneKeys(prefix string) []string { return []string{prefix, prefix + "whole"} }
+func PartitionKeys(prefix string) []string { return []string{prefix, prefix + "whole"} }
 
-// LaneOfName reads a partition's number back from its name.
-func LaneOfName(name string) (int, error) {
-	lane, err := strconv.Atoi(strings.TrimPrefix(name, laneName))
-	if err != nil || LaneName(lane) != name {
+// PartitionOfName reads a partition's number back from its name.
+func PartitionOfName(name string) (int, error) {
+	partition, err := strconv.Atoi(strings.TrimPrefix(name, partitionName))
+	if err != nil || PartitionName(partition) != name {
 		return 0, fmt.Errorf("%q names no partition", name)
 	}
-	return lane, nil
+	return partition, nil
 }
 
-const laneName = "push-"
+const partitionName = "push-"
 
 // Wakeup is a task of the queue that this process has at work. It says that something of its user may be due.
 type Wakeup struct {
@@ -146,12 +146,12 @@ type Grant struct {
 	Epoch int64
 }
 
-// Fate is what a delivery leads to.
-type Fate uint8
+// Disposition is what a delivery leads to.
+type Disposition uint8
 
 const (
 	// Delivered ends it well.
-	Delivered Fate = iota + 1
+	Delivered Disposition = iota + 1
 	// Failed ends it.
 	Failed
 	// Retry tries it again later.
@@ -168,7 +168,7 @@ const (
 
 // Outcome is what became of a grant.
 type Outcome struct {
-	Fate Fate
+	Disposition Disposition
 	// Reason says why, for people: the class and code of the provider's answer.
 	Reason string
 	// RetryAfter is how long to wait before a retry.

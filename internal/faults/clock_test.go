@@ -29,7 +29,7 @@ func clockScenarios() []*scenario {
 	redisClock := protection{name: "time of Redis", mutations: "client-clock"}
 	return []*scenario{
 		{
-			name: "WorkerClocksApart", byArrival: true, tolerance: 400 * time.Millisecond, fault: "the workers' clocks are 5 min ahead and 5 min behind", record: inRedis, without: redisClock, prepare: skewable,
+			name: "WorkerClocksApart", byArrival: true, tolerance: 400 * time.Millisecond, fault: "the workers' clocks are 5 min ahead and 5 min behind", store: inRedis, without: redisClock, prepare: skewable,
 			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
 			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
 		},
@@ -39,7 +39,7 @@ func clockScenarios() []*scenario {
 			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
 		},
 		{
-			name: "WorkerClockStepped", fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", record: inRedis, without: redisClock, prepare: skewable,
+			name: "WorkerClockStepped", fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", store: inRedis, without: redisClock, prepare: skewable,
 			inject: func(d *deployment) {
 				for _, offset := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
 					d.setClocks(offset)

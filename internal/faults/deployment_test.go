@@ -39,7 +39,7 @@ type deployment struct {
 	// What a scenario may set before the processes start.
 	redis       *redistest.Server
 	redisURL    string
-	postgres    *postgrestest.Server // nil where Redis keeps the record
+	postgres    *postgrestest.Server // nil where Redis keeps the store
 	databaseURL string
 	receiver    *receiver
 	target      string // where webhooks go
@@ -117,7 +117,7 @@ func deploy(t *testing.T, s *scenario) *deployment {
 		d.redis = redistest.Start(t)
 		d.redisURL = d.redis.URL()
 	}
-	if s.record == inPostgres && d.postgres == nil {
+	if s.store == inPostgres && d.postgres == nil {
 		d.postgres = postgrestest.Start(t)
 	}
 	if d.postgres != nil {
@@ -197,7 +197,7 @@ func (d *deployment) stats() (s stats, ok bool) {
 	return stats{}, false
 }
 
-// query asks the database of the record for a number.
+// query asks the database of the store for a number.
 func (d *deployment) query(sql string, args ...any) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -210,7 +210,7 @@ func (d *deployment) query(sql string, args ...any) (int, error) {
 	return n, conn.QueryRow(ctx, sql, args...).Scan(&n)
 }
 
-// sending is how many deliveries are on their way, as the record has it.
+// sending is how many deliveries are on their way, as the store has it.
 func (d *deployment) sending() int {
 	if d.postgres != nil {
 		n, err := d.query("SELECT count(*) FROM pacer.notifications WHERE status = 'sending'")

@@ -29,7 +29,7 @@ func diskScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	return []*scenario{
 		{
-			name: "RedisDiskFull", fault: "disk full under Redis's append-only file (MISCONF) for 3 s", record: inRedis, slow: half, without: settling,
+			name: "RedisDiskFull", fault: "disk full under Redis's append-only file (MISCONF) for 3 s", store: inRedis, slow: half, without: settling,
 			prepare: func(d *deployment) {
 				d.redis = redistest.StartUnder(d.t, []string{"env", "--ignore-signal=XFSZ"}, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 				d.redisURL = d.redis.URL()

@@ -118,7 +118,7 @@ func (l *link) mend() {
 // pair is two of the programs, and the network between them.
 type pair struct {
 	name, says string
-	record     recordKind
+	store      recordKind
 	// prepare puts a link between them before the processes start, links gives those that there are when the fault comes.
 	prepare func(*deployment)
 	links   func(*deployment) []*link
@@ -144,7 +144,7 @@ func pairs() []pair {
 	}
 	return []pair{
 		{
-			name: "Redis", says: "workers – Redis", record: inRedis, slow: half, slowed: patient("redis"), broken: settling,
+			name: "Redis", says: "workers – Redis", store: inRedis, slow: half, slowed: patient("redis"), broken: settling,
 			links: kept("Redis"), prepare: func(d *deployment) {
 				d.redis = redistest.Start(d.t)
 				d.links["Redis"] = d.link(d.redis.Addr())
@@ -198,7 +198,7 @@ func networkScenario(p pair, x toxic) *scenario {
 		lasts = 5 * time.Second // several requests of a producer's
 	}
 	s := &scenario{
-		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), record: p.record, slow: p.slow, body: p.body,
+		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), store: p.store, slow: p.slow, body: p.body,
 		goesOn: !x.breaks, acceptsOn: !x.breaks && p.name == "API", without: p.slowed, perAttempt: p.repeats && x.breaks,
 		soak: !p.repeats || !x.breaks, prepare: p.prepare,
 		inject: func(d *deployment) {

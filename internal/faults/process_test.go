@@ -22,7 +22,7 @@ func processScenarios() []*scenario {
 			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(10) },
 		},
 		{
-			name: "WorkerKilledRedis", soak: true, fault: "SIGKILL of a worker, three times", record: inRedis, slow: half, doubled: inFlight, without: sweeping,
+			name: "WorkerKilledRedis", soak: true, fault: "SIGKILL of a worker, three times", store: inRedis, slow: half, doubled: inFlight, without: sweeping,
 			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(3) },
 		},
 		{
@@ -34,7 +34,7 @@ func processScenarios() []*scenario {
 			doubled: inFlight, without: fencing, ready: noteStaleWrites, inject: pauseWorker, check: noStaleWrites,
 		},
 		{name: "WorkersReplaced", soak: true, fault: "rolling restart: SIGTERM, another started, for both", slow: half, without: draining, inject: replaceBoth},
-		{name: "WorkersReplacedRedis", fault: "rolling restart: SIGTERM, another started, for both", record: inRedis, slow: half, without: draining, inject: replaceBoth},
+		{name: "WorkersReplacedRedis", fault: "rolling restart: SIGTERM, another started, for both", store: inRedis, slow: half, without: draining, inject: replaceBoth},
 		{
 			name: "FilesUsedUp", soak: true, fault: "workers can't open another file or connection (`RLIMIT_NOFILE`) for 3 s", without: retrying,
 			prepare: func(d *deployment) { d.receiver.server.Config.SetKeepAlivesEnabled(false) }, inject: useUpFiles,

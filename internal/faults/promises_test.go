@@ -19,7 +19,7 @@ func (r *soakReport) check(d *deployment, x *traffic) {
 	all, calls := x.all(), d.receiver.deliveries()
 	ends, err := d.ends()
 	if err != nil {
-		r.blame("read the record: %v", err)
+		r.blame("read the store: %v", err)
 		return
 	}
 	r.say("%d accepted, %d calls to the provider", len(all), len(calls))
@@ -32,7 +32,7 @@ func (r *soakReport) check(d *deployment, x *traffic) {
 	r.flat()
 }
 
-// ends gives the status of every notification in the record.
+// ends gives the status of every notification in the store.
 func (d *deployment) ends() (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -199,7 +199,7 @@ func (r *soakReport) checkLimits(all map[string]*sent, calls []delivery) {
 	}
 }
 
-// checkTotals: the totals are what the record says (P13).
+// checkTotals: the totals are what the store says (P13).
 func (r *soakReport) checkTotals(d *deployment, ends map[string]string) {
 	count := map[string]int{"accepted": len(ends)}
 	for _, status := range ends {
@@ -212,7 +212,7 @@ func (r *soakReport) checkTotals(d *deployment, ends map[string]string) {
 	}
 	for _, name := range []string{"accepted", "delivered", "failed", "expired", "cancelled", "replaced"} {
 		if answer.Totals[name] != count[name] {
-			r.blame("total %s is %d, the record has %d", name, answer.Totals[name], count[name])
+			r.blame("total %s is %d, the store has %d", name, answer.Totals[name], count[name])
 		}
 	}
 }

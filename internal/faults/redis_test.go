@@ -28,9 +28,9 @@ var (
 	relaying = protection{name: "relay", mutations: "no-sweeper"}
 )
 
-// claimsWhatEnded is a record that lets go what has ended.
+// claimsWhatEnded is a store that lets go what has ended.
 var claimsWhatEnded = &rewrite{
-	file: "internal/record/postgres/take.go",
+	file: "internal/store/postgres/take.go",
 	says: " AND n.status IN ('waiting', 'retrying', 'sending')\n", instead: "\n",
 }
 
@@ -51,7 +51,7 @@ func redisScenarios() []*scenario {
 			prepare: withArgs("--appendonly", "yes"), inject: cutPower,
 		},
 		{
-			name: "RedisRestartedWithData", fault: "Redis: SIGKILL, started again with its append-only file (`always`)", record: inRedis,
+			name: "RedisRestartedWithData", fault: "Redis: SIGKILL, started again with its append-only file (`always`)", store: inRedis,
 			prepare: withArgs("--appendonly", "yes", "--appendfsync", "always"),
 			inject:  func(d *deployment) { d.redis.Restart() },
 			without: protection{name: "append-only file", prepare: withArgs("--appendonly", "no")},
@@ -59,23 +59,23 @@ func redisScenarios() []*scenario {
 		{name: "RedisFrozen4s", soak: true, fault: "Redis frozen for 4 s, deliveries in flight", slow: half, without: answered, inject: freeze(4 * time.Second)},
 		{name: "RedisFrozen16s", soak: true, fault: "Redis frozen for 16 s, longer than a lease", slow: half, without: layered, inject: freeze(16 * time.Second)},
 		{
-			name: "RedisFrozenShortly", soak: true, fault: "Redis frozen for 3.5 s, deliveries in flight", record: inRedis, slow: half, without: answered,
+			name: "RedisFrozenShortly", soak: true, fault: "Redis frozen for 3.5 s, deliveries in flight", store: inRedis, slow: half, without: answered,
 			inject: freeze(3500 * time.Millisecond),
 		},
-		{name: "RedisConnectionsCut", soak: true, fault: "every connection to Redis cut five times a second for 5 s", record: inRedis, slow: half, without: settling, inject: cutConnections},
+		{name: "RedisConnectionsCut", soak: true, fault: "every connection to Redis cut five times a second for 5 s", store: inRedis, slow: half, without: settling, inject: cutConnections},
 		{
-			name: "RedisWithoutReplicas", soak: true, fault: "Redis refuses writes for want of replicas (NOREPLICAS), 3 s", record: inRedis, slow: half, without: settling,
+			name: "RedisWithoutReplicas", soak: true, fault: "Redis refuses writes for want of replicas (NOREPLICAS), 3 s", store: inRedis, slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.redis.ConfigSet("min-replicas-to-write", "1")
 				d.last(3 * time.Second)
 				d.redis.ConfigSet("min-replicas-to-write", "0")
 			},
 		},
-		{name: "RedisReadOnly", soak: true, fault: "Redis turned into a replica (READONLY) for 3 s", record: inRedis, slow: half, without: settling, inject: demote},
-		{name: "RedisPasswordChanged", fault: "Redis's password changed and changed back (NOAUTH), 3 s", record: inRedis, slow: half, without: settling, inject: lockOut},
+		{name: "RedisReadOnly", soak: true, fault: "Redis turned into a replica (READONLY) for 3 s", store: inRedis, slow: half, without: settling, inject: demote},
+		{name: "RedisPasswordChanged", fault: "Redis's password changed and changed back (NOAUTH), 3 s", store: inRedis, slow: half, without: settling, inject: lockOut},
 		{name: "RedisFull", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 8 s", without: relaying, inject: fill(8 * time.Second)},
-		{name: "RedisFullShortly", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 3 s", record: inRedis, slow: half, without: settling, inject: fill(3 * time.Second)},
-		{name: "RedisConnectionsUsedUp", soak: true, fault: "Redis has no connection left (`maxclients`) for 3 s", record: inRedis, slow: half, without: settling, inject: useUpClients},
+		{name: "RedisFullShortly", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 3 s", store: inRedis, slow: half, without: settling, inject: fill(3 * time.Second)},
+		{name: "RedisConnectionsUsedUp", soak: true, fault: "Redis has no connection left (`maxclients`) for 3 s", store: inRedis, slow: half, without: settling, inject: useUpClients},
 		{name: "QueueDeleted", soak: true, fault: "asynq's lists and schedules deleted", without: sweeping, inject: deleteQueue, recovery: time.Minute},
 	}
 }

@@ -41,12 +41,12 @@ func report(t *testing.T, rows []row) {
 // tableOf is the table as Markdown.
 func tableOf(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| # | fault, in mid-run | record | accepted | lost | doubled (allowed) | violations | goes on after | all ended after | protection | besides |\n")
+	b.WriteString("| # | fault, in mid-run | store | accepted | lost | doubled (allowed) | violations | goes on after | all ended after | protection | besides |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, r := range rows {
-		record := "Postgres"
-		if r.record == inRedis {
-			record = "Redis"
+		store := "Postgres"
+		if r.store == inRedis {
+			store = "Redis"
 		}
 		doubled := fmt.Sprint(r.verdict.doubled)
 		if r.allowed > 0 {
@@ -63,7 +63,7 @@ func tableOf(rows []row) string {
 		if len(r.faults) > 0 {
 			besides = append(besides, "**failed: "+strings.Join(r.faults, "; ")+"**")
 		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %d | %d | %s | %s | %.1f s | %.1f s | %s | %s |\n", i+1, r.fault, record, r.accepted, r.lost,
+		fmt.Fprintf(&b, "| %d | %s | %s | %d | %d | %s | %s | %.1f s | %.1f s | %s | %s |\n", i+1, r.fault, store, r.accepted, r.lost,
 			doubled, violations, r.verdict.recovery.Seconds(), r.ended.Seconds(), r.without.name, strings.Join(besides, ", "))
 	}
 	return b.String()

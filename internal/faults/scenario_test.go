@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// recordKind is where a deployment keeps its record.
+// recordKind is where a deployment keeps its store.
 type recordKind int
 
 const (
@@ -23,7 +23,7 @@ const (
 type scenario struct {
 	// name is the test's. fault is what the table says of it, and holds what must hold besides nothing lost, doubled, violated.
 	name, fault, holds string
-	record             recordKind
+	store              recordKind
 	// users and each are the size of the load; a third of it is accepted during and after the fault. Default to 200 and 40.
 	users, each int
 	// body is the size of each notification's text.

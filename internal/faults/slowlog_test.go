@@ -111,7 +111,7 @@ func (d *deployment) judgeKeys() {
 	client := d.redis.Client(d.t)
 	var left []string
 	var err error
-	// Ends are acknowledged a moment after the record has them. What a killed process had pulled off the queue lies there until
+	// Ends are acknowledged a moment after the store has them. What a killed process had pulled off the queue lies there until
 	// its lease has ended and asynq's recoverer, which runs once a minute, finds it.
 	if !eventually(3*time.Minute, func() bool {
 		left, err = leftover.Keys(d.t.Context(), client)

@@ -23,7 +23,7 @@ func upgradeScenarios() []*scenario {
 			prepare: fromPrevious, inject: sideBySide, goesOn: true,
 		},
 		{
-			name: "VersionsSideBySideRedis", fault: "half of the workers replaced by the next version; both work for 5 s", record: inRedis, slow: half, without: draining,
+			name: "VersionsSideBySideRedis", fault: "half of the workers replaced by the next version; both work for 5 s", store: inRedis, slow: half, without: draining,
 			prepare: fromPrevious, inject: sideBySide, goesOn: true,
 		},
 		{
@@ -31,7 +31,7 @@ func upgradeScenarios() []*scenario {
 			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
 		},
 		{
-			name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", record: inRedis, slow: half, without: draining,
+			name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", store: inRedis, slow: half, without: draining,
 			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
 		},
 		{
@@ -39,7 +39,7 @@ func upgradeScenarios() []*scenario {
 			prepare: toPrevious, inject: rollBack,
 		},
 		{
-			name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", record: inRedis, slow: half, without: draining,
+			name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", store: inRedis, slow: half, without: draining,
 			prepare: toPrevious, inject: rollBack,
 		},
 	}

@@ -50,7 +50,7 @@ func (d *deployment) launch() *worker {
 		d.t.Fatal(err)
 	}
 	w.log = log
-	w.process = exec.Command(d.program, "serve", "--listen", w.api, "--ops-listen", w.ops, "--policy", d.policy, "--lanes", "8",
+	w.process = exec.Command(d.program, "serve", "--listen", w.api, "--ops-listen", w.ops, "--policy", d.policy, "--partitions", "8",
 		"--webhook-allow", "127.0.0.0/8", "--log-format", "text")
 	w.process.Env, w.process.Stdout, w.process.Stderr = d.env, log, log
 	if d.skewable {

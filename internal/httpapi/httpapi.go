@@ -21,8 +21,8 @@ type Intake interface {
 	Accept(ctx context.Context, batch []intake.Candidate) ([]intake.Result, error)
 }
 
-// Record knows what became of them.
-type Record interface {
+// Store knows what became of them.
+type Store interface {
 	View(ctx context.Context, id string) (*notification.View, error)
 	Cancel(ctx context.Context, id string) error
 }
@@ -38,13 +38,13 @@ type Throttle interface {
 // Config of the API.
 type Config struct {
 	Intake   Intake
-	Record   Record
+	Store    Store
 	Throttle Throttle
 	// Stats counts what the whole deployment holds and did.
 	Stats func(context.Context) (Stats, error)
-	// List gives a page of notifications, newest first. Defaults to nothing: the record can't list.
+	// List gives a page of notifications, newest first. Defaults to nothing: the store can't list.
 	List func(context.Context, notification.Filter) (*notification.Page, error)
-	// Users keeps their preferences. Defaults to nobody: the record has none.
+	// Users keeps their preferences. Defaults to nobody: the store has none.
 	Users Users
 	// Devices keeps users' devices.
 	Devices Devices

@@ -81,7 +81,7 @@ func (s *store) Deliveries(context.Context, *notification.Notification) ([]notif
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Record: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
+		Intake: s, Store: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

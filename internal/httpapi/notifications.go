@@ -205,7 +205,7 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	view, err := a.cfg.Record.View(ctx, in.ID)
+	view, err := a.cfg.Store.View(ctx, in.ID)
 	if err != nil {
 		return nil, a.lookupProblem(ctx, "look a notification up", err)
 	}
@@ -219,10 +219,10 @@ func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := a.cfg.Record.Cancel(ctx, in.ID); err != nil {
+	if err := a.cfg.Store.Cancel(ctx, in.ID); err != nil {
 		return nil, a.lookupProblem(ctx, "cancel a notification", err)
 	}
-	view, err := a.cfg.Record.View(ctx, in.ID)
+	view, err := a.cfg.Store.View(ctx, in.ID)
 	if err != nil {
 		return nil, a.lookupProblem(ctx, "look a cancelled notification up", err)
 	}

@@ -77,9 +77,9 @@ func (a *api) registerPreferences(h huma.API) {
 	}, a.deletePreferences)
 }
 
-// errNeedsPostgres answers what only the record in Postgres can do.
+// errNeedsPostgres answers what only the store in Postgres can do.
 func errNeedsPostgres() error {
-	return problem(http.StatusNotImplemented, "this needs the record in Postgres: set DATABASE_URL")
+	return problem(http.StatusNotImplemented, "this needs the store in Postgres: set DATABASE_URL")
 }
 
 // users checks the user and gives who keeps preferences.
@@ -140,7 +140,7 @@ func (a *api) deletePreferences(ctx context.Context, in *preferencesInput) (*str
 	return nil, nil //nolint:nilnil // 204: no body
 }
 
-// parse gives the preferences as the record keeps them.
+// parse gives the preferences as the store keeps them.
 func (p Preferences) parse() (*notification.Preferences, error) {
 	parsed := &notification.Preferences{
 		OptOutCategories: p.OptOut.Categories, OptOutChannels: p.OptOut.Channels, TimeZone: p.TimeZone,

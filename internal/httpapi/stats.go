@@ -10,17 +10,17 @@ import (
 
 // Stats are the counts of the whole deployment.
 type Stats struct {
-	Queued                int64     `json:"queued"`
-	Scheduled             int64     `json:"scheduled"`
-	Deferred              int64     `json:"deferred"`
-	Retrying              int64     `json:"retrying"`
-	Sending               int64     `json:"sending"`
-	OldestDeferredSeconds float64   `json:"oldest_deferred_seconds"`
-	UsersDeferred         int64     `json:"users_deferred"`
-	Totals                Totals    `json:"totals"`
-	Lanes                 []Lane    `json:"lanes"`
-	Processes             []Process `json:"processes"`
-	Partial               bool      `json:"partial,omitempty" doc:"True when a part of Redis could not be asked: the figures of the unreachable lanes, or the processes, are missing."`
+	Queued                int64       `json:"queued"`
+	Scheduled             int64       `json:"scheduled"`
+	Deferred              int64       `json:"deferred"`
+	Retrying              int64       `json:"retrying"`
+	Sending               int64       `json:"sending"`
+	OldestDeferredSeconds float64     `json:"oldest_deferred_seconds"`
+	UsersDeferred         int64       `json:"users_deferred"`
+	Totals                Totals      `json:"totals"`
+	Partitions            []Partition `json:"partitions"`
+	Processes             []Process   `json:"processes"`
+	Partial               bool        `json:"partial,omitempty" doc:"True when a part of Redis could not be asked: the figures of the unreachable partitions, or the processes, are missing."`
 }
 
 // Totals count since the deployment began.
@@ -36,13 +36,13 @@ type Totals struct {
 	Attempts  int64 `json:"attempts"`
 }
 
-// Lane is one partition of the queue.
-type Lane struct {
-	Lane     int   `json:"lane"`
-	Queued   int64 `json:"queued"`
-	Deferred int64 `json:"deferred"`
-	// Unreachable lanes are not in any of the sums.
-	Unreachable bool `json:"unreachable,omitempty" doc:"True when the lane's Redis could not be asked: its figures are missing everywhere."`
+// Partition is one partition of the queue.
+type Partition struct {
+	Partition int   `json:"partition"`
+	Queued    int64 `json:"queued"`
+	Deferred  int64 `json:"deferred"`
+	// Unreachable partitions are not in any of the sums.
+	Unreachable bool `json:"unreachable,omitempty" doc:"True when the partition's Redis could not be asked: its figures are missing everywhere."`
 }
 
 // Process is one process of the deployment.

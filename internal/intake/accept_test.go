@@ -45,14 +45,14 @@ func TestDefaults(t *testing.T) {
 		if r.Err != nil || r.Known {
 			t.Errorf("result %d: known %t, error %v; want neither", i, r.Known, r.Err)
 		}
-		if kept := b.record.known[r.Notification.ID]; !cmp.Equal(kept, r.Notification) {
+		if kept := b.store.known[r.Notification.ID]; !cmp.Equal(kept, r.Notification) {
 			t.Errorf("result %d is not what was recorded:\n%s", i, cmp.Diff(kept, r.Notification))
 		}
 	}
 	if diff := cmp.Diff([]string{"default", "chat"}, b.accepted); diff != "" {
 		t.Errorf("reported categories differ (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{got.ID, "n-1"}, b.record.fresh); diff != "" {
+	if diff := cmp.Diff([]string{got.ID, "n-1"}, b.store.fresh); diff != "" {
 		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 	}
 }
@@ -116,11 +116,11 @@ func TestRefusals(t *testing.T) {
 			if results[1].Notification != nil || results[1].Known {
 				t.Errorf("the refused one gives %+v", results[1])
 			}
-			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.record.accepts); diff != "" {
+			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.store.accepts); diff != "" {
 				t.Errorf("recorded ids differ (-want +got):\n%s", diff)
 			}
-			if len(b.accepted) != 2 || len(b.record.keys) != 0 {
-				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none", len(b.accepted), len(b.record.keys))
+			if len(b.accepted) != 2 || len(b.store.keys) != 0 {
+				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none", len(b.accepted), len(b.store.keys))
 			}
 		})
 	}
@@ -130,8 +130,8 @@ func TestKeysAtTheirLimits(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"k", " ", "~", strings.Repeat("k", 255), `{"a":"b"}`} {
 		b := newBench()
-		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.record.keys[key] == nil {
-			t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.record.keys[key] != nil)
+		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.keys[key] == nil {
+			t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.store.keys[key] != nil)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func TestIDThatIsKnown(t *testing.T) {
 			t.Errorf("%s gives another than the first (-want +got):\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"n-1"}, b.record.fresh); diff != "" {
+	if diff := cmp.Diff([]string{"n-1"}, b.store.fresh); diff != "" {
 		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 	}
 	if len(b.accepted) != 1 {
@@ -174,8 +174,8 @@ func TestSameIDTwiceInABatch(t *testing.T) {
 	if results[0].Known || !results[1].Known || results[1].Notification.Title != "the first" {
 		t.Errorf("results: %+v and %+v", results[0], results[1])
 	}
-	if len(b.record.fresh) != 1 || len(b.accepted) != 1 {
-		t.Errorf("%d accepted anew, %d acceptances reported; want one each", len(b.record.fresh), len(b.accepted))
+	if len(b.store.fresh) != 1 || len(b.accepted) != 1 {
+		t.Errorf("%d accepted anew, %d acceptances reported; want one each", len(b.store.fresh), len(b.accepted))
 	}
 }
 
@@ -186,25 +186,25 @@ func TestRecordThatIsAway(t *testing.T) {
 			t.Parallel()
 			b := newBench()
 			b.accept(t, candidate("n-1", "known"), keyed("k-1", "known"))
-			b.record.fresh, b.accepted = nil, nil
-			b.record.fail = method
+			b.store.fresh, b.accepted = nil, nil
+			b.store.fail = method
 			batch := []intake.Candidate{candidate("n-2", "new"), keyed("k-2", "new")}
 			if method == "view" { // is needed for what is known only
 				batch = append(batch, candidate("n-1", "known"))
 			}
 			results, err := b.Accept(t.Context(), batch)
 			if !errors.Is(err, errAway) || results != nil {
-				t.Fatalf("Accept gives %d results and %v, want the record's error only", len(results), err)
+				t.Fatalf("Accept gives %d results and %v, want the store's error only", len(results), err)
 			}
-			if method == "reserve" && len(b.record.accepts) != 1 {
+			if method == "reserve" && len(b.store.accepts) != 1 {
 				t.Error("something was recorded although keys could not be reserved")
 			}
-			if len(b.record.fresh)+len(b.accepted) != 0 && (method == "reserve" || method == "accept") {
-				t.Errorf("accepted although the record is away: %v, reported: %v", b.record.fresh, b.accepted)
+			if len(b.store.fresh)+len(b.accepted) != 0 && (method == "reserve" || method == "accept") {
+				t.Errorf("accepted although the store is away: %v, reported: %v", b.store.fresh, b.accepted)
 			}
-			// Once the record is back, a repeat gives all of it, each once.
-			b.record.fail = ""
-			for _, held := range b.record.keys {
+			// Once the store is back, a repeat gives all of it, each once.
+			b.store.fail = ""
+			for _, held := range b.store.keys {
 				held.Over = true
 			}
 			ids := map[string]bool{}
@@ -215,8 +215,8 @@ func TestRecordThatIsAway(t *testing.T) {
 				}
 				ids[r.Notification.ID] = true
 			}
-			if len(ids) != len(batch) || len(b.record.known) != 4 {
-				t.Errorf("the repeat gives ids %v, and %d are recorded, want 4", ids, len(b.record.known))
+			if len(ids) != len(batch) || len(b.store.known) != 4 {
+				t.Errorf("the repeat gives ids %v, and %d are recorded, want 4", ids, len(b.store.known))
 			}
 		})
 	}
@@ -227,9 +227,9 @@ func TestKnownKeyThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t, keyed("k-1", "hi"))
-	b.record.fail = "view"
+	b.store.fail = "view"
 	if results, err := b.Accept(t.Context(), []intake.Candidate{keyed("k-1", "hi")}); !errors.Is(err, errAway) || results != nil {
-		t.Errorf("Accept gives %v and %v, want the record's error only", results, err)
+		t.Errorf("Accept gives %v and %v, want the store's error only", results, err)
 	}
 }
 
@@ -258,13 +258,13 @@ func TestEmptyBatch(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t)
-	if len(b.record.accepts) != 0 {
-		t.Errorf("the record was given %v", b.record.accepts)
+	if len(b.store.accepts) != 0 {
+		t.Errorf("the store was given %v", b.store.accepts)
 	}
 	bad := candidate("a b", "")
 	b.accept(t, bad, bad)
-	if len(b.record.accepts) != 0 {
-		t.Errorf("the record was given %v", b.record.accepts)
+	if len(b.store.accepts) != 0 {
+		t.Errorf("the store was given %v", b.store.accepts)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 	b := newBench()
 	const size = 10_000
 	b.accept(t, candidate("known", "known"))
-	b.record.accepts, b.record.fresh = nil, nil
+	b.store.accepts, b.store.fresh = nil, nil
 	batch := make([]intake.Candidate, size)
 	for i := range batch {
 		title := strconv.Itoa(i)
@@ -311,21 +311,21 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 			want = append(want, r.Notification.ID)
 		}
 	}
-	if diff := cmp.Diff(want, b.record.fresh); diff != "" {
+	if diff := cmp.Diff(want, b.store.fresh); diff != "" {
 		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 	}
 	slices.Sort(want)
 	if n := len(slices.Compact(want)); n != size*3/5 {
 		t.Errorf("%d different ids, want %d", n, size*3/5)
 	}
-	if n := len(b.record.accepts); n != 1 {
-		t.Errorf("the record was asked %d times, want once for all", n)
+	if n := len(b.store.accepts); n != 1 {
+		t.Errorf("the store was asked %d times, want once for all", n)
 	}
 }
 
 func TestDefaultsOfTheConfig(t *testing.T) {
 	t.Parallel()
-	in := intake.New(intake.Config{Record: newRecord(), Rules: rules{}})
+	in := intake.New(intake.Config{Store: newStore(), Rules: rules{}})
 	soon := candidate("n-1", "expires soon")
 	soon.ExpiresAt = time.Now().Add(time.Hour)
 	gone := candidate("n-2", "has expired")

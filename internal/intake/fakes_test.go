@@ -15,9 +15,9 @@ import (
 // now is the moment of every acceptance here.
 var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-var errAway = errors.New("the record is away")
+var errAway = errors.New("the store is away")
 
-// reservation is an idempotency key as the record keeps it.
+// reservation is an idempotency key as the store keeps it.
 type reservation struct {
 	Fingerprint, ID string
 	Pending         bool          // not committed yet
@@ -25,8 +25,8 @@ type reservation struct {
 	Life            time.Duration // as asked for last
 }
 
-// record keeps notifications in memory, as the real ones do, and fails where it is told to.
-type record struct {
+// store keeps notifications in memory, as the real ones do, and fails where it is told to.
+type store struct {
 	known   map[string]*notification.Notification
 	keys    map[string]*reservation
 	accepts [][]string // ids of each call of Accept
@@ -34,18 +34,18 @@ type record struct {
 	fail    string     // the method that fails
 }
 
-func newRecord() *record {
-	return &record{known: map[string]*notification.Notification{}, keys: map[string]*reservation{}}
+func newStore() *store {
+	return &store{known: map[string]*notification.Notification{}, keys: map[string]*reservation{}}
 }
 
-func (r *record) failing(method string) error {
+func (r *store) failing(method string) error {
 	if r.fail == method {
 		return errAway
 	}
 	return nil
 }
 
-func (r *record) Accept(_ context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	if err := r.failing("accept"); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *record) Accept(_ context.Context, batch []*notification.Notification) (
 	return accepted, nil
 }
 
-func (r *record) Reserve(_ context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
+func (r *store) Reserve(_ context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
 	if err := r.failing("reserve"); err != nil {
 		return intake.Reservation{}, err
 	}
@@ -90,7 +90,7 @@ func (r *record) Reserve(_ context.Context, key, fingerprint, id string, life ti
 	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
 }
 
-func (r *record) Commit(_ context.Context, key string) error {
+func (r *store) Commit(_ context.Context, key string) error {
 	if err := r.failing("commit"); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (r *record) Commit(_ context.Context, key string) error {
 	return nil
 }
 
-func (r *record) View(_ context.Context, id string) (*notification.View, error) {
+func (r *store) View(_ context.Context, id string) (*notification.View, error) {
 	if err := r.failing("view"); err != nil {
 		return nil, err
 	}
@@ -134,22 +134,22 @@ func (rules) CheckDelivery(n *notification.Notification) error {
 // bench is an intake with everything around it.
 type bench struct {
 	*intake.Intake
-	record   *record
+	store    *store
 	accepted []string // categories that were reported
 	log      bytes.Buffer
 }
 
 func newBench() *bench {
-	b := &bench{record: newRecord()}
+	b := &bench{store: newStore()}
 	b.Intake = intake.New(intake.Config{
-		Record: b.record, Rules: rules{}, Clock: func() time.Time { return now },
+		Store: b.store, Rules: rules{}, Clock: func() time.Time { return now },
 		Accepted: func(category string) { b.accepted = append(b.accepted, category) },
 		Log:      slog.New(slog.NewTextHandler(&b.log, nil)),
 	})
 	return b
 }
 
-// accept gives the results of a batch that the record takes.
+// accept gives the results of a batch that the store takes.
 func (b *bench) accept(t *testing.T, batch ...intake.Candidate) []intake.Result {
 	t.Helper()
 	results, err := b.Accept(t.Context(), batch)

@@ -1,7 +1,7 @@
 // Package intake is the use case of accepting: a candidate is completed with its defaults, checked against the
 // contract, the policy and its channel, made unique by id and idempotency key, and recorded.
 //
-// What is recorded is accepted: the record sees to it that a wake-up of its user stands.
+// What is recorded is accepted: the store sees to it that a wake-up of its user stands.
 package intake
 
 import (
@@ -53,10 +53,10 @@ var (
 	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; ask again shortly")
 )
 
-// ErrFull says that a batch was refused because the record has no room for more; nothing of it was accepted.
+// ErrFull says that a batch was refused because the store has no room for more; nothing of it was accepted.
 var ErrFull = errors.New("no room for more notifications")
 
-// Accepted is what the record did with a notification.
+// Accepted is what the store did with a notification.
 type Accepted struct {
 	// At is when it was accepted; zero when it is known under another user.
 	At time.Time
@@ -81,8 +81,8 @@ type Reservation struct {
 	ID    string
 }
 
-// Record is where notifications are kept.
-type Record interface {
+// Store is where notifications are kept.
+type Store interface {
 	// Accept records notifications, each id once, and gives one answer each.
 	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
 	// Reserve claims an idempotency key for life at least.
@@ -105,8 +105,8 @@ type Rules interface {
 
 // Config of an Intake.
 type Config struct {
-	Record Record
-	Rules  Rules
+	Store Store
+	Rules Rules
 	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. Defaults to
 	// knowing no template.
 	Render func(t *Template, n *notification.Notification) error
@@ -116,7 +116,7 @@ type Config struct {
 	// Trace is told of each notification before it is recorded, to note the trace that it belongs to, and gives what is
 	// to be called once it is. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
-	// Full tells that the record has no room for more; then a batch is refused with [ErrFull]. Defaults to never.
+	// Full tells that the store has no room for more; then a batch is refused with [ErrFull]. Defaults to never.
 	Full func() bool
 	// Accepted is told the category of each notification accepted anew. Defaults to nobody.
 	Accepted func(category string)
@@ -155,7 +155,7 @@ func MadeHere(id string) bool {
 }
 
 // Accept accepts what it can of a batch and gives one result each, in order. The error is about the batch as a whole:
-// the record could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or
+// the store could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or
 // idempotency keys is safe.
 func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
 	if in.cfg.Full() {
@@ -188,7 +188,7 @@ func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, erro
 	if pending, err = in.reserve(ctx, batch, results, pending); err != nil {
 		return nil, err
 	}
-	if err := in.record(ctx, batch, results, pending); err != nil {
+	if err := in.store(ctx, batch, results, pending); err != nil {
 		return nil, err
 	}
 	for i, first := range same {
@@ -238,7 +238,7 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 	return remaining, nil
 }
 
-// complete fills in the defaults and checks everything that needs no record.
+// complete fills in the defaults and checks everything that needs no store.
 func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 	n := c.Notification
 	if n.ID == "" {
@@ -322,7 +322,7 @@ func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Resu
 		}
 		n := results[i].Notification
 		life := max(0, n.SendAt.Sub(in.cfg.Clock())) + in.cfg.Rules.MaxDefer(n.Category) + keyLife
-		r, err := in.cfg.Record.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
+		r, err := in.cfg.Store.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +345,7 @@ func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Resu
 
 // known gives the notification back that was accepted before, or the candidate's own words once it is forgotten.
 func (in *Intake) known(ctx context.Context, id string, n *notification.Notification) (Result, error) {
-	view, err := in.cfg.Record.View(ctx, id)
+	view, err := in.cfg.Store.View(ctx, id)
 	if errors.Is(err, notification.ErrNotFound) {
 		n.ID = id
 		return Result{Notification: n, Known: true}, nil
@@ -356,8 +356,8 @@ func (in *Intake) known(ctx context.Context, id string, n *notification.Notifica
 	return Result{Notification: &view.Notification, Known: true}, nil
 }
 
-// record accepts the pending ones, and commits their keys.
-func (in *Intake) record(ctx context.Context, batch []Candidate, results []Result, pending []int) error {
+// store accepts the pending ones, and commits their keys.
+func (in *Intake) store(ctx context.Context, batch []Candidate, results []Result, pending []int) error {
 	if len(pending) == 0 {
 		return nil
 	}
@@ -366,7 +366,7 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 		notifications[i] = results[index].Notification
 	}
 	recorded := in.trace(ctx, notifications)
-	accepted, err := in.cfg.Record.Accept(ctx, notifications)
+	accepted, err := in.cfg.Store.Accept(ctx, notifications)
 	recorded(err)
 	if err != nil {
 		return err
@@ -384,7 +384,7 @@ func (in *Intake) record(ctx context.Context, batch []Candidate, results []Resul
 			in.cfg.Accepted(r.Notification.Category)
 		}
 		if key != "" {
-			if err := in.cfg.Record.Commit(ctx, key); err != nil {
+			if err := in.cfg.Store.Commit(ctx, key); err != nil {
 				return err
 			}
 		}

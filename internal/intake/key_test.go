@@ -20,7 +20,7 @@ func TestKeyRepeated(t *testing.T) {
 	if first.Known || first.Err != nil {
 		t.Fatalf("the first gives %+v", first)
 	}
-	if held := b.record.keys["k"]; held.Pending || held.ID != first.Notification.ID {
+	if held := b.store.keys["k"]; held.Pending || held.ID != first.Notification.ID {
 		t.Errorf("the key is kept as %+v, want it committed for %s", held, first.Notification.ID)
 	}
 	again := b.accept(t, keyed("k", "hi"))[0]
@@ -31,8 +31,8 @@ func TestKeyRepeated(t *testing.T) {
 	if !errors.Is(other.Err, intake.ErrKeyReused) || other.Notification != nil || other.Known {
 		t.Errorf("with another body it gives %+v, want it refused as reused", other)
 	}
-	if len(b.record.known) != 1 || len(b.record.fresh) != 1 || len(b.accepted) != 1 {
-		t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.record.known), len(b.record.fresh), len(b.accepted))
+	if len(b.store.known) != 1 || len(b.store.fresh) != 1 || len(b.accepted) != 1 {
+		t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.store.known), len(b.store.fresh), len(b.accepted))
 	}
 }
 
@@ -40,7 +40,7 @@ func TestKeyThatIsJustBeingUsed(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t, keyed("k", "hi"))
-	b.record.keys["k"].Pending = true
+	b.store.keys["k"].Pending = true
 	busy := b.accept(t, keyed("k", "hi"))[0]
 	if !errors.Is(busy.Err, intake.ErrInProgress) || busy.Notification != nil || busy.Known {
 		t.Errorf("it gives %+v, want it refused as in progress", busy)
@@ -57,52 +57,52 @@ func TestKeyTakenOver(t *testing.T) {
 	t.Run("before it was recorded", func(t *testing.T) {
 		t.Parallel()
 		b := newBench()
-		b.record.fail = "accept"
+		b.store.fail = "accept"
 		if _, err := b.Accept(t.Context(), []intake.Candidate{keyed("k", "hi")}); !errors.Is(err, errAway) {
 			t.Fatal(err)
 		}
-		b.record.fail = ""
-		held := b.record.keys["k"]
+		b.store.fail = ""
+		held := b.store.keys["k"]
 		held.Over = true
 		r := b.accept(t, keyed("k", "hi"))[0]
 		if r.Err != nil || r.Known || r.Notification.ID != held.ID || held.Pending {
 			t.Errorf("the repeat gives %+v, the key is %+v", r, held)
 		}
-		if diff := cmp.Diff([]string{held.ID}, b.record.fresh); diff != "" {
+		if diff := cmp.Diff([]string{held.ID}, b.store.fresh); diff != "" {
 			t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("after it was recorded", func(t *testing.T) {
 		t.Parallel()
 		b := newBench()
-		b.record.fail = "commit"
+		b.store.fail = "commit"
 		if _, err := b.Accept(t.Context(), []intake.Candidate{keyed("k", "hi")}); !errors.Is(err, errAway) {
 			t.Fatal(err)
 		}
-		b.record.fail = ""
-		held := b.record.keys["k"]
+		b.store.fail = ""
+		held := b.store.keys["k"]
 		held.Over = true
 		r := b.accept(t, keyed("k", "hi"))[0]
-		if r.Err != nil || !r.Known || held.Pending || !cmp.Equal(r.Notification, b.record.known[held.ID]) {
-			t.Errorf("the repeat gives %+v, the key is %+v, recorded is %+v", r, held, b.record.known)
+		if r.Err != nil || !r.Known || held.Pending || !cmp.Equal(r.Notification, b.store.known[held.ID]) {
+			t.Errorf("the repeat gives %+v, the key is %+v, recorded is %+v", r, held, b.store.known)
 		}
-		if len(b.record.known) != 1 || len(b.record.fresh) != 1 || len(b.accepted) != 1 {
-			t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.record.known), len(b.record.fresh), len(b.accepted))
+		if len(b.store.known) != 1 || len(b.store.fresh) != 1 || len(b.accepted) != 1 {
+			t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.store.known), len(b.store.fresh), len(b.accepted))
 		}
 	})
 }
 
-// A key may outlive what the record remembers of its notification: the answer is then made of the candidate's own words.
+// A key may outlive what the store remembers of its notification: the answer is then made of the candidate's own words.
 func TestKeyOfAForgottenNotification(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	first := b.accept(t, keyed("k", "hi"))[0].Notification
-	clear(b.record.known)
+	clear(b.store.known)
 	again := b.accept(t, keyed("k", "hi"))[0]
 	if again.Err != nil || !again.Known || again.Notification.ID != first.ID || again.Notification.Title != "hi" || again.Notification.UserID != "u-1" {
 		t.Errorf("the repeat gives %+v, want the candidate under id %s", again, first.ID)
 	}
-	if len(b.record.known) != 0 {
+	if len(b.store.known) != 0 {
 		t.Error("it was recorded once more")
 	}
 }
@@ -125,8 +125,8 @@ func TestKeyTwiceInABatch(t *testing.T) {
 	if !errors.Is(results[4].Err, intake.ErrKeyReused) || results[4].Notification != nil {
 		t.Errorf("the other body gives %+v, want it refused as reused", results[4])
 	}
-	if len(b.record.known) != 2 || len(b.record.fresh) != 2 || len(b.accepted) != 2 {
-		t.Errorf("%d recorded, %d of them anew, %d reported; want 2 each", len(b.record.known), len(b.record.fresh), len(b.accepted))
+	if len(b.store.known) != 2 || len(b.store.fresh) != 2 || len(b.accepted) != 2 {
+		t.Errorf("%d recorded, %d of them anew, %d reported; want 2 each", len(b.store.known), len(b.store.fresh), len(b.accepted))
 	}
 }
 
@@ -135,7 +135,7 @@ func TestRefusedKeyTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t, keyed("k", "hi"))
-	b.record.keys["k"].Pending = true
+	b.store.keys["k"].Pending = true
 	for i, r := range b.accept(t, keyed("k", "hi"), keyed("k", "hi")) {
 		if !errors.Is(r.Err, intake.ErrInProgress) || r.Known {
 			t.Errorf("result %d is %+v, want it refused as in progress", i, r)
@@ -163,7 +163,7 @@ func TestLifeOfAKey(t *testing.T) {
 			c.SendAt = now.Add(test.sendIn)
 		}
 		b.accept(t, c)
-		if got := b.record.keys["k"].Life; got != test.want {
+		if got := b.store.keys["k"].Life; got != test.want {
 			t.Errorf("%s: the key is kept for %s, want %s", name, got, test.want)
 		}
 	}

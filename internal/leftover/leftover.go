@@ -15,10 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fixed are the keys that a deployment has when nothing is on its way: the number of lanes, the policy, the channels,
-// the processes; per lane counts, arrivals, the latest sweep, generations and processes, the epoch and where it was
+// fixed are the keys that a deployment has when nothing is on its way: the number of partitions, the policy, the channels,
+// the processes; per partition counts, arrivals, the latest sweep, generations and processes, the epoch and where it was
 // built; and asynq's registers of queues, of servers and of what these work on, and its totals.
-var fixed = regexp.MustCompile(`^(pacer:(lanes|policy|channels|\{processes\}:all|\{push-\d+\}:(c|a|sweep|generation|holders|epoch|built))` +
+var fixed = regexp.MustCompile(`^(pacer:(partitions|policy|channels|\{processes\}:all|\{push-\d+\}:(c|a|sweep|generation|holders|epoch|built))` +
 	`|asynq:(queues|servers|workers|schedulers|\{push-\d+\}:(processed|failed)))$`)
 
 // Keys lists those that are neither fixed nor have a time to live.

@@ -117,7 +117,7 @@ func TestActionsThatAreRefused(t *testing.T) {
 	}{
 		"no JSON":       {"{", nil, http.StatusBadRequest, "can't be read"},
 		"unknown field": {`{"action":"cancel","identity":"n1"}`, nil, http.StatusBadRequest, "identity"},
-		"long reason":   {`{"action":"pause","kind":"lane","name":"1","why":"` + strings.Repeat("x", 201) + `"}`, nil, http.StatusBadRequest, "at most 200"},
+		"long reason":   {`{"action":"pause","kind":"partition","name":"1","why":"` + strings.Repeat("x", 201) + `"}`, nil, http.StatusBadRequest, "at most 200"},
 		"long body":     {`{"action":"` + strings.Repeat("x", 5000) + `"}`, nil, http.StatusBadRequest, "too large"},
 		"unknown":       {`{"action":"destroy"}`, nil, http.StatusConflict, "must be pause, resume, cancel or retry"},
 		"refused":       {"", &ops.RefusalError{Reason: "it is under way"}, http.StatusConflict, "it is under way"},

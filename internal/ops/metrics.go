@@ -84,7 +84,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	})
 	m.audited = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "pacer_audited_timestamp_seconds",
-		Help: "When the auditor of this process last went through the record; 0 before.",
+		Help: "When the auditor of this process last went through the store; 0 before.",
 	})
 	for _, c := range []prometheus.Collector{
 		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
@@ -167,9 +167,9 @@ type Gauges struct {
 	States         map[notification.Status]int64
 	OldestDeferred time.Duration
 	UsersDeferred  int64
-	// DeferredByLane is -1 for each of the LanesUnreachable, whose figures are missing everywhere.
-	DeferredByLane   []int64
-	LanesUnreachable int
+	// DeferredByPartition is -1 for each of the PartitionsUnreachable, whose figures are missing everywhere.
+	DeferredByPartition   []int64
+	PartitionsUnreachable int
 	// MaxDefer is the shortest that any category has.
 	MaxDefer time.Duration
 	// Paused is what operators have rest; Evicts tells whether Redis forgets keys when it is full.
@@ -188,7 +188,7 @@ type Gauges struct {
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, oldest, users, lanes, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight,
+	states, oldest, users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight,
 	concurrency *prometheus.Desc
 }
 
@@ -204,13 +204,13 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		read: read,
 		states: gauge("pacer_notifications",
 			"Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
-		oldest: gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
-		users:  gauge("pacer_users_deferred", "Users with deferred notifications."),
-		lanes:  gauge("pacer_lane_deferred", "Deferred notifications by lane.", "lane"),
-		unreachable: gauge("pacer_lanes_unreachable",
-			"Lanes whose Redis could not be asked; the other gauges lack them."),
+		oldest:     gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
+		users:      gauge("pacer_users_deferred", "Users with deferred notifications."),
+		partitions: gauge("pacer_partition_deferred", "Deferred notifications by partition.", "partition"),
+		unreachable: gauge("pacer_partitions_unreachable",
+			"Partitions whose Redis could not be asked; the other gauges lack them."),
 		maxDefer: gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
-		paused: gauge("pacer_paused", "1 for each channel, category and lane that operators have rest.", "kind",
+		paused: gauge("pacer_paused", "1 for each channel, category and partition that operators have rest.", "kind",
 			"name"),
 		evicts: gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
 		memory: gauge("pacer_redis_memory_ratio",
@@ -226,7 +226,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.states, c.oldest, c.users, c.lanes, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
+		c.states, c.oldest, c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
 		c.inFlight, c.concurrency,
 	} {
 		descs <- d
@@ -247,11 +247,11 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	for state, n := range g.States {
 		tell(c.states, float64(n), string(state))
 	}
-	for lane, n := range g.DeferredByLane {
+	for partition, n := range g.DeferredByPartition {
 		if n < 0 {
 			continue
 		}
-		tell(c.lanes, float64(n), strconv.Itoa(lane))
+		tell(c.partitions, float64(n), strconv.Itoa(partition))
 	}
 	for _, s := range g.Paused {
 		tell(c.paused, 1, string(s.Kind), s.Name)
@@ -265,7 +265,7 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	tell(c.memory, g.RedisMemory)
 	tell(c.oldest, g.OldestDeferred.Seconds())
-	tell(c.unreachable, float64(g.LanesUnreachable))
+	tell(c.unreachable, float64(g.PartitionsUnreachable))
 	tell(c.users, float64(g.UsersDeferred))
 	tell(c.maxDefer, g.MaxDefer.Seconds())
 	tell(c.evicts, evicts)

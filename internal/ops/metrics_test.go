@@ -39,8 +39,8 @@ var added = []string{
 	"pacer_audited_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
 	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge", "pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel",
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
-	"pacer_lane_deferred gauge lane",
-	"pacer_lanes_unreachable gauge",
+	"pacer_partition_deferred gauge partition",
+	"pacer_partitions_unreachable gauge",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",
 }
@@ -50,7 +50,7 @@ var waiting = ops.Gauges{
 		notification.StatusQueued: 1, notification.StatusScheduled: 2, notification.StatusDeferred: 3,
 		notification.StatusRetrying: 4, notification.StatusSending: 5,
 	},
-	OldestDeferred: 1500 * time.Millisecond, UsersDeferred: 6, DeferredByLane: []int64{0, 3}, MaxDefer: time.Hour,
+	OldestDeferred: 1500 * time.Millisecond, UsersDeferred: 6, DeferredByPartition: []int64{0, 3}, MaxDefer: time.Hour,
 	Paused: []control.Subject{{Kind: control.Channel, Name: "fcm"}}, Evicts: true, BreakersOpen: map[string]int{"fcm": 1},
 	InFlight: 7, Concurrency: 8,
 }
@@ -211,10 +211,6 @@ func TestGauges(t *testing.T) {
 	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest deferred notification; 0 when none is.
 # TYPE pacer_deferred_oldest_seconds gauge
 pacer_deferred_oldest_seconds 1.5
-# HELP pacer_lane_deferred Deferred notifications by lane.
-# TYPE pacer_lane_deferred gauge
-pacer_lane_deferred{lane="0"} 0
-pacer_lane_deferred{lane="1"} 3
 # HELP pacer_notifications Notifications in the whole deployment by state; deferred is the one to watch.
 # TYPE pacer_notifications gauge
 pacer_notifications{state="deferred"} 3
@@ -222,17 +218,21 @@ pacer_notifications{state="queued"} 1
 pacer_notifications{state="retrying"} 4
 pacer_notifications{state="scheduled"} 2
 pacer_notifications{state="sending"} 5
+# HELP pacer_partition_deferred Deferred notifications by partition.
+# TYPE pacer_partition_deferred gauge
+pacer_partition_deferred{partition="0"} 0
+pacer_partition_deferred{partition="1"} 3
 # HELP pacer_users_deferred Users with deferred notifications.
 # TYPE pacer_users_deferred gauge
 pacer_users_deferred 6
 `
-	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_lane_deferred", "pacer_notifications", "pacer_users_deferred")
+	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications", "pacer_users_deferred")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("gauges differ (-want +got):\n%s", diff)
 	}
 }
 
-// A record that is away makes a gap in the graph, not zeros, and the process's own counters are there all the same.
+// A store that is away makes a gap in the graph, not zeros, and the process's own counters are there all the same.
 func TestGaugesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	registry, metrics := newRegistry(t, func(ctx context.Context) (ops.Gauges, error) {
@@ -250,7 +250,7 @@ func TestGaugesThatCannotBeRead(t *testing.T) {
 	for _, family := range families {
 		names = append(names, family.GetName())
 	}
-	for _, gauge := range []string{"pacer_deferred_oldest_seconds", "pacer_lane_deferred", "pacer_notifications", "pacer_users_deferred"} {
+	for _, gauge := range []string{"pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications", "pacer_users_deferred"} {
 		if slices.Contains(names, gauge) {
 			t.Errorf("%s has a value although it can't be read", gauge)
 		}

@@ -157,7 +157,7 @@ func (h *handler) explanation(ctx context.Context, id string) (*Explanation, err
 		Priority: view.Priority.String(),
 		Status:   view.Status, Attempts: view.Attempts, Deferrals: view.Deferrals, Reason: view.Reason,
 		DeliverAt: view.DeliverAt, Ahead: view.Ahead,
-		Timeline:  []Step{},
+		Timeline: []Step{},
 	}
 	for _, event := range view.Timeline {
 		e.Timeline = append(e.Timeline, Step(event))
@@ -222,7 +222,7 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	h.cfg.Log.WarnContext(r.Context(), "ops page can't be served", "path", r.Pattern, "error", err)
 	w.Header().Set("Retry-After", "2")
-	plain(w, http.StatusServiceUnavailable, "the record can't be read now")
+	plain(w, http.StatusServiceUnavailable, "the store can't be read now")
 }
 
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, body any) {

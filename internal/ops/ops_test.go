@@ -176,7 +176,7 @@ func TestPages(t *testing.T) {
 	away.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
 	unknown := config()
 	unknown.Explain = func(context.Context, string) (*notification.View, error) { return nil, notification.ErrNotFound }
-	cannotRead := answer{http.StatusServiceUnavailable, plain, "2", "the record can't be read now\n"}
+	cannotRead := answer{http.StatusServiceUnavailable, plain, "2", "the store can't be read now\n"}
 	for name, test := range map[string]struct {
 		cfg            ops.Config
 		method, target string

@@ -21,9 +21,9 @@ type Snapshot struct {
 	// PullsPerDelivery is of the last minute; 0 when nothing was delivered.
 	PullsPerDelivery float64 `json:"pulls_per_delivery"`
 
-	Lanes     []Lane    `json:"lanes"`
-	Processes []Process `json:"processes"`
-	Channels  []Health  `json:"channels"`
+	Partitions []Partition `json:"partitions"`
+	Processes  []Process   `json:"processes"`
+	Channels   []Health    `json:"channels"`
 	// Crowds are the users' categories with most deferred; not CrowdsExact: of some thousands looked at.
 	Crowds      []Crowd         `json:"crowds"`
 	CrowdsExact bool            `json:"crowds_exact"`
@@ -79,13 +79,13 @@ type Lateness struct {
 	P99 float64 `json:"p99"`
 }
 
-// Lane is one partition of the queue.
-type Lane struct {
-	Lane     int   `json:"lane"`
-	Queued   int64 `json:"queued"`
-	Deferred int64 `json:"deferred"`
-	Sending  int64 `json:"sending"`
-	// Unreachable is true when the lane's Redis could not be asked: its figures are missing everywhere.
+// Partition is one partition of the queue.
+type Partition struct {
+	Partition int   `json:"partition"`
+	Queued    int64 `json:"queued"`
+	Deferred  int64 `json:"deferred"`
+	Sending   int64 `json:"sending"`
+	// Unreachable is true when the partition's Redis could not be asked: its figures are missing everywhere.
 	Unreachable bool `json:"unreachable,omitempty"`
 }
 

@@ -7,13 +7,13 @@
 -- ARGV[4]  how many are kept
 --
 -- Result   1, or 0 when it was not active
-local lane, id = KEYS[1], ARGV[1]
-if redis.call('LREM', lane .. 'active', '-1', id) == 0 then return 0 end
-redis.call('ZREM', lane .. 'lease', id)
-redis.call('HSET', lane .. 't:' .. id, 'msg', ARGV[2], 'state', 'archived')
-redis.call('ZADD', lane .. 'archived', ARGV[3], id)
-for _, old in ipairs(redis.call('ZRANGE', lane .. 'archived', '0', -ARGV[4] - 1)) do
-  redis.call('ZREM', lane .. 'archived', old)
-  redis.call('DEL', lane .. 't:' .. old)
+local partition, id = KEYS[1], ARGV[1]
+if redis.call('LREM', partition .. 'active', '-1', id) == 0 then return 0 end
+redis.call('ZREM', partition .. 'lease', id)
+redis.call('HSET', partition .. 't:' .. id, 'msg', ARGV[2], 'state', 'archived')
+redis.call('ZADD', partition .. 'archived', ARGV[3], id)
+for _, old in ipairs(redis.call('ZRANGE', partition .. 'archived', '0', -ARGV[4] - 1)) do
+  redis.call('ZREM', partition .. 'archived', old)
+  redis.call('DEL', partition .. 't:' .. old)
 end
 return 1

@@ -33,7 +33,7 @@ func TestWakeupsAreTasksOfAsynq(t *testing.T) {
 			for i, user := range users {
 				partition, later := i%3, time.Now().Add(time.Duration(i)*time.Hour)
 				options := []asynq.Option{
-					asynq.Queue(dispatch.LaneName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(5 * time.Minute),
+					asynq.Queue(dispatch.PartitionName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(5 * time.Minute),
 				}
 				if i < 4 {
 					pend(t, ours, partition, user)
@@ -175,7 +175,7 @@ func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 	if n, err := conn.ZIncrBy(t.Context(), "asynq:{push-0}:lease", -100, "u-1").Result(); err != nil || n == 0 {
 		t.Fatalf("move the lease: %f, %v", n, err)
 	}
-	server := serve(t, conn, queue.ServerConfig{Lanes: 1})
+	server := serve(t, conn, queue.ServerConfig{Partitions: 1})
 	receive(t, "the wake-up to be pending again", server.Pending(0))
 	want := where{Pending: []string{"u-1"}, Active: []string{"u-2"}, Leased: []string{"u-2"}}
 	if diff := cmp.Diff(want, look(t, conn, 0)); diff != "" {
@@ -198,7 +198,7 @@ func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 func TestAsynqsServerWorksNothing(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
-	server := serve(t, conn, queue.ServerConfig{Lanes: 2})
+	server := serve(t, conn, queue.ServerConfig{Partitions: 2})
 	for range 5 {
 		pend(t, conn, 1, "u-1")
 		receive(t, "a signal", server.Pending(1))
@@ -214,7 +214,7 @@ func TestAsynqsServerWorksNothing(t *testing.T) {
 func TestServerIsShown(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
-	serve(t, conn, queue.ServerConfig{Lanes: 5, Concurrency: 100})
+	serve(t, conn, queue.ServerConfig{Partitions: 5, Concurrency: 100})
 	inspector := asynq.NewInspectorFromRedisClient(conn)
 	var servers []*asynq.ServerInfo
 	await(t, "the server has written what it is", func() bool {
@@ -246,7 +246,7 @@ func TestForeignTasksAreArchived(t *testing.T) {
 	pend(t, conn, 0, "u-1")
 	conn.HSet(t.Context(), "asynq:{push-0}:t:odd", "msg", "\xff\xff", "state", "pending")
 	conn.LPush(t.Context(), "asynq:{push-0}:pending", "odd")
-	server := serve(t, conn, queue.ServerConfig{Lanes: 1})
+	server := serve(t, conn, queue.ServerConfig{Partitions: 1})
 	found, _ := run(t, conn, 0, `local found, tasks_found = {}, pop_pending(9)
 for _, task in ipairs(tasks_found) do
   make_active({ task.id })

@@ -25,7 +25,7 @@ const (
 
 // Forward moves the tasks of a partition whose time has come into its queue, as a [Server] does by itself.
 func (c *Client) Forward(ctx context.Context, partition int) error {
-	return forward(ctx, c.conn, dispatch.LaneKeys(prefixOf(partition)), nil)
+	return forward(ctx, c.conn, dispatch.PartitionKeys(prefixOf(partition)), nil)
 }
 
 // forward moves what is due in the queues with these keys, until nothing more is or closing.

@@ -2,7 +2,7 @@
 -- first go first, of each queue; what exceeds the number stays for the next time. The server's clock says what is due, as it did
 -- when that was scheduled.
 --
--- KEYS     per queue: asynq's keys of it begin with this; a second one, see LaneKeys
+-- KEYS     per queue: asynq's keys of it begin with this; a second one, see PartitionKeys
 -- ARGV[1]  how many at most
 --
 -- Result   how many
@@ -10,14 +10,14 @@ local left = tonumber(ARGV[1])
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the clock by which the lists go
 for i = 1, #KEYS, 2 do
-  local lane = KEYS[i]
+  local partition = KEYS[i]
   for _, place in ipairs({ 'scheduled', 'retry' }) do
-    local due = left > 0 and redis.call('ZRANGEBYSCORE', lane .. place, '-inf', clock[1], 'LIMIT', '0', left) or {}
+    local due = left > 0 and redis.call('ZRANGEBYSCORE', partition .. place, '-inf', clock[1], 'LIMIT', '0', left) or {}
     if #due > 0 then
-      redis.call('ZREM', lane .. place, unpack(due))
-      redis.call('LPUSH', lane .. 'pending', unpack(due))
+      redis.call('ZREM', partition .. place, unpack(due))
+      redis.call('LPUSH', partition .. 'pending', unpack(due))
       for _, id in ipairs(due) do
-        redis.call('HSET', lane .. 't:' .. id, 'state', 'pending', 'pending_since', now)
+        redis.call('HSET', partition .. 't:' .. id, 'state', 'pending', 'pending_since', now)
       end
       left = left - #due
     end

@@ -26,7 +26,7 @@ func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing 
 ) *keeper {
 	queues := map[string]int{}
 	for number := range partitions {
-		queues[dispatch.LaneName(number)] = 1
+		queues[dispatch.PartitionName(number)] = 1
 	}
 	return &keeper{asynq.NewServerFromRedisClient(emptyHanded{conn, closing}, asynq.Config{
 		Concurrency:              concurrency,

@@ -37,7 +37,7 @@ func NewClient(conn redis.UniversalClient) *Client { return &Client{conn: conn} 
 func (c *Client) Announce(ctx context.Context, partitions int) error {
 	names := make([]any, partitions)
 	for number := range names {
-		names[number] = dispatch.LaneName(number)
+		names[number] = dispatch.PartitionName(number)
 	}
 	if err := c.conn.SAdd(ctx, queueNames, names...).Err(); err != nil {
 		return fmt.Errorf("tell asynq of the queues: %w", err)
@@ -46,4 +46,4 @@ func (c *Client) Announce(ctx context.Context, partitions int) error {
 }
 
 // prefixOf begins asynq's keys of a partition's queue.
-func prefixOf(partition int) string { return "asynq:{" + dispatch.LaneName(partition) + "}:" }
+func prefixOf(partition int) string { return "asynq:{" + dispatch.PartitionName(partition) + "}:" }

@@ -14,18 +14,18 @@ import (
 	"github.com/pacer-notify/pacer/internal/redistest"
 )
 
-// reconcile has the named lanes rest, and no others, and gives those that are stopped from outside.
-func reconcile(t *testing.T, client *queue.Client, lanes int, resting ...int) (outside []int) {
+// reconcile has the named partitions rest, and no others, and gives those that are stopped from outside.
+func reconcile(t *testing.T, client *queue.Client, partitions int, resting ...int) (outside []int) {
 	t.Helper()
-	found, err := client.Reconcile(t.Context(), lanes, func(lane int) bool { return slices.Contains(resting, lane) })
-	if err != nil || len(found) != lanes {
-		t.Fatalf("%d of %d lanes are known, %v", len(found), lanes, err)
+	found, err := client.Reconcile(t.Context(), partitions, func(partition int) bool { return slices.Contains(resting, partition) })
+	if err != nil || len(found) != partitions {
+		t.Fatalf("%d of %d partitions are known, %v", len(found), partitions, err)
 	}
 	for _, rest := range found {
 		if rest.Outside {
-			outside = append(outside, rest.Lane)
+			outside = append(outside, rest.Partition)
 			if age := time.Since(rest.Since); age < -time.Minute || age > time.Minute {
-				t.Errorf("lane %d is stopped for %s", rest.Lane, age)
+				t.Errorf("partition %d is stopped for %s", rest.Partition, age)
 			}
 		}
 	}
@@ -37,14 +37,14 @@ func reconcile(t *testing.T, client *queue.Client, lanes int, resting ...int) (o
 func TestQueuesAreReconciled(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
-	const lanes = 3
-	client, inspector := queue.NewClient(conn), inspectorOf(t, conn, lanes)
+	const partitions = 3
+	client, inspector := queue.NewClient(conn), inspectorOf(t, conn, partitions)
 	paused := func(want ...int) {
 		t.Helper()
-		for lane := range lanes {
-			info, err := inspector.GetQueueInfo("push-" + string(rune('0'+lane)))
-			if err != nil || info.Paused != slices.Contains(want, lane) {
-				t.Errorf("lane %d is paused: %t, %v", lane, info != nil && info.Paused, err)
+		for partition := range partitions {
+			info, err := inspector.GetQueueInfo("push-" + string(rune('0'+partition)))
+			if err != nil || info.Paused != slices.Contains(want, partition) {
+				t.Errorf("partition %d is paused: %t, %v", partition, info != nil && info.Paused, err)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func TestQueuesAreReconciled(t *testing.T) {
 				t.Fatalf("%s: %v", step.what, err)
 			}
 		}
-		if outside := reconcile(t, client, lanes, step.resting...); !slices.Equal(outside, step.outside) {
+		if outside := reconcile(t, client, partitions, step.resting...); !slices.Equal(outside, step.outside) {
 			t.Errorf("%s: stopped from outside are %v, want %v", step.what, outside, step.outside)
 		}
 		paused(step.paused...)
@@ -148,7 +148,7 @@ func (r refusing) about(cmd redis.Cmder) bool {
 	return slices.ContainsFunc(cmd.Args(), func(arg any) bool { text, _ := arg.(string); return strings.Contains(text, r.key) })
 }
 
-// A lane whose part of Redis is away keeps no other from being reconciled.
+// A partition whose part of Redis is away keeps no other from being reconciled.
 func TestEachQueueIsReconciledByItself(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
@@ -156,12 +156,12 @@ func TestEachQueueIsReconciledByItself(t *testing.T) {
 	t.Cleanup(func() { _ = broken.Close() })
 	broken.AddHook(refusing{"{push-1}"})
 	found, err := queue.NewClient(broken).Reconcile(t.Context(), 3, func(int) bool { return true })
-	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "lane 1") || len(found) != 2 || found[0].Lane != 0 || found[1].Lane != 2 {
+	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "partition 1") || len(found) != 2 || found[0].Partition != 0 || found[1].Partition != 2 {
 		t.Errorf("known are %+v, %v", found, err)
 	}
-	for lane, want := range map[string]int64{"0": 1, "1": 0, "2": 1} {
-		if n := conn.Exists(t.Context(), "asynq:{push-"+lane+"}:paused").Val(); n != want {
-			t.Errorf("the queue of lane %s is stopped: %d, want %d", lane, n, want)
+	for partition, want := range map[string]int64{"0": 1, "1": 0, "2": 1} {
+		if n := conn.Exists(t.Context(), "asynq:{push-"+partition+"}:paused").Val(); n != want {
+			t.Errorf("the queue of partition %s is stopped: %d, want %d", partition, n, want)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // ServerConfig of a Server.
 type ServerConfig struct {
-	// Lanes is how many partitions there are.
-	Lanes int
+	// Partitions is how many partitions there are.
+	Partitions int
 	// Concurrency is how many deliveries the process makes at once, for asynq's tools to show. Defaults to 256.
 	Concurrency int
 	// Spread says that the partitions may be on several servers, as on Redis Cluster.
@@ -42,8 +42,8 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 	return &Server{
 		client:  NewClient(conn),
 		closing: closing,
-		keeper:  newKeeper(conn, cfg.Lanes, cmp.Or(cfg.Concurrency, 256), closing, cfg.Log),
-		watcher: newWatcher(conn, cfg.Lanes, cfg.Spread, closing, cfg.Log),
+		keeper:  newKeeper(conn, cfg.Partitions, cmp.Or(cfg.Concurrency, 256), closing, cfg.Log),
+		watcher: newWatcher(conn, cfg.Partitions, cfg.Spread, closing, cfg.Log),
 	}
 }
 

@@ -63,7 +63,7 @@ func TestPartitionsHaveOneSlot(t *testing.T) {
 	const partitions = 64
 	sharing := map[int][]int{}
 	for number := range partitions {
-		name := dispatch.LaneName(number)
+		name := dispatch.PartitionName(number)
 		slot := slotOf(name)
 		sharing[slot] = append(sharing[slot], number)
 		for _, key := range []string{
@@ -88,7 +88,7 @@ func TestQueueOnCluster(t *testing.T) {
 	t.Parallel()
 	conn := clusterNode(t)
 	const partitions = 4
-	server := serve(t, conn, queue.ServerConfig{Lanes: partitions, Spread: true})
+	server := serve(t, conn, queue.ServerConfig{Partitions: partitions, Spread: true})
 	reconcile(t, queue.NewClient(conn), partitions, 3)
 	for number := range partitions {
 		pend(t, conn, number, "done", "foreign")
@@ -117,7 +117,7 @@ func TestQueueOnCluster(t *testing.T) {
 	found := map[int]bool{}
 	for _, key := range conn.Keys(t.Context(), "asynq:{push-*").Val() {
 		name, _, _ := strings.Cut(strings.TrimPrefix(key, "asynq:{"), "}")
-		number, err := dispatch.LaneOfName(name)
+		number, err := dispatch.PartitionOfName(name)
 		if err != nil {
 			t.Errorf("key %s is of no partition: %v", key, err)
 		}

@@ -46,7 +46,7 @@ func newWatcher(conn redis.UniversalClient, partitions int, spread bool, closing
 	for number := range partitions {
 		prefix := prefixOf(number)
 		w.queues = append(w.queues, &watched{
-			keys: dispatch.LaneKeys(prefix), pending: prefix + "pending",
+			keys: dispatch.PartitionKeys(prefix), pending: prefix + "pending",
 			paused: prefix + "paused", signal: make(chan struct{}, 1),
 		})
 	}

@@ -30,7 +30,7 @@ func TestPendingIsTold(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				conn := redistest.Mini(t)
-				server := queue.NewServer(conn, queue.ServerConfig{Lanes: 3, Spread: spread, Log: slog.New(slog.DiscardHandler)})
+				server := queue.NewServer(conn, queue.ServerConfig{Partitions: 3, Spread: spread, Log: slog.New(slog.DiscardHandler)})
 				if err := server.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +66,7 @@ func TestPausedQueuesAreNotToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := redistest.Mini(t)
 		client := queue.NewClient(conn)
-		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 2, Log: slog.New(slog.DiscardHandler)})
+		server := queue.NewServer(conn, queue.ServerConfig{Partitions: 2, Log: slog.New(slog.DiscardHandler)})
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestLongIdleQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conn := looking{redistest.Mini(t), &atomic.Int64{}}
-		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 4, Log: slog.New(slog.DiscardHandler)})
+		server := queue.NewServer(conn, queue.ServerConfig{Partitions: 4, Log: slog.New(slog.DiscardHandler)})
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestComesBeforeItsMoment(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				<-time.After(offset * time.Millisecond) // the bubble's clock begins with a whole second
 				conn := redistest.Mini(t)
-				server := queue.NewServer(conn, queue.ServerConfig{Lanes: 1, Log: slog.New(slog.DiscardHandler)})
+				server := queue.NewServer(conn, queue.ServerConfig{Partitions: 1, Log: slog.New(slog.DiscardHandler)})
 				if err := server.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -215,7 +215,7 @@ func TestManyThatAreDue(t *testing.T) {
 	if first := pull(t, conn, 0, 1); first[0] != "u-0000" {
 		t.Errorf("%s comes first", first)
 	}
-	serve(t, conn, queue.ServerConfig{Lanes: 2})
+	serve(t, conn, queue.ServerConfig{Partitions: 2})
 	await(t, "the others have come too", func() bool {
 		w := look(t, conn, 1)
 		return len(w.Pending) == n/2 && cmp.Equal(w.Scheduled, []string{"later"})
@@ -230,7 +230,7 @@ func TestManyThatAreDue(t *testing.T) {
 
 func TestServerStartsOnce(t *testing.T) {
 	t.Parallel()
-	server := serve(t, redistest.Client(t), queue.ServerConfig{Lanes: 2})
+	server := serve(t, redistest.Client(t), queue.ServerConfig{Partitions: 2})
 	if err := server.Start(); err == nil || !strings.HasPrefix(err.Error(), "start the queue's server: ") {
 		t.Errorf("a second start gives %v", err)
 	}
@@ -246,7 +246,7 @@ func TestQueuesAreAnnouncedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conn := redistest.Mini(t)
-		server := queue.NewServer(conn, queue.ServerConfig{Lanes: 3, Log: slog.New(slog.DiscardHandler)})
+		server := queue.NewServer(conn, queue.ServerConfig{Partitions: 3, Log: slog.New(slog.DiscardHandler)})
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestQueuesAreAnnouncedAgain(t *testing.T) {
 func TestPing(t *testing.T) {
 	t.Parallel()
 	own := redistest.Start(t)
-	server := queue.NewServer(own.Client(t), queue.ServerConfig{Lanes: 1})
+	server := queue.NewServer(own.Client(t), queue.ServerConfig{Partitions: 1})
 	if err := server.Ping(); err != nil {
 		t.Errorf("Redis is there, but: %v", err)
 	}

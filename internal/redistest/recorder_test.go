@@ -21,16 +21,16 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 
-func (r *recorder) Error(args ...any) { r.record(fmt.Sprint(args...)) }
+func (r *recorder) Error(args ...any) { r.store(fmt.Sprint(args...)) }
 
-func (r *recorder) Errorf(format string, args ...any) { r.record(fmt.Sprintf(format, args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.store(fmt.Sprintf(format, args...)) }
 
 func (r *recorder) Fatal(args ...any) {
-	r.record(fmt.Sprint(args...))
+	r.store(fmt.Sprint(args...))
 	panic(r)
 }
 
-func (r *recorder) record(message string) {
+func (r *recorder) store(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, message)

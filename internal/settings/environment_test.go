@@ -11,10 +11,10 @@ func TestCheckEnvironmentAccepts(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{
 		"nothing":                  nil,
-		"what is no business here": {"PATH=/bin", "PACER=1", "PACERS_X=1", "XPACER_LANES=1", "REDIS_ULR=x", "=C:=x", "BROKEN"},
+		"what is no business here": {"PATH=/bin", "PACER=1", "PACERS_X=1", "XPACER_PARTITIONS=1", "REDIS_ULR=x", "=C:=x", "BROKEN"},
 		"settings of a dispatcher": {
 			"PACER_CONFIG=x", "PACER_LISTEN=x", "PACER_OPS_LISTEN=x", "PACER_POLICY=x", "PACER_API_TOKENS=x",
-			"PACER_CONCURRENCY=x", "PACER_LANES=x", "PACER_DRAIN_TIMEOUT=x", "PACER_WEBHOOK_ALLOW=x",
+			"PACER_CONCURRENCY=x", "PACER_PARTITIONS=x", "PACER_DRAIN_TIMEOUT=x", "PACER_WEBHOOK_ALLOW=x",
 			"PACER_WEBHOOK_SECRET=x", "PACER_LOG_FORMAT=x", "PACER_LOG_LEVEL=x", "PACER_ROLES=x",
 		},
 		"settings of a producer": {"PACER_SERVER=x", "PACER_TOKEN=x"},
@@ -45,7 +45,7 @@ func TestCheckEnvironmentRefuses(t *testing.T) {
 		environ []string
 		want    []string
 	}{
-		"a misspelt name":      {[]string{"PACER_LANE=hunter2"}, []string{"PACER_LANE is set in the environment but is no setting; did you mean PACER_LANES?"}},
+		"a misspelt name":      {[]string{"PACER_PARTITION=hunter2"}, []string{"PACER_PARTITION is set in the environment but is no setting; did you mean PACER_PARTITIONS?"}},
 		"letters exchanged":    {[]string{"PACER_CONCURRENYC=1"}, []string{"PACER_CONCURRENYC is set in the environment but is no setting; did you mean PACER_CONCURRENCY?"}},
 		"a prefix too many":    {[]string{"PACER_REDIS_URL=redis://:hunter2@r"}, []string{"PACER_REDIS_URL is set in the environment but is no setting; did you mean REDIS_URL?"}},
 		"an extra misspelt":    {[]string{"PACER_COUNTS=3"}, []string{"PACER_COUNTS is set in the environment but is no setting; did you mean PACER_COUNT?"}},
@@ -54,9 +54,9 @@ func TestCheckEnvironmentRefuses(t *testing.T) {
 		"the prefix alone":     {[]string{"PACER_=1"}, []string{"PACER_ is set in the environment but is no setting"}},
 		"a port by hand":       {[]string{"PACER_PORT=8080"}, []string{"PACER_PORT is set in the environment but is no setting"}},
 		"another port":         {[]string{"PACER_PORT_8080=1"}, []string{"PACER_PORT_8080 is set in the environment but is no setting"}},
-		"lower case":           {[]string{"PACER_lanes=1"}, []string{"PACER_lanes is set in the environment but is no setting"}},
+		"lower case":           {[]string{"PACER_partitions=1"}, []string{"PACER_partitions is set in the environment but is no setting"}},
 		"several, in order":    {[]string{"PACER_ZZZ=1", "PACER_AAA=1"}, []string{"PACER_AAA is set in the environment but is no setting", "PACER_ZZZ is set in the environment but is no setting"}},
-		"one among right ones": {[]string{"PACER_LANES=1", "PACER_ROLE=api", "PACER_LISTEN=x"}, []string{"PACER_ROLE is set in the environment but is no setting; did you mean PACER_ROLES?"}},
+		"one among right ones": {[]string{"PACER_PARTITIONS=1", "PACER_ROLE=api", "PACER_LISTEN=x"}, []string{"PACER_ROLE is set in the environment but is no setting; did you mean PACER_ROLES?"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCheckEnvironmentRefuses(t *testing.T) {
 }
 
 func ExampleCheckEnvironment() {
-	fmt.Println(settings.CheckEnvironment([]string{"PACER_LANES=16", "PACER_LISTENS=:8080"}))
+	fmt.Println(settings.CheckEnvironment([]string{"PACER_PARTITIONS=16", "PACER_LISTENS=:8080"}))
 	// Output:
 	// PACER_LISTENS is set in the environment but is no setting; did you mean PACER_LISTEN?
 }

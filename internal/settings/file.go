@@ -44,7 +44,7 @@ func readFile(path string, known map[string]string) (*settingsFile, error) {
 		case *ast.MappingNode:
 			f.readAll(body.Values, known)
 		default:
-			f.note(body, "a settings file holds lines such as lanes: 16")
+			f.note(body, "a settings file holds lines such as partitions: 16")
 		}
 	}
 	if len(f.faults) > 0 {

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 		Listen:       "127.0.0.1:8080",
 		OpsListen:    "127.0.0.1:8081",
 		Concurrency:  256,
-		Lanes:        16,
+		Partitions:   16,
 		DrainTimeout: 20 * time.Second,
 		Retention:    720 * time.Hour,
 	}
@@ -96,9 +96,9 @@ func TestPrecedence(t *testing.T) {
 		get    func(*program) string
 	}{
 		"number": {
-			"lanes", "PACER_LANES",
+			"partitions", "PACER_PARTITIONS",
 			[4]string{"1", "2", "3", "16"},
-			func(p *program) string { return fmt.Sprint(p.Serve.Lanes) },
+			func(p *program) string { return fmt.Sprint(p.Serve.Partitions) },
 		},
 		"duration": {
 			"drain-timeout", "PACER_DRAIN_TIMEOUT",
@@ -172,7 +172,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	p, err := parse(t, []string{
 		"REDIS_URL=redis://r", "DATABASE_URL=postgres://d", "PACER_LISTEN=0.0.0.0:1", "PACER_OPS_LISTEN=0.0.0.0:2", "PACER_OPS_TOKEN=o",
-		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_LANES=4", "PACER_DRAIN_TIMEOUT=5s",
+		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_PARTITIONS=4", "PACER_DRAIN_TIMEOUT=5s",
 		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
 		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops",
 	}, "serve")
@@ -190,7 +190,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		Policy:        "p.yaml",
 		APITokens:     []string{"a", "b"},
 		Concurrency:   3,
-		Lanes:         4,
+		Partitions:    4,
 		DrainTimeout:  5 * time.Second,
 		Retention:     720 * time.Hour,
 		WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
@@ -206,7 +206,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 	path := settingsFile(t,
 		"# Both spellings of a name are known.",
 		"redis-url: redis://r", "database_url: 'postgres://d'", `"listen": "0.0.0.0:1"`, "ops_listen: 0.0.0.0:2", "ops-token: o",
-		"policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "lanes: 4", "drain-timeout: 5s", "webhook_allow:",
+		"policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "partitions: 4", "drain-timeout: 5s", "webhook_allow:",
 		"  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+secret, "log_format: json", "log-level: debug",
 		"roles: api,ops",
 		"server: http://other", "token: t", "count: 7", "dry_run: true",
@@ -232,7 +232,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 			Policy:        "p.yaml",
 			APITokens:     []string{"a", "b"},
 			Concurrency:   3,
-			Lanes:         4,
+			Partitions:    4,
 			DrainTimeout:  5 * time.Second,
 			Retention:     720 * time.Hour,
 			WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
@@ -249,9 +249,9 @@ func TestEverySettingOfAFile(t *testing.T) {
 
 func TestFlagNamesTheFileBeforeTheEnvironmentDoes(t *testing.T) {
 	t.Parallel()
-	environ := []string{"PACER_CONFIG=" + settingsFile(t, "lanes: 3")}
-	if p, err := parse(t, environ, "--config", settingsFile(t, "lanes: 5")); err != nil || p.Serve.Lanes != 5 {
-		t.Errorf("lanes is %d, %v", p.Serve.Lanes, err)
+	environ := []string{"PACER_CONFIG=" + settingsFile(t, "partitions: 3")}
+	if p, err := parse(t, environ, "--config", settingsFile(t, "partitions: 5")); err != nil || p.Serve.Partitions != 5 {
+		t.Errorf("partitions is %d, %v", p.Serve.Partitions, err)
 	}
 	// A command that takes no settings file ignores it.
 	if _, err := parse(t, []string{"PACER_CONFIG=/nowhere"}, "enqueue"); err != nil {
@@ -267,18 +267,18 @@ func TestOneParserReadsManyCommandLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		args  []string
-		lanes int
+		args       []string
+		partitions int
 	}{
-		{[]string{"--config", settingsFile(t, "lanes: 3")}, 3},
-		{[]string{"--config", settingsFile(t, "lanes: 5")}, 5},
+		{[]string{"--config", settingsFile(t, "partitions: 3")}, 3},
+		{[]string{"--config", settingsFile(t, "partitions: 5")}, 5},
 		{nil, 16},
 	} {
 		ctx, err := settings.Parse(parser, test.args)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ctx.Command() != "serve" || p.Serve.Lanes != test.lanes || p.Serve.Concurrency != 9 {
+		if ctx.Command() != "serve" || p.Serve.Partitions != test.partitions || p.Serve.Concurrency != 9 {
 			t.Errorf("%v: %s with %s", test.args, ctx.Command(), p.Serve)
 		}
 	}
@@ -286,12 +286,12 @@ func TestOneParserReadsManyCommandLines(t *testing.T) {
 
 func TestEmptyVariablesCountAsNotSet(t *testing.T) {
 	t.Parallel()
-	environ := []string{"PACER_LANES=", "REDIS_URL=", "PACER_API_TOKENS=", "PACER_CONFIG=", "PACER_POLICY="}
+	environ := []string{"PACER_PARTITIONS=", "REDIS_URL=", "PACER_API_TOKENS=", "PACER_CONFIG=", "PACER_POLICY="}
 	p, err := parse(t, environ, "--config", settingsFile(t, "policy: p.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Serve.Lanes != 16 || p.Serve.RedisURL != "" || len(p.Serve.APITokens) != 0 || p.Serve.Policy != "p.yaml" {
+	if p.Serve.Partitions != 16 || p.Serve.RedisURL != "" || len(p.Serve.APITokens) != 0 || p.Serve.Policy != "p.yaml" {
 		t.Errorf("settings are %s", p.Serve)
 	}
 }
@@ -320,7 +320,7 @@ func TestEnvironmentNames(t *testing.T) {
 		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_LIMITS", "PACER_APNS_TEAM_ID", "PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN",
-		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LANES", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN", "PACER_OPS_TOKEN",
+		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_OPS_LISTEN", "PACER_OPS_TOKEN", "PACER_PARTITIONS",
 		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TEMPLATES", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
 		"PACER_WEBPUSH_KEY", "PACER_WEBPUSH_LIMITS", "PACER_WEBPUSH_SUBJECT",
 		"REDIS_URL",
@@ -347,7 +347,7 @@ func TestHelpShowsFlagsWithVariablesAndDefaults(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"Usage: program serve", "--redis-url=URL", "($REDIS_URL)", "--lanes=N", "Default: 16. ($PACER_LANES)",
+		"Usage: program serve", "--redis-url=URL", "($REDIS_URL)", "--partitions=N", "Default: 16. ($PACER_PARTITIONS)",
 		"--ops-listen=HOST:PORT", "Default: 127.0.0.1:8081. ($PACER_OPS_LISTEN)", "($PACER_CONFIG)",
 	} {
 		if !strings.Contains(text, want) {
@@ -363,13 +363,13 @@ func TestHelpShowsFlagsWithVariablesAndDefaults(t *testing.T) {
 
 // The process's own environment counts where no other is given.
 func TestParserReadsTheProcessEnvironment(t *testing.T) {
-	t.Setenv("PACER_LANES", "77")
+	t.Setenv("PACER_PARTITIONS", "77")
 	p := &program{}
 	parser, err := settings.NewParser(p, "program", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := settings.Parse(parser, nil); err != nil || p.Serve.Lanes != 77 {
-		t.Errorf("lanes is %d, %v", p.Serve.Lanes, err)
+	if _, err := settings.Parse(parser, nil); err != nil || p.Serve.Partitions != 77 {
+		t.Errorf("partitions is %d, %v", p.Serve.Partitions, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // The bounds of the numbers.
 const (
-	MaxLanes       = 1024
+	MaxPartitions  = 1024
 	MaxConcurrency = 100_000
 )
 
@@ -60,8 +60,8 @@ type Resolved struct {
 	APITokens []string
 	// APILimits bound the requests of a token, APIRouteLimits those of a token on each route.
 	APILimits, APIRouteLimits []RequestLimit
-	// Concurrency is how many deliveries are in flight, Lanes how many partitions the queue has.
-	Concurrency, Lanes int
+	// Concurrency is how many deliveries are in flight, Partitions how many partitions the queue has.
+	Concurrency, Partitions int
 	// DrainTimeout is how long to wait for deliveries in flight when stopping.
 	DrainTimeout time.Duration
 	// Retention is how long Postgres keeps notifications that have ended.
@@ -83,10 +83,10 @@ type Resolved struct {
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s api-tokens:%d "+
-		"api-limits:%v api-route-limits:%v concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
+		"api-limits:%v api-route-limits:%v concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
 		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.AllowedHosts,
 		r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Lanes, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels,
+		r.Partitions, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels,
 		r.LogFormat, r.LogLevel)
 }
 
@@ -125,7 +125,7 @@ func (s *Server) Resolve() (*Resolved, error) {
 		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
 		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
 		APILimits: limits, APIRouteLimits: routeLimits,
-		Concurrency: s.Concurrency, Lanes: s.Lanes,
+		Concurrency: s.Concurrency, Partitions: s.Partitions,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow,
 		WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
 		LogLevel: level,
@@ -133,7 +133,7 @@ func (s *Server) Resolve() (*Resolved, error) {
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
 		hostsErr, limitsErr, routeLimitsErr,
-		between("concurrency", s.Concurrency, MaxConcurrency), between("lanes", s.Lanes, MaxLanes),
+		between("concurrency", s.Concurrency, MaxConcurrency), between("partitions", s.Partitions, MaxPartitions),
 		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr,
 		checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
 	)

@@ -27,8 +27,8 @@ type File struct {
 type Stores struct {
 	// RedisURL is where queue and limiter live. Defaults to an in-process Redis.
 	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Without it, an in-process one."`
-	// DatabaseURL is the Postgres that keeps the record. Defaults to keeping the record in Redis.
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres that keeps the record: postgres://... Without it, the record is in Redis."`
+	// DatabaseURL is the Postgres that keeps the store. Defaults to keeping the store in Redis.
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres that keeps the store: postgres://... Without it, the store is in Redis."`
 }
 
 // Logging says how the program logs.
@@ -69,8 +69,8 @@ type Server struct {
 	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Requests of a token on each route. Default: none."`
 	// Concurrency is how many deliveries are in flight per process. Defaults to 256.
 	Concurrency int `name:"concurrency" default:"256" placeholder:"N" help:"Deliveries in flight per process. Default: ${default}."`
-	// Lanes is how many partitions the queue has; one value per deployment. Defaults to 16.
-	Lanes int `name:"lanes" default:"16" placeholder:"N" help:"Partitions of the queue by user, the same in the whole deployment. Default: ${default}."`
+	// Partitions is how many partitions the queue has; one value per deployment. Defaults to 16.
+	Partitions int `name:"partitions" default:"16" placeholder:"N" help:"Partitions of the queue by user, the same in the whole deployment. Default: ${default}."`
 	// DrainTimeout is how long a stopping process waits for deliveries in flight. Defaults to 20 seconds.
 	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long SIGTERM waits for deliveries in flight. Default: ${default}."`
 	// Retention is how long Postgres keeps notifications that have ended. Defaults to 30 days.
@@ -101,9 +101,9 @@ const (
 	SetupEmbedded Setup = "embedded"
 	// SetupRedis keeps everything in Redis, as durable as that is configured.
 	SetupRedis Setup = "redis"
-	// SetupDurable keeps the record in Postgres; Redis is transport and can be lost whole.
+	// SetupDurable keeps the store in Postgres; Redis is transport and can be lost whole.
 	SetupDurable Setup = "durable"
-	// SetupDurableOneNode keeps the record in Postgres; an in-process Redis is rebuilt from it at start.
+	// SetupDurableOneNode keeps the store in Postgres; an in-process Redis is rebuilt from it at start.
 	SetupDurableOneNode Setup = "durable, one node"
 )
 
@@ -137,11 +137,11 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
 	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s "+
-		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d lanes:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
+		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
 		s.OpsListen, hidden(s.OpsToken), strings.Join(s.AllowedHosts, ","), s.Policy,
 		hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
-		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Lanes, s.DrainTimeout, s.Retention, s.Templates,
+		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Partitions, s.DrainTimeout, s.Retention, s.Templates,
 		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
 }
 

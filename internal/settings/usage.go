@@ -8,7 +8,7 @@ import (
 
 // UsageError refuses a setting. It is for whoever started the program, and never holds a secret.
 type UsageError struct {
-	// Setting is what is refused: "--lanes (PACER_LANES)", "PACER_LANES" or "settings.yaml:3:1".
+	// Setting is what is refused: "--partitions (PACER_PARTITIONS)", "PACER_PARTITIONS" or "settings.yaml:3:1".
 	Setting string
 	// Message goes on from there to a sentence: "must be between 1 and 1024, is 0".
 	Message string

@@ -93,7 +93,7 @@ func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(
 	n.TraceParent = carrier.Get("traceparent")
 	return func(err error) {
 		if err != nil {
-			span.SetStatus(codes.Error, "the record could not be reached")
+			span.SetStatus(codes.Error, "the store could not be reached")
 		}
 		span.End()
 	}

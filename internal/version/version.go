@@ -19,7 +19,7 @@ var (
 	commit  string
 )
 
-// Unknown stands for what the build did not record.
+// Unknown stands for what the build did not store.
 const Unknown = "unknown"
 
 // Info is what is known of a build. No field is empty.

@@ -25,7 +25,7 @@ func TestFaultsOfMessages(t *testing.T) {
 		{name: "long subject", message: "Refuse " + strings.Repeat("x", 66) + why, want: "73 characters"},
 		{name: "subject of characters, not bytes", message: "Refuse " + strings.Repeat("é", 65) + why},
 		{name: "full stop", message: "Refuse a URL." + why, want: "full stop"},
-		{name: "what is", message: "A lane gives nothing out" + why, want: `imperative ("a")`},
+		{name: "what is", message: "A partition gives nothing out" + why, want: `imperative ("a")`},
 		{name: "what is, with an area", message: "faults: the last are seen red" + why, want: `imperative ("the")`},
 		{name: "third person", message: "Adds a thing" + why, want: `imperative ("adds")`},
 		{name: "past", message: "Added a thing" + why, want: `imperative ("added")`},

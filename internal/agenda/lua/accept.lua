@@ -15,11 +15,11 @@
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]
 if ARGV[2] == 'epoch' then
-  if call('EXISTS', lane .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the partition has lost its state') end
-elseif ARGV[2] ~= '' and call('GET', lane .. 'rebuild') ~= ARGV[2] then
+  if call('EXISTS', partition .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the partition has lost its state') end
+elseif ARGV[2] ~= '' and call('GET', partition .. 'rebuild') ~= ARGV[2] then
   return redis.error_reply('NOEPOCH the partition is in another rebuild')
 end
-local last = tonumber(call('GET', lane .. 'a') or 0)
+local last = tonumber(call('GET', partition .. 'a') or 0)
 local elsewhere = {}
 
 -- replace_earlier ends what waits with the same collapse key, and gives the arrival whose place the newer one takes.
@@ -29,7 +29,7 @@ local function replace_earlier(agenda, n)
   call('HSET', set, n.collapse, n.id)
   call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', COLLAPSE_LIFE)
   if not earlier then return n.arrival end
-  local f = call('HMGET', lane .. 'n:' .. earlier, 's', 'l', 'v')
+  local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
   if not leave(agenda, earlier) then return n.arrival end
   finish(earlier, 'R', 'collapse_key', retention)
   if f[1] == 't' then return n.arrival end
@@ -38,7 +38,7 @@ end
 
 -- store writes a notification's hash; `optional` are pairs of what few have.
 local function store(n, state, optional)
-  call('HSET', lane .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival), 'b', n.payload, 's', state,
+  call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival), 'b', n.payload, 's', state,
     unpack(optional))
 end
 
@@ -90,13 +90,13 @@ local function accept(n)
     end
     from = replace_earlier(agenda, n)
   end
-  if n.expires_at ~= '0' then call('ZADD', lane .. 'y', n.expires_at, n.id) end
+  if n.expires_at ~= '0' then call('ZADD', partition .. 'y', n.expires_at, n.id) end
   if tonumber(n.send_at) > now then wait_later(agenda, n, from) else wait_now(agenda, n, from) end
 end
 
 local result = { noted }
 for i = 4, #ARGV, 12 do
-  local known = call('HGET', lane .. 'n:' .. ARGV[i], 'v')
+  local known = call('HGET', partition .. 'n:' .. ARGV[i], 'v')
   if known then
     result[#result + 1] = -(tonumber(known) + YEAR_2020)
   else
@@ -109,7 +109,7 @@ for i = 4, #ARGV, 12 do
     result[#result + 1] = n.arrival + YEAR_2020
   end
 end
-call('SET', lane .. 'a', digits(last))
-for category, n in pairs(elsewhere) do call('HINCRBY', lane .. 'elsewhere', category, digits(n)) end
+call('SET', partition .. 'a', digits(last))
+for category, n in pairs(elsewhere) do call('HINCRBY', partition .. 'elsewhere', category, digits(n)) end
 close()
 return result

@@ -43,7 +43,7 @@
 -- A state is one letter: q waits in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
 -- C cancelled, R replaced. "deferred" is no state: it is what waits in a blocked backlog and does not bypass.
 
-local lane = KEYS[1]
+local partition = KEYS[1]
 
 -- 2^51: a place is (priority-1)·2^51 + arrival, exact in a double while arrivals, in µs since the year 2020, stay below it
 -- (until 2091). Places of all backlogs of a partition compare.
@@ -75,7 +75,7 @@ local agendas = {}
 local function open_agenda(user)
   local agenda = agendas[user]
   if agenda then return agenda end
-  agenda = { user = user, key = lane .. 'a:' .. user, later = lane .. 'r:' .. user, backlogs = {}, changed = {}, size = 0 }
+  agenda = { user = user, key = partition .. 'a:' .. user, later = partition .. 'r:' .. user, backlogs = {}, changed = {}, size = 0 }
   agendas[user] = agenda
   local fields = redis.call('HGETALL', agenda.key)
   for i = 1, #fields, 2 do
@@ -92,7 +92,7 @@ local function open_agenda(user)
       local name = category .. ':' .. user
       agenda.size = agenda.size + 1
       agenda.backlogs[category] = {
-        category = category, name = name, key = lane .. 'w:' .. name, next = tonumber(next_), rule = tonumber(rule),
+        category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_), rule = tonumber(rule),
         capped = capped == '1', paused = capped == '2', since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks), most = tonumber(most),
       }
     end
@@ -112,7 +112,7 @@ local function backlog_of(agenda, category)
   local backlog = agenda.backlogs[category]
   if not backlog then
     local name = category .. ':' .. agenda.user
-    backlog = { category = category, name = name, key = lane .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
+    backlog = { category = category, name = name, key = partition .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
       fresh = 0, blocks = 0, most = 0, size = 0 }
     agenda.backlogs[category] = backlog
     agenda.size = agenda.size + 1
@@ -135,7 +135,7 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   count('deferred', size - before)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
   if backlog.next == 0 then
-    redis.call('HINCRBY', lane .. 'v', agenda.user, '1')
+    redis.call('HINCRBY', partition .. 'v', agenda.user, '1')
     backlog.since = now
   end
   if backlog.fresh > 0 then
@@ -143,7 +143,7 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
   local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
-  redis.call('ZADD', lane .. 'o', digits(tonumber(first) % BAND), backlog.name)
+  redis.call('ZADD', partition .. 'o', digits(tonumber(first) % BAND), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
   changed(agenda, backlog)
 end
@@ -161,8 +161,8 @@ local function set_ready(agenda, backlog)
   local deferred = size_of(backlog) - backlog.fresh
   count('deferred', -deferred)
   if backlog.capped then count('capped', -deferred) end
-  redis.call('ZREM', lane .. 'o', backlog.name)
-  if redis.call('HINCRBY', lane .. 'v', agenda.user, '-1') <= 0 then redis.call('HDEL', lane .. 'v', agenda.user) end
+  redis.call('ZREM', partition .. 'o', backlog.name)
+  if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then redis.call('HDEL', partition .. 'v', agenda.user) end
   backlog.next, backlog.capped = 0, false
   changed(agenda, backlog)
 end
@@ -211,7 +211,7 @@ local function forget_place(agenda, backlog, joined)
 end
 
 local function remember(id, at, kind, detail)
-  local key = lane .. 'n:' .. id
+  local key = partition .. 'n:' .. id
   local history = redis.call('HGET', key, 'h') or ''
   if #history > 4096 then return end
   redis.call('HSET', key, 'h', history .. digits(at) .. ' ' .. kind .. ' ' .. detail .. '\n')
@@ -225,33 +225,33 @@ end
 
 -- finish ends a notification that waits nowhere any more.
 local function finish(id, state, reason, retention)
-  local key = lane .. 'n:' .. id
+  local key = partition .. 'n:' .. id
   redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
   redis.call('PEXPIRE', key, retention)
   count(state, 1)
-  if GUARDED then redis.call('HSET', lane .. 'z', id, state .. digits(now) .. ' ' .. reason) end
+  if GUARDED then redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason) end
 end
 
 -- An older one with a collapse key can come back for as long as it is in flight, or on its way here: an hour (in ms) is
 -- long for that.
 local COLLAPSE_LIFE = 3600000
 
-local function collapse_set(category, user) return lane .. 'x:' .. category .. ':' .. user end
+local function collapse_set(category, user) return partition .. 'x:' .. category .. ':' .. user end
 
 local function newest_key(category, user, collapse_key)
-  return lane .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
+  return partition .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
 end
 
 -- superseded tells whether a newer one with the same collapse key has been accepted: it waits, or went within the hour, by
 -- whatever end. Then this one must not wait again.
 local function superseded(category, user, id)
-  local fields = redis.call('HMGET', lane .. 'n:' .. id, 'k', 'v')
+  local fields = redis.call('HMGET', partition .. 'n:' .. id, 'k', 'v')
   if not fields[1] then return false end
   local arrival = tonumber(fields[2])
   local newest = redis.call('GET', newest_key(category, user, fields[1]))
   if newest and tonumber(newest) > arrival then return true end
   local waiting = redis.call('HGET', collapse_set(category, user), fields[1])
-  return waiting and waiting ~= id and tonumber(redis.call('HGET', lane .. 'n:' .. waiting, 'v') or 0) > arrival
+  return waiting and waiting ~= id and tonumber(redis.call('HGET', partition .. 'n:' .. waiting, 'v') or 0) > arrival
 end
 
 local function release_collapse(category, user, id, collapse_key)
@@ -265,7 +265,7 @@ local function leave_later(id, state, held)
   count(state == 't' and 'scheduled' or 'retrying', -1)
   if held then
     count('held', -1)
-    redis.call('HDEL', lane .. 'n:' .. id, 'w')
+    redis.call('HDEL', partition .. 'n:' .. id, 'w')
   end
 end
 
@@ -290,7 +290,7 @@ end
 
 -- leave takes a waiting notification out of its backlog or of what is later; false when it stands in neither.
 local function leave(agenda, id)
-  local key = lane .. 'n:' .. id
+  local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
   local backlog = agenda.backlogs[f[1]]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
@@ -306,14 +306,14 @@ local function leave(agenda, id)
     return false
   end
   release_collapse(f[1], agenda.user, id, f[2])
-  if f[3] then redis.call('ZREM', lane .. 'y', id) end
+  if f[3] then redis.call('ZREM', partition .. 'y', id) end
   return true
 end
 
 -- join puts a notification that the store knows into its backlog, at the place that its priority and arrival give it, or the
 -- arrival of what it replaced. It gives the backlog.
 local function join(agenda, id)
-  local key = lane .. 'n:' .. id
+  local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j')
   local backlog = backlog_of(agenda, f[6])
   local joined = enter(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or f[2])), f[8], f[7])
@@ -323,7 +323,7 @@ local function join(agenda, id)
     redis.call('HSET', key, 's', 'q')
   end
   if f[3] then redis.call('HSETNX', collapse_set(f[6], agenda.user), f[3], id) end
-  if f[4] then redis.call('ZADD', lane .. 'y', f[4], id) end
+  if f[4] then redis.call('ZADD', partition .. 'y', f[4], id) end
   return backlog
 end
 
@@ -332,7 +332,7 @@ local function promote(agenda, limit)
   local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', '0', digits(limit))
   for _, id in ipairs(due) do
     redis.call('ZREM', agenda.later, id)
-    local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'w')
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'w')
     leave_later(id, f[1], f[2])
     join(agenda, id)
   end
@@ -372,7 +372,7 @@ end
 -- from it: what that asks then is of an old generation. One that was lost is found by the sweeper.
 local function stand(agenda, at)
   if at < now then at = now end
-  if agenda.stands == nil then agenda.stands = tonumber(redis.call('ZSCORE', lane .. 'wakeups', agenda.user)) or false end
+  if agenda.stands == nil then agenda.stands = tonumber(redis.call('ZSCORE', partition .. 'wakeups', agenda.user)) or false end
   if agenda.stands and agenda.stands <= at then return end
   local state = agenda.stands and redis.call('HGET', task_key(agenda.user), 'state')
   if agenda.stands and not state then -- its hash is lost, its place is not
@@ -406,17 +406,17 @@ end
 -- drop_if_empty removes the wake-up of a user of whom nothing waits any more, unless it comes anyway.
 local function drop_if_empty(agenda)
   if agenda.size > 0 or agenda.generation or agenda.comes or agenda.has_later then return end
-  if discard(agenda.user) then redis.call('ZREM', lane .. 'wakeups', agenda.user) end
+  if discard(agenda.user) then redis.call('ZREM', partition .. 'wakeups', agenda.user) end
 end
 
 -- close writes everything that this script has changed and not yet written.
 local function close()
   for _, agenda in pairs(agendas) do save(agenda) end
   pend(to_pend)
-  if #standing_for > 0 then redis.call('ZADD', lane .. 'wakeups', unpack(standing_for)) end
+  if #standing_for > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(standing_for)) end
   to_pend, standing_for = {}, {}
   for name, n in pairs(counted) do
-    if n ~= 0 then redis.call('HINCRBY', lane .. 'c', name, digits(n)) end
+    if n ~= 0 then redis.call('HINCRBY', partition .. 'c', name, digits(n)) end
   end
   counted = {}
 end

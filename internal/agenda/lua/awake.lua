@@ -9,7 +9,7 @@ local result = {}
 for i, user in ipairs(ARGV) do
   local agenda = open_agenda(user)
   local due = earliest_later(agenda)
-  local stood = tonumber(redis.call('ZSCORE', lane .. 'wakeups', user))
+  local stood = tonumber(redis.call('ZSCORE', partition .. 'wakeups', user))
   local well = agenda.size == 0 and not due
   if not well and stood then
     local moment = due or math.huge

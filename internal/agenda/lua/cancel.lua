@@ -7,7 +7,7 @@
 --
 -- Result   1 cancelled, 0 it does not wait, -1 unknown
 local id = ARGV[1]
-local user = redis.call('HGET', lane .. 'n:' .. id, 'u')
+local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
 if not user then return -1 end
 local agenda = open_agenda(user)
 if not leave(agenda, id) then return 0 end

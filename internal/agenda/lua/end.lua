@@ -1,21 +1,21 @@
--- end writes the ends of deliveries of one lane that keep their throttle slots: the commonest settlement, in the fewest
+-- end writes the ends of deliveries of one partition that keep their throttle slots: the commonest settlement, in the fewest
 -- steps. It stands without the agendas' functions, since loading them would cost as much as it does itself.
 --
--- KEYS[1]  the lane's prefix
+-- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention in ms
 -- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
 --
 -- Result   for each 1: written, now or before; 0: the generation in flight is another; 2: its lease has ended, it stands in
 --          line again, and settle.lua has to take it out
 local call, ARGV = redis.call, ARGV
-local lane, retention = KEYS[1], ARGV[1]
+local partition, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2])
 
 local ended, counts = {}, {}
 
 local function write(id, generation, state, reason)
-  local key = lane .. 'n:' .. id
+  local key = partition .. 'n:' .. id
   local f = call('HMGET', key, 's', 'g')
   if f[2] ~= generation then return 0 end
   if f[1] == 'q' then return 2 end
@@ -29,6 +29,6 @@ end
 
 local written = {}
 for i = 2, #ARGV, 4 do written[#written + 1] = write(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
-if #ended > 0 then call('ZREM', lane .. 'e', unpack(ended)) end
-for state, n in pairs(counts) do call('HINCRBY', lane .. 'c', state, string.format('%d', n)) end
+if #ended > 0 then call('ZREM', partition .. 'e', unpack(ended)) end
+for state, n in pairs(counts) do call('HINCRBY', partition .. 'c', state, string.format('%d', n)) end
 return written

@@ -1,6 +1,6 @@
 -- extend lets a delivery have its lease anew, while its result can't be written elsewhere.
 --
--- KEYS[1]  the lane's prefix
+-- KEYS[1]  the partition's prefix
 -- ARGV[1]  notification
 -- ARGV[2]  generation that was granted
 -- ARGV[3]  lease in µs

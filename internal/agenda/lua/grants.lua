@@ -36,7 +36,7 @@ local function read_first(agenda, backlog)
       backlog.size = 0
       return true
     end
-    local f = redis.call('HMGET', lane .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't')
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't')
     if f[1] and not (f[6] and tonumber(f[6]) <= now) then
       backlog.first = {
         id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]), generation = tonumber(f[3] or 0),
@@ -109,12 +109,12 @@ end
 -- grant gives the first of a backlog out: counted, leased, and out of the backlog.
 local function grant(agenda, backlog, ask)
   local n, at = backlog.first, backlog.at
-  local key = lane .. 'n:' .. n.id
+  local key = partition .. 'n:' .. n.id
   n.generation = n.generation + 1
   local generation = digits(n.generation)
   redis.call('ZREM', backlog.key, n.id)
   release_collapse(backlog.category, agenda.user, n.id, n.collapse)
-  if n.expires then redis.call('ZREM', lane .. 'y', n.id) end
+  if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
   charge(backlog.plan, now, at, n.id .. '#' .. generation)
   if was_deferred(backlog, n.joined) and n.deferrals == 0 then
     n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.arrival)

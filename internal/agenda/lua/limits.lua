@@ -4,7 +4,7 @@ local STATE_LETTERS = { [ROLLING] = 'l:', [FIXED_WINDOW] = 'f:', [TOKEN_BUCKET] 
 
 -- place_plan gives a plan the keys of a user's category.
 local function place_plan(plan, category, user)
-  plan.state, plan.cap = lane .. STATE_LETTERS[plan.algorithm] .. category .. ':' .. user, lane .. 'u:' .. user
+  plan.state, plan.cap = partition .. STATE_LETTERS[plan.algorithm] .. category .. ':' .. user, partition .. 'u:' .. user
   return plan
 end
 

@@ -49,7 +49,7 @@ end
 -- What this round gave out, as it is remembered: its name; a line for each wake-up that was asked for, with generation and id of
 -- its grants; a line for each new one: p, to be asked for, or t, taken up; generation, grants, user. Ids hold no space, users no
 -- control character.
-local memory, round_lines, gave = lane .. 'round:' .. ARGV[2], { ARGV[1] }, false
+local memory, round_lines, gave = partition .. 'round:' .. ARGV[2], { ARGV[1] }, false
 
 local function remember_in_round(text) round_lines[#round_lines + 1] = text end
 
@@ -69,7 +69,7 @@ end
 local function say_grants_again(given)
   local place, grants = say_later(), 0
   for of, id in string.gmatch(given, '(%d+) (%S+)') do
-    local f = redis.call('HMGET', lane .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
     if f[1] == 's' and f[4] == of then
       of, grants = tonumber(of), grants + 1
       say_grant(id, f[2], tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0), tonumber(f[7]) + YEAR_2020, f[8],

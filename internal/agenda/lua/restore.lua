@@ -1,14 +1,14 @@
--- restore counts admissions that were made before the lane lost its state, so that its limits go on to hold.
+-- restore counts admissions that were made before the partition lost its state, so that its limits go on to hold.
 --
--- KEYS[1]   the lane's prefix
--- ARGV[1]   token of the rebuild that the lane must be in
+-- KEYS[1]   the partition's prefix
+-- ARGV[1]   token of the rebuild that the partition must be in
 -- ARGV[2]   category
 -- ARGV[3]   user
 -- ARGV[4]   how many admissions
 -- ARGV[5…]  their moments in µs, oldest first; then the plan, see read_plan
 --
 -- Result    1
-if redis.call('GET', lane .. 'rebuild') ~= ARGV[1] then return redis.error_reply('NOEPOCH the partition is in another rebuild') end
+if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then return redis.error_reply('NOEPOCH the partition is in another rebuild') end
 local n = tonumber(ARGV[4])
 local plan = plan_of(5 + n, ARGV[2], ARGV[3])
 for i = 1, n do

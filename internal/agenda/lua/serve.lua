@@ -101,9 +101,9 @@ end
 local function forget()
   if #used_up == 0 then return end
   local keys = {}
-  for i, user in ipairs(used_up) do keys[i] = lane .. 'a:' .. user end
+  for i, user in ipairs(used_up) do keys[i] = partition .. 'a:' .. user end
   redis.call('DEL', unpack(keys))
-  redis.call('ZREM', lane .. 'wakeups', unpack(used_up))
+  redis.call('ZREM', partition .. 'wakeups', unpack(used_up))
   acknowledge(used_up, used_up_active, ARGV[8], ARGV[9])
 end
 
@@ -147,7 +147,7 @@ local function categories_of(agenda)
   end
   if not agenda.has_later then return names end
   local first = redis.call('ZRANGE', agenda.later, '0', '0')[1]
-  local category = first and redis.call('HGET', lane .. 'n:' .. first, 'c')
+  local category = first and redis.call('HGET', partition .. 'n:' .. first, 'c')
   local backlog = category and agenda.backlogs[category]
   if category and not (backlog and (not backlog.size or backlog.size > 0)) then names[#names + 1] = category end
   return names
@@ -235,10 +235,10 @@ end
 -- next_generation numbers what is taken off the queue now. The first begins with the time, so that none is given twice, though
 -- the partition has lost its state meanwhile.
 local function next_generation()
-  local generation = redis.call('INCR', lane .. 'generation')
+  local generation = redis.call('INCR', partition .. 'generation')
   if generation == 1 then
     generation = now
-    redis.call('SET', lane .. 'generation', digits(now))
+    redis.call('SET', partition .. 'generation', digits(now))
   end
   return digits(generation)
 end
@@ -284,7 +284,7 @@ local function pull_wakeups()
   local found, foreign, place, new = pull > 0 and pop_pending(pull) or {}, {}, say_later(), 0
   if #found > 0 then
     local generation = next_generation()
-    redis.call('HSET', lane .. 'holders', process, digits(now))
+    redis.call('HSET', partition .. 'holders', process, digits(now))
     for i, task in ipairs(found) do
       if not is_wakeup(task.message) then
         foreign[#foreign + 1] = task
@@ -366,7 +366,7 @@ else
   end
   reply[came] = pull_wakeups()
 end
-if #leases > 0 then redis.call('ZADD', lane .. 'e', unpack(leases)) end
+if #leases > 0 then redis.call('ZADD', partition .. 'e', unpack(leases)) end
 make_active(starting)
 forget()
 remember_round()

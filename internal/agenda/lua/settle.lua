@@ -20,7 +20,7 @@
 -- Result   {1 when it was another generation's, else 0, deferrals decided: {category, how many, rule, …}}
 local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
-local key = lane .. 'n:' .. id
+local key = partition .. 'n:' .. id
 local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a')
 local CURRENT, STALE = { 0, noted }, { 1, noted }
 if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] then return STALE end
@@ -45,7 +45,7 @@ local function retry(due)
   remember(id, now, 'retrying', digits(due) .. ' ' .. reason)
   redis.call('HSET', key, 's', 'r', 'y', reason)
   join_later(agenda, id, digits(due))
-  if f[5] then redis.call('ZADD', lane .. 'y', f[5], id) end
+  if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
   count('retrying', 1)
   if counts_as == '3' then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
@@ -58,7 +58,7 @@ local function retry(due)
 end
 
 local function settle()
-  redis.call('ZREM', lane .. 'e', id)
+  redis.call('ZREM', partition .. 'e', id)
   if refunds then refund(plan_of(12, category, user), tonumber(f[4]), id .. '#' .. generation) end
   if counts_as == '1' then redis.call('HINCRBY', key, 'f', '1') end
   local due = now + wait

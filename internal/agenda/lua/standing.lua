@@ -1,20 +1,20 @@
--- standing tells where notifications stand. It writes nothing, and answers in a lane that has lost its state too.
+-- standing tells where notifications stand. It writes nothing, and answers in a partition that has lost its state too.
 --
--- KEYS[1]  the lane's prefix
+-- KEYS[1]  the partition's prefix
 -- ARGV[…]  per notification: id, category, user
 --
 -- Result   per notification: its state's letter, "" when it is unknown; then letters of all that holds it: w its backlog, which
 --          its user's agenda names, r what is later, e in flight, z an end that the record has not been told of
-local call, lane = redis.call, KEYS[1]
+local call, partition = redis.call, KEYS[1]
 local result = {}
 for i = 1, #ARGV, 3 do
   local id, name, places = ARGV[i], ARGV[i + 1] .. ':' .. ARGV[i + 2], ''
-  local waits = call('ZSCORE', lane .. 'w:' .. name, id)
-  if waits and call('HEXISTS', lane .. 'a:' .. ARGV[i + 2], ARGV[i + 1]) == 1 then places = places .. 'w' end
-  if call('ZSCORE', lane .. 'r:' .. ARGV[i + 2], id) then places = places .. 'r' end
-  if call('ZSCORE', lane .. 'e', id) then places = places .. 'e' end
-  if call('HEXISTS', lane .. 'z', id) == 1 then places = places .. 'z' end
-  result[#result + 1] = call('HGET', lane .. 'n:' .. id, 's') or ''
+  local waits = call('ZSCORE', partition .. 'w:' .. name, id)
+  if waits and call('HEXISTS', partition .. 'a:' .. ARGV[i + 2], ARGV[i + 1]) == 1 then places = places .. 'w' end
+  if call('ZSCORE', partition .. 'r:' .. ARGV[i + 2], id) then places = places .. 'r' end
+  if call('ZSCORE', partition .. 'e', id) then places = places .. 'e' end
+  if call('HEXISTS', partition .. 'z', id) == 1 then places = places .. 'z' end
+  result[#result + 1] = call('HGET', partition .. 'n:' .. id, 's') or ''
   result[#result + 1] = places
 end
 return result

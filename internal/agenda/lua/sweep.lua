@@ -21,7 +21,7 @@ local result = { 0, 0, 0, 0, {}, noted }
 -- Redis was away or the partition's slot on its way, no one could settle either. Those who live get a truce to do so. It is
 -- given once: what ended before the truce before this one is taken back in any case.
 local function lapsed_by()
-  local key = lane .. 'sweep'
+  local key = partition .. 'sweep'
   local f = redis.call('HMGET', key, 'last', 'truce', 'before')
   local last, began, before = tonumber(f[1] or now), tonumber(f[2] or 0), tonumber(f[3] or 0)
   if began > now then began, before = 0, 0 end -- the clock was set back
@@ -32,8 +32,8 @@ local function lapsed_by()
 end
 
 local function end_lease(id)
-  redis.call('ZREM', lane .. 'e', id)
-  local key = lane .. 'n:' .. id
+  redis.call('ZREM', partition .. 'e', id)
+  local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'c', 'u', 's', 'g')
   if f[3] ~= 's' then return end
   result[1] = result[1] + 1
@@ -53,8 +53,8 @@ local function end_lease(id)
 end
 
 local function expire(id)
-  redis.call('ZREM', lane .. 'y', id)
-  local user = redis.call('HGET', lane .. 'n:' .. id, 'u')
+  redis.call('ZREM', partition .. 'y', id)
+  local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
   if not user then return end
   local agenda = open_agenda(user)
   if not leave(agenda, id) then return end
@@ -69,12 +69,12 @@ local holders
 local function seen(holder)
   if not holders then
     holders = {}
-    local all, gone = redis.call('HGETALL', lane .. 'holders'), {}
+    local all, gone = redis.call('HGETALL', partition .. 'holders'), {}
     for i = 1, #all, 2 do
       holders[all[i]] = tonumber(all[i + 1])
       if holders[all[i]] < now - 60000000 then gone[#gone + 1] = all[i] end
     end
-    if #gone > 0 then redis.call('HDEL', lane .. 'holders', unpack(gone)) end
+    if #gone > 0 then redis.call('HDEL', partition .. 'holders', unpack(gone)) end
   end
   return holders[holder] or 0
 end
@@ -106,7 +106,7 @@ local function inspect(user)
   end
   local agenda = open_agenda(user)
   if agenda.size == 0 and not agenda.generation and not earliest_later(agenda) and discard(user) then
-    redis.call('ZREM', lane .. 'wakeups', user)
+    redis.call('ZREM', partition .. 'wakeups', user)
     return
   end
   if stands and state == 'active' and at_work(agenda) then
@@ -130,14 +130,14 @@ local function each(set, due, handle)
 end
 
 if not GUARDED then
-  result[5] = redis.call('HGETALL', lane .. 'elsewhere')
-  if #result[5] > 0 then redis.call('DEL', lane .. 'elsewhere') end
+  result[5] = redis.call('HGETALL', partition .. 'elsewhere')
+  if #result[5] > 0 then redis.call('DEL', partition .. 'elsewhere') end
 end
-redis.call('HSET', lane .. 'holders', process, digits(now))
+redis.call('HSET', partition .. 'holders', process, digits(now))
 seen(process) -- which forgets those that are long gone
-each(lane .. 'e', lapsed_by(), end_lease)
-each(lane .. 'y', now, expire)
-each(lane .. 'wakeups', now - grace, inspect)
-if #coming > 0 then redis.call('ZADD', lane .. 'wakeups', unpack(coming)) end
+each(partition .. 'e', lapsed_by(), end_lease)
+each(partition .. 'y', now, expire)
+each(partition .. 'wakeups', now - grace, inspect)
+if #coming > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(coming)) end
 close()
 return result

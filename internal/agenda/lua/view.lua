@@ -63,7 +63,7 @@ local function expected(by, before)
   return slowest, rule
 end
 
-local f = redis.call('HMGET', lane .. 'n:' .. ARGV[3], 'j', 'd', 'v', 'i')
+local f = redis.call('HMGET', partition .. 'n:' .. ARGV[3], 'j', 'd', 'v', 'i')
 local deferred = backlog.next > 0 and was_deferred(backlog, f[1])
 local at, rule, before = now, 0, 0
 if not f[4] then

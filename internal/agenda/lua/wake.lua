@@ -12,7 +12,7 @@ for i = 3, #ARGV do
   local user = ARGV[i]
   if ARGV[1] ~= '' then
     local name = ARGV[1] .. ':' .. user
-    redis.call('DEL', lane .. 'l:' .. name, lane .. 'f:' .. name, lane .. 'b:' .. name, lane .. 'u:' .. user)
+    redis.call('DEL', partition .. 'l:' .. name, partition .. 'f:' .. name, partition .. 'b:' .. name, partition .. 'u:' .. user)
   end
   local agenda = open_agenda(user)
   if agenda.size > 0 then

@@ -29,7 +29,7 @@ function show(s) {
   rates.draw(points)
   waiting.draw(points)
   tiles(s)
-  lanes(s.lanes)
+  partitions(s.partitions)
   tables(s)
   pauses(s)
   alarms(s)
@@ -51,11 +51,11 @@ function tiles(s) {
   text('unended', s.audit.at ? `${number(s.audit.unended)} unended` : 'not audited yet')
 }
 
-function lanes(all) {
+function partitions(all) {
   const most = Math.max(1, ...all.map((l) => l.deferred))
-  byId('lanes').replaceChildren(...all.map((l) => element('li', {
-    className: l.deferred ? `heat${Math.ceil(5 * l.deferred / most)}` : '', title: `lane ${l.lane}: ${l.deferred} deferred, ${l.queued} queued, ${l.sending} under way`,
-  }, String(l.lane), element('b', { textContent: number(l.deferred) }))))
+  byId('partitions').replaceChildren(...all.map((l) => element('li', {
+    className: l.deferred ? `heat${Math.ceil(5 * l.deferred / most)}` : '', title: `partition ${l.partition}: ${l.deferred} deferred, ${l.queued} queued, ${l.sending} under way`,
+  }, String(l.partition), element('b', { textContent: number(l.deferred) }))))
 }
 
 // rows fills a table's body; a cell is a text, a number, or an element.
@@ -107,7 +107,7 @@ let subjects = ''
 
 function pauses(s) {
   const all = [
-    ...s.channels.map((c) => ['channel', c.channel]), ...s.categories.map((c) => ['category', c]), ...s.lanes.map((l) => ['lane', String(l.lane)]),
+    ...s.channels.map((c) => ['channel', c.channel]), ...s.categories.map((c) => ['category', c]), ...s.partitions.map((l) => ['partition', String(l.partition)]),
   ]
   if (subjects !== JSON.stringify(all)) {
     subjects = JSON.stringify(all)

@@ -33,7 +33,7 @@ func judge(failed *gomail.SendError) *push.Error {
 	return failure
 }
 
-// isGone tells whether an enhanced code says that there is no such mailbox, or no such domain.
+// isGone tells whether an enhanced code says that there is no such agenda, or no such domain.
 func isGone(enhanced string) bool {
 	switch enhanced {
 	case "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1":

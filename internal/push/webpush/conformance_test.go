@@ -66,7 +66,7 @@ func (b browser) subscription(endpoint string) string {
 		endpoint, base64url.EncodeToString(b.private.PublicKey().Bytes()), base64url.EncodeToString(b.auth))
 }
 
-// decrypt reads a message of one record (RFC 8188) for this browser.
+// decrypt reads a message of one store (RFC 8188) for this browser.
 func (b browser) decrypt(message []byte) ([]byte, error) {
 	if len(message) < 21+65+17 {
 		return nil, errors.New("the message is too short")

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// recordSize is the one that push services have to take (RFC 8291, section 4). A message is one record.
+	// recordSize is the one that push services have to take (RFC 8291, section 4). A message is one store.
 	recordSize = 4096
 	// padTo makes messages multiples of so many bytes, so that their lengths say little.
 	padTo = 512
-	// overhead is what a record is longer than its padded message: header, delimiter and authentication tag.
+	// overhead is what a store is longer than its padded message: header, delimiter and authentication tag.
 	overhead = saltLength + 4 + 1 + pointLength + 1 + 16
 
 	saltLength  = 16

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxPayload is how long a message may be, in bytes, so that it fits into a record of 4,096 once encrypted.
+	// maxPayload is how long a message may be, in bytes, so that it fits into a store of 4,096 once encrypted.
 	maxPayload = recordSize - overhead
 	// maxReply is how much of an answer is read.
 	maxReply = 64 << 10

@@ -1,0 +1,72 @@
+package dispatch_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// A user's partition (32-bit FNV-1a modulo the number of partitions) is part of the keys of running deployments: no version of pacer may
+// change it.
+func TestPartitionOfNeverChanges(t *testing.T) {
+	t.Parallel()
+	for user, want := range map[string]map[int]int{
+		"":               {1: 0, 2: 1, 16: 5, 1024: 453},
+		"u-1":            {1: 0, 2: 0, 16: 2, 1024: 258},
+		"ada@a.example":  {1: 0, 2: 0, 16: 4, 1024: 132},
+		"{push-3}:тест ": {1: 0, 2: 0, 16: 4, 1024: 244},
+	} {
+		for partitions, want := range want {
+			if got := dispatch.PartitionOf(user, partitions); got != want {
+				t.Errorf("user %q is in partition %d of %d, want %d", user, got, partitions, want)
+			}
+			backlog := dispatch.BacklogOf(user, "chat", partitions)
+			if backlog != (dispatch.Backlog{Partition: want, UserID: user, Category: "chat"}) {
+				t.Errorf("the backlog of user %q is %+v", user, backlog)
+			}
+		}
+	}
+}
+
+// Users spread over all partitions, none of which gets more than its share and a half.
+func TestUsersSpreadOverThePartitions(t *testing.T) {
+	t.Parallel()
+	const users, partitions = 16_000, 16
+	var counts [partitions]int
+	for i := range users {
+		counts[dispatch.PartitionOf("user-"+strconv.Itoa(i), partitions)]++
+	}
+	for partition, n := range counts {
+		if n < users/partitions/2 || n > users/partitions*3/2 {
+			t.Errorf("partition %d has %d of %d users: %v", partition, n, users, counts)
+		}
+	}
+}
+
+func TestPartitionNames(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		partition := rapid.IntRange(0, 1023).Draw(t, "partition")
+		name := dispatch.PartitionName(partition)
+		if back, err := dispatch.PartitionOfName(name); err != nil || back != partition {
+			t.Fatalf("partition %d is called %s, which is read as %d (%v)", partition, name, back, err)
+		}
+		if strings.ContainsAny(name, "{}") {
+			t.Fatalf("%s can't be a hash tag", name)
+		}
+	})
+	for _, name := range []string{
+		"", "3", "push-", "push", "push-x", "push-3x", "push- 3", "push-03", "push-+3", "push--0", "PUSH-3", "push-push-3",
+		"default", "push-99999999999999999999",
+	} {
+		if partition, err := dispatch.PartitionOfName(name); err == nil {
+			t.Errorf("%q is read as partition %d", name, partition)
+		} else if !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("the error about %q does not name it: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+const (
+	// insertBatch is how many notifications of a larger batch one statement accepts, or a few more; inserters how many
+	// such statements are under way at once.
+	insertBatch = 500
+	inserters   = 2
+)
+
+// insertSQL accepts what is new, and tells of that when it was accepted. Of two in one statement the first was accepted
+// earlier: order, and which of two with one collapse key is the newer, go by that moment. What the user has opted out
+// of is accepted too, and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
+const insertSQL = `
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
+INSERT INTO pacer.notifications AS n
+	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, accepted_at)
+SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent,
+	begun.at + place * interval '1 microsecond'
+FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, place)
+ON CONFLICT (id) DO NOTHING
+RETURNING n.id, n.accepted_at, EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
+	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
+
+// knownSQL tells when, and for whom, the first with an id was accepted. A repeat of what still waits makes sure that it
+// stands in its backlog: the relay looks.
+const knownSQL = `
+WITH known AS MATERIALIZED (
+	SELECT id, accepted_at, user_id, status IN ('waiting', 'retrying') AS waits FROM pacer.notifications WHERE id = ANY ($1)
+), again AS (
+	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE waits ON CONFLICT DO NOTHING
+)
+SELECT id, accepted_at, user_id FROM known`
+
+// acceptance is what the database did with a notification.
+type acceptance struct {
+	at time.Time
+	// fresh is true for the one that was accepted now, sameUser unless its id belongs to another user's.
+	fresh, sameUser, optedOut bool
+	// placing brings it into its backlog; nil when the relay has to.
+	placing *placing
+}
+
+// Accept implements [intake.Store]. It has accepted what it says once the database has, whatever Redis does. Many go
+// in parts, so that one is written while another is put into line.
+func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+	accepted := make([]intake.Accepted, len(batch))
+	var parts errgroup.Group
+	parts.SetLimit(inserters)
+	for _, part := range r.partsOf(batch) {
+		parts.Go(func() error { return r.acceptPart(ctx, batch, part, accepted) })
+	}
+	if err := parts.Wait(); err != nil {
+		return nil, err
+	}
+	return accepted, nil
+}
+
+// partsOf divides a batch by partitions, so that the notifications of a user keep their order. One in which an id comes
+// twice is not divided: two statements would wait for each other.
+func (r *Store) partsOf(batch []*notification.Notification) [][]int {
+	partitions := map[int][]int{}
+	ids := make(map[string]struct{}, len(batch))
+	for i, n := range batch {
+		partition := r.agendas.PartitionOf(n.UserID)
+		partitions[partition] = append(partitions[partition], i)
+		ids[n.ID] = struct{}{}
+	}
+	enough := insertBatch
+	if len(ids) < len(batch) {
+		enough = len(batch)
+	}
+	var parts [][]int
+	var part []int
+	for _, partition := range slices.Sorted(maps.Keys(partitions)) {
+		if part = append(part, partitions[partition]...); len(part) >= enough {
+			parts, part = append(parts, part), nil
+		}
+	}
+	if len(part) > 0 {
+		parts = append(parts, part)
+	}
+	for _, part := range parts {
+		slices.Sort(part) // the ids that pacer makes grow, and an index likes that
+	}
+	return parts
+}
+
+// acceptPart accepts those of a batch with these numbers.
+func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
+	accepted []intake.Accepted,
+) error {
+	asked := make([]*notification.Notification, len(part))
+	for i, number := range part {
+		asked[i] = batch[number]
+	}
+	found, err := r.insertAll(ctx, asked)
+	if err != nil {
+		return err
+	}
+	var under []*placing
+	for i := range asked {
+		accepted[part[i]] = acceptedAs(found[i])
+		if p := found[i].placing; p != nil && !slices.Contains(under, p) {
+			under = append(under, p)
+		}
+	}
+	r.placer.wait(ctx, under)
+	return nil
+}
+
+// acceptedAs is what intake is told of a notification.
+func acceptedAs(found acceptance) intake.Accepted {
+	a := intake.Accepted{At: found.at, Known: !found.fresh}
+	if !found.sameUser {
+		a.At = time.Time{}
+	}
+	return a
+}
+
+// insertAll writes a single notification together with those of other callers, and many in a statement of their own.
+func (r *Store) insertAll(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
+	if len(batch) == 1 {
+		a, err := r.accepts.Ask(ctx, batch[0])
+		return []acceptance{a}, err
+	}
+	return r.insert(ctx, batch)
+}
+
+// insert accepts notifications in one statement. Of those that were accepted before a second tells.
+func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
+	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+	defer cancel()
+	answers := make([]acceptance, len(batch))
+	places := make(map[string]int, len(batch)) // of the first with an id
+	for i, n := range slices.Backward(batch) {
+		places[n.ID] = i
+	}
+	rows, err := r.pool.Query(ctx, insertSQL, append(columns(batch), r.counted)...)
+	if err != nil {
+		return nil, describe("accept notifications", err)
+	}
+	var id string
+	var found acceptance
+	fresh := 0
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
+		found.fresh, found.sameUser = true, true
+		answers[places[id]] = found
+		fresh++
+		return nil
+	})
+	if err == nil {
+		r.placer.place(ctx, batch, answers)
+	}
+	if err == nil && fresh < len(batch) {
+		err = r.findKnown(ctx, batch, answers)
+	}
+	if err != nil {
+		return nil, describe("accept notifications", err)
+	}
+	return answers, nil
+}
+
+// findKnown fills in the answers for those that were not accepted now, and has the relay look for those that wait.
+func (r *Store) findKnown(ctx context.Context, batch []*notification.Notification, answers []acceptance) error {
+	var ids []string
+	places := map[string][]int{}
+	for i, n := range batch {
+		if !answers[i].fresh {
+			ids = append(ids, n.ID)
+			places[n.ID] = append(places[n.ID], i)
+		}
+	}
+	rows, err := r.pool.Query(ctx, knownSQL, ids)
+	if err != nil {
+		return err
+	}
+	var id, user string
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &at, &user}, func() error {
+		for _, i := range places[id] {
+			answers[i] = acceptance{at: at, sameUser: batch[i].UserID == user}
+		}
+		return nil
+	})
+	return err
+}
+
+// columns turns notifications into the arrays that insertSQL takes.
+func columns(batch []*notification.Notification) []any {
+	n := len(batch)
+	id, user, category, channel := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	target, title, body := make([]string, n), make([]string, n), make([]string, n)
+	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
+	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n),
+		make([]string, n)
+	for i, x := range batch {
+		id[i], user[i], category[i], channel[i] = x.ID, x.UserID, x.Category, string(x.Channel)
+		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
+		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), timestamp(x.SendAt), timestamp(x.ExpiresAt)
+		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
+	}
+	return []any{
+		id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse,
+		override, trace,
+	}
+}
+
+// document is NULL for no JSON.
+func document(text json.RawMessage) *string {
+	if len(text) == 0 {
+		return nil
+	}
+	value := string(text)
+	return &value
+}
+
+// timestamp is NULL for the zero time.
+func timestamp(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,256 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+)
+
+// beforeScripts is called before each script that a client sends; its error is the answer.
+type beforeScripts func(ctx context.Context, command goredis.Cmder) error
+
+// DialHook implements [goredis.Hook].
+func (beforeScripts) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+// ProcessHook implements [goredis.Hook].
+func (b beforeScripts) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, command goredis.Cmder) error {
+		if strings.HasPrefix(command.Name(), "eval") {
+			if err := b(ctx, command); err != nil {
+				command.SetErr(err)
+				return err
+			}
+		}
+		return next(ctx, command)
+	}
+}
+
+// ProcessPipelineHook implements [goredis.Hook].
+func (b beforeScripts) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []goredis.Cmder) error {
+		for _, command := range commands {
+			if err := b(ctx, command); err != nil {
+				for _, c := range commands {
+					c.SetErr(err)
+				}
+				return err
+			}
+		}
+		return next(ctx, commands)
+	}
+}
+
+// process is another process of a world's deployment, with connections of its own.
+type process struct {
+	pool  *pgxpool.Pool
+	store *postgres.Store
+}
+
+// process starts one whose scripts pass by before.
+func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *process) error) *process {
+	t.Helper()
+	pool, err := pgxpool.NewWithConfig(t.Context(), w.pool.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	p := &process{pool: pool}
+	options := *w.redis.Options()
+	options.ContextTimeoutEnabled = true
+	client := goredis.NewClient(&options)
+	t.Cleanup(func() { _ = client.Close() }) // every command was answered
+	client.AddHook(beforeScripts(func(context.Context, goredis.Cmder) error { return before(p) }))
+	agendas, err := agenda.New(client, agenda.Config{Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: storetest.Lease, Guarded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Log = slog.New(slog.DiscardHandler)
+	p.store = postgres.New(pool, agendas, cfg)
+	t.Cleanup(func() { _ = p.store.Close() })
+	return p
+}
+
+// errDied answers what a dead process would have asked.
+var errDied = errors.New("the process has died")
+
+// diesBeforePut is a process that dies once Postgres has committed what it accepts, before Redis learns of any of it.
+func (w *world) diesBeforePut(t *testing.T) *process {
+	t.Helper()
+	return w.process(t, postgres.Config{}, func(p *process) error {
+		p.pool.Close()
+		return errDied
+	})
+}
+
+func batchOf(user, category string, n int) []*notification.Notification {
+	var batch []*notification.Notification
+	for i := range n {
+		batch = append(batch, &notification.Notification{
+			ID: fmt.Sprintf("%s-%s-%03d", user, category, i), UserID: user, Category: category, Channel: notification.ChannelLog,
+			Priority: notification.PriorityNormal,
+		})
+	}
+	return batch
+}
+
+// later plays that so much time has passed since everything in the database was accepted.
+func (w *world) later(t *testing.T, by time.Duration) {
+	t.Helper()
+	w.exec(t, "UPDATE pacer.notifications SET accepted_at = accepted_at - $1::interval", by)
+	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - $1::interval", by)
+}
+
+// A process dies between the commit and Redis. However much later the relay runs again, it carries all over.
+func TestWhatAProcessLeftBehindIsCarriedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	dead := w.diesBeforePut(t)
+	batch := slices.Concat(batchOf("ada", "free", 20), batchOf("bob", "free", 20), batchOf("cyd", "free", 20))
+	if _, err := dead.store.Accept(t.Context(), batch); err != nil {
+		t.Fatalf("what Postgres committed is accepted: %v", err)
+	}
+	w.later(t, 70*time.Second)
+	w.round(t)
+	w.wantAwake(t, "ada", "bob", "cyd")
+	if got := w.deliverAll(t); len(got) != len(batch) {
+		t.Errorf("delivered %d of %d", len(got), len(batch))
+	}
+	w.wantNothingLeft(t)
+}
+
+// The same file again, after its process died half-way: every one that waits makes sure that it stands in its backlog.
+func TestARepeatMakesSureThatItStandsInLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	dead := w.diesBeforePut(t)
+	batch := batchOf("ada", "free", 20)
+	if _, err := dead.store.Accept(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(t, "DELETE FROM pacer.unplaced") // whatever else may have lost them
+	w.later(t, 70*time.Second)
+	accepted, err := w.store.Accept(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range accepted {
+		if !a.Known {
+			t.Errorf("%s is not known", batch[i].ID)
+		}
+	}
+	w.round(t)
+	if got := w.deliverAll(t); len(got) != len(batch) {
+		t.Errorf("delivered %d of %d", len(got), len(batch))
+	}
+	if _, err := w.store.Accept(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	w.wantNothingLeft(t) // a repeat of what has ended leaves nothing
+}
+
+// A commit stalls while a relay runs throughout, and others are accepted and found to stand in line.
+func TestACommitThatStallsIsNotMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	tx, err := w.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // after the commit it does nothing
+	if _, err := tx.Exec(t.Context(), `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at)
+		SELECT 'stalled-' || i, 'ada', 'free', 'log', 3, now() - interval '5 s' FROM generate_series(1, 20) i`); err != nil {
+		t.Fatal(err)
+	}
+	w.accept(t, "bob", "free", 5)
+	w.later(t, 5*time.Second)
+	w.round(t)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.round(t) // no time at all after the commit: it is not the age of the row that counts
+	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
+	w.round(t)
+	got := w.deliverAll(t)
+	stalled := 0
+	for _, id := range got {
+		if strings.HasPrefix(id, "stalled-") {
+			stalled++
+		}
+	}
+	if stalled != 20 {
+		t.Errorf("delivered %d of the 20 whose commit stalled", stalled)
+	}
+	w.wantNothingLeft(t)
+}
+
+// wantNothingLeft checks that nothing waits to be carried over.
+func (w *world) wantNothingLeft(t *testing.T) {
+	t.Helper()
+	for _, table := range []string{"unplaced", "outbox"} {
+		w.await(t, "nothing is left in "+table, func() bool {
+			var left int
+			if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer."+table).Scan(&left); err != nil {
+				t.Fatal(err)
+			}
+			return left == 0
+		})
+	}
+}
+
+// await waits until something is so.
+func (w *world) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(time.Minute); !ok(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// What is accepted while Redis is well leaves nothing behind, one by one or many at once.
+func TestWhatHasArrivedIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.accept(t, "ada", "free", 1500) // more than one row of ids
+	w.accept(t, "bob", "free", 1)
+	w.wantNothingLeft(t)
+}
+
+// Those of one statement are accepted one after the other, however fast the database is: two of the same moment would have no
+// order, and of two with one collapse key none would be the newer.
+func TestThoseOfOneStatementHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	batch := make([]*notification.Notification, 300)
+	for i := range batch {
+		batch[i] = &notification.Notification{
+			ID: fmt.Sprintf("n%03d", len(batch)-i), UserID: "ada", Category: "free", Channel: notification.ChannelLog,
+			Priority: notification.PriorityNormal,
+		}
+	}
+	accepted, err := w.store.Accept(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(accepted); i++ {
+		if !accepted[i].At.After(accepted[i-1].At) {
+			t.Fatalf("number %d was accepted at %s, the one before at %s", i, accepted[i].At, accepted[i-1].At)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// endsSQL ends notifications, unless they have ended or are being sent. One whose worker let its lease end is not being
+// sent any more: it ends, its attempt is noted as crashed, and the worker's late result is refused like any under a
+// claim that is over. It tells of each id whose notification it is, whether it ended by this, and whether it has ended
+// now, by whatever.
+const endsSQL = `
+WITH told AS MATERIALIZED (
+	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
+), ended AS (
+	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(), not_before = NULL,
+		claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
+	FROM told e
+	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying') OR n.status = 'sending' AND n.claimed_until < clock_timestamp() AND NOT $4)
+	RETURNING n.id
+), crashed AS (
+	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
+	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
+	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
+	ON CONFLICT DO NOTHING
+)
+SELECT t.id, coalesce(n.user_id, ''), d.id IS NOT NULL, n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL
+FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[t.id])`
+
+// endAnswer tells what became of an end that was to be written.
+type endAnswer struct {
+	id string
+	// userID is empty for a notification that the database does not know.
+	userID string
+	// now is true when it ended by this, final when it has ended, by this or before, or is unknown.
+	now, final bool
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// endAll runs endsSQL.
+func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endAnswer, error) {
+	ids, statuses, reasons := make([]string, len(ends)), make([]string, len(ends)), make([]string, len(ends))
+	for i, end := range ends {
+		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
+	}
+	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons, mutation("forget-ends"))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (a endAnswer, err error) {
+		return a, row.Scan(&a.id, &a.userID, &a.now, &a.final)
+	})
+}
+
+// endOne ends one notification.
+func (r *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) (endAnswer, error) {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	answers, err := endAll(ctx, r.pool, agenda.End{ID: id, Status: status, Reason: reason})
+	if err != nil {
+		return endAnswer{}, describe("end notification "+id, err)
+	}
+	return answers[0], nil
+}
+
+// end ends a notification that still waits, in the database and then in its agenda.
+func (r *Store) end(ctx context.Context, id string, status notification.Status, reason string) error {
+	answer, err := r.endOne(ctx, id, status, reason)
+	switch {
+	case err != nil:
+		return err
+	case answer.userID == "":
+		return notification.ErrNotFound
+	case !answer.now:
+		return notification.ErrNotWaiting
+	}
+	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(answer.userID), id, reason)
+	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
+		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn",
+			"notification_id", id, "error", err)
+	}
+	return nil
+}
+
+// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+func (r *Store) Cancel(ctx context.Context, id string) error {
+	return r.end(ctx, id, notification.StatusCancelled, "cancelled")
+}
+
+const (
+	// endsBatch is how many ends of a partition are written at a time.
+	endsBatch = 500
+	// endPartitions is of how many partitions ends are written at once.
+	endPartitions = 8
+)
+
+// writeEnds writes down what the agendas ended by themselves. A partition that can't be asked does not keep it from the
+// others.
+func (l *Relay) writeEnds(ctx context.Context) error {
+	faults := make([]error, l.store.agendas.Partitions())
+	var group errgroup.Group
+	group.SetLimit(endPartitions)
+	for partition := range faults {
+		group.Go(func() error {
+			faults[partition] = l.store.writeEndsOf(ctx, partition)
+			return nil
+		})
+	}
+	_ = group.Wait() // the faults are kept by partition
+	return errors.Join(faults...)
+}
+
+// writeEndsOf writes down the ends of one partition. An end is forgotten once the database has the notification ended, by
+// this or otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written in a later
+// round unless the worker's result is one.
+func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
+	return r.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
+		answers, err := r.writeEnds(ctx, ends)
+		if err != nil {
+			return err
+		}
+		var known []string
+		for _, a := range answers {
+			if a.final || mutation("forget-ends") {
+				known = append(known, a.id)
+			}
+		}
+		return r.agendas.Acknowledge(ctx, partition, known)
+	})
+}
+
+func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endAnswer, error) {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	answers, err := endAll(ctx, r.pool, ends...)
+	if err != nil {
+		return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), err)
+	}
+	return answers, nil
+}

@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/transfer"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// importLock is the advisory lock of the process that imports: "import" in ASCII.
+const importLock = 0x696d706f7274
+
+// ErrImporting says that another process is importing.
+var ErrImporting = errors.New("another process is importing")
+
+// Import takes over all that a store on Redis kept, or nothing: it is one transaction. Importing the same again adds
+// nothing. The partitions must be rebuilt afterwards, as they are at the first start.
+func (r *Store) Import(ctx context.Context, source transfer.Source) (count transfer.Count, err error) {
+	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		var mine bool
+		// The rebuild puts all of it into line: none has to be noted as unplaced. Its acceptance was counted when it
+		// happened.
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1), set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''", int64(importLock)).Scan(&mine, new(bool)); err != nil {
+			return err
+		}
+		if !mine {
+			return ErrImporting
+		}
+		return source.Export(ctx, func(b *transfer.Batch) error {
+			count.Add(b)
+			return r.importBatch(ctx, tx, b)
+		})
+	})
+	if err != nil {
+		return transfer.Count{}, describe("import what Redis keeps", err)
+	}
+	return count, nil
+}
+
+func (r *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	for _, step := range []func(context.Context, pgx.Tx, *transfer.Batch) error{
+		r.importNotifications, r.importAdmissions, importKeys, importDevices,
+	} {
+		if err := step(ctx, tx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const importNotificationsSQL = `
+INSERT INTO pacer.notifications
+	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent,
+	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at, admitted_at)
+SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent,
+	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at, admitted_at
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[],
+	$15::timestamptz[], $16::text[], $17::text[], $18::int[], $19::int[], $20::int[], $21::int[], $22::int[], $23::text[],
+	$24::timestamptz[], $25::timestamptz[], $26::bigint[])
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent,
+	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at, admitted_at)
+ON CONFLICT (id) DO NOTHING`
+
+func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	n := len(b.Notifications)
+	if n == 0 {
+		return nil
+	}
+	batch := notificationsOf(b.Notifications)
+	accepted, notBefore, ended := make([]time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
+	status, reason, history := make([]string, n), make([]string, n), make([]string, n)
+	generation, attempts, failures := make([]int32, n), make([]int32, n), make([]int32, n)
+	crashes, deferrals, admitted := make([]int32, n), make([]int32, n), make([]int64, n)
+	for i, x := range b.Notifications {
+		accepted[i], notBefore[i], ended[i] = x.CreatedAt, timestamp(x.NotBefore), timestamp(x.EndedAt)
+		status[i], reason[i], history[i], admitted[i] = x.Status, x.Reason, x.History, x.AdmittedAt
+		generation[i], attempts[i], failures[i] = int32(x.Generation), int32(x.Attempts), int32(x.Failures)
+		crashes[i], deferrals[i] = int32(x.Crashes), int32(x.Deferrals)
+	}
+	args := append(columns(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
+		history, notBefore, ended, admitted)
+	if _, err := tx.Exec(ctx, importNotificationsSQL, args...); err != nil {
+		return err
+	}
+	return r.importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
+}
+
+// lastAdmissions gives the last admissions of those in categories whose counters hold no moments. Logs tell of the
+// others.
+func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
+	var admissions []transfer.Admission
+	for _, n := range notifications {
+		if n.AdmittedAt > 0 && r.agendas.PlanOf(n.UserID, n.Category).Algorithm != throttle.Rolling {
+			admissions = append(admissions, transfer.Admission{
+				UserID: n.UserID, Category: n.Category, ID: n.ID, Generation: n.Generation, At: n.AdmittedAt,
+			})
+		}
+	}
+	return admissions
+}
+
+// importAdmissionsSQL notes admissions as attempts of the notifications that they were of. One that Redis has forgotten
+// gets an id of its own, which no notification can have; in the log of a cap it tells no category, and is left out.
+const importAdmissionsSQL = `
+INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
+SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at), a.generation, a.generation, a.user_id,
+	coalesce(nullif(a.category, ''), i.category, t.category), a.at, 'imported', 'admitted before the store moved to Postgres', true
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::bigint[])
+	AS a(user_id, category, id, accepted_at, generation, at)
+LEFT JOIN pacer.notifications i ON i.id = ANY (ARRAY[a.id]) AND i.user_id = ANY (ARRAY[a.user_id])
+LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id]) AND t.accepted_at = ANY (ARRAY[a.accepted_at])
+WHERE a.category <> '' OR i.id IS NOT NULL OR t.id IS NOT NULL
+ON CONFLICT DO NOTHING`
+
+func (r *Store) importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	n := len(b.Admissions)
+	if n == 0 {
+		return nil
+	}
+	users, categories, ids := make([]string, n), make([]string, n), make([]string, n)
+	accepted, generations, moments := make([]*time.Time, n), make([]int32, n), make([]int64, n)
+	for i, a := range b.Admissions {
+		users[i], categories[i], ids[i], moments[i] = a.UserID, a.Category, a.ID, a.At
+		accepted[i], generations[i] = timestamp(a.AcceptedAt), int32(a.Generation)
+	}
+	_, err := tx.Exec(ctx, importAdmissionsSQL, users, categories, ids, accepted, generations, moments)
+	return err
+}
+
+func importKeys(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	batch := &pgx.Batch{}
+	for _, k := range b.Keys {
+		batch.Queue(`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, accepting_until, expires_at)
+			VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`, k.Key, k.Fingerprint, k.NotificationID, timestamp(k.AcceptingUntil), k.ExpiresAt)
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+func importDevices(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	batch := &pgx.Batch{}
+	for _, d := range b.Devices {
+		batch.Queue(`INSERT INTO pacer.devices (`+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+			d.UserID, d.ID, string(d.Channel), d.Target, d.Active, d.Reason, d.CreatedAt, d.UpdatedAt,
+			timestamp(d.DeactivatedAt))
+	}
+	for _, d := range b.Deliveries {
+		batch.Queue(`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At)
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// HasEpochs tells whether any partition was ever built from the database.
+func (r *Store) HasEpochs(ctx context.Context) (bool, error) {
+	var has bool
+	if err := r.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pacer.partitions)").Scan(&has); err != nil {
+		return false, describe("read the epochs", err)
+	}
+	return has, nil
+}
+
+// notificationsOf gives the plain part of each.
+func notificationsOf(all []transfer.Notification) []*notification.Notification {
+	plain := make([]*notification.Notification, len(all))
+	for i := range all {
+		plain[i] = &all[i].Notification
+	}
+	return plain
+}
+
+// purgeImportedSQL removes admissions that were imported without their notifications; those of others go with them.
+const purgeImportedSQL = `
+DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
+	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval ORDER BY notification_id LIMIT $2))`
+
+func (r *Store) purgeImported(ctx context.Context) error {
+	if _, err := r.pool.Exec(ctx, purgeImportedSQL, r.cfg.Retention, purgeBatch); err != nil {
+		return describe("purge imported admissions", err)
+	}
+	return nil
+}

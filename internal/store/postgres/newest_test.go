@@ -1,0 +1,148 @@
+package postgres_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+)
+
+// forgetNewest has Redis forget which of a collapse key was the newest, as it does after an hour.
+func (w *world) forgetNewest(t *testing.T) {
+	t.Helper()
+	keys, err := w.redis.Keys(t.Context(), w.prefix()+"h:*").Result()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("Redis remembers no newest of a key: %v", err)
+	}
+	if err := w.redis.Del(t.Context(), keys...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantReplaced wants a notification that a newer one has replaced to end as that in both stores when it asks, and to hold
+// nobody up.
+func (w *world) wantReplaced(t *testing.T, id string) {
+	t.Helper()
+	if got := w.deliverAll(t); len(got) > 0 {
+		t.Fatalf("%v is granted after the newer", got)
+	}
+	w.round(t)
+	w.wantStatus(t, id, "replaced")
+	w.wantEnds(t, 0)
+	view, err := w.store.View(t.Context(), id)
+	if err != nil || view.Status != notification.StatusReplaced || view.Reason != notification.ReasonReplaced {
+		t.Errorf("%s is %s (%s), %v", id, view.Status, view.Reason, err)
+	}
+	if total := w.stats(t); total.Queued+total.Retrying+total.Sending+total.Deferred != 0 || total.Replaced != 1 {
+		t.Errorf("left is %+v", total)
+	}
+	if state := w.redis.HGet(t.Context(), w.prefix()+"n:"+id, "s").Val(); state != "" && state != "R" {
+		t.Errorf("%s is %q in Redis", id, state)
+	}
+}
+
+// Of two with one collapse key the older does not come after the newer, whatever Redis forgets, and whatever became of the
+// newer: the claim knows.
+func TestNoClaimOnWhatANewerOneReplaced(t *testing.T) {
+	t.Parallel()
+	for name, forget := range map[string]func(t *testing.T, w *world){
+		"AfterALoss": func(t *testing.T, w *world) {
+			t.Helper()
+			w.exec(t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE status = 'sending'")
+			w.flush(t)
+			if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || rebuilt.Waiting != 1 {
+				t.Fatalf("rebuilt %+v, %v", rebuilt, err)
+			}
+		},
+		"AfterAnHour": func(t *testing.T, w *world) {
+			t.Helper()
+			w.forgetNewest(t)
+			w.lapse(t, "old")
+		},
+	} {
+		for end, disposition := range map[string]dispatch.Disposition{"Delivered": dispatch.Delivered, "Failed": dispatch.Failed} {
+			t.Run(name+end, func(t *testing.T) {
+				t.Parallel()
+				w := endWorld(t)
+				w.acceptOne(t, notification.Notification{ID: "old", CollapseKey: "score"})
+				granted := w.take(t, "ada")
+				w.acceptOne(t, notification.Notification{ID: "new", CollapseKey: "score"})
+				newer := w.take(t, "ada")
+				if granted == nil || newer == nil {
+					t.Fatal("not granted")
+				}
+				if _, err := w.store.Settle(t.Context(), newer, dispatch.Outcome{Disposition: disposition}); err != nil {
+					t.Fatal(err)
+				}
+				forget(t, w)
+				w.wantReplaced(t, "old")
+				w.wantRefused(t, granted)
+			})
+		}
+	}
+}
+
+// A newer one replaces those of its own user, category and key only, and none of the same moment: which of those is the
+// newer nobody knows, and one of them must go.
+func TestClaimsOnWhatNothingReplaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	for _, n := range []*notification.Notification{
+		{ID: "old", UserID: "ada", Category: "free", CollapseKey: "score"},
+		{ID: "other key", UserID: "ada", Category: "free", CollapseKey: "scores"},
+		{ID: "other category", UserID: "ada", Category: "slow", CollapseKey: "score"},
+		{ID: "other user", UserID: "ben", Category: "free", CollapseKey: "score"},
+		{ID: "no key", UserID: "ada", Category: "free"},
+		{ID: "old without key", UserID: "cid", Category: "free"},
+		{ID: "new without key", UserID: "cid", Category: "free"},
+	} {
+		n.Channel, n.Priority = notification.ChannelLog, notification.PriorityNormal
+		if _, err := w.store.Accept(t.Context(), []*notification.Notification{n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Another of the same moment, which Redis has not got yet.
+	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, collapse_key, accepted_at)
+		SELECT 'same moment', user_id, category, channel, priority, collapse_key, accepted_at FROM pacer.notifications WHERE id = 'old'`)
+	want := []string{"old", "other key", "other category", "other user", "no key", "old without key", "new without key"}
+	got := w.deliverAll(t)
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("delivered differ (-want +got):\n%s", diff)
+	}
+}
+
+// An entry that comes late out of the outbox never replaces the newer one that is in its backlog, nor comes after it, also
+// when Redis has forgotten which was the newest.
+func TestALateEntryOfTheOutboxReplacesNothing(t *testing.T) {
+	t.Parallel()
+	for name, forgets := range map[string]bool{"AtOnce": false, "AnHourLater": true} {
+		for gone, newerGone := range map[string]bool{"NewerWaits": false, "NewerGone": true} {
+			t.Run(name+gone, func(t *testing.T) {
+				t.Parallel()
+				w := endWorld(t)
+				w.exec(t, `SELECT pacer.enqueue('{"id":"old","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}')`)
+				w.acceptOne(t, notification.Notification{ID: "new", CollapseKey: "score"})
+				if newerGone {
+					w.deliver(t, "ada")
+				}
+				if forgets {
+					w.forgetNewest(t)
+				}
+				w.round(t)
+				if !newerGone {
+					if id := w.deliver(t, "ada"); id != "new" {
+						t.Errorf("%s is delivered", id)
+					}
+				}
+				w.wantStatus(t, "new", "delivered")
+				w.wantReplaced(t, "old")
+			})
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+const (
+	// placeTime is how long what was accepted has for its way into Redis before the relay looks after it. Should it
+	// still be under way then, it is put there twice, which is once.
+	placeTime = 3 * time.Second
+	// unplacedBatch is how many rows of pacer.unplaced one statement takes.
+	unplacedBatch = 10
+)
+
+// takeUnplacedSQL moves what waits of the notifications that have not surely arrived into the outbox. What is being
+// sent has arrived.
+const takeUnplacedSQL = `
+WITH taken AS MATERIALIZED (
+	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
+		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+	RETURNING ids
+), moved AS (
+	INSERT INTO pacer.outbox (id)
+	SELECT n.id FROM taken CROSS JOIN unnest(taken.ids) AS a(id) JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id])
+	WHERE n.status IN ('waiting', 'retrying')
+	ON CONFLICT DO NOTHING
+	RETURNING id
+)
+SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
+
+// takeUnplaced has the outbox carry over what was accepted and not put into line: its process died in between, or left
+// it. The rows stand in the database since the transaction that accepted, so none is missed, however long ago that was
+// or however late it committed.
+func (l *Relay) takeUnplaced(ctx context.Context) error {
+	for !mutation("forget-unplaced") {
+		var taken, moved int
+		if err := l.store.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
+			&moved); err != nil {
+			return describe("look for what did not reach Redis", err)
+		}
+		if moved > 0 {
+			l.log.WarnContext(ctx, "found accepted notifications that did not reach Redis, or not surely; the relay puts them into line", "count", moved)
+		}
+		if taken < unplacedBatch {
+			return nil
+		}
+	}
+	return nil
+}
+
+const (
+	// outboxBatch is how many notifications one transaction takes out of the outbox.
+	outboxBatch = 500
+	// outboxPasses is how many batches one look goes on through what it can't put into line: that of partitions whose Redis
+	// is away. The next look begins behind it.
+	outboxPasses = 40
+)
+
+// outboxSQL takes, from a place on, what has waited longest and nobody else is at. One that is being sent stays until
+// that is decided.
+const outboxSQL = `
+SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at,
+	n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
+FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
+WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
+ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
+
+// outboxPlace is a place in the outbox; the zero value is its beginning.
+type outboxPlace struct {
+	leftAt time.Time
+	id     string
+}
+
+// outboxed is a notification in the outbox.
+type outboxed struct {
+	notification.Notification
+	ended, retrying   bool
+	notBefore, leftAt time.Time
+}
+
+func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
+	var o outboxed
+	var channel string
+	var data *string
+	var sendAt, expiresAt, notBefore *time.Time
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &o.Priority, &sendAt,
+		&expiresAt,
+		&o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt)
+	o.Channel = notification.Channel(channel)
+	o.SendAt, o.ExpiresAt, o.notBefore = moment(sendAt), moment(expiresAt), moment(notBefore)
+	if data != nil {
+		o.Data = []byte(*data)
+	}
+	return o, err
+}
+
+// emptyOutbox puts what is in the outbox into line. What belongs to a partition that can't take it stays, and keeps nothing
+// else from its place.
+func (l *Relay) emptyOutbox(ctx context.Context) error {
+	away := &partitionsAway{errs: map[int]error{}}
+	for passes := 0; passes < outboxPasses; {
+		found, err := l.emptyPart(ctx, away)
+		if err != nil {
+			return describe("empty the outbox", err)
+		}
+		if found < outboxBatch {
+			l.cursor = outboxPlace{}
+			break
+		}
+		if len(away.errs) > 0 {
+			passes++
+		}
+	}
+	if err := away.err(); err != nil {
+		return describe("empty the outbox", err)
+	}
+	return nil
+}
+
+// emptyPart does so with one batch, and tells how many that were.
+func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
+	next := outboxPlace{}
+	err = pgx.BeginFunc(ctx, l.store.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id)
+		if err != nil {
+			return err
+		}
+		batch, err := pgx.CollectRows(rows, scanOutboxed)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		found = len(batch)
+		if ids, err := l.place(ctx, tx, batch, away); err != nil {
+			return err
+		} else if _, err := tx.Exec(ctx, "DELETE FROM pacer.outbox WHERE id = ANY ($1)", ids); err != nil {
+			return err
+		}
+		if len(away.errs) > 0 {
+			next = outboxPlace{batch[found-1].leftAt, batch[found-1].ID}
+		}
+		return nil
+	})
+	if err == nil {
+		l.cursor = next
+	}
+	return found, err
+}
+
+// partitionsAway are partitions that failed in one look: they are not asked again in it.
+type partitionsAway struct {
+	mu   sync.Mutex
+	errs map[int]error
+}
+
+func (a *partitionsAway) note(partition int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.errs[partition] = err
+}
+
+func (a *partitionsAway) has(partition int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.errs[partition] != nil
+}
+
+// err tells of one; partitions that are being rebuilt are as they should be, and so is a Redis that has no room yet: what
+// stays is put into line afterwards.
+func (a *partitionsAway) err() error {
+	for _, err := range a.errs {
+		if !errors.Is(err, agenda.ErrLost) && !errors.Is(err, agenda.ErrFull) {
+			return err
+		}
+	}
+	return nil
+}
+
+// place puts notifications into line, each partition by itself, and gives the ids of those that are done with; one that must
+// not be delivered is ended.
+func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *partitionsAway) ([]string, error) {
+	var done []string
+	partitions := map[int][]agenda.Entry{}
+	for i := range batch {
+		o := &batch[i]
+		if o.ended {
+			done = append(done, o.ID)
+			continue
+		}
+		if err := l.cfg.Check(&o.Notification); err != nil {
+			end := agenda.End{ID: o.ID, Status: notification.StatusFailed, Reason: "refused: " + err.Error()}
+			if _, err := endAll(ctx, tx, end); err != nil {
+				return nil, err
+			}
+			done = append(done, o.ID)
+			continue
+		}
+		partition := l.store.agendas.PartitionOf(o.UserID)
+		partitions[partition] = append(partitions[partition], o.entry())
+	}
+	var mu sync.Mutex
+	var placing sync.WaitGroup
+	for partition, entries := range partitions {
+		if away.has(partition) {
+			continue
+		}
+		placing.Go(func() {
+			ids, err := l.placeIn(ctx, partition, entries)
+			if err != nil {
+				away.note(partition, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done = append(done, ids...)
+		})
+	}
+	placing.Wait()
+	return done, nil
+}
+
+// entry is what the notification is to its backlog: it has the place of its acceptance, however late it comes.
+func (o *outboxed) entry() agenda.Entry {
+	e := entryOf(&o.Notification)
+	e.Arrival = o.CreatedAt
+	if o.retrying {
+		e.Retrying, e.SendAt = true, o.notBefore
+	}
+	return e
+}
+
+// placeIn puts notifications of one partition into line, and gives the ids of those that stand there when it fails.
+func (l *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
+	var done []string
+	for part := range slices.Chunk(entries, putBatch) {
+		if _, err := l.store.agendas.Accept(ctx, partition, part); err != nil {
+			return done, err
+		}
+		for _, e := range part {
+			done = append(done, e.ID)
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,175 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+)
+
+// errShard answers what is asked of a shard that is away.
+var errShard = errors.New("the shard is away")
+
+// onePartitionAway is a hook under which every command about one partition fails, as if its shard were away.
+type onePartitionAway struct {
+	partition atomic.Int32 // -1: none
+}
+
+func (o *onePartitionAway) about(command goredis.Cmder) bool {
+	prefix := agenda.PartitionPrefix(int(o.partition.Load()))
+	for _, arg := range command.Args() {
+		if text, ok := arg.(string); ok && strings.HasPrefix(text, prefix) {
+			command.SetErr(errShard)
+			return true
+		}
+	}
+	return false
+}
+
+// DialHook implements [goredis.Hook].
+func (o *onePartitionAway) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+// ProcessHook implements [goredis.Hook].
+func (o *onePartitionAway) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, command goredis.Cmder) error {
+		if o.about(command) {
+			return errShard
+		}
+		return next(ctx, command)
+	}
+}
+
+// ProcessPipelineHook implements [goredis.Hook]: as in a cluster, the others are answered.
+func (o *onePartitionAway) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []goredis.Cmder) error {
+		var others []goredis.Cmder
+		for _, command := range commands {
+			if !o.about(command) {
+				others = append(others, command)
+			}
+		}
+		if len(others) > 0 {
+			if err := next(ctx, others); err != nil {
+				return err
+			}
+		}
+		if len(others) < len(commands) {
+			return errShard
+		}
+		return nil
+	}
+}
+
+// userOf gives a user of a partition.
+func (w *world) userOf(partition int) string {
+	for i := 0; ; i++ {
+		if user := fmt.Sprint("user", i); w.agendas.PartitionOf(user) == partition {
+			return user
+		}
+	}
+}
+
+// One partition's shard is away, whichever it is: what belongs to the others is carried over and rebuilt all the same, and what
+// belongs to it once it is back.
+func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	for partition := range storetest.Partitions {
+		t.Run(fmt.Sprint(partition), func(t *testing.T) {
+			t.Parallel()
+			hook := &onePartitionAway{}
+			hook.partition.Store(-1)
+			client := redistest.Client(t)
+			client.AddHook(hook)
+			w := newWorld(t, client)
+			here, away := w.userOf(1-partition), w.userOf(partition)
+			hook.partition.Store(int32(partition))
+
+			w.enqueueMany(t, away, 600) // more than one look takes, and before the other
+			w.enqueueMany(t, here, 1)
+			w.roundDespite(t, errShard)
+			w.wantInLine(t, 1)
+			w.wantDelivered(t, here, here+"-0")
+
+			w.flush(t)
+			w.exec(t, "DELETE FROM pacer.outbox WHERE id LIKE $1", here+"-%")
+			w.accept(t, here, "free", 1) // left in the outbox: its partition has lost its state
+			w.roundDespite(t, errShard)
+			w.wantDelivered(t, here, here+"-free-0")
+
+			hook.partition.Store(-1)
+			w.await(t, "all are in line", func() bool { return w.relay.Round(t.Context()) == nil && w.inLine(t) == 600 })
+			w.wantDelivered(t, away, away+"-0")
+			w.wantNothingLeft(t)
+		})
+	}
+}
+
+// enqueueMany accepts notifications within a producer's transaction.
+func (w *world) enqueueMany(t *testing.T, user string, n int) {
+	t.Helper()
+	w.exec(t, `SELECT pacer.enqueue(jsonb_build_object('id', $1::text || '-' || i, 'user_id', $1::text, 'category', 'free')) FROM generate_series(0, $2 - 1) i`, user, n)
+}
+
+// roundDespite has the relay look once, and wants it to tell of an error.
+func (w *world) roundDespite(t *testing.T, want error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.relay.Round(ctx); !errors.Is(err, want) {
+		t.Errorf("the relay says %v, want %v", err, want)
+	}
+}
+
+func (w *world) wantInLine(t *testing.T, want int) {
+	t.Helper()
+	if got := w.inLine(t); got != want {
+		t.Fatalf("%d are in line, want %d", got, want)
+	}
+}
+
+// wantDelivered delivers the next of a user, by the wake-up that stands, and wants it to be that.
+func (w *world) wantDelivered(t *testing.T, user, want string) {
+	t.Helper()
+	w.wantAwake(t, user)
+	if id := w.deliver(t, user); id != want {
+		t.Errorf("%s is delivered, want %s", id, want)
+	}
+}
+
+// The counts tell which partition they lack; without any there are none.
+func TestCountsLackOnePartition(t *testing.T) {
+	t.Parallel()
+	hook := &onePartitionAway{}
+	hook.partition.Store(-1)
+	client := redistest.Client(t)
+	client.AddHook(hook)
+	w := newWorld(t, client)
+	w.accept(t, w.userOf(0), "free", 3)
+	w.accept(t, w.userOf(1), "free", 5)
+	hook.partition.Store(0)
+	partitions, err := w.agendas.Stats(t.Context())
+	if err != nil || !partitions[0].Away || partitions[1].Away || partitions[0].Accepted != 0 || partitions[1].Accepted != 5 {
+		t.Errorf("counts %+v, %v", partitions, err)
+	}
+	if sum := agenda.Sum(partitions); !sum.Away || sum.Accepted != 5 {
+		t.Errorf("the sum is %+v", sum)
+	}
+	if _, exact, err := w.agendas.Crowds(t.Context(), 5); err != nil || exact {
+		t.Errorf("who waits is exact, %v", err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if partitions, err := w.agendas.Stats(t.Context()); err == nil {
+		t.Errorf("without Redis the counts are %+v", partitions)
+	}
+}

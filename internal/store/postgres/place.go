@@ -1,0 +1,283 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+const (
+	// putBatch is how many notifications one script puts into line.
+	putBatch = 64
+	// placeRoom bounds what a process holds on its way to Redis, in notifications; a single one takes placeLeast of it,
+	// since each has a goroutine. What finds no room the relay carries over.
+	placeRoom  = 20_000
+	placeLeast = 16
+	// unplacedRow is how many ids a row of pacer.unplaced holds at most, see the migration.
+	unplacedRow = 1000
+)
+
+// placer puts what Postgres has accepted into the backlogs on Redis. Postgres knows from the same transaction on what
+// has not surely arrived there, so a placer may die, fail or hang at any step: the relay carries over what it leaves.
+type placer struct {
+	store   *Store
+	room    *semaphore.Weighted
+	acks    *batch.Batcher[[]string, struct{}]
+	running sync.WaitGroup
+	closing atomic.Bool
+
+	mu         sync.Mutex
+	partitions map[int]*partitionProgress
+}
+
+// partitionProgress tells whether a partition's Redis moves: how many placings are under way, and when one last began or ended.
+type partitionProgress struct {
+	underWay int
+	moved    time.Time
+}
+
+// placing is the way of what one statement accepted into the backlogs of one partition.
+type placing struct {
+	partition int
+	entries   []agenda.Entry
+	optedOut  []string
+	done      chan struct{} // closed when it has arrived, or been left to the relay
+}
+
+// statement is what one statement accepted; the last of its placings to arrive takes its rows out of pacer.unplaced.
+type statement struct {
+	ids      []string
+	underWay atomic.Int32
+	// left is true when something of it could neither be placed nor left in the outbox.
+	left atomic.Bool
+	free func()
+}
+
+func newPlacer(r *Store) *placer {
+	p := &placer{store: r, room: semaphore.NewWeighted(placeRoom), partitions: map[int]*partitionProgress{}}
+	p.acks = batch.New(100, p.acknowledge)
+	return p
+}
+
+// place starts to put those of a batch that were accepted just now into their backlogs, and notes their placings.
+func (p *placer) place(ctx context.Context, accepted []*notification.Notification, answers []acceptance) {
+	partitions := map[int]*placing{}
+	s := &statement{}
+	for i, n := range accepted {
+		if !answers[i].fresh {
+			continue
+		}
+		s.ids = append(s.ids, n.ID)
+		partition := p.store.agendas.PartitionOf(n.UserID)
+		if partitions[partition] == nil {
+			partitions[partition] = &placing{partition: partition, done: make(chan struct{})}
+		}
+		partitions[partition].add(n, answers[i])
+		answers[i].placing = partitions[partition]
+	}
+	weight := int64(max(placeLeast, min(len(s.ids), placeRoom)))
+	if len(s.ids) == 0 || p.closing.Load() {
+		return
+	}
+	if !p.room.TryAcquire(weight) {
+		for i := range answers {
+			answers[i].placing = nil
+		}
+		return
+	}
+	s.free = func() { p.room.Release(weight) }
+	s.underWay.Store(int32(len(partitions)))
+	ctx = context.WithoutCancel(ctx)
+	for _, way := range partitions {
+		p.begin(way.partition)
+		p.running.Go(func() { p.run(ctx, s, way) })
+	}
+}
+
+// add notes a notification. Its place is that of its acceptance, however it gets there and when.
+func (w *placing) add(n *notification.Notification, a acceptance) {
+	e := entryOf(n)
+	e.Arrival = a.at
+	w.entries = append(w.entries, e)
+	if a.optedOut {
+		w.optedOut = append(w.optedOut, n.ID)
+	}
+}
+
+// run brings one placing to its end.
+func (p *placer) run(ctx context.Context, s *statement, w *placing) {
+	if !p.putIntoLine(ctx, w) {
+		s.left.Store(true)
+	}
+	p.end(w.partition)
+	close(w.done)
+	if s.underWay.Add(-1) > 0 {
+		return
+	}
+	s.free()
+	if s.left.Load() {
+		return
+	}
+	if _, err := p.acks.Ask(ctx, s.rows()); err != nil {
+		p.store.cfg.Log.WarnContext(ctx, "note that accepted notifications stand in line; the relay will look again",
+			"count", len(s.ids), "error", err)
+	}
+}
+
+// putIntoLine puts accepted notifications into their backlogs, with their wake-ups. What does not get there goes to the
+// outbox; it gives false when that fails too.
+func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
+	all := true
+	for part := range slices.Chunk(w.entries, putBatch) {
+		if p.closing.Load() {
+			return false
+		}
+		put := part
+		if mutation("lose-enqueue") {
+			put, all = twoOfThree(part), false
+		}
+		if _, err := p.store.agendas.Accept(ctx, w.partition, put); err != nil {
+			p.store.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count",
+				len(part), "partition", w.partition, "error", err)
+			all = p.leave(ctx, part) && all
+		}
+	}
+	for _, id := range w.optedOut {
+		if err := p.store.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
+			p.store.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn",
+				"notification_id", id, "error", err)
+		}
+	}
+	return all
+}
+
+// twoOfThree plays a process that dies on the way.
+func twoOfThree(entries []agenda.Entry) []agenda.Entry {
+	var kept []agenda.Entry
+	for i, e := range entries {
+		if i%3 != 0 {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// leave leaves notifications in the outbox, and tells whether it could.
+func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	if err := p.store.leaveInOutbox(ctx, ids); err != nil {
+		p.store.cfg.Log.WarnContext(ctx, "leave accepted notifications in the outbox; the relay will find them",
+			"count", len(ids), "error", err)
+		return false
+	}
+	return true
+}
+
+func entryOf(n *notification.Notification) agenda.Entry {
+	return agenda.Entry{
+		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
+		ExpiresAt:   n.ExpiresAt,
+		CollapseKey: n.CollapseKey,
+	}
+}
+
+// rows names the rows of pacer.unplaced that the statement left: one, by its smallest id, or for a statement of many
+// rows whichever of its ids name one.
+func (s *statement) rows() []string {
+	if len(s.ids) > unplacedRow {
+		return s.ids
+	}
+	return []string{slices.Min(s.ids)}
+}
+
+// acknowledgeSQL takes out of pacer.unplaced what has arrived.
+const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
+
+// acknowledge takes out the rows of many statements. Should the database forget that in a crash, the relay looks once
+// more.
+func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
+	ctx, cancel := bounded(ctx, p.store.cfg.StatementTimeout)
+	defer cancel()
+	b := &pgx.Batch{} // one round trip, one transaction
+	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	b.Queue(acknowledgeSQL, slices.Concat(statements...))
+	if err := p.store.pool.SendBatch(ctx, b).Close(); err != nil {
+		return nil, describe("note that accepted notifications stand in line", err)
+	}
+	return make([]struct{}, len(statements)), nil
+}
+
+// wait gives placings the patience that an answer has. It does not wait for a partition whose Redis stands still.
+func (p *placer) wait(ctx context.Context, under []*placing) {
+	patience := time.NewTimer(p.store.cfg.PlacePatience)
+	defer patience.Stop()
+	for _, w := range under {
+		if p.stands(w.partition) {
+			continue
+		}
+		select {
+		case <-w.done:
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *placer) begin(partition int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.partitions[partition]
+	if l == nil {
+		l = &partitionProgress{}
+		p.partitions[partition] = l
+	}
+	if l.underWay == 0 {
+		l.moved = time.Now()
+	}
+	l.underWay++
+}
+
+func (p *placer) end(partition int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.partitions[partition]
+	l.underWay--
+	l.moved = time.Now()
+}
+
+// stands tells that a partition's placings have not moved for longer than an answer may wait.
+func (p *placer) stands(partition int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.partitions[partition]
+	return l != nil && l.underWay > 0 && time.Since(l.moved) > p.store.cfg.PlacePatience
+}
+
+// close waits for what is under way; the rest is the relay's.
+func (p *placer) close() {
+	p.closing.Store(true)
+	p.running.Wait()
+	p.acks.Close()
+}
+
+// leaveInOutbox has the relay put notifications into line.
+func (r *Store) leaveInOutbox(ctx context.Context, ids []string) error {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	_, err := r.pool.Exec(ctx, "INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
+	return err
+}

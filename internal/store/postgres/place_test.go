@@ -1,0 +1,121 @@
+package postgres_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// standing is a process whose Redis takes every script and answers none until it is let go.
+type standing struct {
+	*process
+	once sync.Once
+	let  chan struct{}
+}
+
+func (w *world) standing(t *testing.T, cfg postgres.Config) *standing {
+	t.Helper()
+	s := &standing{let: make(chan struct{})}
+	s.process = w.process(t, cfg, func(*process) error { <-s.let; return nil })
+	t.Cleanup(s.goOn)
+	return s
+}
+
+func (s *standing) goOn() { s.once.Do(func() { close(s.let) }) }
+
+// accept fails the test when the answer does not come while Redis stands still.
+func (s *standing) accept(t *testing.T, batch []*notification.Notification) []intake.Accepted {
+	t.Helper()
+	answered := make(chan []intake.Accepted, 1)
+	go func() {
+		accepted, err := s.store.Accept(t.Context(), batch)
+		if err != nil {
+			t.Errorf("accept: %v", err)
+		}
+		answered <- accepted
+	}()
+	select {
+	case accepted := <-answered:
+		return accepted
+	case <-time.After(30 * time.Second):
+		s.goOn()
+		t.Fatal("Postgres has committed, and there is no answer while Redis stands still")
+		return nil
+	}
+}
+
+// Committed is accepted: the answer does not wait for Redis. What it was given goes its way once Redis moves, to the place
+// of its acceptance.
+func TestAnAnswerDoesNotWaitForRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
+	early := batchOf("ada", "free", 100)
+	for _, n := range early[:20] {
+		if a := s.accept(t, []*notification.Notification{n}); a[0].At.IsZero() || a[0].Known {
+			t.Errorf("accepted as %+v", a[0])
+		}
+	}
+	s.accept(t, early[20:])
+	w.accept(t, "bob", "free", 1) // by a process whose Redis moves
+	if w.deliver(t, "bob") != "bob-free-0" {
+		t.Error("what another process accepted meanwhile is not delivered")
+	}
+	s.goOn()
+	w.await(t, "all are in line", func() bool { return w.inLine(t) == len(early) })
+	w.wantAwake(t, "ada")
+	got := w.deliverAll(t)
+	want := make([]string, len(early))
+	for i, n := range early {
+		want[i] = n.ID
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("delivered %v, want them in the order of their acceptance", got)
+	}
+	w.wantNothingLeft(t)
+}
+
+// What comes late to Redis takes the place of its acceptance, before what was accepted after it and came in time.
+func TestWhatComesLateTakesItsOwnPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
+	s.accept(t, batchOf("ada", "free", 1))
+	w.accept(t, "ada", "free", 2)
+	s.goOn()
+	w.wantNothingLeft(t)
+	got := w.deliverAll(t)
+	if len(got) != 3 || got[0] != "ada-free-000" {
+		t.Errorf("delivered %v, want the one that was accepted first to come first", got)
+	}
+}
+
+// While Redis stands still, a process keeps no more than its room on the way; the relay carries over what found none.
+func TestWhatFindsNoRoomIsCarriedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	s := w.standing(t, postgres.Config{PlacePatience: time.Millisecond})
+	s.store.PlaceAtMost(32) // two single ones
+	for i := range 40 {
+		n := batchOf("ada", "free", 1)[0]
+		n.ID = fmt.Sprintf("single-%02d", i)
+		s.accept(t, []*notification.Notification{n})
+	}
+	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
+	w.round(t)
+	w.wantAwake(t, "ada")
+	if placed := w.inLine(t); placed != 40 {
+		t.Errorf("the relay carried over %d of 40", placed)
+	}
+	s.goOn()
+	if got := w.deliverAll(t); len(got) != 40 {
+		t.Errorf("delivered %d of 40", len(got))
+	}
+}

@@ -1,0 +1,238 @@
+package postgres_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// smallTables have a row per partition or per thing that operators paused: reading all of one is cheap.
+var smallTables = []string{"partitions", "partition_counts", "pauses"}
+
+// wholeReaders are the statements that read all there is, each with its reason.
+var wholeReaders = map[string]string{
+	"missing":    "rebuild --verify compares everything that waits",
+	"totalsSQL":  "a question adds up the tallies, of which the relay leaves few",
+	"windowsSQL": "a rebuild reads every admission that a window may hold, and what is being sent",
+	"Audit":      "the newest entries, to a limit, unfiltered: the index is read from its end",
+}
+
+// background statements hold nobody up when they read more than they must, as they may without the session's settings from
+// the hour in which a table fills until it is first analysed.
+var background = map[string]bool{"auditSQL": true, "auditOpenSQL": true, "openSQL": true, "fillersSQL": true, "foldSQL": true}
+
+// wantedIndexes names the index of statements that more than one index could serve, only one of them without reading what
+// belongs to other users.
+var wantedIndexes = map[string]string{
+	"listUserSQL": "notifications_user", "optedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
+}
+
+// wantedByAlias does so for parts of statements, by the alias of their table.
+var wantedByAlias = map[string]string{"newer": "notifications_newest"}
+
+// No plan depends on statistics. A plan made while the tables are empty is kept by its connection while 100,000 rows come,
+// and one made after that knows nothing of them; so each statement, in each state of the tables, planned once for all
+// arguments or for some, reaches its rows by the columns of an index. Without the session's settings, which a pooler may
+// refuse, every statement is planned when it runs: then that must hold as soon as there is something to read.
+func TestStatementsUseTheirIndexes(t *testing.T) {
+	t.Parallel()
+	statements := slices.Concat(postgrestest.Statements(t, "."), postgrestest.Statements(t, "../../control"))
+	if len(statements) < 30 {
+		t.Fatalf("found %d statements only", len(statements))
+	}
+	conn := postgrestest.Connect(t, postgrestest.URL(t))
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	for _, table := range []string{
+		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
+		"tallies", "accepted_elsewhere",
+	} {
+		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
+	}
+	modes := []planMode{
+		{name: "generic", settings: sessionSettings("force_generic_plan")},
+		{name: "custom", settings: sessionSettings("force_custom_plan")},
+		{name: "custom without settings", settings: map[string]string{"plan_cache_mode": "force_custom_plan"}, unsettled: true},
+	}
+	for _, state := range []struct {
+		name string
+		fill []string
+	}{
+		{"empty", nil},
+		{"filling", append([]string{"ANALYZE"}, fillTables("NULL", "'waiting'")...)},
+		{"backlog", []string{"ANALYZE"}},
+		{"history", append([]string{"TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences, pacer.devices, pacer.deliveries, " +
+			"pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere"},
+			append(fillTables("now()", "'delivered'"), "ANALYZE")...)},
+	} {
+		exec("SET session_replication_role = replica") // no triggers: the tables are filled one by one
+		for _, sql := range state.fill {
+			exec(sql)
+		}
+		exec("RESET session_replication_role")
+		for _, mode := range modes {
+			if mode.unsettled && state.name == "empty" {
+				continue
+			}
+			for name, value := range mode.settings {
+				exec("SET " + name + " = " + value)
+			}
+			for i, s := range statements {
+				if mode.unsettled && state.name == "filling" && background[s.Name] {
+					continue
+				}
+				for _, fault := range planFaults(s, explain(t, conn, fmt.Sprintf("%s_%s_%d", state.name, mode.name, i), s.SQL)) {
+					t.Errorf("%s, %s: %s: %s", state.name, mode.name, s.Name, fault)
+				}
+			}
+			exec("RESET ALL")
+		}
+	}
+}
+
+// planMode is a way to plan.
+type planMode struct {
+	name     string
+	settings map[string]string
+	// unsettled lacks the settings of the store's sessions.
+	unsettled bool
+}
+
+func sessionSettings(planCacheMode string) map[string]string {
+	settings := postgres.SessionParams()
+	settings["plan_cache_mode"] = planCacheMode
+	return settings
+}
+
+// fillTables gives the statements that put 100,000 rows into the tables that grow.
+func fillTables(endedAt, status string) []string {
+	const series = " FROM generate_series(1, 100000) i"
+	return []string{
+		`INSERT INTO pacer.notifications (id, user_id, category, channel, priority, collapse_key, accepted_at, status, ended_at)
+			SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, CASE WHEN i % 3 > 0 THEN 'key' ELSE '' END, now() - i * interval '10 ms', ` +
+			status + ", " + endedAt + series,
+		`INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
+			SELECT 'n' || i, 1, 1, 'user' || i % 1000, 'chat', i * 1000000::bigint, 'delivered'` + series,
+		`INSERT INTO pacer.outbox (id) SELECT 'n' || i` + series,
+		`INSERT INTO pacer.unplaced (first, ids) SELECT 'f' || i, ARRAY['n' || i]` + series,
+		`INSERT INTO pacer.preferences (user_id, updated_at) SELECT 'user' || i, now() - interval '1 day'` + series,
+		`INSERT INTO pacer.devices (user_id, device_id, channel, target) SELECT 'user' || i % 10000, i, 'webhook', 't'` + series,
+		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome) SELECT 'n' || i, 'd', 1, true, 'delivered'` + series,
+		`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) SELECT 'k' || i, 'f', 'n', now() + interval '1 day'` + series,
+		`INSERT INTO pacer.tallies (accepted) SELECT 1` + series,
+		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
+	}
+}
+
+// plan is a node of a plan as EXPLAIN tells it.
+type plan struct {
+	NodeType     string `json:"Node Type"`
+	RelationName string `json:"Relation Name"`
+	Alias        string `json:"Alias"`
+	IndexName    string `json:"Index Name"`
+	IndexCond    string `json:"Index Cond"`
+	Filter       string `json:"Filter"`
+	Plans        []plan `json:"Plans"`
+}
+
+// planFaults tells which tables a plan reads without knowing where in them.
+func planFaults(s postgrestest.Statement, root plan) []string {
+	if wholeReaders[s.Name] != "" {
+		return nil
+	}
+	var faults []string
+	var look func(p plan, limited bool)
+	look = func(p plan, limited bool) {
+		wanted := cmp.Or(wantedByAlias[p.Alias], wantedIndexes[s.Name])
+		switch {
+		case p.NodeType == "Seq Scan" && !slices.Contains(smallTables, p.RelationName):
+			faults = append(faults, "reads all of "+p.RelationName)
+		case p.NodeType == "Sort" && limited:
+			faults = append(faults, "sorts everything before it takes the first")
+		case p.IndexName != "" && p.IndexCond == "" && limited && p.Filter == "": // it is read from its end, to the limit
+		case p.IndexName != "" && p.IndexCond == "" && !slices.Contains(smallTables, p.RelationName):
+			faults = append(faults, "reads all of the index "+p.IndexName)
+		case p.IndexName != "" && wanted != "" && p.IndexName != wanted:
+			faults = append(faults, "goes through "+p.IndexName+" instead of "+wanted)
+		}
+		for _, below := range p.Plans {
+			look(below, p.NodeType == "Limit" || limited && p.NodeType == "LockRows")
+		}
+	}
+	look(root, false)
+	return faults
+}
+
+// explain gives the plan of a prepared statement for arguments of its types.
+func explain(t *testing.T, conn *pgx.Conn, name, sql string) plan {
+	t.Helper()
+	name = "statement_" + strings.ReplaceAll(name, " ", "_")
+	prepared, err := conn.Prepare(t.Context(), name, sql)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	arguments := make([]string, len(prepared.ParamOIDs))
+	for i, oid := range prepared.ParamOIDs {
+		arguments[i] = argument(t, oid)
+	}
+	execute := "EXECUTE " + name
+	if len(arguments) > 0 {
+		execute += "(" + strings.Join(arguments, ", ") + ")"
+	}
+	var text []byte
+	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	var roots []struct{ Plan plan }
+	if err := json.Unmarshal(text, &roots); err != nil {
+		t.Fatal(err)
+	}
+	return roots[0].Plan
+}
+
+// argument is a value of a type, as SQL: arrays as long as a batch.
+func argument(t *testing.T, oid uint32) string {
+	t.Helper()
+	array := func(value, kind string) string {
+		return "'{" + strings.TrimSuffix(strings.Repeat(value+",", 250), ",") + "}'::" + kind + "[]"
+	}
+	switch oid {
+	case pgtype.TextOID:
+		return "'n7'::text"
+	case pgtype.TextArrayOID:
+		return array("n7", "text")
+	case pgtype.Int4OID, pgtype.Int2OID, pgtype.Int8OID:
+		return "500"
+	case pgtype.Int4ArrayOID:
+		return array("1", "int")
+	case pgtype.Int8ArrayOID:
+		return array("1", "bigint")
+	case pgtype.BoolOID:
+		return "false"
+	case pgtype.BoolArrayOID:
+		return array("false", "bool")
+	case pgtype.TimestamptzOID:
+		return "now() - interval '1 minute'"
+	case pgtype.TimestamptzArrayOID:
+		return array("2026-01-01", "timestamptz")
+	case pgtype.IntervalOID:
+		return "'30 days'::interval"
+	case pgtype.JSONBOID:
+		return "'{}'::jsonb"
+	}
+	t.Fatalf("no argument of the type %d: give the test one", oid)
+	return ""
+}

@@ -1,0 +1,158 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]func(testing.TB) *goredis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(tb testing.TB) storetest.Subject {
+				tb.Helper()
+				w := newWorld(tb, client(tb))
+				return storetest.Subject{Store: w.store, Repair: w.repair}
+			})
+		})
+	}
+}
+
+// Behind a pooler in transaction mode the store keeps the same promises.
+func TestConformanceBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(tb testing.TB) storetest.Subject {
+		tb.Helper()
+		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease},
+			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled)
+		return storetest.Subject{Store: w.store, Repair: w.repair}
+	})
+}
+
+// A pooler is found out, whether it refuses the settings of a connection or takes no notice of them.
+func TestPoolersAreFoundOut(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.URL(t)
+	ignoring := "ignore_startup_parameters = " + strings.Join(slices.Collect(maps.Keys(postgres.SessionParams())), ",")
+	for name, c := range map[string]struct {
+		address string
+		want    error
+		refused bool
+	}{
+		"Direct":   {address: address},
+		"Ignoring": {address: postgrestest.PgBouncer(t, address, ignoring), want: postgres.ErrPooler},
+		"Refusing": {address: postgrestest.PgBouncer(t, address), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, err := pgxpool.ParseConfig(c.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			postgres.Direct(config)
+			conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+			if c.refused || err != nil {
+				if !c.refused || !postgres.RefusedByPooler(err) {
+					t.Fatalf("connected with %v", err)
+				}
+				return
+			}
+			defer func() { _ = conn.Close(t.Context()) }()
+			if err := postgres.FindPooler(t.Context(), conn); !errors.Is(err, c.want) {
+				t.Errorf("found %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// world is a store over a database and a Redis of its own.
+type world struct {
+	pool    *pgxpool.Pool
+	redis   *goredis.Client
+	agendas *agenda.Agendas
+	store   *postgres.Store
+	relay   *postgres.Relay
+
+	// held are the wake-ups that the worker of this world has at work, by user; rounds is how often it has
+	// asked, pulled how many wake-ups it was given.
+	held           map[string]dispatch.Wakeup
+	rounds, pulled int
+}
+
+func newWorld(tb testing.TB, client *goredis.Client) *world {
+	tb.Helper()
+	return newWorldWith(tb, client, agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease})
+}
+
+// newWorldWith is newWorld with the crashes and the lease that the agendas allow, and with settings when there are any.
+func newWorldWith(tb testing.TB, client *goredis.Client, cfg agenda.Config) *world {
+	tb.Helper()
+	return newWorldOn(tb, client, cfg, postgrestest.URL(tb), postgres.Direct)
+}
+
+// newWorldOn is a world on the database at address, with connections as prepare makes them.
+func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, address string, prepare func(*pgxpool.Config)) *world {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	prepare(config)
+	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	w := &world{pool: pool, redis: client, held: map[string]dispatch.Wakeup{}}
+	if cfg.Settings == nil {
+		cfg.Settings = storetest.Settings
+	}
+	w.agendas, err = agenda.New(client, agenda.Config{
+		Partitions: storetest.Partitions, Settings: cfg.Settings, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
+		Grace: 100 * time.Millisecond, Retention: time.Minute,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.store = postgres.New(pool, w.agendas, postgres.Config{
+		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: storetest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
+		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute, ClaimPatience: time.Minute, // a busy machine
+	})
+	tb.Cleanup(func() { _ = w.store.Close() })
+	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
+		Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+	})
+	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// repair does what a deployment does in the background.
+func (w *world) repair(ctx context.Context) error {
+	for partition := range storetest.Partitions {
+		if _, err := w.agendas.Sweep(ctx, partition); err != nil {
+			return err
+		}
+	}
+	return w.relay.Round(ctx)
+}

@@ -1,0 +1,377 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// rebuildLock is the advisory lock of the process that rebuilds: "rebuild" in ASCII.
+const rebuildLock = 0x72656275696c64
+
+const (
+	// restorers is how many scripts restore at once, restoreBatch how many rows are read at a time.
+	restorers    = 16
+	restoreBatch = 2000
+)
+
+// Rebuilt is what a rebuild did.
+type Rebuilt struct {
+	Partitions []int
+	// Waiting notifications that were put back, and backlogs whose windows were filled.
+	Waiting, Windows int
+	Took             time.Duration
+}
+
+// RebuildLost rebuilds the partitions that have lost their state, be it that Redis is empty, or that another server answers,
+// which may have older state. It does nothing while another process is at it. A partition that can't be asked keeps no other
+// from being rebuilt.
+func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
+	identity, err := l.store.agendas.Identity(ctx)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	partitions, away := l.lost(ctx, identity)
+	if len(partitions) == 0 || mutation("no-rebuild") {
+		return Rebuilt{}, away
+	}
+	rebuilt, err := l.rebuildAlone(ctx, identity, func() ([]int, error) {
+		partitions, err := l.lost(ctx, identity)
+		if len(partitions) > 0 {
+			err = nil // away says so already
+		}
+		return partitions, err
+	})
+	return rebuilt, errors.Join(err, away)
+}
+
+// lost lists the partitions that are not in the epoch that the database knows, on the server that answers now.
+func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
+	epochs, err := l.knownEpochs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.store.agendas.Lost(ctx, func(partition int) agenda.Epoch { return agenda.NewEpoch(epochs[partition], identity) })
+}
+
+// knownEpochs reads the epochs of the partitions as the database knows them.
+func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
+	rows, err := l.store.pool.Query(ctx, "SELECT partition, epoch FROM pacer.partitions")
+	if err != nil {
+		return nil, describe("read the epochs", err)
+	}
+	epochs := map[int]int64{}
+	var partition int
+	var epoch int64
+	if _, err := pgx.ForEachRow(rows, []any{&partition, &epoch},
+		func() error { epochs[partition] = epoch; return nil }); err != nil {
+		return nil, describe("read the epochs", err)
+	}
+	return epochs, nil
+}
+
+// Rebuild rebuilds every partition.
+func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
+	identity, err := l.store.agendas.Identity(ctx)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	return l.rebuildAlone(ctx, identity, func() ([]int, error) {
+		all := make([]int, l.store.agendas.Partitions())
+		for partition := range all {
+			all[partition] = partition
+		}
+		return all, nil
+	})
+}
+
+// TryLockSQL takes an advisory lock for as long as its transaction is open, however long nothing is asked in that.
+const TryLockSQL = `
+SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
+
+// rebuildAlone rebuilds under a lock that one process of the deployment can have. It is a transaction's, not a
+// session's: a pooler gives the session to others.
+func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
+	tx, err := l.store.pool.Begin(ctx)
+	if err != nil {
+		return Rebuilt{}, describe("connect for a rebuild", err)
+	}
+	defer func() {
+		ctx, cancel := bounded(ctx, l.store.cfg.StatementTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx) // it wrote nothing, and the lock ends with its connection in any case
+	}()
+	var mine bool
+	if err := tx.QueryRow(ctx, TryLockSQL, int64(rebuildLock)).Scan(&mine); err != nil || !mine {
+		return Rebuilt{}, err
+	}
+	partitions, err := which()
+	if err != nil || len(partitions) == 0 {
+		return Rebuilt{}, err
+	}
+	if err := l.CheckImported(ctx); err != nil {
+		return Rebuilt{}, err
+	}
+	start := time.Now()
+	l.log.InfoContext(ctx, "rebuilding partitions that have lost their state", "partitions", len(partitions))
+	r := &rebuild{
+		Relay: l, identity: identity, token: rand.Text(), partitions: partitions, epochs: map[int]int64{},
+	}
+	if err := r.run(ctx); err != nil {
+		return Rebuilt{}, fmt.Errorf("rebuild %d partitions: %w", len(partitions), err)
+	}
+	done := Rebuilt{Partitions: partitions, Waiting: r.waiting, Windows: r.windows, Took: time.Since(start)}
+	l.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions), "waiting", done.Waiting, "windows", done.Windows,
+		"took", done.Took.Round(time.Millisecond).String())
+	return done, nil
+}
+
+// rebuild is one under way.
+type rebuild struct {
+	*Relay
+	identity, token  string
+	partitions       []int
+	waiting, windows int
+	epochs           map[int]int64 // that they are given, by partition
+}
+
+func (r *rebuild) run(ctx context.Context) error {
+	agendas := r.store.agendas
+	if err := r.noteLast(ctx); err != nil {
+		return err
+	}
+	if err := agendas.BeginRebuild(ctx, r.partitions, r.token); err != nil {
+		return err
+	}
+	if err := r.voidClaims(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreWindows(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreEntries(ctx); err != nil {
+		return err
+	}
+	for _, partition := range r.partitions {
+		if err := agendas.EndRebuild(ctx, r.token, partition, agenda.NewEpoch(r.epochs[partition], r.identity)); err != nil {
+			return err
+		}
+	}
+	if r.cfg.Rebuilt != nil {
+		r.cfg.Rebuilt(ctx)
+	}
+	return nil
+}
+
+// noteLast notes what the partitions have counted, before that is removed. What a partition without an epoch holds belongs to the
+// state that it has lost.
+func (r *rebuild) noteLast(ctx context.Context) error {
+	counts, away := r.store.agendas.Counts(ctx)
+	if len(counts) == 0 {
+		return away
+	}
+	epochs, err := r.knownEpochs(ctx)
+	if err != nil {
+		return err
+	}
+	counts = slices.DeleteFunc(counts, func(c agenda.PartitionCounts) bool { return !r.rebuilds(c.Partition) })
+	for i := range counts {
+		counts[i].Epoch = cmp.Or(counts[i].Epoch, epochs[counts[i].Partition])
+	}
+	return r.note(ctx, counts)
+}
+
+// voidClaims waits for the claims under way, and lets none follow on a grant of an earlier epoch: what is read from now
+// on is all that was sent or may be.
+func (r *rebuild) voidClaims(ctx context.Context) error {
+	now, err := r.store.agendas.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, r.store.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `INSERT INTO pacer.partitions AS l (partition, epoch, rebuilt_at) SELECT unnest($1::int[]), 1, $2
+			ON CONFLICT (partition) DO UPDATE SET epoch = l.epoch + 1, rebuilt_at = excluded.rebuilt_at RETURNING partition, epoch`,
+			r.partitions, now.UnixMicro())
+		if err != nil {
+			return err
+		}
+		var partition int
+		var epoch int64
+		_, err = pgx.ForEachRow(rows, []any{&partition, &epoch}, func() error { r.epochs[partition] = epoch; return nil })
+		return err
+	})
+}
+
+func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }
+
+// windowsSQL gives the admissions that windows may still hold, of every backlog from the oldest on.
+const windowsSQL = `
+SELECT user_id, category, admitted_at FROM (
+	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
+	UNION ALL
+	SELECT user_id, category, admitted_at FROM pacer.notifications WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
+) admitted ORDER BY user_id, category, admitted_at`
+
+// restoreWindows counts the admissions of each backlog again.
+func (r *rebuild) restoreWindows(ctx context.Context) error {
+	now, err := r.store.agendas.Now(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := r.store.pool.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	var group errgroup.Group
+	group.SetLimit(restorers)
+	box, moments := dispatch.Backlog{}, []throttle.Micros(nil)
+	flush := func() {
+		if full, admitted := box, moments; len(admitted) > 0 && r.rebuilds(full.Partition) {
+			r.windows++
+			group.Go(func() error { return r.store.agendas.RestoreWindow(ctx, r.token, full, admitted) })
+		}
+	}
+	var user, category string
+	var at int64
+	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
+		if user != box.UserID || category != box.Category {
+			flush()
+			box, moments = dispatch.BacklogOf(user, category, r.store.agendas.Partitions()), nil
+		}
+		// A script takes some thousand arguments; more admissions than that only a counter holds, to which the newest
+		// matter.
+		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
+			flush()
+			moments = nil
+		}
+		return nil
+	})
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	flush()
+	return group.Wait()
+}
+
+// openSQL gives what has not ended, in the order of arrival, from a place on.
+const openSQL = `
+SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until, accepted_at
+FROM pacer.notifications
+WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
+
+// open is a notification that has not ended.
+type open struct {
+	agenda.Entry
+	status                 string
+	notBefore, leasedUntil time.Time
+	acceptedAt             time.Time
+	// coming is true for one that the relay will put into its backlog from the outbox.
+	coming bool
+}
+
+func scanOpen(row pgx.CollectableRow) (open, error) {
+	var o open
+	var sendAt, expiresAt, notBefore, leased *time.Time
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
+		&notBefore, &leased,
+		&o.acceptedAt)
+	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
+		moment(leased)
+	return o, err
+}
+
+// entry is what the notification is to its agenda. One that is being sent comes back when the lease of its worker ends;
+// when it has ended by then, its claim is declined.
+func (o open) entry() agenda.Entry {
+	e := o.Entry
+	switch o.status {
+	case string(notification.StatusSending):
+		e.Retrying, e.SendAt = true, o.leasedUntil.Add(100*time.Millisecond)
+	case string(notification.StatusRetrying):
+		e.Retrying, e.SendAt = true, o.notBefore
+	}
+	return e
+}
+
+// restoreEntries puts what has not ended back into its backlog, and has the wake-ups stand that it needs.
+func (r *rebuild) restoreEntries(ctx context.Context) error {
+	at, id := time.Time{}, ""
+	for {
+		rows, err := r.store.pool.Query(ctx, openSQL, at, id, restoreBatch)
+		if err != nil {
+			return describe("read what waits", err)
+		}
+		batch, err := pgx.CollectRows(rows, scanOpen)
+		if err != nil {
+			return describe("read what waits", err)
+		}
+		if err := r.restoreBatch(ctx, batch); err != nil {
+			return err
+		}
+		if len(batch) < restoreBatch {
+			return nil
+		}
+		at, id = batch[len(batch)-1].acceptedAt, batch[len(batch)-1].ID
+	}
+}
+
+func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
+	partitions := map[int][]agenda.Entry{}
+	for _, o := range batch {
+		partition := r.store.agendas.PartitionOf(o.UserID)
+		if !r.rebuilds(partition) {
+			continue
+		}
+		e := o.entry()
+		e.Arrival = o.acceptedAt
+		partitions[partition] = append(partitions[partition], e)
+	}
+	for partition, entries := range partitions {
+		entries, err := r.withoutEnded(ctx, partition, entries)
+		if err != nil {
+			return err
+		}
+		r.waiting += len(entries)
+		for part := range slices.Chunk(entries, putBatch) {
+			if _, err := r.store.agendas.RestoreEntries(ctx, r.token, partition, part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// withoutEnded leaves out what has ended in its agenda while Postgres still has it under a claim: that end is written
+// when the claim is over, and until then nobody may be given it again.
+func (r *rebuild) withoutEnded(ctx context.Context, partition int, entries []agenda.Entry) ([]agenda.Entry, error) {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	ended, err := r.store.agendas.HasEnd(ctx, partition, ids)
+	if err != nil {
+		return nil, err
+	}
+	open := entries[:0]
+	for i, e := range entries {
+		if !ended[i] {
+			open = append(open, e)
+		}
+	}
+	return open, nil
+}

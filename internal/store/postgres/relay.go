@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// RelayConfig of a Relay.
+type RelayConfig struct {
+	// Check refuses a notification that came through the outbox and that the policy or its channel does not allow; what
+	// a producer writes into the database was not asked about. Its error becomes the reason of the failure.
+	Check func(*notification.Notification) error
+	// Windows is the longest window of any rule: admissions older than that need not be counted again.
+	Windows func() time.Duration
+	// Rebuilt is told that partitions have been rebuilt, so that what else the deployment keeps in Redis is written again.
+	Rebuilt func(ctx context.Context)
+	// Adopted is told of what was accepted by processes that have no metrics of their own, each notification once, so
+	// that this process counts it. Defaults to leaving that to others.
+	Adopted func(category string, n int64)
+	// Interval between two looks. Defaults to 500 ms.
+	Interval time.Duration
+}
+
+// Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes
+// down what the agendas ended by themselves, rebuilds partitions that lost their state, and purges what is old. Any number
+// of processes may run one; they share the work or take turns.
+type Relay struct {
+	cfg   RelayConfig
+	store *Store
+	log   *slog.Logger
+
+	cursor   outboxPlace // where the next look into the outbox begins
+	purgedAt time.Time
+	noted    map[int]agenda.PartitionCounts // what was last noted, by partition
+}
+
+// NewRelay makes a Relay.
+func NewRelay(store *Store, cfg RelayConfig) *Relay {
+	if cfg.Interval == 0 {
+		cfg.Interval = 500 * time.Millisecond
+	}
+	return &Relay{cfg: cfg, store: store, log: store.cfg.Log, noted: map[int]agenda.PartitionCounts{}}
+}
+
+// Run works until ctx ends.
+func (l *Relay) Run(ctx context.Context) {
+	ticker := time.NewTicker(l.cfg.Interval)
+	defer ticker.Stop()
+	away := false
+	for {
+		err := l.Round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !away:
+			l.log.WarnContext(ctx, "the relay can't reach Postgres or Redis; it goes on trying", "error", err)
+		case err == nil && away:
+			l.log.InfoContext(ctx, "the relay reaches Postgres and Redis again")
+		}
+		away = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Round does once what Run does over and over.
+func (l *Relay) Round(ctx context.Context) error {
+	_, err := l.RebuildLost(ctx)
+	if mutation("no-sweeper") {
+		return err
+	}
+	if err != nil && mutation("partitions-together") {
+		return err
+	}
+	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
+}
+
+const (
+	// purgeInterval is how often what is old is looked for, purgeBatch how much of it goes in one statement.
+	purgeInterval = time.Minute
+	purgeBatch    = 1000
+)
+
+// purge removes notifications that ended longer ago than they are kept, their attempts, and idempotency keys that have
+// expired.
+func (l *Relay) purge(ctx context.Context) error {
+	if time.Since(l.purgedAt) < purgeInterval {
+		return nil
+	}
+	l.purgedAt = time.Now()
+	_, err := l.store.Purge(ctx)
+	return err
+}
+
+const purgeSQL = `
+WITH old AS (
+	SELECT id FROM pacer.notifications
+	WHERE ended_at < now() - $1::interval AND accepted_at < now() - $1::interval
+	ORDER BY accepted_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
+), attempts AS (
+	DELETE FROM pacer.attempts WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
+), deliveries AS (
+	DELETE FROM pacer.deliveries WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
+)
+DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
+
+// Purge removes what is older than the retention, and tells how many notifications that were.
+func (r *Store) Purge(ctx context.Context) (int64, error) {
+	total := int64(0)
+	for {
+		tag, err := r.pool.Exec(ctx, purgeSQL, r.cfg.Retention, purgeBatch)
+		if err != nil {
+			return total, describe("purge what is old", err)
+		}
+		total += tag.RowsAffected()
+		if tag.RowsAffected() < purgeBatch {
+			break
+		}
+	}
+	return total, errors.Join(r.purgeImported(ctx), r.purgeKeys(ctx))
+}
+
+// purgeKeysSQL removes idempotency keys that have expired.
+const purgeKeysSQL = `
+DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (
+	SELECT key FROM pacer.idempotency_keys WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
+
+func (r *Store) purgeKeys(ctx context.Context) error {
+	for {
+		tag, err := r.pool.Exec(ctx, purgeKeysSQL, purgeBatch)
+		if err != nil {
+			return describe("purge idempotency keys", err)
+		}
+		if tag.RowsAffected() < purgeBatch {
+			return nil
+		}
+	}
+}

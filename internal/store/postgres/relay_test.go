@@ -1,0 +1,169 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// accept has n notifications of a user accepted.
+func (w *world) accept(t *testing.T, user, category string, n int) {
+	t.Helper()
+	var batch []*notification.Notification
+	for i := range n {
+		batch = append(batch, &notification.Notification{
+			ID: fmt.Sprintf("%s-%s-%d", user, category, i), UserID: user, Category: category, Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+		})
+	}
+	if _, err := w.store.Accept(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := w.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) flush(t *testing.T) {
+	t.Helper()
+	if err := w.redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// All of Redis is lost. Nothing goes out until the partitions are rebuilt; then the windows hold what they held, the line
+// stands in its order, what ended does not come back, and the totals are what they were.
+func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	w.accept(t, "ada", "chat", 4) // two a minute
+	w.deliver(t, "ada")
+	sending := w.take(t, "ada")
+	if sending == nil {
+		t.Fatal("the second is not granted")
+	}
+	before := w.stats(t)
+	w.flush(t)
+	round := dispatch.Round{Partition: w.agendas.PartitionOf("ada"), ID: "lost", Wakeups: []dispatch.Wakeup{w.held["ada"]}, Room: 1, Pull: 10}
+	if reply, err := w.store.Serve(t.Context(), round); !errors.Is(err, dispatch.ErrLost) {
+		t.Errorf("a partition that has lost its state answers %+v, %v", reply, err)
+	}
+	rebuilt, err := w.relay.RebuildLost(t.Context())
+	if err != nil || rebuilt.Waiting != 3 || len(rebuilt.Partitions) != 2 || rebuilt.Windows != 1 {
+		t.Fatalf("rebuilt %+v, %v", rebuilt, err)
+	}
+	if again, err := w.relay.RebuildLost(t.Context()); err != nil || again.Partitions != nil {
+		t.Errorf("rebuilt again: %+v, %v", again, err)
+	}
+	w.wantAwake(t, "ada")
+	if taken := w.ask(t, "ada", 1); len(taken.Grants) > 0 || w.wakesIn(t, "ada") < 50*time.Second {
+		t.Errorf("the window is not full: %+v", taken)
+	}
+	w.wantAwake(t, "ada")
+	if s, err := w.store.Settle(t.Context(), sending, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}); err != nil || s.Stale {
+		t.Errorf("a result from before the loss: %+v, %v", s, err)
+	}
+	after := w.stats(t)
+	if after.Accepted != before.Accepted || after.Delivered != before.Delivered+1 || after.Attempts != before.Attempts {
+		t.Errorf("totals were %+v, are %+v", before, after)
+	}
+	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) != 1 || differences[0].ID != "ada-chat-1" {
+		// The one that was being sent stands in line until its lease would end; its end shows as a difference until then.
+		t.Errorf("differences %+v, %v", differences, err)
+	}
+}
+
+func (w *world) stats(t *testing.T) agenda.PartitionStats {
+	t.Helper()
+	_, total, err := w.store.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total
+}
+
+// A claim on an admission from before the rebuild would be counted by no window: it is void.
+func TestGrantsFromBeforeARebuildAreVoid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.accept(t, "ada", "slow", 1)
+	w.exec(t, "UPDATE pacer.partitions SET epoch = epoch + 1")
+	if g := w.take(t, "ada"); g != nil {
+		t.Fatalf("granted %+v", g)
+	}
+	w.wantAwake(t, "ada")
+	w.exec(t, "UPDATE pacer.partitions SET epoch = epoch - 1")
+	w.deliver(t, "ada") // its slot was given back
+	w.exec(t, "UPDATE pacer.partitions SET epoch = epoch + 1")
+	if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || len(rebuilt.Partitions) != 2 {
+		t.Errorf("partitions of another epoch than the database's are rebuilt: %+v, %v", rebuilt, err)
+	}
+}
+
+func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.accept(t, "ada", "free", 4)
+	for range 3 {
+		w.deliver(t, "ada")
+	}
+	w.exec(t, "UPDATE pacer.notifications SET accepted_at = now() - interval '40 days' WHERE id <> 'ada-free-2'")
+	w.exec(t, "UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
+	w.exec(t, `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) VALUES
+		('old', 'f', 'x', now() - interval '1 minute'), ('young', 'f', 'x', now() + interval '1 minute')`)
+	w.exec(t, `INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
+		VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
+	if n, err := w.store.Purge(t.Context()); err != nil || n != 2 {
+		t.Fatalf("purged %d, %v; want 2", n, err)
+	}
+	for query, want := range map[string]string{
+		"SELECT string_agg(id, ',' ORDER BY id) FROM pacer.notifications":        "ada-free-2,ada-free-3",
+		"SELECT string_agg(notification_id, ',' ORDER BY 1) FROM pacer.attempts": "ada-free-2",
+		"SELECT string_agg(key, ',' ORDER BY key) FROM pacer.idempotency_keys":   "young",
+	} {
+		var got string
+		if err := w.pool.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", query, got, err, want)
+		}
+	}
+}
+
+func TestOutboxIsChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
+		Windows: func() time.Duration { return time.Hour },
+		Check: func(n *notification.Notification) error {
+			if n.Category != "free" {
+				return errors.New("category: is not named in the policy")
+			}
+			return nil
+		},
+	})
+	w.exec(t, `SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'), pacer.enqueue('{"id":"bad","user_id":"ada","category":"unheard of"}')`)
+	if err := w.relay.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantAwake(t, "ada")
+	if got := w.deliverAll(t); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("delivered %v, want the good one only", got)
+	}
+	if v, err := w.store.View(t.Context(), "bad"); err != nil || v.Status != notification.StatusFailed || v.Reason != "refused: category: is not named in the policy" {
+		t.Errorf("the bad one: %+v, %v", v, err)
+	}
+	var left int
+	if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.outbox").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d are left in the outbox, %v", left, err)
+	}
+}

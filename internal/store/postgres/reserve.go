@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+)
+
+// acceptTime is how long accepting may take before a repeat may take over.
+const acceptTime = 10 * time.Second
+
+// reserveSQL claims an idempotency key that is new, forgotten, or left by somebody who did not finish, and tells who
+// has it.
+const reserveSQL = `
+WITH mine AS (
+	INSERT INTO pacer.idempotency_keys AS k (key, fingerprint, notification_id, accepting_until, expires_at)
+	VALUES ($1, $2, $3, clock_timestamp() + $4::interval, clock_timestamp() + $5::interval)
+	ON CONFLICT (key) DO UPDATE SET
+		fingerprint = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.fingerprint ELSE k.fingerprint END,
+		notification_id = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.notification_id ELSE k.notification_id END,
+		accepting_until = excluded.accepting_until, expires_at = excluded.expires_at
+	WHERE k.expires_at < clock_timestamp()
+		OR (k.fingerprint = excluded.fingerprint AND k.accepting_until < clock_timestamp())
+	RETURNING fingerprint, notification_id
+)
+SELECT true, fingerprint, notification_id, true FROM mine
+UNION ALL
+SELECT false, fingerprint, notification_id, accepting_until IS NOT NULL FROM pacer.idempotency_keys
+WHERE key = $1 AND NOT EXISTS (SELECT FROM mine)`
+
+// Reserve implements [intake.Store].
+func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
+	life time.Duration,
+) (intake.Reservation, error) {
+	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+	defer cancel()
+	for {
+		reservation, err := r.reserve(ctx, key, fingerprint, id, life)
+		switch {
+		case err == nil:
+			return reservation, nil
+		case !errors.Is(err, pgx.ErrNoRows):
+			return intake.Reservation{}, describe("reserve an idempotency key", err)
+		}
+		// Somebody reserved it while this statement ran: it is in the way, but not in sight. The next one sees it.
+	}
+}
+
+// reserve asks once. It gives [pgx.ErrNoRows] when another reservation was committed meanwhile.
+func (r *Store) reserve(ctx context.Context, key, fingerprint, id string,
+	life time.Duration,
+) (intake.Reservation, error) {
+	var mine, accepting bool
+	var owner string
+	reservation := intake.Reservation{}
+	err := r.pool.QueryRow(ctx, reserveSQL, key, fingerprint, id, acceptTime, life).Scan(&mine, &owner, &reservation.ID,
+		&accepting)
+	switch {
+	case err != nil:
+		return intake.Reservation{}, err
+	case mine:
+		reservation.Claim = intake.ClaimNew
+	case owner != fingerprint:
+		reservation.Claim = intake.ClaimOther
+	case accepting:
+		reservation.Claim = intake.ClaimBusy
+	default:
+		reservation.Claim = intake.ClaimDone
+	}
+	return reservation, nil
+}
+
+// Commit implements [intake.Store].
+func (r *Store) Commit(ctx context.Context, key string) error {
+	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+	defer cancel()
+	if _, err := r.pool.Exec(ctx, "UPDATE pacer.idempotency_keys SET accepting_until = NULL WHERE key = $1",
+		key); err != nil {
+		return describe("commit an idempotency key", err)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+)
+
+// The totals are kept where what they count is decided. What is accepted, attempted and ended is Postgres's: triggers
+// add it up in the same transaction, so no crash and no loss of Redis makes a difference. Pulls and deferrals are
+// Redis's; the relay notes them in Postgres, for the time when Redis has lost them.
+const (
+	totalsSQL = `
+SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, coalesce(sum(failed), 0)::bigint,
+	coalesce(sum(expired), 0)::bigint, coalesce(sum(cancelled), 0)::bigint, coalesce(sum(replaced), 0)::bigint,
+	coalesce(sum(attempts), 0)::bigint FROM pacer.tallies`
+
+	// foldSQL adds up to $1 tallies up to one. Whatever it takes it puts back.
+	foldSQL = `
+WITH taken AS (
+	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
+		AND EXISTS (SELECT FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1)
+	RETURNING *
+), folded AS (
+	INSERT INTO pacer.tallies (accepted, delivered, failed, expired, cancelled, replaced, attempts)
+	SELECT sum(accepted), sum(delivered), sum(failed), sum(expired), sum(cancelled), sum(replaced), sum(attempts)
+	FROM taken HAVING count(*) > 0
+)
+SELECT count(*) FROM taken`
+
+	// adoptSQL takes what processes without metrics accepted.
+	adoptSQL = `
+WITH taken AS (
+	DELETE FROM pacer.accepted_elsewhere
+	WHERE id = ANY (ARRAY (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
+	RETURNING category, accepted
+)
+SELECT category, sum(accepted)::bigint, count(*) FROM taken GROUP BY category`
+
+	// noteSQL notes what Redis counts in the states that its partitions are in. The counts of a state only grow; those of an
+	// earlier state are added to what was before.
+	noteSQL = `
+INSERT INTO pacer.partition_counts AS p (partition, epoch, pulls, deferrals)
+SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c(partition, epoch, pulls, deferrals)
+ON CONFLICT (partition) DO UPDATE SET
+	earlier_pulls = p.earlier_pulls + CASE WHEN excluded.epoch > p.epoch THEN p.pulls ELSE 0 END,
+	earlier_deferrals = p.earlier_deferrals + CASE WHEN excluded.epoch > p.epoch THEN p.deferrals ELSE 0 END,
+	pulls = CASE WHEN excluded.epoch > p.epoch THEN excluded.pulls ELSE greatest(p.pulls, excluded.pulls) END,
+	deferrals = CASE WHEN excluded.epoch > p.epoch THEN excluded.deferrals ELSE greatest(p.deferrals, excluded.deferrals) END,
+	epoch = excluded.epoch
+WHERE excluded.epoch >= p.epoch`
+
+	notedSQL = "SELECT partition, epoch, pulls, deferrals, earlier_pulls, earlier_deferrals FROM pacer.partition_counts"
+)
+
+// foldBatch is how many rows of tallies one statement adds up.
+const foldBatch = 2000
+
+// Stats gives the counts of every partition, and of all together. The totals of all are the store's, not those of Redis.
+// While Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
+func (r *Store) Stats(ctx context.Context) (partitions []agenda.PartitionStats, total agenda.PartitionStats, err error) {
+	if partitions, err = r.agendas.Stats(ctx); err != nil {
+		return nil, total, err
+	}
+	total = agenda.Sum(partitions)
+	exact, err := r.totals(ctx, total)
+	if err != nil {
+		total.Away = true
+		return partitions, total, nil //nolint:nilerr // what there is, is told
+	}
+	return partitions, exact, nil
+}
+
+// totals puts the store's totals in the place of those of Redis.
+func (r *Store) totals(ctx context.Context, t agenda.PartitionStats) (agenda.PartitionStats, error) {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
+		&t.Replaced, &t.Attempts)
+	if err != nil {
+		return t, describe("read the totals", err)
+	}
+	before, err := r.readNoted(ctx)
+	if err != nil {
+		return t, err
+	}
+	now, away := r.agendas.Counts(ctx)
+	t.Away = t.Away || away != nil
+	t.Pulls, t.Deferrals = 0, 0
+	for _, n := range before {
+		t.Pulls, t.Deferrals = t.Pulls+n.earlierPulls+n.Pulls, t.Deferrals+n.earlierDeferrals+n.Deferrals
+	}
+	for _, c := range now { // what has not been noted yet
+		switch n := before[c.Partition]; {
+		case c.Epoch > n.Epoch:
+			t.Pulls, t.Deferrals = t.Pulls+c.Pulls, t.Deferrals+c.Deferrals
+		case c.Epoch == n.Epoch || c.Epoch == 0:
+			t.Pulls, t.Deferrals = t.Pulls+max(0, c.Pulls-n.Pulls), t.Deferrals+max(0, c.Deferrals-n.Deferrals)
+		}
+	}
+	return t, nil
+}
+
+// noted is what a partition counted, as Postgres has it.
+type noted struct {
+	agenda.PartitionCounts
+	earlierPulls, earlierDeferrals int64
+}
+
+func (r *Store) readNoted(ctx context.Context) (map[int]noted, error) {
+	rows, err := r.pool.Query(ctx, notedSQL)
+	if err != nil {
+		return nil, describe("read what Redis counted before", err)
+	}
+	before := map[int]noted{}
+	var n noted
+	if _, err := pgx.ForEachRow(rows, []any{
+		&n.Partition, &n.Epoch, &n.Pulls, &n.Deferrals, &n.earlierPulls,
+		&n.earlierDeferrals,
+	}, func() error {
+		before[n.Partition] = n
+		return nil
+	}); err != nil {
+		return nil, describe("read what Redis counted before", err)
+	}
+	return before, nil
+}
+
+// keepTotals keeps the totals: few rows to add up, what producers accepted in this process's metrics, and what Redis
+// counts.
+func (l *Relay) keepTotals(ctx context.Context) error {
+	return errors.Join(l.fold(ctx), l.adopt(ctx), l.noteCounts(ctx))
+}
+
+func (l *Relay) fold(ctx context.Context) error {
+	for {
+		var taken int
+		if err := l.store.pool.QueryRow(ctx, foldSQL, foldBatch).Scan(&taken); err != nil {
+			return describe("add the totals up", err)
+		}
+		if taken < foldBatch {
+			return nil
+		}
+	}
+}
+
+// adopt counts in this process's metrics what was accepted by processes that have none.
+func (l *Relay) adopt(ctx context.Context) error {
+	for l.cfg.Adopted != nil {
+		rows, err := l.store.pool.Query(ctx, adoptSQL, foldBatch)
+		if err != nil {
+			return describe("count what producers accepted", err)
+		}
+		var category string
+		var n, of, taken int64
+		if _, err := pgx.ForEachRow(rows, []any{&category, &n, &of}, func() error {
+			l.cfg.Adopted(category, n)
+			taken += of
+			return nil
+		}); err != nil {
+			return describe("count what producers accepted", err)
+		}
+		if taken < foldBatch {
+			return nil
+		}
+	}
+	return nil
+}
+
+// noteCounts notes what Redis alone counts, where that has changed.
+func (l *Relay) noteCounts(ctx context.Context) error {
+	counts, away := l.store.agendas.Counts(ctx)
+	return errors.Join(l.note(ctx, counts), away)
+}
+
+func (l *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error {
+	var partitions []int32
+	var epochs, pulls, deferrals []int64
+	for _, c := range counts {
+		if c.Epoch == 0 || l.noted[c.Partition] == c {
+			continue
+		}
+		partitions, epochs = append(partitions, int32(c.Partition)), append(epochs, c.Epoch)
+		pulls, deferrals = append(pulls, c.Pulls), append(deferrals, c.Deferrals)
+	}
+	if len(partitions) == 0 {
+		return nil
+	}
+	if _, err := l.store.pool.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals); err != nil {
+		return describe("note what Redis counts", err)
+	}
+	for _, c := range counts {
+		l.noted[c.Partition] = c
+	}
+	return nil
+}

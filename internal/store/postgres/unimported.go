@@ -1,0 +1,29 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+)
+
+// ErrUnimported says that Redis holds a deployment whose store is there, and nobody has said what is to become of it:
+// to rebuild the partitions would destroy it.
+var ErrUnimported = errors.New("Redis keeps the store of a deployment without DATABASE_URL, which was neither imported nor declined") //nolint:staticcheck // a name
+
+// CheckImported gives [ErrUnimported] for a Redis that a rebuild would destroy.
+func (l *Relay) CheckImported(ctx context.Context) error {
+	has, err := l.store.HasEpochs(ctx)
+	if err != nil || has {
+		return err
+	}
+	state, err := l.store.agendas.Importing(ctx)
+	if err != nil || state == agenda.ImportDone || state == agenda.ImportDeclined {
+		return err
+	}
+	holds, err := l.store.agendas.HoldsAny(ctx)
+	if err == nil && holds {
+		err = ErrUnimported
+	}
+	return err
+}

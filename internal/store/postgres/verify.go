@@ -1,0 +1,322 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+)
+
+// The ways in which Redis can differ from what Postgres says.
+const (
+	// DiffEpoch is a partition that has lost its state, or was built on another server: it holds until it is rebuilt.
+	DiffEpoch = "epoch"
+	// DiffMissing is a notification that has not ended and stands nowhere in Redis.
+	DiffMissing = "missing"
+	// DiffSurplus waits in Redis, and has ended or never was.
+	DiffSurplus = "surplus"
+	// DiffWindow is an admission that Redis does not count and should.
+	DiffWindow = "window"
+	// DiffWakeup is a user of whom something waits, and no wake-up comes in time.
+	DiffWakeup = "wake-up"
+)
+
+// Difference is one way in which Redis is not what the database says.
+type Difference struct {
+	// What is one of the constants above.
+	What string
+	// ID of the notification; of a window the backlog as category:user, of a user's cap "user_cap:" and the user; of a
+	// wake-up the user; of an epoch the partition.
+	ID string
+	// Detail says more, for people.
+	Detail string
+}
+
+const (
+	// verifyBatch is how many notifications are compared at a time.
+	verifyBatch = 1000
+	// verifyAgain is after which time what differs is looked at again: a notification on its way from one place to the
+	// next is told of by one store before the other.
+	verifyAgain = 200 * time.Millisecond
+)
+
+// Verify compares Redis with the database, part by part, and tells found of every difference. It changes nothing. What
+// differs is looked at twice; while the deployment works, something may still be on its way: a difference counts when
+// it stays.
+func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
+	for _, part := range []func(context.Context, func(Difference) error) error{
+		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
+	} {
+		if err := part(ctx, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again waits before a second look.
+func again(ctx context.Context) error {
+	timer := time.NewTimer(verifyAgain)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// verifyEpochs finds partitions that are not in the state that the database knows.
+func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) error {
+	identity, err := l.store.agendas.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	partitions, err := l.lost(ctx, identity)
+	if err != nil {
+		return err
+	}
+	for _, partition := range partitions {
+		detail := "has lost its state, or was built on another server: it holds until it is rebuilt"
+		if err := found(Difference{DiffEpoch, strconv.Itoa(partition), detail}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What has not ended, and whether it is left in the outbox, from where the relay will bring it: page by page, and of
+// some.
+const (
+	verifyOpenSQL = `
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+FROM pacer.notifications n
+WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2)
+ORDER BY n.accepted_at, n.id LIMIT $3`
+	verifyOpenAgainSQL = `
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+FROM pacer.notifications n
+WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
+)
+
+// verifyOpen finds what has not ended and stands nowhere in Redis.
+func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
+	at, id := time.Time{}, ""
+	for {
+		page, err := collectOpen(l.store.pool.Query(ctx, verifyOpenSQL, at, id, verifyBatch))
+		if err != nil {
+			return err
+		}
+		if err := l.verifyPage(ctx, page, found); err != nil {
+			return err
+		}
+		if len(page) < verifyBatch {
+			return nil
+		}
+		at, id = page[len(page)-1].acceptedAt, page[len(page)-1].ID
+	}
+}
+
+// collectOpen reads the answer to one of the two.
+func collectOpen(rows pgx.Rows, err error) ([]open, error) {
+	if err != nil {
+		return nil, describe("read what waits", err)
+	}
+	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o open, err error) {
+		return o, row.Scan(&o.ID, &o.UserID, &o.Category, &o.status, &o.acceptedAt, &o.coming)
+	})
+	if err != nil {
+		return nil, describe("read what waits", err)
+	}
+	return page, nil
+}
+
+func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Difference) error) error {
+	suspects, err := l.displaced(ctx, page)
+	if err != nil || len(suspects) == 0 {
+		return err
+	}
+	if err := again(ctx); err != nil {
+		return err
+	}
+	ids := make([]string, 0, len(suspects))
+	for id := range suspects {
+		ids = append(ids, id)
+	}
+	if page, err = collectOpen(l.store.pool.Query(ctx, verifyOpenAgainSQL, ids)); err != nil {
+		return err
+	}
+	if suspects, err = l.displaced(ctx, page); err != nil {
+		return err
+	}
+	for _, o := range page {
+		standing, displaced := suspects[o.ID]
+		if !displaced {
+			continue
+		}
+		detail := "is " + o.status + " in Postgres, unknown to Redis"
+		if standing.Status != "" {
+			detail = fmt.Sprintf("is %s in Postgres; Redis knows it as %s, and has it nowhere", o.status,
+				standing.Status)
+		}
+		if err := found(Difference{DiffMissing, o.ID, detail}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// displaced gives those of a page that stand nowhere in Redis, and should.
+func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.Standing, error) {
+	partitions := map[int][]agenda.Entry{}
+	for _, o := range page {
+		if o.coming {
+			continue
+		}
+		partition := l.store.agendas.PartitionOf(o.UserID)
+		partitions[partition] = append(partitions[partition], o.Entry)
+	}
+	displaced := map[string]agenda.Standing{}
+	for partition, entries := range partitions {
+		standings, err := l.store.agendas.Find(ctx, partition, entries)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range standings {
+			if !s.Placed() {
+				displaced[entries[i].ID] = s
+			}
+		}
+	}
+	return displaced, nil
+}
+
+// verifyWaiting finds what waits in Redis and has ended, and users that nobody will wake.
+func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
+	return l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
+		if err := l.verifySurplus(ctx, page, found); err != nil {
+			return err
+		}
+		return l.verifyWakeups(ctx, page, found)
+	})
+}
+
+// endedSQL gives those that have ended, or never were.
+const endedSQL = `
+SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
+LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
+
+func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
+	ids := make([]string, len(page))
+	for i, w := range page {
+		ids[i] = w.ID
+	}
+	ended, err := l.ended(ctx, ids)
+	if err != nil || len(ended) == 0 {
+		return err
+	}
+	if err := again(ctx); err != nil {
+		return err
+	}
+	partitions := map[int][]agenda.Entry{}
+	for _, w := range page {
+		if _, over := ended[w.ID]; over {
+			partitions[w.Partition] = append(partitions[w.Partition], agenda.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category})
+		}
+	}
+	for partition, entries := range partitions {
+		standings, err := l.store.agendas.Find(ctx, partition, entries)
+		if err != nil {
+			return err
+		}
+		for i, s := range standings {
+			if !s.InLine && !s.Later {
+				continue
+			}
+			id := entries[i].ID
+			if err := found(Difference{
+				DiffSurplus, id,
+				"waits in Redis, is " + ended[id] + " in Postgres",
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, error) {
+	rows, err := l.store.pool.Query(ctx, endedSQL, ids)
+	if err != nil {
+		return nil, describe("look up what stands in line", err)
+	}
+	ended := map[string]string{}
+	var id, status string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &status},
+		func() error { ended[id] = status; return nil }); err != nil {
+		return nil, describe("look up what stands in line", err)
+	}
+	return ended, nil
+}
+
+// verifyWakeups finds the users of a page for whom no wake-up comes in time.
+func (l *Relay) verifyWakeups(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
+	users := map[int][]string{}
+	for _, w := range page {
+		if !slices.Contains(users[w.Partition], w.UserID) {
+			users[w.Partition] = append(users[w.Partition], w.UserID)
+		}
+	}
+	asleep, err := l.asleep(ctx, users)
+	if err != nil || len(asleep) == 0 {
+		return err
+	}
+	if err := again(ctx); err != nil {
+		return err
+	}
+	if asleep, err = l.asleep(ctx, asleep); err != nil {
+		return err
+	}
+	for _, users := range asleep {
+		for _, user := range users {
+			if err := found(Difference{DiffWakeup, user, "something waits, and no wake-up comes in time"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asleep gives those users, by partition, that nobody will wake in time.
+func (l *Relay) asleep(ctx context.Context, partitions map[int][]string) (map[int][]string, error) {
+	asleep := map[int][]string{}
+	for partition, users := range partitions {
+		awake, err := l.store.agendas.Awake(ctx, partition, users)
+		if err != nil {
+			return nil, err
+		}
+		for i, user := range users {
+			if !awake[i] {
+				asleep[partition] = append(asleep[partition], user)
+			}
+		}
+	}
+	return asleep, nil
+}
+
+// Differences is [Relay.Verify] for a deployment that has few.
+func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
+	var all []Difference
+	err := l.Verify(ctx, func(d Difference) error {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,199 @@
+package postgres_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// neighbour is a user of another partition than ada's.
+func neighbour(t *testing.T) string {
+	t.Helper()
+	for i := range 100 {
+		user := fmt.Sprintf("neighbour%d", i)
+		if dispatch.PartitionOf(user, storetest.Partitions) != dispatch.PartitionOf("ada", storetest.Partitions) {
+			return user
+		}
+	}
+	t.Fatal("all users have one partition")
+	return ""
+}
+
+// verifyWorld holds of ada: in chat one delivered, one in flight and one in line, in free one that is scheduled; of her
+// neighbour one in line. Her wake-up is scheduled, the neighbour's is pending.
+func verifyWorld(t *testing.T) *world {
+	t.Helper()
+	settings := func(user, category string) agenda.Settings {
+		settings := storetest.Settings(user, category)
+		settings.Plan.Cap = []throttle.Rule{{Max: 10, Per: time.Hour, Kind: throttle.KindCap}}
+		return settings
+	}
+	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: time.Hour, Settings: settings})
+	w.accept(t, "ada", "chat", 3)
+	w.accept(t, neighbour(t), "free", 1)
+	w.deliver(t, "ada")
+	if w.take(t, "ada") == nil {
+		t.Fatal("the second is not granted")
+	}
+	later := &notification.Notification{
+		ID: "later", UserID: "ada", Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+		SendAt: time.Now().Add(time.Hour),
+	}
+	if _, err := w.store.Accept(t.Context(), []*notification.Notification{later}); err != nil {
+		t.Fatal(err)
+	}
+	if taken := w.ask(t, "ada", 1); len(taken.Grants) > 0 || taken.Held {
+		t.Fatalf("the wake-up is not scheduled: %+v", taken)
+	}
+	return w
+}
+
+// differences lists what a comparison finds, each as its kind and id.
+func (w *world) differences(t *testing.T) []string {
+	t.Helper()
+	found := []string{}
+	if err := w.relay.Verify(t.Context(), func(d postgres.Difference) error {
+		found = append(found, d.What+" "+d.ID)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Verify finds whatever is gone, however little, and goes on after it. Keys are those of ada's partition or of its queue.
+func TestVerifyFindsEveryDifference(t *testing.T) {
+	t.Parallel()
+	partition := fmt.Sprint(dispatch.PartitionOf("ada", storetest.Partitions))
+	for name, c := range map[string]struct {
+		gone  string // key
+		of    string // user in whose partition; ada when empty
+		spoil string // statement
+		want  []string
+	}{
+		"Nothing":        {want: []string{}},
+		"Backlog":        {gone: "w:chat:ada", want: []string{"missing ada-chat-2"}},
+		"Later":          {gone: "r:ada", want: []string{"missing later"}},
+		"InFlight":       {gone: "e", want: []string{"missing ada-chat-1"}},
+		"Notification":   {gone: "n:later", want: []string{"missing later"}},
+		"CategoryWindow": {gone: "l:chat:ada", want: []string{"window chat:ada"}},
+		"CapWindow":      {gone: "u:ada", want: []string{"window user_cap:ada"}},
+		"Epoch":          {gone: "epoch", want: []string{"epoch " + partition}},
+		"Agenda":         {gone: "a:ada", want: []string{"missing ada-chat-2"}},
+		"Wakeups":        {gone: "wakeups", want: []string{"wake-up ada"}},
+		"ScheduledTasks": {gone: "asynq scheduled", want: []string{"wake-up ada"}},
+		"Task":           {gone: "asynq t:ada", want: []string{"wake-up ada"}},
+		"PendingTasks":   {gone: "asynq pending", of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
+		"PendingTask":    {gone: "asynq t:" + neighbour(t), of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
+		"Surplus": {
+			spoil: "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id IN ('ada-chat-2', 'later')",
+			want:  []string{"surplus ada-chat-2", "surplus later"},
+		},
+		"Unknown": {spoil: "DELETE FROM pacer.notifications WHERE id = 'ada-chat-2'", want: []string{"surplus ada-chat-2"}},
+		"Outbox":  {gone: "n:later", spoil: "INSERT INTO pacer.outbox (id) VALUES ('later')", want: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := verifyWorld(t)
+			if c.gone != "" {
+				prefix := w.prefixOf(cmp.Or(c.of, "ada"))
+				key := prefix + c.gone
+				if task, ok := strings.CutPrefix(c.gone, "asynq "); ok {
+					key = strings.Replace(prefix, "pacer:", "asynq:", 1) + task
+				}
+				if n, err := w.redis.Del(t.Context(), key).Result(); err != nil || n != 1 {
+					t.Fatalf("%d keys %s, %v", n, key, err)
+				}
+			}
+			if c.spoil != "" {
+				w.exec(t, c.spoil)
+			}
+			if diff := gocmp.Diff(c.want, w.differences(t)); diff != "" {
+				t.Errorf("differences differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A wake-up that stands, but comes long after the moment at which something may go, is as good as none.
+func TestVerifyFindsAWakeupThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	w := verifyWorld(t)
+	in := w.wakesIn(t, "ada")
+	if err := w.redis.ZIncrBy(t.Context(), w.prefix()+"wakeups", float64(time.Hour.Microseconds()), "ada").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{"wake-up ada"}, w.differences(t)); diff != "" {
+		t.Errorf("differences differ (-want +got):\n%s", diff)
+	}
+	if _, err := w.relay.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantAwake(t, "ada")
+	w.ask(t, "ada", 1)
+	if again := w.wakesIn(t, "ada"); again > in {
+		t.Errorf("after a rebuild the wake-up comes in %s, came in %s", again, in)
+	}
+	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
+		t.Errorf("after a rebuild differences differ (-want +got):\n%s", diff)
+	}
+}
+
+// A partition that has lost all that it held does not keep the others from being compared.
+func TestVerifyGoesOnAfterALostPartition(t *testing.T) {
+	t.Parallel()
+	w := verifyWorld(t)
+	keys, err := w.redis.Keys(t.Context(), w.prefix()+"*").Result()
+	if err != nil || len(keys) == 0 {
+		t.Fatal(keys, err)
+	}
+	other := neighbour(t)
+	keys = append(keys, agenda.PartitionPrefix(w.agendas.PartitionOf(other))+"w:free:"+other)
+	if err := w.redis.Del(t.Context(), keys...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"epoch " + fmt.Sprint(w.agendas.PartitionOf("ada")), "missing ada-chat-1", "missing ada-chat-2", "missing later", "missing " + other + "-free-0",
+		"window chat:ada", "window user_cap:ada",
+	}
+	slices.Sort(want)
+	if diff := gocmp.Diff(want, w.differences(t)); diff != "" {
+		t.Errorf("differences differ (-want +got):\n%s", diff)
+	}
+	if _, err := w.relay.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
+		t.Errorf("after a rebuild differences differ (-want +got):\n%s", diff)
+	}
+}
+
+// More than a page of everything is compared.
+func TestVerifyGoesThroughAllPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	for part := range 5 {
+		w.accept(t, fmt.Sprintf("user%d", part), "free", 500)
+	}
+	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
+		t.Errorf("differences differ (-want +got):\n%s", diff)
+	}
+	w.exec(t, "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now()")
+	if n := len(w.differences(t)); n != 2500 {
+		t.Errorf("%d differences, want 2500", n)
+	}
+}

@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// windowsOfSQL is windowsSQL for one user.
+const windowsOfSQL = `
+SELECT category, admitted_at FROM (
+	SELECT category, admitted_at FROM pacer.attempts
+	WHERE (user_id, admitted_at) > ($2, $1) AND (user_id, admitted_at) <= ($2, 9223372036854775807) AND counted
+	UNION ALL
+	SELECT category, admitted_at FROM pacer.notifications
+	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity') AND status = 'sending' AND admitted_at > $1
+) admitted ORDER BY category, admitted_at`
+
+// admissions of one user by category, oldest first.
+type admissions map[string][]throttle.Micros
+
+// verifyWindows finds admissions that a log should hold and does not: of a category, or of its user's cap. Counters
+// hold no moments and are not compared. It holds the admissions of one user at a time.
+func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
+	now, err := l.store.agendas.Now(ctx)
+	if err != nil {
+		return err
+	}
+	since := now.Add(-l.cfg.Windows()).UnixMicro()
+	rows, err := l.store.pool.Query(ctx, windowsSQL, since)
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	var last, user, category string
+	var at int64
+	admitted := admissions{}
+	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
+		if user != last {
+			if err := l.verifyUser(ctx, last, since, admitted, found); err != nil {
+				return err
+			}
+			last, admitted = user, admissions{}
+		}
+		admitted[category] = append(admitted[category], throttle.Micros(at))
+		return nil
+	}); err != nil {
+		return describe("read the admissions", err)
+	}
+	return l.verifyUser(ctx, last, since, admitted, found)
+}
+
+func (l *Relay) verifyUser(ctx context.Context, userID string, since int64, admitted admissions,
+	found func(Difference) error,
+) error {
+	differences, err := l.compareWindows(ctx, userID, admitted)
+	if err != nil || len(differences) == 0 {
+		return err
+	}
+	if err := again(ctx); err != nil {
+		return err
+	}
+	if admitted, err = l.admissionsOf(ctx, userID, since); err != nil {
+		return err
+	}
+	if differences, err = l.compareWindows(ctx, userID, admitted); err != nil {
+		return err
+	}
+	for _, d := range differences {
+		if err := found(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Relay) admissionsOf(ctx context.Context, userID string, since int64) (admissions, error) {
+	rows, err := l.store.pool.Query(ctx, windowsOfSQL, since, userID)
+	if err != nil {
+		return nil, describe("read a user's admissions", err)
+	}
+	admitted := admissions{}
+	var category string
+	var at int64
+	if _, err := pgx.ForEachRow(rows, []any{&category, &at}, func() error {
+		admitted[category] = append(admitted[category], throttle.Micros(at))
+		return nil
+	}); err != nil {
+		return nil, describe("read a user's admissions", err)
+	}
+	return admitted, nil
+}
+
+// compareWindows tells which of a user's logs lack admissions.
+func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admissions) ([]Difference, error) {
+	if len(admitted) == 0 {
+		return nil, nil
+	}
+	categories := slices.Sorted(maps.Keys(admitted))
+	in, err := l.store.agendas.WindowsOf(ctx, userID, categories)
+	if err != nil {
+		return nil, err
+	}
+	moment, err := l.store.agendas.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := throttle.MicrosOf(moment)
+	var differences []Difference
+	tell := func(name string, missing int) {
+		if missing > 0 {
+			differences = append(differences, Difference{
+				DiffWindow, name + ":" + userID, fmt.Sprintf("%d admissions are not counted in Redis", missing),
+			})
+		}
+	}
+	var all []throttle.Micros
+	var capRules []throttle.Rule
+	for _, category := range categories {
+		all = append(all, admitted[category]...)
+		plan := l.store.agendas.PlanOf(userID, category)
+		capRules = append(capRules, plan.Cap...)
+		if plan.Algorithm == throttle.Rolling {
+			tell(category, uncounted(plan.Rules, admitted[category], in.Categories[category], now))
+		}
+	}
+	slices.Sort(all)
+	tell(capName, uncounted(capRules, all, in.Cap, now))
+	return differences, nil
+}
+
+// capName stands for a category in the name of a user's cap.
+const capName = "user_cap"
+
+// uncounted tells how many admissions the log lacks that a rule should see: its newest, within its window. Both are
+// oldest first.
+func uncounted(rules []throttle.Rule, admitted, log []throttle.Micros, now throttle.Micros) int {
+	missing := 0
+	for _, rule := range rules {
+		held := map[throttle.Micros]int{}
+		for _, at := range log {
+			held[at]++
+		}
+		lacks := 0
+		for _, at := range admitted[max(0, len(admitted)-rule.Max):] {
+			if now.Sub(at) >= rule.Per {
+				continue
+			}
+			if held[at]--; held[at] < 0 {
+				lacks++
+			}
+		}
+		missing = max(missing, lacks)
+	}
+	return missing
+}

@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// viewColumns are what row reads.
+const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at, expires_at, collapse_key,
+	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at,
+	coalesce(claimed_until < clock_timestamp(), false)`
+
+const (
+	viewSQL     = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
+	attemptsSQL = `
+SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts WHERE notification_id = $1 ORDER BY generation`
+	// fillersSQL names the latest deliveries of a user between two moments, in one category or, with "", in all.
+	fillersSQL = `
+SELECT notification_id FROM pacer.attempts
+WHERE (user_id, admitted_at) > ($1, $2) AND (user_id, admitted_at) <= ($1, $3) AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
+ORDER BY user_id DESC, admitted_at DESC LIMIT $6`
+)
+
+// row is a notification as it stands in the database.
+type row struct {
+	notification.View
+	history    string
+	notBefore  time.Time
+	admittedAt int64
+	endedAt    time.Time
+	// abandoned is true when the lease of the worker that is sending it has ended.
+	abandoned bool
+}
+
+func scanRow(r pgx.CollectableRow) (row, error) {
+	var v row
+	var channel, status string
+	var data, override *string
+	var sendAt, expiresAt, notBefore, endedAt *time.Time
+	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &override, &v.Priority,
+		&sendAt, &expiresAt,
+		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
+		&v.admittedAt, &endedAt,
+		&v.abandoned)
+	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
+	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore),
+		moment(endedAt)
+	v.Data, v.Override = text(data), text(override)
+	if status == "waiting" {
+		v.Status = notification.StatusQueued
+		if v.SendAt.After(time.Now()) {
+			v.Status, v.DeliverAt = notification.StatusScheduled, v.SendAt
+		}
+	}
+	if v.Status == notification.StatusRetrying {
+		v.DeliverAt = v.notBefore
+	}
+	return v, err
+}
+
+// text reads what may be NULL.
+func text(value *string) []byte {
+	if value == nil {
+		return nil
+	}
+	return []byte(*value)
+}
+
+// View tells what has become of a notification, or gives [notification.ErrNotFound].
+func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
+	rows, err := r.pool.Query(ctx, viewSQL, id)
+	if err != nil {
+		return nil, describe("look up notification "+id, err)
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, scanRow)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, notification.ErrNotFound
+	case err != nil:
+		return nil, describe("look up notification "+id, err)
+	}
+	r.place(ctx, &v)
+	if v.Timeline, err = r.timeline(ctx, &v); err != nil {
+		return nil, err
+	}
+	return &v.View, nil
+}
+
+// place fills in what the agendas know of a notification that has not ended: its place in line, its slot, and an end
+// that the database has not been told of. When Redis is away or stands still, the view tells what the database knows.
+func (r *Store) place(ctx context.Context, v *row) {
+	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
+		return
+	}
+	state := r.lookup(ctx, r.agendas.PartitionOf(v.UserID), v.ID)
+	if state == nil {
+		return
+	}
+	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
+	v.Reason = cmp.Or(state.Reason, v.Reason)
+	v.Deferrals = max(v.Deferrals, state.Deferrals)
+	if len(state.Lines) > len(v.history) {
+		v.history = state.Lines
+	}
+	v.endedAt = state.EndedAt
+}
+
+// lookup asks Redis for a notification, for as long as an answer may wait; nil when there is none.
+func (r *Store) lookup(ctx context.Context, partition int, id string) *agenda.State {
+	if r.placer.stands(partition) {
+		return nil
+	}
+	found := make(chan *agenda.State, 1)
+	r.placer.running.Go(func() {
+		state, err := r.agendas.LookupIn(ctx, partition, id)
+		if err != nil {
+			state = nil
+		}
+		found <- state
+	})
+	patience := time.NewTimer(r.cfg.PlacePatience)
+	defer patience.Stop()
+	select {
+	case state := <-found:
+		return state
+	case <-patience.C:
+		return nil
+	}
+}
+
+// attempt is one of a notification.
+type attempt struct {
+	number          int
+	admittedAt      int64
+	endedAt         time.Time
+	outcome, reason string
+}
+
+// timeline puts together what happened, oldest first.
+func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
+	events := []notification.Event{{At: v.CreatedAt, Kind: "accepted"}}
+	deferred, err := r.deferredEvents(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	events = append(events, deferred...)
+	rows, err := r.pool.Query(ctx, attemptsSQL, v.ID)
+	if err != nil {
+		return nil, describe("look up the attempts at notification "+v.ID, err)
+	}
+	var a attempt
+	if _, err := pgx.ForEachRow(rows, []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason}, func() error {
+		events = append(events, notification.Event{
+			At: time.UnixMicro(a.admittedAt), Kind: "attempt",
+			Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason),
+		})
+		return nil
+	}); err != nil {
+		return nil, describe("look up the attempts at notification "+v.ID, err)
+	}
+	if v.Status == notification.StatusSending {
+		events = append(events, notification.Event{
+			At: time.UnixMicro(v.admittedAt), Kind: "attempt",
+			Detail: fmt.Sprintf("attempt %d admitted, under way", v.Attempts),
+		})
+	}
+	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
+	if !v.endedAt.IsZero() {
+		events = append(events, notification.Event{At: v.endedAt, Kind: string(v.Status), Detail: v.Reason})
+	}
+	return events, nil
+}
+
+// fillersShown is how many of the earlier deliveries that fill a window are named.
+const fillersShown = 20
+
+// deferredEvents tells of each deferral until when, by which rule, and which earlier deliveries filled it.
+func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
+	plan := r.agendas.PlanOf(v.UserID, v.Category)
+	events := agenda.ParseHistory(v.history, plan)
+	rules := plan.All()
+	for _, d := range agenda.ParseDeferrals(v.history) {
+		if d.Rule < 1 || d.Rule > len(rules) {
+			continue
+		}
+		fillers, err := r.fillers(ctx, v, d, rules[d.Rule-1])
+		if err != nil {
+			return nil, err
+		}
+		for i := range events {
+			if len(fillers) > 0 && events[i].Kind == string(notification.StatusDeferred) && events[i].At.Equal(d.At) {
+				events[i].Detail += "; filled by " + strings.Join(fillers, ", ")
+			}
+		}
+	}
+	return events, nil
+}
+
+// fillers names the deliveries that filled a rule's window when it deferred.
+func (r *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
+	category := v.Category
+	if rule.Kind == throttle.KindCap {
+		category = ""
+	}
+	rows, err := r.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
+		v.ID, fillersShown)
+	if err != nil {
+		return nil, describe("look up what filled the windows of notification "+v.ID, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, describe("look up what filled the windows of notification "+v.ID, err)
+	}
+	return ids, nil
+}

@@ -1,0 +1,178 @@
+package postgres_test
+
+import (
+	"errors"
+	"maps"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+)
+
+// delivered is the outcome of a delivery that went well.
+var delivered = dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
+
+// serve asks once, under an ID of its own.
+func (w *world) serve(t *testing.T, r dispatch.Round) dispatch.Reply {
+	t.Helper()
+	w.rounds++
+	r.ID = "round" + strconv.Itoa(w.rounds)
+	reply, err := w.store.Serve(t.Context(), r)
+	if errors.Is(err, dispatch.ErrLost) { // what the partition gave out means nothing any more
+		maps.DeleteFunc(w.held, func(user string, _ dispatch.Wakeup) bool { return w.agendas.PartitionOf(user) == r.Partition })
+		return dispatch.Reply{Taken: make([]dispatch.Taken, len(r.Wakeups))}
+	}
+	if err != nil {
+		t.Fatalf("serve partition %d: %v", r.Partition, err)
+	}
+	for i, taken := range reply.Taken {
+		user := r.Wakeups[i].UserID
+		delete(w.held, user)
+		if taken.Held {
+			w.held[user] = dispatch.Wakeup{UserID: user, Generation: r.Wakeups[i].Generation, Categories: taken.Categories}
+		}
+	}
+	w.pulled += len(reply.Pulled)
+	for _, pulled := range reply.Pulled {
+		w.held[pulled.UserID] = pulled
+	}
+	return reply
+}
+
+// pull takes all that is pending in a partition off the queue.
+func (w *world) pull(t *testing.T, partition int) {
+	t.Helper()
+	w.serve(t, dispatch.Round{Partition: partition, Pull: 1000})
+}
+
+// ask pulls, and asks for a user's wake-up when there is one, with room for so many deliveries.
+func (w *world) ask(t *testing.T, user string, room int) dispatch.Taken {
+	t.Helper()
+	partition := w.agendas.PartitionOf(user)
+	w.pull(t, partition)
+	wakeup, held := w.held[user]
+	if !held {
+		return dispatch.Taken{}
+	}
+	return w.serve(t, dispatch.Round{Partition: partition, Wakeups: []dispatch.Wakeup{wakeup}, Room: room}).Taken[0]
+}
+
+// claim makes a grant complete; false when that was declined.
+func (w *world) claim(t *testing.T, g *dispatch.Grant) bool {
+	t.Helper()
+	ok, err := w.store.Claim(t.Context(), g)
+	if err != nil {
+		t.Fatalf("claim %s: %v", g.Notification.ID, err)
+	}
+	return ok
+}
+
+// take gives the next that may be delivered to a user; nil when nothing may, or its claim is declined.
+func (w *world) take(t *testing.T, user string) *dispatch.Grant {
+	t.Helper()
+	for _, g := range w.ask(t, user, 1).Grants {
+		if w.claim(t, g) {
+			return g
+		}
+	}
+	return nil
+}
+
+// deliver delivers the next of a user, and gives its id.
+func (w *world) deliver(t *testing.T, user string) string {
+	t.Helper()
+	g := w.take(t, user)
+	if g == nil {
+		t.Fatalf("nothing of %s is granted", user)
+	}
+	w.settle(t, g, delivered)
+	return g.Notification.ID
+}
+
+func (w *world) settle(t *testing.T, g *dispatch.Grant, o dispatch.Outcome) dispatch.Settlement {
+	t.Helper()
+	s, err := w.store.Settle(t.Context(), g, o)
+	if err != nil {
+		t.Fatalf("settle %s: %v", g.Notification.ID, err)
+	}
+	return s
+}
+
+// deliverAll delivers what may go, by the wake-ups that come, until nothing may, and gives the ids in that order.
+func (w *world) deliverAll(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for idle := 0; idle < 2; idle++ { // a wake-up that did not know of a category comes again
+		granted := 0
+		for partition := range storetest.Partitions {
+			ids, n := w.deliverIn(t, partition)
+			all, granted = append(all, ids...), granted+n
+		}
+		if granted > 0 {
+			idle = -1
+		}
+	}
+	return all
+}
+
+// deliverIn makes a round of a partition, with all that is pending or held, and the deliveries that it grants. It tells how
+// many those were, also when some were not to be used.
+func (w *world) deliverIn(t *testing.T, partition int) (ids []string, granted int) {
+	t.Helper()
+	w.pull(t, partition)
+	r := dispatch.Round{Partition: partition, Room: 100}
+	for _, wakeup := range w.held {
+		if w.agendas.PartitionOf(wakeup.UserID) == partition {
+			r.Wakeups = append(r.Wakeups, wakeup)
+		}
+	}
+	for _, taken := range w.serve(t, r).Taken {
+		for _, g := range taken.Grants {
+			granted++
+			if w.claim(t, g) {
+				w.settle(t, g, delivered)
+				ids = append(ids, g.Notification.ID)
+			}
+		}
+	}
+	return ids, granted
+}
+
+// wantAwake wants a wake-up to stand for each user, in time for what waits.
+func (w *world) wantAwake(t *testing.T, users ...string) {
+	t.Helper()
+	for _, user := range users {
+		awake, err := w.agendas.Awake(t.Context(), w.agendas.PartitionOf(user), []string{user})
+		if err != nil || !awake[0] {
+			t.Errorf("no wake-up of %s comes in time for what waits, %v", user, err)
+		}
+	}
+}
+
+// wakesIn gives how far away the moment is for which a user's wake-up stands.
+func (w *world) wakesIn(t *testing.T, user string) time.Duration {
+	t.Helper()
+	at, err := w.redis.ZScore(t.Context(), w.prefixOf(user)+"wakeups", user).Result()
+	if err != nil {
+		t.Fatalf("no wake-up of %s stands: %v", user, err)
+	}
+	now, err := w.agendas.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.UnixMicro(int64(at)).Sub(now)
+}
+
+// inLine is how many notifications wait in the backlogs of the partitions that can be asked.
+func (w *world) inLine(t *testing.T) int {
+	t.Helper()
+	partitions, err := w.agendas.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := agenda.Sum(partitions)
+	return int(total.Queued + total.Deferred)
+}

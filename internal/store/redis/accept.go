@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// putBatch is how many notifications one script accepts: it must not block Redis for long.
+const putBatch = 64
+
+// putters is in how many partitions one call accepts at once.
+const putters = 16
+
+// Accept implements [intake.Store]. Notifications of one partition are accepted together, all partitions at once.
+func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+	accepted := make([]intake.Accepted, len(batch))
+	elsewhere, err := r.claimIDs(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	partitions := map[int][]int{}
+	for i, n := range batch {
+		if elsewhere[i] {
+			accepted[i] = intake.Accepted{Known: true}
+			continue
+		}
+		partition := r.agendas.PartitionOf(n.UserID)
+		partitions[partition] = append(partitions[partition], i)
+	}
+	var putting errgroup.Group
+	putting.SetLimit(putters)
+	for partition, indexes := range partitions {
+		putting.Go(func() error { // one after the other: a user's notifications keep their order
+			for part := range slices.Chunk(indexes, putBatch) {
+				if err := r.put(ctx, partition, batch, part, accepted); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := putting.Wait(); err != nil {
+		return nil, err
+	}
+	return accepted, nil
+}
+
+func (r *Store) put(ctx context.Context, partition int, batch []*notification.Notification, part []int,
+	accepted []intake.Accepted,
+) error {
+	entries := make([]agenda.Entry, len(part))
+	for i, index := range part {
+		n := batch[index]
+		payload, err := encode(n)
+		if err != nil {
+			return err
+		}
+		entries[i] = agenda.Entry{
+			ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority,
+			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: payload,
+		}
+	}
+	placed, err := r.agendas.Accept(ctx, partition, entries)
+	if err != nil {
+		return err
+	}
+	for i, index := range part {
+		accepted[index] = intake.Accepted{
+			At: placed[i].AcceptedAt, Known: placed[i].Known,
+		}
+	}
+	return nil
+}
+
+// claimIDs makes an id that a producer chose unique over all partitions, and tells which of the batch belong to a
+// notification of a user in another partition already. Ids that pacer made are unique by themselves.
+func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
+	elsewhere := make([]bool, len(batch))
+	claims := make([]*redis.StringCmd, len(batch))
+	pipe := r.client.Pipeline()
+	for i, n := range batch {
+		if intake.MadeHere(n.ID) {
+			continue
+		}
+		key := r.idKey(n.ID)
+		life := max(0, time.Until(n.SendAt)) + idLife
+		pipe.SetNX(ctx, key, strconv.Itoa(r.agendas.PartitionOf(n.UserID)), life)
+		claims[i] = pipe.Get(ctx, key)
+	}
+	if pipe.Len() == 0 {
+		return elsewhere, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("claim the ids of %d notifications: %w", len(batch), err)
+	}
+	for i, claim := range claims {
+		elsewhere[i] = claim != nil && claim.Val() != strconv.Itoa(r.agendas.PartitionOf(batch[i].UserID))
+	}
+	return elsewhere, nil
+}
+
+// idLife is how long after its send_at an id that a producer chose stays claimed: longer than a notification can wait,
+// be retried and be kept.
+const idLife = 93 * 24 * time.Hour
+
+func (r *Store) idKey(id string) string {
+	return agenda.PartitionPrefix(r.agendas.PartitionOf(id)) + "i:" + id
+}

@@ -1,0 +1,199 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/script"
+)
+
+// keepDeliveries is how long after the latest of them deliveries are remembered: longer than a notification is retried.
+const keepDeliveries = 30 * 24 * time.Hour
+
+// registerScript writes a device, unless it is new and there are as many as there may be.
+//
+// KEYS[1] the user's devices · ARGV: id, device as JSON, how many there may be · 1 when written, else 0.
+var registerScript = script.New(`
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return 1`)
+
+// replaceScript writes a device if it is still as it was read.
+//
+// KEYS[1] the user's devices · ARGV: id, the device as it was read, as it shall be · 1 when written, else 0.
+var replaceScript = script.New(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`)
+
+// storedDevice is a device in its user's hash.
+type storedDevice struct {
+	Channel       notification.Channel `json:"c"`
+	Target        string               `json:"t"`
+	Active        bool                 `json:"a"`
+	Reason        string               `json:"r,omitempty"`
+	CreatedAt     time.Time            `json:"n"`
+	UpdatedAt     time.Time            `json:"u"`
+	DeactivatedAt time.Time            `json:"d,omitzero"`
+}
+
+// devicesKey is a hash of a user's devices, by id.
+func (r *Store) devicesKey(userID string) string {
+	return agenda.PartitionPrefix(r.agendas.PartitionOf(userID)) + "dev:" + userID
+}
+
+// deliveriesKey is a hash of what became of a notification, by device.
+func (r *Store) deliveriesKey(n *notification.Notification) string {
+	return agenda.PartitionPrefix(r.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
+}
+
+// PutDevice implements devices.Store.
+func (r *Store) PutDevice(ctx context.Context, d *notification.Device) error {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	created := now
+	switch before, err := r.Device(ctx, d.UserID, d.ID); {
+	case err == nil:
+		created = before.CreatedAt
+	case !errors.Is(err, notification.ErrNoDevice):
+		return err
+	}
+	stored := storedDevice{Channel: d.Channel, Target: d.Target, Active: true, CreatedAt: created, UpdatedAt: now}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return fmt.Errorf("encode a device: %w", err)
+	}
+	written, err := registerScript.Run(ctx, r.client, []string{r.devicesKey(d.UserID)}, d.ID, text,
+		notification.MaxDevices).Bool()
+	switch {
+	case err != nil && !errors.Is(err, redis.Nil):
+		return fmt.Errorf("register a device: %w", err)
+	case !written:
+		return notification.ErrTooManyDevices
+	}
+	*d = stored.device(d.UserID, d.ID)
+	return nil
+}
+
+func (s storedDevice) device(userID, id string) notification.Device {
+	return notification.Device{
+		UserID: userID, ID: id, Channel: s.Channel, Target: s.Target, Active: s.Active, Reason: s.Reason,
+		DeactivatedAt: s.DeactivatedAt, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+}
+
+// Device implements devices.Store.
+func (r *Store) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
+	text, err := r.client.HGet(ctx, r.devicesKey(userID), id).Bytes()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, notification.ErrNoDevice
+	case err != nil:
+		return nil, fmt.Errorf("look up a device: %w", err)
+	}
+	var stored storedDevice
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return nil, fmt.Errorf("read a device: %w", err)
+	}
+	d := stored.device(userID, id)
+	return &d, nil
+}
+
+// DeleteDevice implements devices.Store.
+func (r *Store) DeleteDevice(ctx context.Context, userID, id string) error {
+	if err := r.client.HDel(ctx, r.devicesKey(userID), id).Err(); err != nil {
+		return fmt.Errorf("remove a device: %w", err)
+	}
+	return nil
+}
+
+// Devices implements devices.Store.
+func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
+	all, err := r.client.HGetAll(ctx, r.devicesKey(userID)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list a user's devices: %w", err)
+	}
+	devices := make([]notification.Device, 0, len(all))
+	for id, text := range all {
+		var stored storedDevice
+		if err := json.Unmarshal([]byte(text), &stored); err != nil {
+			return nil, fmt.Errorf("read a device: %w", err)
+		}
+		devices = append(devices, stored.device(userID, id))
+	}
+	slices.SortFunc(devices, func(x, y notification.Device) int { return cmp.Compare(x.ID, y.ID) })
+	return devices, nil
+}
+
+// Deactivate implements devices.Store.
+func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
+	key := r.devicesKey(d.UserID)
+	before, err := r.client.HGet(ctx, key, d.ID).Result()
+	var stored storedDevice
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil
+	case err != nil:
+		return fmt.Errorf("deactivate a device: %w", err)
+	}
+	if err := json.Unmarshal([]byte(before), &stored); err != nil {
+		return fmt.Errorf("read a device: %w", err)
+	}
+	if !stored.Active || stored.Target != d.Target || !since.IsZero() && stored.UpdatedAt.After(since) {
+		return nil
+	}
+	stored.Active, stored.Reason, stored.DeactivatedAt = false, reason, time.Now().UTC().Truncate(time.Microsecond)
+	after, err := json.Marshal(stored)
+	if err != nil {
+		return fmt.Errorf("encode a device: %w", err)
+	}
+	// One that was registered again meanwhile stays as it is.
+	if err := replaceScript.Run(ctx, r.client, []string{key}, d.ID, before, after).Err(); err != nil &&
+		!errors.Is(err, redis.Nil) {
+		return fmt.Errorf("deactivate a device: %w", err)
+	}
+	return nil
+}
+
+// Deliveries implements devices.Store.
+func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
+	all, err := r.client.HGetAll(ctx, r.deliveriesKey(n)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list the deliveries of notification %s: %w", n.ID, err)
+	}
+	deliveries := make([]notification.Delivery, 0, len(all))
+	for _, text := range all {
+		var d notification.Delivery
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			return nil, fmt.Errorf("read a delivery of notification %s: %w", n.ID, err)
+		}
+		deliveries = append(deliveries, d)
+	}
+	slices.SortFunc(deliveries, func(x, y notification.Delivery) int { return cmp.Compare(x.DeviceID, y.DeviceID) })
+	return deliveries, nil
+}
+
+// NoteDelivery implements devices.Store.
+func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
+	d.At = time.Now().UTC().Truncate(time.Microsecond)
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("encode a delivery: %w", err)
+	}
+	key := r.deliveriesKey(n)
+	pipe := r.client.Pipeline()
+	pipe.HSet(ctx, key, d.DeviceID, text)
+	pipe.Expire(ctx, key, keepDeliveries)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("note a delivery of notification %s: %w", n.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/internal/store/transfer"
+)
+
+// What is handed over to another store keeps when it is due: a retry its moment, what is being sent the end of its lease.
+func TestExportTellsWhenARetryIsDue(t *testing.T) {
+	t.Parallel()
+	for name, olderVersion := range map[string]bool{"Agendas": false, "OlderVersion": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := redistest.Client(t)
+			agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings, Lease: 2 * time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := redis.New(client, agendas)
+			var batch []*notification.Notification
+			for _, id := range []string{"retried", "sending"} {
+				batch = append(batch, &notification.Notification{
+					ID: id, UserID: "ada", Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+				})
+			}
+			if _, err := store.Accept(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			pulled, err := store.Serve(t.Context(), dispatch.Round{ID: "pull", Pull: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			served, err := store.Serve(t.Context(), dispatch.Round{ID: "ask", Wakeups: pulled.Pulled, Room: 2})
+			if err != nil || len(served.Taken) != 1 || len(served.Taken[0].Grants) != 2 {
+				t.Fatalf("served %+v, %v", served, err)
+			}
+			late := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 5 * time.Hour, Failure: true}
+			if _, err := store.Settle(t.Context(), served.Taken[0].Grants[0], late); err != nil {
+				t.Fatal(err)
+			}
+			if olderVersion { // which kept what is later by category
+				prefix := agenda.PartitionPrefix(0)
+				if err := client.Rename(t.Context(), prefix+"r:ada", prefix+"r:free:ada").Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			in := map[string]time.Duration{}
+			if err := store.Export(t.Context(), func(b *transfer.Batch) error {
+				for _, n := range b.Notifications {
+					if n.Status != "retrying" {
+						t.Errorf("%s is %s", n.ID, n.Status)
+					}
+					in[n.ID] = time.Until(n.NotBefore).Round(time.Hour)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if len(in) != 2 || in["retried"] != 5*time.Hour || in["sending"] != 2*time.Hour {
+				t.Errorf("they are due in %v", in)
+			}
+		})
+	}
+}

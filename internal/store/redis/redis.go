@@ -1,0 +1,130 @@
+// Package redis is the store of the set-ups without Postgres: notifications live, with all that happens to them, in
+// the agendas' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Store keeps notifications on Redis.
+type Store struct {
+	client  redis.UniversalClient
+	agendas *agenda.Agendas
+}
+
+// New makes a Store over the agendas of a deployment.
+func New(client redis.UniversalClient, agendas *agenda.Agendas) *Store {
+	return &Store{client: client, agendas: agendas}
+}
+
+// content is the part of a notification that only its delivery needs, as stored with its agenda entry.
+type content struct {
+	Channel     notification.Channel  `json:"c"`
+	To          string                `json:"t,omitempty"`
+	Title       string                `json:"h,omitempty"`
+	Body        string                `json:"b,omitempty"`
+	Data        json.RawMessage       `json:"d,omitempty"`
+	Priority    notification.Priority `json:"p"`
+	SendAt      time.Time             `json:"s,omitzero"`
+	ExpiresAt   time.Time             `json:"e,omitzero"`
+	CollapseKey string                `json:"k,omitempty"`
+	Override    json.RawMessage       `json:"o,omitempty"`
+	TraceParent string                `json:"r,omitempty"`
+}
+
+func encode(n *notification.Notification) (string, error) {
+	body, err := json.Marshal(content{
+		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
+		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
+		TraceParent: n.TraceParent,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
+	}
+	return string(body), nil
+}
+
+func decode(id string, box dispatch.Backlog, acceptedAt time.Time, payload string) (*notification.Notification, error) {
+	var c content
+	if err := json.Unmarshal([]byte(payload), &c); err != nil {
+		return nil, fmt.Errorf("decode notification %s: %w", id, err)
+	}
+	return &notification.Notification{
+		ID: id, UserID: box.UserID, Category: box.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
+		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
+		Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
+	}, nil
+}
+
+// Serve implements [dispatch.Store].
+func (r *Store) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
+	return r.agendas.Serve(ctx, round)
+}
+
+// Claim implements [dispatch.Store]: the grant carries all that is known of the notification.
+func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	n, err := decode(g.Notification.ID, g.Backlog, g.ArrivedAt, g.Payload)
+	if err != nil {
+		_, failed := r.agendas.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "unreadable", Refund: true})
+		return false, errors.Join(err, failed)
+	}
+	g.Notification = n
+	return true, nil
+}
+
+// Settle implements [dispatch.Store].
+func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	return r.agendas.Settle(ctx, g, o)
+}
+
+// Extend implements [dispatch.Store].
+func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.agendas.Extend(ctx, g) }
+
+// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+func (r *Store) Cancel(ctx context.Context, id string) error { return r.agendas.Cancel(ctx, id) }
+
+// View tells what has become of a notification, or gives [notification.ErrNotFound].
+func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
+	state, err := r.agendas.Lookup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	n, err := decode(id, state.Backlog, state.AcceptedAt, state.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return &notification.View{
+		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
+		Reason: state.Reason, DeliverAt: state.DeliverAt, Ahead: state.Ahead, Timeline: timeline(state),
+	}, nil
+}
+
+// timeline puts what the agenda remembers between what its fields tell: accepted, last admission, end.
+func timeline(s *agenda.State) []notification.Event {
+	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
+	if !s.AdmittedAt.IsZero() {
+		last := notification.Event{
+			At: s.AdmittedAt, Kind: "attempt",
+			Detail: fmt.Sprintf("attempt %d admitted", s.Attempts),
+		}
+		at := len(events)
+		for at > 1 && events[at-1].At.After(last.At) {
+			at--
+		}
+		events = append(events[:at], append([]notification.Event{last}, events[at:]...)...)
+	}
+	if !s.EndedAt.IsZero() {
+		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason})
+	}
+	return events
+}

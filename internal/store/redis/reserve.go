@@ -1,0 +1,57 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/script"
+)
+
+//go:embed reserve.lua
+var reserveSource string
+
+var reserveScript = script.New(reserveSource)
+
+// acceptTime is how long accepting may take before a repeat may take over.
+const acceptTime = 10 * time.Second
+
+// Reserve implements [intake.Store].
+func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
+	life time.Duration,
+) (intake.Reservation, error) {
+	args := []any{
+		fingerprint, id, strconv.FormatInt(acceptTime.Microseconds(), 10),
+		strconv.FormatInt(life.Milliseconds(), 10),
+	}
+	reply, err := reserveScript.Run(ctx, r.client, []string{r.reservationKey(key)}, args...).StringSlice()
+	if err != nil {
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: %w", err)
+	}
+	if len(reply) != 2 {
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: the script answered %d fields instead of 2", len(reply))
+	}
+	outcome, ok := map[string]intake.Claim{
+		"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
+	}[reply[0]]
+	if !ok {
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: unknown answer %q", reply[0])
+	}
+	return intake.Reservation{Claim: outcome, ID: reply[1]}, nil
+}
+
+// Commit implements [intake.Store].
+func (r *Store) Commit(ctx context.Context, key string) error {
+	if err := r.client.HDel(ctx, r.reservationKey(key), "p").Err(); err != nil {
+		return fmt.Errorf("commit an idempotency key: %w", err)
+	}
+	return nil
+}
+
+func (r *Store) reservationKey(key string) string {
+	return agenda.PartitionPrefix(r.agendas.PartitionOf(key)) + "k:" + key
+}

@@ -1,0 +1,79 @@
+// Package transfer is what a store on Redis hands over to one in Postgres when a deployment gets a database.
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Notification is one with all that happened to it. While one is being sent nobody knows what became of it: it comes as
+// retrying.
+type Notification struct {
+	notification.Notification
+	// Status is that of Postgres: waiting, retrying, or an end.
+	Status, Reason                          string
+	Generation, Attempts, Failures, Crashes int
+	Deferrals                               int
+	History                                 string
+	NotBefore, EndedAt                      time.Time
+	AdmittedAt                              int64 // µs, of the last admission; 0 if never
+}
+
+// Admission is one that a window still holds. Whose it was is known by its id, or by when it was accepted.
+type Admission struct {
+	UserID string
+	// Category is empty in the log of a user's cap.
+	Category   string
+	ID         string
+	AcceptedAt time.Time
+	Generation int
+	At         int64 // µs
+}
+
+// Key is an idempotency key.
+type Key struct {
+	Key, Fingerprint, NotificationID string
+	// AcceptingUntil is zero once its notification has been accepted.
+	AcceptingUntil, ExpiresAt time.Time
+}
+
+// Delivery is what became of a notification on one of its user's devices.
+type Delivery struct {
+	NotificationID string
+	notification.Delivery
+}
+
+// Batch is a part of what is handed over, of bounded size.
+type Batch struct {
+	Notifications []Notification
+	Admissions    []Admission
+	Keys          []Key
+	Devices       []notification.Device
+	Deliveries    []Delivery
+}
+
+// Count is how much was handed over.
+type Count struct {
+	// Waiting of the Notifications have not ended.
+	Notifications, Waiting, Admissions, Keys, Devices int
+}
+
+// Add counts a batch.
+func (c *Count) Add(b *Batch) {
+	c.Notifications += len(b.Notifications)
+	c.Admissions += len(b.Admissions)
+	c.Keys += len(b.Keys)
+	c.Devices += len(b.Devices)
+	for _, n := range b.Notifications {
+		if n.EndedAt.IsZero() {
+			c.Waiting++
+		}
+	}
+}
+
+// Source gives all that it keeps, notifications before admissions, and may give something twice.
+type Source interface {
+	Export(ctx context.Context, give func(*Batch) error) error
+}
