@@ -30,7 +30,7 @@ INSTALLED_NODE_PACKAGES := $(NODE_PACKAGES:%=%/node_modules/.package-lock.json)
 # What the tests start themselves, by its name in scripts/need.sh; gcc is for the race detector.
 SERVERS := redis postgres pgbouncer node chromium promtool gcc
 LINT := go tool -modfile=tools/go.mod golangci-lint
-# All build tags of the product's module: they are compatible. internal/deploy's tests tell when one is missing here.
+# All build tags of the product's module: they are compatible. test/deploy's tests tell when one is missing here.
 LINT_TAGS := accept,faults,soak
 VULN := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 
@@ -71,37 +71,37 @@ test-busy: ## run make test RUNS=20 times in a fresh clone while every core is k
 
 .PHONY: accept
 accept: check-servers ## run the long end-to-end scenarios against built programs
-	go test -count=1 -timeout 30m -v -tags accept ./internal/accept
+	go test -count=1 -timeout 30m -v -tags accept ./test/e2e
 
 .PHONY: accept-full
 accept-full: check-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
-	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./internal/accept
+	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./test/e2e
 
 .PHONY: faults
 faults: check-servers ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
-	go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./internal/faults
+	go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./test/faults
 	go test -count=1 -timeout 10m -v -tags faults -run TestRedisClusterShardFailsOver ./internal/app
 
 .PHONY: faults-docs
 faults-docs: check-servers ## the same, and write the table into docs/faults.md
-	FAULTS_DOCS=../../docs/faults.md go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./internal/faults
+	FAULTS_DOCS=../../docs/faults.md go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./test/faults
 
 .PHONY: faults-red
 faults-red: check-servers ## run every fault with its protection switched off, and see it fail
-	FAULTS_RED=1 go test -count=1 -timeout 120m -v -tags faults -run TestFaults ./internal/faults
+	FAULTS_RED=1 go test -count=1 -timeout 120m -v -tags faults -run TestFaults ./test/faults
 
 .PHONY: soak
 soak: check-servers ## an hour of all kinds of traffic with faults at random, all promises checked (SOAK=2m to try, SOAK_REPORT=FILE)
-	go test -count=1 -timeout 0 -v -tags faults,soak -run TestSoak ./internal/faults
+	go test -count=1 -timeout 0 -v -tags faults,soak -run TestSoak ./test/faults
 
 .PHONY: chaos
 chaos: check-servers ## play random schedules in which every call to a store may fail (CHAOS_SCHEDULES=20000 CHAOS_MINUTES=60 CHAOS_SEED=N)
 	CHAOS_SCHEDULES=$${CHAOS_SCHEDULES:-20000} CHAOS_MINUTES=$${CHAOS_MINUTES:-60} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
-	go test -count=1 -timeout 120m -v ./internal/chaos
+	go test -count=1 -timeout 120m -v ./test/chaos
 
 .PHONY: chaos-red
 chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)
-	go test -count=1 -timeout 120m -v -tags faults -run TestChaosFindsWhatIsSwitchedOff ./internal/chaos
+	go test -count=1 -timeout 120m -v -tags faults -run TestChaosFindsWhatIsSwitchedOff ./test/chaos
 
 .PHONY: fuzz
 fuzz: check-servers ## run every fuzz target for FUZZTIME=10s

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/client"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // server answers as told and remembers what it was sent.

@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 func TestMain(m *testing.M) { postgrestest.Main(m) }

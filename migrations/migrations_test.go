@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 func TestMain(m *testing.M) { postgrestest.Main(m) }

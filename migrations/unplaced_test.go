@@ -5,8 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // withoutUnplaced takes migrations back until pacer.unplaced is gone.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

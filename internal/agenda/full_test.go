@@ -13,8 +13,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // crowd is many callers who share one pipeline, half of them with something that a full Redis refuses.

@@ -11,8 +11,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // A deferred notification of the growth measurement costs no more than this many bytes of Redis, all keys counted. One that

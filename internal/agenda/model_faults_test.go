@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // The programs find faults: each of these is one in the scripts.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // stepsOnRedis is how many steps of random programs are played on Redis.

@@ -69,7 +69,7 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 	}
 	entry := control.Entry{By: "API", Action: clearedAction, Subject: userID, Detail: category}
 	if err := a.control.Note(ctx, entry); err != nil {
-		a.log.WarnContext(ctx, "windows were cleared, which the audit trail does not tell: the auditor may report it",
+		a.log.WarnContext(ctx, "windows were cleared, which the audit trail does not tell: the checker may report it",
 			"user_id", userID, "error", err)
 	}
 	return nil
@@ -90,7 +90,8 @@ func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
 			Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
 			Replaced: t.Replaced, Pulls: t.Pulls, Deferrals: t.Deferrals, Attempts: t.Attempts,
 		},
-		Partitions: make([]httpapi.Partition, 0, len(partitions)), Processes: make([]httpapi.Process, 0, len(processes)),
+		Partitions: make([]httpapi.Partition, 0, len(partitions)),
+		Processes:  make([]httpapi.Process, 0, len(processes)),
 	}
 	if !t.OldestDeferred.IsZero() {
 		s.OldestDeferredSeconds = max(0, time.Since(t.OldestDeferred).Seconds())

@@ -19,13 +19,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/control"
 	pacerdevices "github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -75,9 +75,9 @@ type App struct {
 	announcer   *presence.Announcer
 	control     control.Store
 	follower    *control.Follower
-	tracer      *tracing.Tracer // nil unless the environment asks for traces
-	live        *ops.Live       // nil without the ops role
-	auditor     *audit.Auditor  // likewise
+	tracer      *tracing.Tracer    // nil unless the environment asks for traces
+	live        *ops.Live          // nil without the ops role
+	checker     *invariant.Checker // likewise
 
 	api, ops *listener
 	draining atomic.Bool
@@ -95,7 +95,7 @@ type store interface {
 	intake.Store
 	httpapi.Store
 	pacerdevices.Store
-	audit.Source
+	invariant.Source
 }
 
 // closer is one thing to be undone, last first.
@@ -204,8 +204,9 @@ func (a *App) openStoreWith(ctx context.Context, current func() *policy.Policy, 
 	}
 	a.agendas, err = agenda.New(a.redis.pipe, agenda.Config{
 		Full:   a.memory.Full,
-		Direct: a.redis.client, Partitions: a.cfg.Partitions, Settings: a.rules.Settings, Categories: a.rules.categories,
-		Personal: a.rules.personal, Guarded: a.pool != nil, Retention: a.retention(),
+		Direct: a.redis.client, Partitions: a.cfg.Partitions, Settings: a.rules.Settings,
+		Categories: a.rules.categories,
+		Personal:   a.rules.personal, Guarded: a.pool != nil, Retention: a.retention(),
 		Apart: a.attached, Deferred: a.deferred,
 	})
 	if err != nil {
@@ -261,12 +262,14 @@ func (a *App) openMetrics(context.Context) error {
 func (a *App) openWorkers(context.Context) error {
 	if a.cfg.HasRole(settings.RoleWorker) {
 		a.workers = queue.NewServer(a.redis.pipe, queue.ServerConfig{
-			Partitions: a.cfg.Partitions, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster, Log: a.log,
+			Partitions: a.cfg.Partitions, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
+			Log: a.log,
 		})
 	}
 	a.rules.pausedFor = a.categoryRests
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout, Retry: a.rules.Retry,
+		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
+		Retry:    a.rules.Retry,
 		MaxDefer: a.rules.MaxDefer, ChannelRests: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics,
 		Log: a.log,
 	}, mutateStore(a.store), a.workers, a.toDevices(a.senders))
@@ -341,7 +344,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.running.Go(func() { a.follower.Run(ctx) })
 	if a.live != nil {
 		a.running.Go(func() { a.live.Run(ctx) })
-		a.running.Go(func() { a.auditor.Run(ctx) })
+		a.running.Go(func() { a.checker.Run(ctx) })
 	}
 	if a.rules.own != nil {
 		a.running.Go(func() { a.rules.own.Run(ctx) })
@@ -403,7 +406,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// BuildPartitions builds the partitions that have no state yet, as the workers of a durable deployment do by themselves.
+// BuildPartitions builds the partitions that have no state yet, as the workers of a durable deployment do by
+// themselves.
 func (a *App) BuildPartitions(ctx context.Context) error {
 	if a.relay == nil {
 		return nil

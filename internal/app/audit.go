@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/invariant"
 )
 
 const (
@@ -23,21 +23,21 @@ const (
 	clearingsRead = 1000
 )
 
-// openAuditor sets up the auditor of the store, in the processes with the ops role.
+// openAuditor sets up the checker of the store, in the processes with the ops role.
 func (a *App) openAuditor() {
 	every := auditRedisEvery
 	if a.pool != nil {
 		every = auditEvery
 	}
-	a.auditor = audit.New(audit.Config{
+	a.checker = invariant.New(invariant.Config{
 		Source: a.store, Terms: a.auditTerms, Window: a.rules.longestWindow, InForce: a.inForceSince,
 		Cleared: a.clearedSince, Resting: a.rests, Every: every, Found: a.metrics.Audited, Log: a.log,
 	})
 }
 
-func (a *App) auditTerms(userID, category string) audit.Terms {
+func (a *App) auditTerms(userID, category string) invariant.Terms {
 	of, retry := a.rules.Settings(userID, category), a.rules.current().Retry
-	return audit.Terms{
+	return invariant.Terms{
 		Plan: of.Plan, BypassFrom: of.BypassFrom,
 		MaxLife: of.MaxDefer + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter),
 	}
@@ -66,7 +66,7 @@ func (a *App) clearedSince(ctx context.Context, since time.Time) (map[string]boo
 }
 
 // rests tells whether operators paused what a notification belongs to.
-func (a *App) rests(o audit.Open) bool {
+func (a *App) rests(o invariant.Open) bool {
 	partition := dispatch.BacklogOf(o.UserID, o.Category, a.cfg.Partitions).Partition
 	return a.follower.Wait(control.Channel, o.Channel) > 0 || a.follower.Wait(control.Category, o.Category) > 0 ||
 		a.follower.Wait(control.Partition, strconv.Itoa(partition)) > 0

@@ -10,8 +10,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // onCluster is a deployment of two processes on a Redis Cluster of three shards.

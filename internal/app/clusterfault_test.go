@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // A shard's master is killed under load: its replica takes over, what it held goes on, and nothing is sent too early. What the

@@ -29,11 +29,16 @@ func (a *App) openControl(ctx context.Context) error {
 }
 
 // reconcilePartitions has the queues of the partitions rest that rests says, and no others.
-func (a *App) reconcilePartitions(ctx context.Context, rests func(partition string) bool) ([]control.PartitionState, error) {
-	found, err := a.queue.Reconcile(ctx, a.cfg.Partitions, func(partition int) bool { return rests(strconv.Itoa(partition)) })
+func (a *App) reconcilePartitions(
+	ctx context.Context, rests func(partition string) bool,
+) ([]control.PartitionState, error) {
+	found, err := a.queue.Reconcile(ctx, a.cfg.Partitions, func(partition int) bool {
+		return rests(strconv.Itoa(partition))
+	})
 	states := make([]control.PartitionState, len(found))
 	for i, rest := range found {
-		states[i] = control.PartitionState{Name: strconv.Itoa(rest.Partition), Outside: rest.Outside, Since: rest.Since.UTC()}
+		name := strconv.Itoa(rest.Partition)
+		states[i] = control.PartitionState{Name: name, Outside: rest.Outside, Since: rest.Since.UTC()}
 	}
 	return states, err
 }

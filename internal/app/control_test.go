@@ -13,7 +13,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // act takes an action on a process's ops pages and gives the answer's text.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // faultPolicy throttles enough that most of what a fault meets waits.

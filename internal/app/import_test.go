@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // stop ends every process of the deployment.

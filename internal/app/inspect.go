@@ -54,7 +54,8 @@ func userCategory(name string, in agenda.Inspection) ops.UserCategory {
 		c.Admitted = append(c.Admitted, at.Time().UTC())
 	}
 	for _, waiting := range in.Line {
-		c.Line = append(c.Line, ops.InLine{ID: waiting.ID, DeliverAt: waiting.DeliverAt.Time().UTC(), Ahead: waiting.Ahead})
+		at := waiting.DeliverAt.Time().UTC()
+		c.Line = append(c.Line, ops.InLine{ID: waiting.ID, DeliverAt: at, Ahead: waiting.Ahead})
 	}
 	return c
 }

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // trustTestServers lets this program trust the certificate that all servers of httptest have, before anything asks for the

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // oneNode is a deployment of one process, whose Redis is gone when it ends.

@@ -10,8 +10,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // poolers are the ways in which PgBouncer deals with the settings of a connection: by default it refuses those that it does

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // startRoles starts a process that has these roles only.

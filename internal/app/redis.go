@@ -162,7 +162,8 @@ func fieldOf(info, name string) string {
 	return ""
 }
 
-// agreeOnPartitions keeps one number of partitions per deployment: the first process writes it, others must have the same.
+// agreeOnPartitions keeps one number of partitions per deployment: the first process writes it, others must have the
+// same.
 func (s *redisConnection) agreeOnPartitions(ctx context.Context, partitions int) error {
 	if err := s.client.SetNX(ctx, partitionsKey, partitions, 0).Err(); err != nil {
 		return fmt.Errorf("write the number of partitions: %w", err)

@@ -10,7 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // documentedRights is the command of docs/operations.md that makes a user with the least rights, without ACL SETUSER pacer.

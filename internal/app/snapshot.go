@@ -47,7 +47,7 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	}
 	s := &ops.Snapshot{
 		At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...),
-		Audit: ops.Audit(a.auditor.Latest()),
+		Audit: ops.Audit(a.checker.Latest()),
 	}
 	fillCounts(s, partitions, total)
 	for _, c := range crowds {

@@ -64,7 +64,7 @@ func (a *App) openOwnLimits(ctx context.Context, store *storepostgres.Store) err
 
 // limitsChanged has what waits for a user ask again under his new limits.
 func (a *App) limitsChanged(ctx context.Context, userID string) {
-	a.auditor.Exempt(userID)
+	a.checker.Exempt(userID)
 	if a.workers == nil {
 		return
 	}

@@ -15,9 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/internal/control"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }

@@ -36,8 +36,8 @@ type PartitionState struct {
 	Since   time.Time
 }
 
-// Reconcile makes the queue of every partition as it should be: stopped where rests says so, else going on unless somebody
-// stopped it from outside. It gives the partitions that could be asked, and with an error those are not all.
+// Reconcile makes the queue of every partition as it should be: stopped where rests says so, else going on unless
+// somebody stopped it from outside. It gives the partitions that could be asked, and with an error those are not all.
 type Reconcile func(ctx context.Context, rests func(partition string) bool) ([]PartitionState, error)
 
 // Follower keeps in memory what is paused, for the path of every delivery.
@@ -53,8 +53,8 @@ type Follower struct {
 // paused is since when what rests.
 type paused struct{ told, outside map[Subject]time.Time }
 
-// NewFollower makes a follower that knows of no pause yet. It has the queues of the partitions reconciled at each look, so
-// that one whose store or process failed in between is put right by the next, of any process.
+// NewFollower makes a follower that knows of no pause yet. It has the queues of the partitions reconciled at each
+// look, so that one whose store or process failed in between is put right by the next, of any process.
 func NewFollower(store Store, partitions Reconcile, log *slog.Logger) *Follower {
 	f := &Follower{store: store, partitions: partitions, log: log, looking: make(chan struct{}, 1)}
 	f.paused.Store(&paused{})
@@ -110,8 +110,8 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a partition that can't be
-// asked it goes on believing what it knew.
+// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a partition that can't
+// be asked it goes on believing what it knew.
 func (f *Follower) reconcile(ctx context.Context, now *paused) {
 	states, err := f.partitions(ctx, func(partition string) bool {
 		_, rests := now.told[Subject{Partition, partition}]

@@ -15,8 +15,8 @@ type View struct {
 	Reason string
 	// DeliverAt is when it is expected to go out, while it waits; zero when it does not wait.
 	DeliverAt time.Time
-	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival, in its
-	// category, and under a user cap in the other categories too, unless their own limits hold those back.
+	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival,
+	// in its category, and under a user cap in the other categories too, unless their own limits hold those back.
 	Ahead int
 	// Timeline holds what happened, oldest first.
 	Timeline []Event

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // The tests of this file fail when another version of asynq keeps its queues otherwise than this package writes them: see

@@ -30,9 +30,10 @@ type Rest struct {
 	Since   time.Time
 }
 
-// Reconcile stops the queues of the partitions that should rest, and lets go on those that pacer stopped and that should not
-// rest any more; what is stopped from outside stays so. It gives the partitions that could be asked, each judged by itself,
-// and the errors of the others. Workers look at asynq's key when they take from a queue; what is under way goes on.
+// Reconcile stops the queues of the partitions that should rest, and lets go on those that pacer stopped and that
+// should not rest any more; what is stopped from outside stays so. It gives the partitions that could be asked, each
+// judged by itself, and the errors of the others. Workers look at asynq's key when they take from a queue; what is
+// under way goes on.
 func (c *Client) Reconcile(ctx context.Context, partitions int, rests func(partition int) bool) ([]Rest, error) {
 	pipe := c.conn.Pipeline()
 	found := make([]*redis.StringCmd, partitions)
@@ -59,7 +60,8 @@ func (c *Client) Reconcile(ctx context.Context, partitions int, rests func(parti
 	return known, errors.Join(faults...)
 }
 
-// rest stops a partition's queue, or lets it go on if it was pacer that stopped it, and gives the key's value afterwards.
+// rest stops a partition's queue, or lets it go on if it was pacer that stopped it, and gives the key's value
+// afterwards.
 func (c *Client) rest(ctx context.Context, partition int, rests bool) (string, error) {
 	return restScript.Run(ctx, c.conn, []string{pausedKey(partition)}, pausedByPacer, rests).Text()
 }

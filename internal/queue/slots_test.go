@@ -11,7 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // slotOf is the cluster slot of a key: CRC16 (XMODEM) of its hash tag modulo 16384, from the specification of Redis Cluster.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/embedded"
 	"github.com/pacer-notify/pacer/internal/queue"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // hold is how long a wake-up that came early is held at most.

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/internal/redismemory"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.Around(m)) }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/script"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // nested returns an error inside a list, as no script may; go-redis leaves what stands behind it unread.

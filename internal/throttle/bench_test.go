@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // BenchmarkAllow decides for many users at once, each within his limits: on Redis with one round trip each, on Redis

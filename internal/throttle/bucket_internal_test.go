@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // foundTraces are traces on which the limiters once disagreed, or broke their promise.

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/pacer-notify/pacer/internal/embedded"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 var algorithms = []throttle.Algorithm{throttle.Rolling, throttle.FixedWindow, throttle.TokenBucket}

@@ -11,8 +11,8 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // crowd is the plan that concurrent callers ask under: full most of the time, with every kind of rule in play.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestNext(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/script"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // standing is a clock that is set by a key.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // traces is how many random traces are played on each engine.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/CycloneDX/cyclonedx-go"
 
-	"github.com/pacer-notify/pacer/internal/testproc"
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
 // fixed is a release of this checkout whose version, commit and time are made up, for this machine's system alone: the
@@ -132,7 +132,7 @@ func checkPrograms(t *testing.T, b *build, files map[string][]byte) {
 	want := fmt.Sprintf("%s (commit %s, %s)", b.version, b.commit, runtime.Version())
 	for program, argument := range map[string]string{"dispatcher": "version", "enqueue": "--version"} {
 		path := filepath.Join(t.TempDir(), program)
-		if err := testproc.WriteProgram(path, string(files[folder+program])); err != nil {
+		if err := processtest.WriteProgram(path, string(files[folder+program])); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.CommandContext(t.Context(), path, argument).CombinedOutput()

@@ -15,9 +15,9 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // beforeScripts is called before each script that a client sends; its error is the answer.

@@ -121,9 +121,9 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// writeEndsOf writes down the ends of one partition. An end is forgotten once the database has the notification ended, by
-// this or otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written in a later
-// round unless the worker's result is one.
+// writeEndsOf writes down the ends of one partition. An end is forgotten once the database has the notification
+// ended, by this or otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written
+// in a later round unless the worker's result is one.
 func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	return r.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
 		answers, err := r.writeEnds(ctx, ends)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // forgetNewest has Redis forget which of a collapse key was the newest, as it does after an hour.

@@ -60,8 +60,8 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 const (
 	// outboxBatch is how many notifications one transaction takes out of the outbox.
 	outboxBatch = 500
-	// outboxPasses is how many batches one look goes on through what it can't put into line: that of partitions whose Redis
-	// is away. The next look begins behind it.
+	// outboxPasses is how many batches one look goes on through what it can't put into line: that of partitions whose
+	// Redis is away. The next look begins behind it.
 	outboxPasses = 40
 )
 
@@ -103,8 +103,8 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	return o, err
 }
 
-// emptyOutbox puts what is in the outbox into line. What belongs to a partition that can't take it stays, and keeps nothing
-// else from its place.
+// emptyOutbox puts what is in the outbox into line. What belongs to a partition that can't take it stays, and keeps
+// nothing else from its place.
 func (l *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
 	for passes := 0; passes < outboxPasses; {
@@ -173,8 +173,8 @@ func (a *partitionsAway) has(partition int) bool {
 	return a.errs[partition] != nil
 }
 
-// err tells of one; partitions that are being rebuilt are as they should be, and so is a Redis that has no room yet: what
-// stays is put into line afterwards.
+// err tells of one; partitions that are being rebuilt are as they should be, and so is a Redis that has no room yet:
+// what stays is put into line afterwards.
 func (a *partitionsAway) err() error {
 	for _, err := range a.errs {
 		if !errors.Is(err, agenda.ErrLost) && !errors.Is(err, agenda.ErrFull) {
@@ -184,8 +184,8 @@ func (a *partitionsAway) err() error {
 	return nil
 }
 
-// place puts notifications into line, each partition by itself, and gives the ids of those that are done with; one that must
-// not be delivered is ended.
+// place puts notifications into line, each partition by itself, and gives the ids of those that are done with; one
+// that must not be delivered is ended.
 func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *partitionsAway) ([]string, error) {
 	var done []string
 	partitions := map[int][]agenda.Entry{}

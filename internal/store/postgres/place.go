@@ -39,7 +39,8 @@ type placer struct {
 	partitions map[int]*partitionProgress
 }
 
-// partitionProgress tells whether a partition's Redis moves: how many placings are under way, and when one last began or ended.
+// partitionProgress tells whether a partition's Redis moves: how many placings are under way, and when one last began
+// or ended.
 type partitionProgress struct {
 	underWay int
 	moved    time.Time

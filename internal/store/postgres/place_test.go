@@ -9,8 +9,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // standing is a process whose Redis takes every script and answers none until it is let go.

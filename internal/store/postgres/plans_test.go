@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/pacer-notify/pacer/internal/postgrestest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // smallTables have a row per partition or per thing that operators paused: reading all of one is cheap.

@@ -17,10 +17,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestConformance(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	pacerqueue "github.com/pacer-notify/pacer/internal/queue"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // A rebuild brings everything back although what it stood on was lost in part: a list of asynq's, or every second key.

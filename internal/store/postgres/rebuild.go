@@ -35,9 +35,9 @@ type Rebuilt struct {
 	Took             time.Duration
 }
 
-// RebuildLost rebuilds the partitions that have lost their state, be it that Redis is empty, or that another server answers,
-// which may have older state. It does nothing while another process is at it. A partition that can't be asked keeps no other
-// from being rebuilt.
+// RebuildLost rebuilds the partitions that have lost their state, be it that Redis is empty, or that another server
+// answers, which may have older state. It does nothing while another process is at it. A partition that can't be
+// asked keeps no other from being rebuilt.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
@@ -63,7 +63,9 @@ func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.store.agendas.Lost(ctx, func(partition int) agenda.Epoch { return agenda.NewEpoch(epochs[partition], identity) })
+	return l.store.agendas.Lost(ctx, func(partition int) agenda.Epoch {
+		return agenda.NewEpoch(epochs[partition], identity)
+	})
 }
 
 // knownEpochs reads the epochs of the partitions as the database knows them.
@@ -133,7 +135,8 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 		return Rebuilt{}, fmt.Errorf("rebuild %d partitions: %w", len(partitions), err)
 	}
 	done := Rebuilt{Partitions: partitions, Waiting: r.waiting, Windows: r.windows, Took: time.Since(start)}
-	l.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions), "waiting", done.Waiting, "windows", done.Windows,
+	l.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions),
+		"waiting", done.Waiting, "windows", done.Windows,
 		"took", done.Took.Round(time.Millisecond).String())
 	return done, nil
 }
@@ -175,8 +178,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// noteLast notes what the partitions have counted, before that is removed. What a partition without an epoch holds belongs to the
-// state that it has lost.
+// noteLast notes what the partitions have counted, before that is removed. What a partition without an epoch holds
+// belongs to the state that it has lost.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.store.agendas.Counts(ctx)
 	if len(counts) == 0 {
@@ -212,7 +215,10 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		}
 		var partition int
 		var epoch int64
-		_, err = pgx.ForEachRow(rows, []any{&partition, &epoch}, func() error { r.epochs[partition] = epoch; return nil })
+		_, err = pgx.ForEachRow(rows, []any{&partition, &epoch}, func() error {
+			r.epochs[partition] = epoch
+			return nil
+		})
 		return err
 	})
 }

@@ -17,7 +17,8 @@ type RelayConfig struct {
 	Check func(*notification.Notification) error
 	// Windows is the longest window of any rule: admissions older than that need not be counted again.
 	Windows func() time.Duration
-	// Rebuilt is told that partitions have been rebuilt, so that what else the deployment keeps in Redis is written again.
+	// Rebuilt is told that partitions have been rebuilt, so that what else the deployment keeps in Redis is written
+	// again.
 	Rebuilt func(ctx context.Context)
 	// Adopted is told of what was accepted by processes that have no metrics of their own, each notification once, so
 	// that this process counts it. Defaults to leaving that to others.
@@ -27,8 +28,8 @@ type RelayConfig struct {
 }
 
 // Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes
-// down what the agendas ended by themselves, rebuilds partitions that lost their state, and purges what is old. Any number
-// of processes may run one; they share the work or take turns.
+// down what the agendas ended by themselves, rebuilds partitions that lost their state, and purges what is old. Any
+// number of processes may run one; they share the work or take turns.
 type Relay struct {
 	cfg   RelayConfig
 	store *Store

@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // accept has n notifications of a user accepted.

@@ -178,7 +178,8 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimed) error
 		outcome.Disposition, pause = dispatch.Returned, lostPause
 	case c.busyFor > 0:
 		// Somebody is at it, or was: the lease will tell. Or it is a retry that the agenda believes to be due.
-		outcome.Disposition, outcome.RetryAfter, outcome.Reason = dispatch.Retry, c.busyFor+50*time.Millisecond, "not due yet"
+		outcome.Disposition, outcome.Reason = dispatch.Retry, "not due yet"
+		outcome.RetryAfter = c.busyFor + 50*time.Millisecond
 	case c.crashes >= r.cfg.MaxCrashes:
 		outcome.Disposition, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
 		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
@@ -253,8 +254,8 @@ func (r *Store) findRefused(ctx context.Context, asked []claim, answers []claime
 	var epochs []int64
 	for i, c := range asked {
 		if !answers[i].ok {
-			ids, partitions, epochs, places = append(ids, c.id), append(partitions, int32(c.partition)), append(epochs, c.epoch),
-				append(places, int32(i+1))
+			ids, partitions = append(ids, c.id), append(partitions, int32(c.partition))
+			epochs, places = append(epochs, c.epoch), append(places, int32(i+1))
 		}
 	}
 	if len(ids) == 0 {

@@ -40,8 +40,8 @@ WITH taken AS (
 )
 SELECT category, sum(accepted)::bigint, count(*) FROM taken GROUP BY category`
 
-	// noteSQL notes what Redis counts in the states that its partitions are in. The counts of a state only grow; those of an
-	// earlier state are added to what was before.
+	// noteSQL notes what Redis counts in the states that its partitions are in. The counts of a state only grow;
+	// those of an earlier state are added to what was before.
 	noteSQL = `
 INSERT INTO pacer.partition_counts AS p (partition, epoch, pulls, deferrals)
 SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c(partition, epoch, pulls, deferrals)
@@ -59,9 +59,11 @@ WHERE excluded.epoch >= p.epoch`
 // foldBatch is how many rows of tallies one statement adds up.
 const foldBatch = 2000
 
-// Stats gives the counts of every partition, and of all together. The totals of all are the store's, not those of Redis.
-// While Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
-func (r *Store) Stats(ctx context.Context) (partitions []agenda.PartitionStats, total agenda.PartitionStats, err error) {
+// Stats gives the counts of every partition, and of all together. The totals of all are the store's, not those of
+// Redis. While Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
+func (r *Store) Stats(
+	ctx context.Context,
+) (partitions []agenda.PartitionStats, total agenda.PartitionStats, err error) {
 	if partitions, err = r.agendas.Stats(ctx); err != nil {
 		return nil, total, err
 	}

@@ -226,7 +226,8 @@ func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found 
 	partitions := map[int][]agenda.Entry{}
 	for _, w := range page {
 		if _, over := ended[w.ID]; over {
-			partitions[w.Partition] = append(partitions[w.Partition], agenda.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category})
+			entry := agenda.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category}
+			partitions[w.Partition] = append(partitions[w.Partition], entry)
 		}
 	}
 	for partition, entries := range partitions {

@@ -7,10 +7,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/internal/store/transfer"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // What is handed over to another store keeps when it is due: a retry its moment, what is being sent the end of its lease.

@@ -3,7 +3,7 @@ package redis_test
 import (
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/redistest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

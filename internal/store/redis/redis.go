@@ -75,7 +75,8 @@ func (r *Store) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	n, err := decode(g.Notification.ID, g.Backlog, g.ArrivedAt, g.Payload)
 	if err != nil {
-		_, failed := r.agendas.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "unreadable", Refund: true})
+		unreadable := dispatch.Outcome{Disposition: dispatch.Failed, Reason: "unreadable", Refund: true}
+		_, failed := r.agendas.Settle(ctx, g, unreadable)
 		return false, errors.Join(err, failed)
 	}
 	g.Notification = n

@@ -8,9 +8,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/redistest"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestConformance(t *testing.T) {

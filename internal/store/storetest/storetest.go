@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/audit"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -23,7 +23,7 @@ type Store interface {
 	dispatch.Store
 	intake.Store
 	devices.Store
-	audit.Source
+	invariant.Source
 	Cancel(ctx context.Context, id string) error
 }
 

@@ -1,0 +1,181 @@
+package invariant_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// store is a source of what a test wrote down.
+type store struct {
+	admissions []invariant.Admission
+	open       []invariant.Open
+	away       error
+}
+
+// Admissions implements [invariant.Source].
+func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros, time.Duration) ([]invariant.Admission, error) {
+	return r.admissions, r.away
+}
+
+// Open implements [invariant.Source].
+func (r *store) Open(context.Context, time.Time) ([]invariant.Open, error) { return r.open, r.away }
+
+// admit writes admissions of ada's chat down, each so long after the checker was made.
+func (r *store) admit(after ...time.Duration) {
+	for i, d := range after {
+		r.admissions = append(r.admissions, invariant.Admission{
+			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: throttle.MicrosOf(time.Now().Add(d)), Priority: 3,
+		})
+	}
+}
+
+// round audits a store once, a minute after all was admitted, and gives what was found and logged.
+func round(t *testing.T, r *store, change func(*invariant.Config), terms invariant.Terms) (result invariant.Result, log string) {
+	t.Helper()
+	var text bytes.Buffer
+	cfg := invariant.Config{
+		Source: r, Terms: func(string, string) invariant.Terms { return terms }, Window: func() time.Duration { return time.Hour },
+		InForce: func() time.Time { return time.Time{} }, Resting: func(invariant.Open) bool { return false },
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
+		Found:   func(int, int) {}, Log: slog.New(slog.NewTextHandler(&text, nil)),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	checker := invariant.New(cfg)
+	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	return checker.Latest(), text.String()
+}
+
+func limits(algorithm throttle.Algorithm, rules ...throttle.Rule) invariant.Terms {
+	return invariant.Terms{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1, MaxLife: time.Hour}
+}
+
+func TestViolations(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	two, gap := throttle.Rule{Max: 2, Per: 10 * s}, throttle.Rule{Max: 1, Per: s, Kind: throttle.KindGap}
+	for name, c := range map[string]struct {
+		terms invariant.Terms
+		at    []time.Duration
+		want  int64
+	}{
+		"as allowed":            {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 11 * s, 12 * s}, 0},
+		"a microsecond early":   {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, 1},
+		"each after the second": {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 2},
+		"the gap":               {limits(throttle.Rolling, two, gap), []time.Duration{s, s + s/2}, 1},
+		"no rule":               {limits(throttle.Rolling), []time.Duration{s, s, s}, 0},
+		"across an edge":        {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 0},
+		"more than two windows": {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, 1},
+	} {
+		r := &store{}
+		r.admit(c.at...)
+		result, log := round(t, r, nil, c.terms)
+		if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
+			t.Errorf("%s: %d violations, want %d; the log says %s", name, result.Violations, c.want, log)
+		}
+	}
+}
+
+// What the store alone can't tell is not taken for a violation.
+func TestWhatIsNoViolation(t *testing.T) {
+	t.Parallel()
+	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	at := []time.Duration{20 * time.Second, 21 * time.Second}
+	for name, change := range map[string]func(*invariant.Config, *store){
+		"bypass":          func(_ *invariant.Config, r *store) { r.admissions[1].Priority = 1 },
+		"another user":    func(_ *invariant.Config, r *store) { r.admissions[1].UserID = "ben" },
+		"a category more": func(_ *invariant.Config, r *store) { r.admissions[1].Category = "news" },
+		"new terms": func(c *invariant.Config, _ *store) {
+			changed := time.Now().Add(10 * time.Second)
+			c.InForce = func() time.Time { return changed }
+		},
+		"cleared": func(c *invariant.Config, _ *store) {
+			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{"ada": true}, nil }
+		},
+	} {
+		r := &store{}
+		r.admit(at...)
+		if result, log := round(t, r, func(c *invariant.Config) { change(c, r) }, terms); result.Violations != 0 {
+			t.Errorf("%s counts as a violation: %s", name, log)
+		}
+	}
+	r := &store{}
+	r.admit(at...)
+	if result, _ := round(t, r, nil, terms); result.Violations != 1 {
+		t.Errorf("without any of that %d are found, want 1", result.Violations)
+	}
+}
+
+func TestUnended(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Add(time.Hour)
+	terms := invariant.Terms{MaxLife: 10 * time.Minute}
+	for name, c := range map[string]struct {
+		open invariant.Open
+		want int64
+	}{
+		"young":            {invariant.Open{Since: now.Add(-10 * time.Minute)}, 0},
+		"too old":          {invariant.Open{Since: now.Add(-16 * time.Minute)}, 1},
+		"expired":          {invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, 1},
+		"expires later on": {invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, 0},
+		"rests":            {invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, 0},
+	} {
+		c.open.ID = "n1"
+		resting := func(cfg *invariant.Config) {
+			cfg.Resting = func(o invariant.Open) bool { return o.Channel == "paused" }
+		}
+		if result, _ := round(t, &store{open: []invariant.Open{c.open}}, resting, terms); result.Unended != c.want {
+			t.Errorf("%s: %d unended, want %d", name, result.Unended, c.want)
+		}
+	}
+}
+
+// A store that can't be read is no clean one.
+func TestNoResultWithoutTheRecord(t *testing.T) {
+	t.Parallel()
+	away := errors.New("away")
+	checker := invariant.New(invariant.Config{
+		Source: &store{away: away}, Window: func() time.Duration { return time.Hour }, InForce: func() time.Time { return time.Time{} },
+		Found: func(int, int) { t.Error("it tells of a round") }, Log: slog.New(slog.DiscardHandler),
+	})
+	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, away) || !checker.Latest().At.IsZero() {
+		t.Errorf("gives %v and %+v", err, checker.Latest())
+	}
+}
+
+// Who changed his own limits is left out until the windows before that have passed.
+func TestChangedLimits(t *testing.T) {
+	t.Parallel()
+	r := &store{}
+	r.admit(time.Second, 2*time.Second)
+	var found int
+	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	checker := invariant.New(invariant.Config{
+		Source: r, Terms: func(string, string) invariant.Terms { return terms }, Window: func() time.Duration { return time.Minute },
+		InForce: func() time.Time { return time.Time{} }, Found: func(v, _ int) { found = v }, Log: slog.New(slog.DiscardHandler),
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, errors.ErrUnsupported },
+	})
+	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("gives %v", err)
+	}
+	ok := invariant.New(invariant.Config{
+		Source: r, Terms: func(string, string) invariant.Terms { return terms }, Window: func() time.Duration { return time.Minute },
+		InForce: func() time.Time { return time.Time{} }, Found: func(v, _ int) { found = v }, Log: slog.New(slog.DiscardHandler),
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
+	})
+	ok.Exempt("ada")
+	if err := ok.Round(t.Context(), time.Now().Add(time.Hour)); err != nil || found != 0 {
+		t.Errorf("%d found, %v", found, err)
+	}
+}

@@ -1,9 +1,0 @@
-package postgrestest_test
-
-import (
-	"testing"
-
-	"github.com/pacer-notify/pacer/internal/postgrestest"
-)
-
-func TestMain(m *testing.M) { postgrestest.Main(m) }

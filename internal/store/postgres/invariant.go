@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// auditSQL gives the admissions of every user who was admitted between two moments, from a third one on. An attempt
+// that has not ended yet is in its notification's row.
+const auditSQL = `
+WITH fresh AS (
+	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
+)
+SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3)
+FROM fresh f JOIN pacer.attempts a ON (a.user_id, a.admitted_at) > (f.user_id, $3) AND (a.user_id, a.admitted_at) <= (f.user_id, $2)
+LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])
+WHERE a.counted`
+
+// Admissions implements [invariant.Source].
+func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
+	window time.Duration,
+) ([]invariant.Admission, error) {
+	rows, err := r.pool.Query(ctx, auditSQL, int64(after), int64(until),
+		int64(throttle.MicrosOf(after.Time().Add(-window))))
+	if err != nil {
+		return nil, describe("read the admissions", err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m invariant.Admission, err error) {
+		return m, row.Scan(&m.ID, &m.UserID, &m.Category, &m.At, &m.Priority)
+	})
+	if err != nil {
+		return nil, describe("read the admissions", err)
+	}
+	return all, nil
+}
+
+// auditOpenSQL gives the oldest of what is open.
+const auditOpenSQL = `
+SELECT id, user_id, category, channel, greatest(accepted_at, send_at), expires_at FROM pacer.notifications
+WHERE ended_at IS NULL AND accepted_at < $1 ORDER BY accepted_at, id LIMIT 10000`
+
+// Open implements [invariant.Source].
+func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
+	rows, err := r.pool.Query(ctx, auditOpenSQL, before)
+	if err != nil {
+		return nil, describe("read what has not ended", err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o invariant.Open, err error) {
+		var expires *time.Time
+		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Since, &expires)
+		o.ExpiresAt = moment(expires)
+		return o, err
+	})
+	if err != nil {
+		return nil, describe("read what has not ended", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,70 @@
+package redis
+
+import (
+	"context"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// auditKept is how many notifications of each kind a look for the checker gives at most.
+const auditKept = 10_000
+
+// Admissions implements [invariant.Source]. Redis keeps the latest attempt of a notification only, and that for a day
+// after its end: what it gives is a part of the truth.
+func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
+	window time.Duration,
+) ([]invariant.Admission, error) {
+	fresh, all := map[string]bool{}, []invariant.Admission(nil)
+	from := throttle.MicrosOf(after.Time().Add(-window))
+	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
+		if n.Status != notification.StatusDelivered || n.AdmittedAt <= from || n.AdmittedAt > until {
+			return nil
+		}
+		if n.AdmittedAt > after {
+			fresh[n.UserID] = true
+		}
+		all = append(all, invariant.Admission{
+			ID: n.ID, UserID: n.UserID, Category: n.Category, At: n.AdmittedAt, Priority: n.Priority,
+		})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	kept := all[:0]
+	for _, m := range all {
+		if fresh[m.UserID] {
+			kept = append(kept, m)
+		}
+	}
+	return kept, nil
+}
+
+// Open implements [invariant.Source].
+func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
+	var open []invariant.Open
+	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
+		if n.Status.Ended() || !n.AcceptedAt.Before(before) || len(open) >= auditKept {
+			return nil
+		}
+		decoded, err := decode(n.ID, dispatch.Backlog{UserID: n.UserID, Category: n.Category}, n.AcceptedAt, n.Payload)
+		if err != nil {
+			return err
+		}
+		o := invariant.Open{
+			ID: n.ID, UserID: n.UserID, Category: n.Category, Channel: string(decoded.Channel), Since: n.AcceptedAt,
+			ExpiresAt: n.ExpiresAt,
+		}
+		if n.SendAt.After(o.Since) {
+			o.Since = n.SendAt
+		}
+		open = append(open, o)
+		return nil
+	})
+	return open, err
+}
