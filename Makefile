@@ -83,8 +83,8 @@ faults: check-servers ## meet every fault there is under load, in 25 minutes (FA
 	go test -count=1 -timeout 10m -v -tags faults -run TestRedisClusterShardFailsOver ./internal/app
 
 .PHONY: faults-docs
-faults-docs: check-servers ## the same, and write the table into docs/faults.md
-	FAULTS_DOCS=../../docs/faults.md go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./test/faults
+faults-docs: check-servers ## the same, and write the table into docs/measurements/faults.md
+	FAULTS_DOCS=../../docs/measurements/faults.md go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./test/faults
 
 .PHONY: faults-red
 faults-red: check-servers ## run every fault with its protection switched off, and see it fail
@@ -112,12 +112,12 @@ bench: check-servers ## measure pacer beside others, in one run, as ratios (BENC
 	go -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-docs
-bench-docs: check-servers ## the same, and write the tables and the chart into docs/
-	go -C bench run . -docs ../docs $(BENCHFLAGS)
+bench-docs: check-servers ## the same, and write the tables and the chart into docs/measurements/
+	go -C bench run . -docs ../docs/measurements $(BENCHFLAGS)
 
 .PHONY: growth
-growth: check-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/scale.md
-	GROWTH_DOCS=../docs go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
+growth: check-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/measurements/scale.md
+	GROWTH_DOCS=../docs/measurements go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
 .PHONY: bench-smoke
 bench-smoke: check-servers ## run every benchmark once and small, to see that it still works

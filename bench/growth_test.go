@@ -34,7 +34,7 @@ const perUser = 100
 const delivered = 20_000
 
 // What one notification costs, in Redis's time, scripts and memory, as the backlog and the users grow; and how many a
-// second several processes deliver on one and three servers. GROWTH_DOCS=../docs writes the tables into scale.md.
+// second several processes deliver on one and three servers. GROWTH_DOCS=../docs/measurements writes the tables into scale.md.
 func TestGrowth(t *testing.T) {
 	sections := []func(*testing.T) [][]string{backlogs, oneBacklog, deferredOfUsers, crowdsOfUsers, machines}
 	var text strings.Builder

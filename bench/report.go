@@ -87,7 +87,7 @@ func (r report) write(folder string) error {
 	chart, err := r.chart()
 	return errors.Join(err,
 		between(filepath.Join(folder, "benchmarks.md"), r.title+".\n\n"+markdown(r.rows())+"\n"+markdown(r.figureRows())),
-		os.WriteFile(filepath.Join(folder, "img", "benchmarks.svg"), []byte(chart), 0o644),
+		os.WriteFile(filepath.Join(folder, "benchmarks.svg"), []byte(chart), 0o644),
 	)
 }
 

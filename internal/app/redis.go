@@ -138,7 +138,7 @@ func notPermitted(err error) bool { return err != nil && strings.Contains(err.Er
 // refusedRights names, in Redis's own words, what the user of REDIS_URL may not do.
 func refusedRights(err error) error {
 	_, said, _ := strings.Cut(err.Error(), "NOPERM ")
-	return refuse("the user of REDIS_URL lacks rights on Redis (%s): docs/operations.md lists those that pacer needs",
+	return refuse("the user of REDIS_URL lacks rights on Redis (%s): docs/operate.md lists those that pacer needs",
 		strings.TrimSpace(said))
 }
 

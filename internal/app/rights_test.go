@@ -13,16 +13,16 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// documentedRights is the command of docs/operations.md that makes a user with the least rights, without ACL SETUSER pacer.
+// documentedRights is the command of docs/operate.md that makes a user with the least rights, without ACL SETUSER pacer.
 func documentedRights(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?m)^ACL SETUSER pacer (.*)$`).FindSubmatch(text)
 	if found == nil {
-		t.Fatal("docs/operations.md does not say which rights pacer needs")
+		t.Fatal("docs/operate.md does not say which rights pacer needs")
 	}
 	return strings.Fields(string(found[1]))
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Marks in docs/faults.md between which the table stands.
+// Marks in docs/measurements/faults.md between which the table stands.
 const tableBegins, tableEnds = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 
 // report prints the table of a green run, and writes it into the file FAULTS_DOCS when that is set.
