@@ -311,7 +311,7 @@ func instant(t time.Time) string {
 
 // ruleName names the rule with that number (from 1) in a plan; empty for 0.
 func ruleName(plan throttle.Plan, number int64) string {
-	rules := plan.All()
+	rules := plan.Rules
 	if number < 1 || int(number) > len(rules) {
 		return ""
 	}

@@ -153,7 +153,7 @@ func TestALostAnswerGivesNothingOfSomebodyElse(t *testing.T) {
 func TestDeferredForTheCap(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{
-		Rules: []throttle.Rule{{Max: 2, Per: time.Minute}}, Cap: []throttle.Rule{{Max: 3, Per: time.Hour, Kind: throttle.KindCap}},
+		Rules: []throttle.Rule{{Max: 2, Per: time.Minute}, {Max: 3, Per: time.Hour, Kind: throttle.KindCap}},
 	}})
 	w.rush(5)
 	if total := w.total(); total.Deferred != 3 || total.Capped != 0 {

@@ -69,7 +69,7 @@ func TestCapOverCategories(t *testing.T) {
 		t.Run(fmt.Sprint(categories), func(t *testing.T) {
 			t.Parallel()
 			limit := throttle.Rule{Max: 20, Per: time.Second, Kind: throttle.KindCap}
-			w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Cap: []throttle.Rule{limit}}})
+			w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}})
 			const size = 300
 			var order []string
 			for i := range size {

@@ -34,8 +34,7 @@ func (w *world) change(settings agenda.Settings) {
 func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{
-		Rules: []throttle.Rule{{Max: 3, Per: time.Hour}},
-		Cap:   []throttle.Rule{{Max: 4, Per: time.Hour, Kind: throttle.KindCap}},
+		Rules: []throttle.Rule{{Max: 3, Per: time.Hour}, {Max: 4, Per: time.Hour, Kind: throttle.KindCap}},
 	}, BypassFrom: int(notification.PriorityCritical)})
 	if n := w.running(3, agenda.Entry{}); n != 3 {
 		t.Fatalf("%d of 3 are let go", n)

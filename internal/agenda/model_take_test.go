@@ -173,14 +173,14 @@ func (m *model) conclude(a *modelAgenda, t *taking) {
 // block has all of a backlog wait. What stands further behind than the limits can let go in time ends.
 func (m *model) block(b *modelBacklog) {
 	settings := m.settings[b.category]
-	rules, most := settings.Plan.All(), 1<<40
+	rules, most := settings.Plan.Rules, 1<<40
 	for _, r := range rules {
 		most = min(most, r.Max*int(max(0, m.now+micros(settings.MaxDefer)-b.at)/micros(r.Per)+1))
 	}
 	for len(b.notes) > most {
 		m.end(b.notes[len(b.notes)-1])
 	}
-	b.blocked, b.capped = b.at, b.rule > len(settings.Plan.Rules)
+	b.blocked, b.capped = b.at, b.rule > len(settings.Plan.CategoryRules())
 	for _, n := range b.notes {
 		m.deferOne(n)
 	}

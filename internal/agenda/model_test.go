@@ -96,8 +96,8 @@ func inOrder(a, b *note) int {
 func (m *model) next(user, category string) (at int64, rule int) {
 	plan := m.settings[category].Plan
 	found, index := throttle.Next(throttle.Micros(m.now),
-		throttle.Log{Rules: plan.Rules, Admitted: moments(m.logs[category+":"+user])},
-		throttle.Log{Rules: plan.Cap, Admitted: moments(m.logs[user])})
+		throttle.Log{Rules: plan.CategoryRules(), Admitted: moments(m.logs[category+":"+user])},
+		throttle.Log{Rules: plan.CapRules(), Admitted: moments(m.logs[user])})
 	return int64(found), index + 1
 }
 
@@ -125,10 +125,10 @@ func (m *model) refund(n *note) {
 
 func (m *model) logsOf(n *note) []string {
 	plan, logs := m.settings[n.category].Plan, []string(nil)
-	if len(plan.Rules)+len(plan.Dormant) > 0 {
+	if len(plan.CategoryRules())+len(plan.Dormant) > 0 {
 		logs = append(logs, n.category+":"+n.user)
 	}
-	if len(plan.Cap) > 0 {
+	if len(plan.CapRules()) > 0 {
 		logs = append(logs, n.user)
 	}
 	return logs

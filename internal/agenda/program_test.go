@@ -165,7 +165,7 @@ func (p *program) randomLimits() limits {
 
 func (l limits) settings(r *rand.Rand) agenda.Settings {
 	widest := throttle.Rule{Max: 1 + r.IntN(5), Per: l.per}
-	s := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{widest}, Cap: l.capped}, MaxDefer: 24 * time.Hour}
+	s := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{widest}}, MaxDefer: 24 * time.Hour}
 	if r.IntN(5) == 0 {
 		s.Plan.Rules, s.Plan.Dormant = nil, []throttle.Rule{widest}
 	}
@@ -175,6 +175,7 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 	if r.IntN(3) == 0 {
 		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1, Per: time.Duration(1+r.IntN(900)) * time.Millisecond, Kind: throttle.KindGap})
 	}
+	s.Plan.Rules = append(s.Plan.Rules, l.capped...)
 	s.BypassFrom = []int{0, 0, 0, 1, 1, 2, agenda.BypassAll}[r.IntN(7)]
 	if r.IntN(4) == 0 {
 		s.MaxDefer = time.Duration(1+r.IntN(8000)) * time.Millisecond

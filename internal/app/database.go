@@ -213,7 +213,7 @@ func (r *rules) longestWindow() time.Duration {
 
 func longestOf(t agenda.Settings) time.Duration {
 	longest := time.Duration(0)
-	for _, rule := range t.Plan.All() {
+	for _, rule := range t.Plan.Rules {
 		longest = max(longest, rule.Per)
 	}
 	if t.Plan.Algorithm != throttle.Rolling {

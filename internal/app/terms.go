@@ -45,8 +45,7 @@ func (r *rules) Settings(userID, category string) agenda.Settings {
 		return found
 	}
 	if own, ok := r.own.Rules(userID, category); ok {
-		// The user may take them back at any time, and must not have become a stranger to the policy's limits by then.
-		found.Plan.Dormant, found.Plan.Rules = found.Plan.Rules, own
+		found.Plan = found.Plan.WithOwnLimits(own)
 	}
 	return found
 }

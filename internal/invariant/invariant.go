@@ -260,7 +260,7 @@ func (a *Checker) judge(admissions []Admission, after, until throttle.Micros) []
 // exceeded tells whether an admission came within a window that was full: of the category's admissions before it, or of
 // all of the user's for a cap.
 func (p past) exceeded(m Admission, plan throttle.Plan) (violation, bool) {
-	for _, rule := range plan.All() {
+	for _, rule := range plan.Rules {
 		before, most := p.counted(m.Category, plan.Algorithm, rule)
 		if len(before) < most {
 			continue

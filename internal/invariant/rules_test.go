@@ -1,6 +1,7 @@
 package invariant_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,82 +54,104 @@ func policyTerms(t *testing.T) func(userID, category string) invariant.Terms {
 		}
 		plan := c.Plan
 		if rules, replaced := map[string][]throttle.Rule{"ben": own, "cid": gap}[userID]; replaced {
-			plan.Dormant, plan.Rules = plan.Rules, rules
+			plan = plan.WithOwnLimits(rules)
 		}
 		return invariant.Terms{Plan: plan, BypassFrom: int(p.BypassPriority), MaxLife: c.MaxDefer}
 	}
 }
 
-// planted is an admission of a test: who, in which category, so long after the first.
+// planted is an admission of a test: who, in which category, so long after the first, and whether it bypassed the limits.
 type planted struct {
 	user, category string
 	after          time.Duration
-	priority       notification.Priority
+	bypass         bool
 }
 
-// A violation of each kind of rule is found, in plans that come out of the policy's parser; a microsecond more and it is
+// admission is what the store tells of it.
+func (p planted) admission(id string, start throttle.Micros) invariant.Admission {
+	priority := notification.PriorityNormal
+	if p.bypass {
+		priority = notification.PriorityCritical
+	}
+	return invariant.Admission{
+		ID: id, UserID: p.user, Category: p.category, At: start.Add(p.after), Priority: int(priority),
+	}
+}
+
+// ruleCase is one kind of rule: the admissions that fill its window, and the earliest that it allows after them.
+type ruleCase struct {
+	name  string
+	rule  string
+	fill  []planted
+	allow planted
+}
+
+// ruleCases has every kind of rule under every algorithm.
+func ruleCases() []ruleCase {
+	const s = time.Second
+	of := func(user, category string, after ...time.Duration) (all []planted) {
+		for _, d := range after {
+			all = append(all, planted{user: user, category: category, after: d})
+		}
+		return all
+	}
+	everywhere := func(user string, bypass bool) (all []planted) {
+		for _, category := range []string{"free", "gap", "default", "bucket"} {
+			all = append(all, planted{user: user, category: category, bypass: bypass})
+		}
+		return all
+	}
+	bypassed := append([]planted{{user: "ada", category: "default", bypass: true}}, of("ada", "default", s)...)
+	return []ruleCase{
+		{name: "limit", rule: "limit 2/10s", fill: of("ada", "default", 0, s), allow: planted{user: "ada", category: "default", after: 10 * s}},
+		{name: "second limit", rule: "limit 3/30s", fill: of("ada", "default", 0, s, 15*s), allow: planted{user: "ada", category: "default", after: 30 * s}},
+		{name: "limit after a bypass", rule: "limit 2/10s", fill: bypassed, allow: planted{user: "ada", category: "default", after: 10 * s}},
+		{name: "gap", rule: "min_gap 3s", fill: of("ada", "gap", 0), allow: planted{user: "ada", category: "gap", after: 3 * s}},
+		{name: "fixed window", rule: "limit 1/10s", fill: of("ada", "window", 0, 5*s), allow: planted{user: "ada", category: "window", after: 10 * s}},
+		{name: "gap beside a fixed window", rule: "min_gap 1s", fill: of("ada", "window", 0), allow: planted{user: "ada", category: "window", after: s}},
+		{name: "token bucket", rule: "limit 1/10s", fill: of("ada", "bucket", 0, 5*s), allow: planted{user: "ada", category: "bucket", after: 10 * s}},
+		{name: "cap", rule: "user_cap 4/1m", fill: everywhere("ada", false), allow: planted{user: "ada", category: "free", after: 60 * s}},
+		{name: "cap of one category alone", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s), allow: planted{user: "ada", category: "free", after: 60 * s}},
+		{name: "cap beside a fixed window", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s), allow: planted{user: "ada", category: "window", after: 60 * s}},
+		{name: "cap beside a token bucket", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s), allow: planted{user: "ada", category: "bucket", after: 60 * s}},
+		{name: "cap after bypasses", rule: "user_cap 4/1m", fill: everywhere("ada", true), allow: planted{user: "ada", category: "free", after: 60 * s}},
+		{name: "own limit", rule: "limit 1/20s", fill: of("ben", "default", 0), allow: planted{user: "ben", category: "default", after: 20 * s}},
+		{name: "own gap", rule: "min_gap 5s", fill: of("cid", "default", 0), allow: planted{user: "cid", category: "default", after: 5 * s}},
+		{name: "own limit beside a token bucket", rule: "limit 1/20s", fill: of("ben", "bucket", 0, 5*s), allow: planted{user: "ben", category: "bucket", after: 20 * s}},
+		{name: "cap beside own limits", rule: "user_cap 4/1m", fill: everywhere("ben", false), allow: planted{user: "ben", category: "window", after: 60 * s}},
+	}
+}
+
+// A violation of each kind of rule is found, in plans that come out of the policy's parser; a microsecond later there is
 // none.
 func TestEachKindOfRule(t *testing.T) {
 	t.Parallel()
-	const s, us = time.Second, time.Microsecond
-	for name, c := range map[string]struct {
-		before []planted
-		early  planted // a microsecond before it may go
-		rule   string
-	}{
-		"limit":        {[]planted{{"ada", "default", 0, 3}, {"ada", "default", s, 3}}, planted{"ada", "default", 10*s - us, 3}, "limit 2/10s"},
-		"second limit": {[]planted{{"ada", "default", 0, 3}, {"ada", "default", s, 3}, {"ada", "default", 15 * s, 3}}, planted{"ada", "default", 30*s - us, 3}, "limit 3/30s"},
-		"gap":          {[]planted{{"ada", "gap", 0, 3}}, planted{"ada", "gap", 3*s - us, 3}, "min_gap 3s"},
-		"cap": {
-			[]planted{{"ada", "free", 0, 3}, {"ada", "gap", s, 3}, {"ada", "default", 2 * s, 3}, {"ada", "bucket", 3 * s, 3}},
-			planted{"ada", "free", 60*s - us, 3},
-			"user_cap 4/1m",
-		},
-		"cap in a window's plan": {
-			[]planted{{"ada", "free", 0, 3}, {"ada", "free", s, 3}, {"ada", "free", 2 * s, 3}, {"ada", "free", 3 * s, 3}},
-			planted{"ada", "window", 60*s - us, 3},
-			"user_cap 4/1m",
-		},
-		"cap after bypasses": {
-			[]planted{{"ada", "free", 0, 1}, {"ada", "gap", 0, 1}, {"ada", "default", 0, 1}, {"ada", "bucket", 0, 1}},
-			planted{"ada", "free", 60*s - us, 3},
-			"user_cap 4/1m",
-		},
-		"limit after a bypass":    {[]planted{{"ada", "default", 0, 1}, {"ada", "default", s, 3}}, planted{"ada", "default", 10*s - us, 3}, "limit 2/10s"},
-		"fixed window":            {[]planted{{"ada", "window", 0, 3}, {"ada", "window", 5 * s, 3}}, planted{"ada", "window", 10*s - us, 3}, "limit 1/10s"},
-		"gap beside fixed window": {[]planted{{"ada", "window", 0, 3}}, planted{"ada", "window", s - us, 3}, "min_gap 1s"},
-		"token bucket":            {[]planted{{"ada", "bucket", 0, 3}, {"ada", "bucket", 5 * s, 3}}, planted{"ada", "bucket", 10*s - us, 3}, "limit 1/10s"},
-		"own limit":               {[]planted{{"ben", "default", 0, 3}}, planted{"ben", "default", 20*s - us, 3}, "limit 1/20s"},
-		"own gap":                 {[]planted{{"cid", "default", 0, 3}}, planted{"cid", "default", 5*s - us, 3}, "min_gap 5s"},
-		"cap beside own limits": {
-			[]planted{{"ben", "free", 0, 3}, {"ben", "gap", 0, 3}, {"ben", "default", 0, 3}, {"ben", "bucket", 0, 3}},
-			planted{"ben", "window", 60*s - us, 3},
-			"user_cap 4/1m",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range ruleCases() {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			terms := policyTerms(t)
-			for _, late := range []time.Duration{0, us} {
-				r := &store{}
-				start := throttle.MicrosOf(time.Now().Add(time.Second))
-				last := c.early
-				last.after += late
-				for i, a := range append(append([]planted{}, c.before...), last) {
-					r.admissions = append(r.admissions, invariant.Admission{
-						ID: string(rune('a' + i)), UserID: a.user, Category: a.category, At: start.Add(a.after), Priority: int(a.priority),
-					})
-				}
-				result, log := round(t, r, func(cfg *invariant.Config) { cfg.Terms = terms }, invariant.Terms{})
-				switch {
-				case late > 0 && result.Violations != 0:
-					t.Errorf("what may go counts as %d violations: %s", result.Violations, log)
-				case late == 0 && (result.Violations != 1 || !strings.Contains(log, c.rule)):
-					t.Errorf("%d violations are found, want one of %s: %s", result.Violations, c.rule, log)
-				}
+			early := c.allow
+			early.after -= time.Microsecond
+			if violations, log := c.check(t, early); violations != 1 || !strings.Contains(log, c.rule) {
+				t.Errorf("finds %d violations, want one of %s: %s", violations, c.rule, log)
+			}
+			if violations, log := c.check(t, c.allow); violations != 0 {
+				t.Errorf("takes what may go for %d violations: %s", violations, log)
 			}
 		})
 	}
+}
+
+// check has the checker look at the case's admissions and one more.
+func (c ruleCase) check(t *testing.T, last planted) (violations int64, log string) {
+	t.Helper()
+	admitted := &store{}
+	start := throttle.MicrosOf(time.Now().Add(time.Second))
+	for i, p := range append(slices.Clone(c.fill), last) {
+		admitted.admissions = append(admitted.admissions, p.admission(string(rune('a'+i)), start))
+	}
+	terms := policyTerms(t)
+	result, log := round(t, admitted, func(cfg *invariant.Config) { cfg.Terms = terms }, invariant.Terms{})
+	return result.Violations, log
 }
 
 // Bypasses fill a fixed window, but not the next one: who goes then is no violation.

@@ -23,7 +23,7 @@ categories:
 func ExamplePolicy_Category() {
 	p := policy.Default()
 	chat, _ := p.Category("chat")
-	for _, rule := range chat.Plan.All() {
+	for _, rule := range chat.Plan.Rules {
 		fmt.Println(rule)
 	}
 	// Output:

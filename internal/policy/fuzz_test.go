@@ -90,12 +90,12 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 		if err := c.Plan.Validate(); err != nil {
 			t.Fatalf("category %s has a plan that the limiter refuses: %v", name, err)
 		}
-		if i := slices.IndexFunc(c.Plan.Rules, func(r throttle.Rule) bool { return r.Kind != throttle.KindLimit }); i >= 0 {
-			if r := c.Plan.Rules[i]; i != len(c.Plan.Rules)-1 || r.Kind != throttle.KindGap || r.Max != 1 {
+		if i := slices.IndexFunc(c.Plan.CategoryRules(), func(r throttle.Rule) bool { return r.Kind != throttle.KindLimit }); i >= 0 {
+			if r := c.Plan.CategoryRules()[i]; i != len(c.Plan.CategoryRules())-1 || r.Kind != throttle.KindGap || r.Max != 1 {
 				t.Fatalf("category %s: rule %d is %s", name, i, r)
 			}
 		}
-		if diff := cmp.Diff(p.UserCap, c.Plan.Cap); diff != "" {
+		if diff := cmp.Diff(p.UserCap, c.Plan.CapRules()); diff != "" {
 			t.Fatalf("category %s has another cap than the policy:\n%s", name, diff)
 		}
 	}
@@ -125,7 +125,7 @@ func writePolicy(p *policy.Policy) string {
 	for name, c := range p.Categories {
 		fmt.Fprintf(&b, "  %s:\n    algorithm: %s\n    max_defer: %s\n    bypass: %t\n",
 			strconv.Quote(name), c.Plan.Algorithm, c.MaxDefer, c.Bypass)
-		limits := c.Plan.Rules
+		limits := c.Plan.CategoryRules()
 		if n := len(limits); n > 0 && limits[n-1].Kind == throttle.KindGap {
 			fmt.Fprintf(&b, "    min_gap: %s\n", limits[n-1].Per)
 			limits = limits[:n-1]
@@ -179,7 +179,7 @@ func TestParseReadsWhatWasWritten(t *testing.T) {
 				MaxDefer: time.Duration(rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "max_defer")),
 				Bypass:   rapid.Bool().Draw(t, "bypass"),
 				Plan: throttle.Plan{
-					Algorithm: throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm")), Rules: limits, Cap: userCap,
+					Algorithm: throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm")), Rules: append(limits, userCap...),
 				},
 			}
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func isCategoryName(name string) bool {
 }
 
 func (d *document) readCategory(path string, e entry, userCap []throttle.Rule) Category {
-	c := Category{Name: e.name, MaxDefer: DefaultMaxDefer, Plan: throttle.Plan{Cap: userCap}}
+	c := Category{Name: e.name, MaxDefer: DefaultMaxDefer, Plan: throttle.Plan{Rules: userCap}}
 	if _, empty := e.value.(*ast.NullNode); empty {
 		d.add(e.key, path, "has no settings; write {} for a category without limits")
 		return c
@@ -109,13 +110,15 @@ func (d *document) readCategory(path string, e entry, userCap []throttle.Rule) C
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
 	}
+	var rules []throttle.Rule
 	if f, ok := fields["limits"]; ok {
-		c.Plan.Rules = d.readLimits(join(path, "limits"), f.value, throttle.KindLimit)
+		rules = d.readLimits(join(path, "limits"), f.value, throttle.KindLimit)
 	}
 	if f, ok := fields["min_gap"]; ok {
 		gap := d.window(join(path, "min_gap"), f.value)
-		c.Plan.Rules = append(c.Plan.Rules, throttle.Rule{Max: 1, Per: gap, Kind: throttle.KindGap})
+		rules = append(rules, throttle.Rule{Max: 1, Per: gap, Kind: throttle.KindGap})
 	}
+	c.Plan.Rules = slices.Concat(rules, userCap)
 	if f, ok := fields["max_defer"]; ok {
 		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
 	}

@@ -51,7 +51,7 @@ func contractPolicy() *policy.Policy {
 	category := func(name string, bypass bool, a throttle.Algorithm, rules ...throttle.Rule) policy.Category {
 		return policy.Category{
 			Name: name, MaxDefer: 24 * time.Hour, Bypass: bypass,
-			Plan: throttle.Plan{Algorithm: a, Rules: rules, Cap: userCap},
+			Plan: throttle.Plan{Algorithm: a, Rules: append(rules, userCap...)},
 		}
 	}
 	return &policy.Policy{

@@ -14,14 +14,14 @@ import (
 
 // foundTraces are traces on which the limiters once disagreed, or broke their promise.
 func foundTraces() map[string]trace {
-	cap5 := []Rule{{Max: 5, Per: 2790 * time.Millisecond, Kind: KindCap}}
-	bucket := func(rules ...Rule) Plan { return Plan{Algorithm: TokenBucket, Rules: rules, Cap: cap5} }
+	cap5 := Rule{Max: 5, Per: 2790 * time.Millisecond, Kind: KindCap}
+	bucket := func(rules ...Rule) Plan { return Plan{Algorithm: TokenBucket, Rules: append(rules, cap5)} }
 	limit := func(most int, ms time.Duration) Rule { return Rule{Max: most, Per: ms * time.Millisecond} }
 	gap := func(ms time.Duration) Rule { return Rule{Max: 1, Per: ms * time.Millisecond, Kind: KindGap} }
 	own := bucket(limit(2, 568), limit(1, 1070), gap(41))
 	own.Dormant = []Rule{limit(4, 1839)}
 	four, two := bucket(limit(4, 1000)), bucket(limit(2, 1000))
-	four.Cap, two.Cap = nil, nil
+	four.Rules, two.Rules = four.CategoryRules(), two.CategoryRules()
 	return map[string]trace{
 		"a refund under another limit of the window": {
 			plans: []Plan{own, bucket(limit(2, 1839), gap(492)), bucket(limit(4, 895), gap(75))},

@@ -20,8 +20,8 @@ var crowd = throttle.Plan{
 	Rules: []throttle.Rule{
 		{Max: 3, Per: 20 * time.Millisecond},
 		{Max: 1, Per: 2 * time.Millisecond, Kind: throttle.KindGap},
+		{Max: 8, Per: 80 * time.Millisecond, Kind: throttle.KindCap},
 	},
-	Cap: []throttle.Rule{{Max: 8, Per: 80 * time.Millisecond, Kind: throttle.KindCap}},
 }
 
 // admissions is the state of the sequential specification: what one user was admitted, oldest first, and the latest
@@ -55,7 +55,7 @@ func specification() porcupine.Model {
 				return false, before
 			}
 			at, rule := throttle.Next(d.Now,
-				throttle.Log{Rules: crowd.Rules, Admitted: s.times}, throttle.Log{Rules: crowd.Cap, Admitted: s.times})
+				throttle.Log{Rules: crowd.CategoryRules(), Admitted: s.times}, throttle.Log{Rules: crowd.CapRules(), Admitted: s.times})
 			after := admissions{times: s.times, clock: d.Now}
 			if at == d.Now {
 				after.times = append(slices.Clip(s.times), at)

@@ -108,7 +108,7 @@ func (m *Memory) question(key Key, plan Plan) *question {
 	if plan.counted() {
 		q.state = m.find(stateName(key, plan.Algorithm), now)
 	}
-	if len(plan.Cap) > 0 {
+	if plan.capped() {
 		q.cap = m.find(capName(key), now)
 	}
 	return q
@@ -132,7 +132,7 @@ func (m *Memory) charge(q *question, at Micros, token string) {
 	if q.plan.counted() && q.state == nil {
 		q.state = m.create(stateName(q.key, q.plan.Algorithm))
 	}
-	if len(q.plan.Cap) > 0 && q.cap == nil {
+	if q.plan.capped() && q.cap == nil {
 		q.cap = m.create(capName(q.key))
 	}
 	q.charge(at, token)

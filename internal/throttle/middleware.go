@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -28,10 +29,10 @@ type Middleware struct {
 
 // plan has the route's limits as a category's and the key's as the cap over all categories.
 func (m *Middleware) plan() Plan {
-	plan := Plan{Rules: m.PerRoute}
+	plan := Plan{Rules: slices.Clone(m.PerRoute)}
 	for _, r := range m.PerKey {
 		r.Kind = KindCap
-		plan.Cap = append(plan.Cap, r)
+		plan.Rules = append(plan.Rules, r)
 	}
 	return plan
 }
@@ -63,7 +64,7 @@ func (m *Middleware) Wrap(next http.Handler) (http.Handler, error) {
 		announce(w.Header(), usage)
 		if !usage.Allowed {
 			w.Header().Set("Retry-After", strconv.FormatInt(seconds(usage.Wait()), 10))
-			writeProblem(w, http.StatusTooManyRequests, "too many requests: "+plan.All()[usage.Rule].String())
+			writeProblem(w, http.StatusTooManyRequests, "too many requests: "+plan.Rules[usage.Rule].String())
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -54,63 +54,63 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 // rules together with the admissions, when nothing was admitted for the longest window. A rule longer than any before
 // begins with what is remembered.
 type Plan struct {
-	// Algorithm judges Rules. A gap and the cap are always exact.
+	// Algorithm judges the rules of [KindLimit]. Gaps and caps are always exact.
 	Algorithm Algorithm
-	// Rules are the category's limits and, as a rule of [KindGap], its minimum gap.
+	// Rules are judged in this order: those of the category, then those of [KindCap]. A decision's rule index points
+	// into it.
 	Rules []Rule
-	// Cap are the rules over all categories of the user, always rolling.
-	Cap []Rule
 	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own
 	// limits replace them. They refuse nothing, and find everything that was admitted when they are back.
 	Dormant []Rule
 }
 
-// All lists the rules in the order in which they are judged: the category's, then the cap's. A decision's rule index
-// points into it.
-func (p Plan) All() []Rule {
-	all := make([]Rule, 0, len(p.Rules)+len(p.Cap))
-	return append(append(all, p.Rules...), p.Cap...)
-}
+// CategoryRules are the rules that count the admissions of one category: its limits and its gap.
+func (p Plan) CategoryRules() []Rule { return p.Rules[:p.caps()] }
 
-// rule is All()[i].
-func (p Plan) rule(i int) Rule {
-	if i < len(p.Rules) {
-		return p.Rules[i]
+// CapRules are the rules that count the admissions of all of a user's categories.
+func (p Plan) CapRules() []Rule { return p.Rules[p.caps():] }
+
+// caps is the index of the first rule of [KindCap].
+func (p Plan) caps() int {
+	for i, r := range p.Rules {
+		if r.Kind == KindCap {
+			return i
+		}
 	}
-	return p.Cap[i-len(p.Rules)]
+	return len(p.Rules)
 }
 
-// Validate joins everything that is wrong with the plan: a rule out of its bounds or in the wrong list, a second gap,
-// two limits over the same window, of which only the smaller could ever have an effect.
+// WithOwnLimits gives the plan of a user whose own limits replace the category's. The caps stay; the rules that are
+// replaced lie dormant, since the user may take the limits back at any time.
+func (p Plan) WithOwnLimits(own []Rule) Plan {
+	return Plan{
+		Algorithm: p.Algorithm, Rules: slices.Concat(own, p.CapRules()),
+		Dormant: slices.Concat(p.Dormant, p.CategoryRules()),
+	}
+}
+
+// Validate joins everything that is wrong with the plan: a rule out of its bounds, a rule of the category after a cap,
+// a second gap, two limits over the same window, of which only the smaller could ever have an effect.
 func (p Plan) Validate() error {
 	var faults []error
 	if int(p.Algorithm) >= len(algorithmNames) {
 		faults = append(faults, fmt.Errorf("algorithm %d is unknown", p.Algorithm))
 	}
-	faults = append(faults, validateRules("rule", p.Rules, KindLimit, KindGap),
-		validateRules("cap rule", p.Cap, KindCap))
-	return errors.Join(faults...)
-}
-
-// validateRules judges one list, whose rules must be of the given kinds. Rules are called by their place, from 1.
-func validateRules(what string, rules []Rule, kinds ...Kind) error {
-	var faults []error
-	first := make(map[Rule]int) // The place of the first rule over a window, by kind and Per.
-	for i, r := range rules {
+	first := make(map[Rule]int) // The place, from 1, of the first rule over a window, by kind and Per.
+	for i, r := range p.Rules {
 		place := i + 1
 		if err := r.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("%s %d (%s): %w", what, place, r, err))
+			faults = append(faults, fmt.Errorf("rule %d (%s): %w", place, r, err))
 		}
-		if !slices.Contains(kinds, r.Kind) {
-			faults = append(faults, fmt.Errorf("%s %d (%s) belongs to the other list of the plan", what, place, r))
+		if i > p.caps() && r.Kind != KindCap {
+			faults = append(faults, fmt.Errorf("rule %d (%s) must stand before the caps", place, r))
 		}
 		class, fault := Rule{Per: r.Per, Kind: r.Kind}, "have the same window: keep the smaller"
 		if r.Kind == KindGap {
 			class.Per, fault = 0, "are both a gap: keep the longer"
 		}
 		if other, taken := first[class]; taken {
-			faults = append(faults, fmt.Errorf("%ss %d and %d (%s, %s) %s", what, other, place, rules[other-1], r,
-				fault))
+			faults = append(faults, fmt.Errorf("rules %d and %d (%s, %s) %s", other, place, p.Rules[other-1], r, fault))
 		} else {
 			first[class] = place
 		}
@@ -120,8 +120,7 @@ func validateRules(what string, rules []Rule, kinds ...Kind) error {
 
 // Equal tells whether both plans judge alike.
 func (p Plan) Equal(o Plan) bool {
-	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Cap, o.Cap) &&
-		slices.Equal(p.Dormant, o.Dormant)
+	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Dormant, o.Dormant)
 }
 
 // dormantKind is the kind of dormant rules in the arguments of a script.
@@ -129,11 +128,8 @@ const dormantKind = int(KindCap) + 1
 
 // Args appends the plan as the argument list that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
-	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Cap)+len(p.Dormant)))
+	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Dormant)))
 	for _, r := range p.Rules {
-		args = r.args(args, int(r.Kind))
-	}
-	for _, r := range p.Cap {
 		args = r.args(args, int(r.Kind))
 	}
 	for _, r := range p.Dormant {
@@ -143,10 +139,13 @@ func (p Plan) Args(args []any) []any {
 }
 
 // argCount is how many arguments Args appends.
-func (p Plan) argCount() int { return 2 + 3*(len(p.Rules)+len(p.Cap)+len(p.Dormant)) }
+func (p Plan) argCount() int { return 2 + 3*(len(p.Rules)+len(p.Dormant)) }
 
 // counted tells whether the plan keeps a state for its category.
-func (p Plan) counted() bool { return len(p.Rules)+len(p.Dormant) > 0 }
+func (p Plan) counted() bool { return p.caps()+len(p.Dormant) > 0 }
+
+// capped tells whether the plan has a cap, so that the log of its user counts.
+func (p Plan) capped() bool { return p.caps() < len(p.Rules) }
 
 // StateKey is where the limiter keeps the windows of a category of a user, below a key prefix. Each way of counting has
 // keys of its own, so that a change of the algorithm starts anew instead of meeting a key of another type. A colon in
@@ -179,4 +178,4 @@ func depth(lists ...[]Rule) (admissions int, per time.Duration) {
 }
 
 // depth is that of the log of the plan's category.
-func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.Rules, p.Dormant) }
+func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.CategoryRules(), p.Dormant) }

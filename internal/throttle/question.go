@@ -30,16 +30,17 @@ func (q *question) admittedAt(token string) (Micros, bool) {
 // decide is the earliest moment that every rule allows, and the rule behind it.
 func (q *question) decide() (at Micros, rule int) {
 	if q.plan.Algorithm == Rolling {
-		return Next(q.now, q.state.log(q.plan.Rules), q.cap.log(q.plan.Cap))
+		return Next(q.now, q.state.log(q.plan.CategoryRules()), q.cap.log(q.plan.CapRules()))
 	}
 	at, rule = q.now, NoRule
-	for i, r := range q.plan.Rules {
+	category := q.plan.CategoryRules()
+	for i, r := range category {
 		if free := q.state.free(q.plan.Algorithm, r, q.now); free > at {
 			at, rule = free, i
 		}
 	}
-	if capAt, capRule := Next(at, q.cap.log(q.plan.Cap)); capRule != NoRule {
-		at, rule = capAt, len(q.plan.Rules)+capRule
+	if capAt, capRule := Next(at, q.cap.log(q.plan.CapRules())); capRule != NoRule {
+		at, rule = capAt, len(category)+capRule
 	}
 	return at, rule
 }
@@ -47,12 +48,12 @@ func (q *question) decide() (at Micros, rule int) {
 // judge is decide, after repairing what a clock that was set back has left behind: a wait that no rule can cause.
 func (q *question) judge() (at Micros, rule int) {
 	at, rule = q.decide()
-	if rule == NoRule || at-q.now <= q.plan.rule(rule).micros()+farAhead {
+	if rule == NoRule || at-q.now <= q.plan.Rules[rule].micros()+farAhead {
 		return at, rule
 	}
 	_, per := q.plan.depth()
 	q.state.mend(q.now, per)
-	_, per = depth(q.plan.Cap)
+	_, per = depth(q.plan.CapRules())
 	q.cap.mend(q.now, per)
 	return q.decide()
 }
@@ -68,7 +69,7 @@ func (q *question) charge(at Micros, token string) {
 		}
 	}
 	if q.cap != nil {
-		most, per := depth(q.plan.Cap)
+		most, per := depth(q.plan.CapRules())
 		q.cap.admit(most, per, q.now, at, token)
 	}
 }
@@ -98,20 +99,18 @@ func (q *question) takeBack(token string, at Micros) bool {
 
 // usage is how far each rule is used.
 func (q *question) usage() []RuleUsage {
-	usage := make([]RuleUsage, 0, len(q.plan.Rules)+len(q.plan.Cap))
-	for _, r := range q.plan.Rules {
+	usage := make([]RuleUsage, len(q.plan.Rules))
+	for i, r := range q.plan.Rules {
 		used, frees := q.ruleUsage(r)
-		usage = append(usage, RuleUsage{Rule: r, Used: used, FreesAt: frees})
-	}
-	for _, r := range q.plan.Cap {
-		used, frees := q.cap.rollingUsage(r, q.now)
-		usage = append(usage, RuleUsage{Rule: r, Used: used, FreesAt: frees})
+		usage[i] = RuleUsage{Rule: r, Used: used, FreesAt: frees}
 	}
 	return usage
 }
 
 func (q *question) ruleUsage(r Rule) (used int, frees Micros) {
 	switch {
+	case r.Kind == KindCap:
+		return q.cap.rollingUsage(r, q.now)
 	case q.plan.Algorithm == Rolling:
 		return q.state.rollingUsage(r, q.now)
 	case r.Kind == KindGap:

@@ -56,8 +56,7 @@ func TestStateIsBounded(t *testing.T) {
 	ctx := t.Context()
 	for algorithm := range stateLetters {
 		plan := Plan{
-			Algorithm: Algorithm(algorithm), Rules: []Rule{{Max: 3, Per: time.Hour}},
-			Cap: []Rule{{Max: 5, Per: time.Hour, Kind: KindCap}},
+			Algorithm: Algorithm(algorithm), Rules: []Rule{{Max: 3, Per: time.Hour}, {Max: 5, Per: time.Hour, Kind: KindCap}},
 		}
 		key := Key{User: "u" + strconv.Itoa(algorithm), Category: "chat"}
 		refused := 0

@@ -138,7 +138,7 @@ func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 
 // checkNumbers refuses a reply that has not that many numbers and two more for each rule of the plan.
 func checkNumbers(reply []int64, first int, plan Plan) error {
-	if want := first + 2*(len(plan.Rules)+len(plan.Cap)); len(reply) != want {
+	if want := first + 2*(len(plan.Rules)); len(reply) != want {
 		return fmt.Errorf("the script answered %d numbers instead of %d", len(reply), want)
 	}
 	return nil
@@ -164,8 +164,8 @@ func ParseUsage(plan Plan, reply []int64) (Usage, error) {
 
 // parseRules reads used and frees-at of each rule of the plan.
 func parseRules(plan Plan, reply []int64) []RuleUsage {
-	usage := make([]RuleUsage, 0, len(plan.Rules)+len(plan.Cap))
-	for i, rule := range plan.All() {
+	usage := make([]RuleUsage, 0, len(plan.Rules))
+	for i, rule := range plan.Rules {
 		usage = append(usage, RuleUsage{Rule: rule, Used: int(reply[2*i]), FreesAt: Micros(reply[2*i+1])})
 	}
 	return usage

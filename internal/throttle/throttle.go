@@ -34,7 +34,7 @@ type Decision struct {
 	At Micros
 	// Now is the limiter's clock when it decided.
 	Now Micros
-	// Rule is the index in [Plan.All] of the rule that refused, or [NoRule].
+	// Rule is the index in [Plan.Rules] of the rule that refused, or [NoRule].
 	Rule int
 }
 
@@ -54,7 +54,7 @@ type RuleUsage struct {
 // Remaining is how many more this rule alone would allow now.
 func (u RuleUsage) Remaining() int { return max(0, u.Rule.Max-u.Used) }
 
-// Usage is a decision, and how far each rule of [Plan.All] is used.
+// Usage is a decision, and how far each of [Plan.Rules] is used.
 type Usage struct {
 	Decision
 	Rules []RuleUsage

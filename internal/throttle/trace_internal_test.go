@@ -213,7 +213,7 @@ func firstDifference(a, b []verdict) int {
 func (tr trace) String() string {
 	var text strings.Builder
 	for i, p := range tr.plans {
-		fmt.Fprintf(&text, "plan %d: %s %v cap %v dormant %v\n", i, p.Algorithm, p.Rules, p.Cap, p.Dormant)
+		fmt.Fprintf(&text, "plan %d: %s %v dormant %v\n", i, p.Algorithm, p.Rules, p.Dormant)
 	}
 	for i, s := range tr.steps {
 		fmt.Fprintf(&text, "%3d %s at %d plan %d of %d\n", i, [...]string{"ask", "ahead", "bypass", "refund"}[s.act], s.at-epochOfTraces, s.plan, s.of)
@@ -235,7 +235,7 @@ func randomPlan(r *rand.Rand, algorithm Algorithm) Plan {
 		plan.Rules = append(plan.Rules, Rule{Max: 1, Per: time.Duration(1+r.IntN(500)) * time.Millisecond, Kind: KindGap})
 	}
 	if r.IntN(2) == 0 {
-		plan.Cap = []Rule{{Max: 1 + r.IntN(6), Per: time.Duration(1+r.IntN(3000)) * time.Millisecond, Kind: KindCap}}
+		plan.Rules = append(plan.Rules, Rule{Max: 1 + r.IntN(6), Per: time.Duration(1+r.IntN(3000)) * time.Millisecond, Kind: KindCap})
 	}
 	return plan
 }
@@ -256,24 +256,31 @@ func randomPlans(r *rand.Rand) []Plan {
 	}
 	var deepest Plan
 	for _, p := range plans {
-		most, per := depth(deepest.Dormant, p.Rules)
+		most, per := depth(deepest.Dormant, p.CategoryRules())
 		deepest.Dormant = []Rule{{Max: most, Per: per}}
-		most, per = depth(deepest.Cap, p.Cap)
-		deepest.Cap = []Rule{{Max: max(most, 1), Per: max(per, time.Second), Kind: KindCap}}
+		most, per = depth(deepest.Rules, p.CapRules())
+		deepest.Rules = []Rule{{Max: max(most, 1), Per: max(per, time.Second), Kind: KindCap}}
 	}
 	for i := range plans {
-		if len(plans[i].Cap) == 0 { // what nothing limits is not counted
-			plans[i].Cap = deepest.Cap
+		if len(plans[i].CapRules()) == 0 { // what nothing limits is not counted
+			plans[i] = withCaps(plans[i], deepest.Rules)
 		}
 	}
-	plans[0].Cap = deepest.Cap
+	plans[0] = withCaps(plans[0], deepest.Rules)
 	plans[0].Dormant = deepest.Dormant
 	if r.IntN(2) == 0 {
 		for i := range plans {
-			plans[i].Cap, plans[i].Dormant = deepest.Cap, deepest.Dormant
+			plans[i] = withCaps(plans[i], deepest.Rules)
+			plans[i].Dormant = deepest.Dormant
 		}
 	}
 	return plans
+}
+
+// withCaps gives the plan with other caps.
+func withCaps(p Plan, caps []Rule) Plan {
+	p.Rules = slices.Concat(p.CategoryRules(), caps)
+	return p
 }
 
 func randomTrace(r *rand.Rand) trace {
@@ -407,7 +414,7 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 	}
 	var state, limit []Micros
 	pool, poolPer := tr.plans[0].depth()
-	capPool, capPer := depth(tr.plans[0].Cap)
+	capPool, capPer := depth(tr.plans[0].CapRules())
 	for i, s := range tr.steps {
 		plan, v := tr.plans[s.plan], verdicts[i]
 		if s.act == refund {
@@ -416,7 +423,7 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 			}
 			continue
 		}
-		at, rule := Next(s.at, Log{Rules: plan.Rules, Admitted: state}, Log{Rules: plan.Cap, Admitted: limit})
+		at, rule := Next(s.at, Log{Rules: plan.CategoryRules(), Admitted: state}, Log{Rules: plan.CapRules(), Admitted: limit})
 		if s.act != bypass && (v.at < at || len(tr.steps) < 100 && (v.at != at || !v.done && v.rule != rule)) {
 			return fmt.Sprintf("step %d: the limiter says %+v, Next %d by rule %d", i, v, at, rule)
 		}
@@ -428,7 +435,7 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 		if empty(state, s.at, poolPer) && (most < pool || per < poolPer) {
 			return ""
 		}
-		if most, per = depth(plan.Cap); empty(limit, s.at, capPer) && (most < capPool || per < capPer) {
+		if most, per = depth(plan.CapRules()); empty(limit, s.at, capPer) && (most < capPool || per < capPer) {
 			return ""
 		}
 		state, limit = insertSorted(state, v.at), insertSorted(limit, v.at)
@@ -473,7 +480,7 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 		if s.act == bypass && tr.plans[0].Algorithm != Rolling {
 			continue // only a log counts them exactly
 		}
-		for _, rule := range tr.plans[s.plan].All() {
+		for _, rule := range tr.plans[s.plan].Rules {
 			before, most := under[rule], rule.Max
 			if tr.plans[0].Algorithm != Rolling && rule.Kind == KindLimit {
 				most = 2 * rule.Max

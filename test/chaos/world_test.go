@@ -279,7 +279,7 @@ func (s setting) maxOf(version int) int { return [versions]int{s.Max, s.Max + 2,
 // planOf gives the plan of a category: chat has a limit and a gap, news a limit, urgent bypasses all limits; all count for
 // the cap.
 func (s setting) planOf(category string, version int) throttle.Plan {
-	plan := throttle.Plan{Cap: []throttle.Rule{{Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap}}}
+	var plan throttle.Plan
 	switch category {
 	case "chat":
 		plan.Rules = []throttle.Rule{
@@ -289,5 +289,6 @@ func (s setting) planOf(category string, version int) throttle.Plan {
 	case "news":
 		plan.Rules = []throttle.Rule{{Max: s.Max + 1, Per: time.Duration(s.Per) * time.Second}}
 	}
+	plan.Rules = append(plan.Rules, throttle.Rule{Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap})
 	return plan
 }

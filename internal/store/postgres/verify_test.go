@@ -38,7 +38,7 @@ func verifyWorld(t *testing.T) *world {
 	t.Helper()
 	settings := func(user, category string) agenda.Settings {
 		settings := storetest.Settings(user, category)
-		settings.Plan.Cap = []throttle.Rule{{Max: 10, Per: time.Hour, Kind: throttle.KindCap}}
+		settings.Plan.Rules = append(settings.Plan.Rules, throttle.Rule{Max: 10, Per: time.Hour, Kind: throttle.KindCap})
 		return settings
 	}
 	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: time.Hour, Settings: settings})

@@ -123,9 +123,9 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 	for _, category := range categories {
 		all = append(all, admitted[category]...)
 		plan := l.store.agendas.PlanOf(userID, category)
-		capRules = append(capRules, plan.Cap...)
+		capRules = append(capRules, plan.CapRules()...)
 		if plan.Algorithm == throttle.Rolling {
-			tell(category, uncounted(plan.Rules, admitted[category], in.Categories[category], now))
+			tell(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], now))
 		}
 	}
 	slices.Sort(all)

@@ -189,7 +189,7 @@ const fillersShown = 20
 func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
 	plan := r.agendas.PlanOf(v.UserID, v.Category)
 	events := agenda.ParseHistory(v.history, plan)
-	rules := plan.All()
+	rules := plan.Rules
 	for _, d := range agenda.ParseDeferrals(v.history) {
 		if d.Rule < 1 || d.Rule > len(rules) {
 			continue

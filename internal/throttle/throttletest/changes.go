@@ -70,8 +70,7 @@ func otherAlgorithm(p *probe) {
 
 // clockBackALittle: within ten seconds what lies ahead is left where it is, and the limit holds on both sides.
 func clockBackALittle(p *probe) {
-	plan := p.plan(limit(2, time.Second), gap(100*ms))
-	plan.Cap = userCap(2, time.Second)
+	plan := p.plan(limit(2, time.Second), gap(100*ms), userCap(2, time.Second))
 	p.at(5 * time.Second)
 	p.pass(anna, plan, 1)
 	p.at(0)
@@ -90,9 +89,8 @@ func clockBackALittle(p *probe) {
 // clockBackFar: nobody waits longer than a window (and the ten seconds), and nobody is let in earlier than by a window
 // that begins now.
 func clockBackFar(p *probe) {
-	plan := p.plan(limit(2, time.Minute), gap(time.Second))
-	plan.Cap = userCap(2, time.Minute)
-	for _, rules := range []throttle.Plan{plan, p.plan(limit(2, time.Minute)), {Cap: plan.Cap}} {
+	plan := p.plan(limit(2, time.Minute), gap(time.Second), userCap(2, time.Minute))
+	for _, rules := range []throttle.Plan{plan, p.plan(limit(2, time.Minute)), {Rules: []throttle.Rule{userCap(2, time.Minute)}}} {
 		key := throttle.Key{User: p.token(), Category: "chat"}
 		p.at(2 * time.Hour)
 		p.pass(key, rules, 1)
@@ -109,7 +107,7 @@ func clockBackFar(p *probe) {
 			p.setNow(d.At)
 		}
 		least := time.Minute
-		if p.Algorithm == throttle.TokenBucket && len(rules.Cap) == 0 {
+		if p.Algorithm == throttle.TokenBucket && len(rules.CapRules()) == 0 {
 			least = 0 // Half full already when the clock was set back.
 		}
 		if wait < least || wait > time.Minute+10*time.Second {

@@ -109,8 +109,7 @@ func allOrNone(p *probe) {
 }
 
 func capOverCategories(p *probe) {
-	plan := p.plan(limit(10, time.Second))
-	plan.Cap = userCap(3, time.Second)
+	plan := p.plan(limit(10, time.Second), userCap(3, time.Second))
 	for i := range 3 {
 		p.at(time.Duration(i) * ms)
 		p.pass(throttle.Key{User: "anna", Category: strconv.Itoa(i % 2)}, plan, 1)
@@ -128,8 +127,7 @@ func capOverCategories(p *probe) {
 }
 
 func capUncharged(p *probe) {
-	plan := p.plan(limit(1, time.Second))
-	plan.Cap = userCap(2, time.Second)
+	plan := p.plan(limit(1, time.Second), userCap(2, time.Second))
 	p.pass(anna, plan, 1)
 	for range 20 {
 		p.refuse(anna, plan, 0, epoch.Add(time.Second))
@@ -139,8 +137,7 @@ func capUncharged(p *probe) {
 }
 
 func usersIndependent(p *probe) {
-	plan := p.plan(limit(1, 10*ms))
-	plan.Cap = userCap(1, 20*ms)
+	plan := p.plan(limit(1, 10*ms), userCap(1, 20*ms))
 	keys := []throttle.Key{
 		anna,
 		{User: "bert", Category: "chat"},
@@ -165,8 +162,7 @@ func usersIndependent(p *probe) {
 
 // refusalsAreFree asks in vain, many times and from several callers, and then wants everything as it was.
 func refusalsAreFree(p *probe) {
-	plan := p.plan(limit(5, time.Second), gap(50*ms))
-	plan.Cap = userCap(20, time.Minute)
+	plan := p.plan(limit(5, time.Second), gap(50*ms), userCap(20, time.Minute))
 	for i := range 5 {
 		p.at(time.Duration(i) * 50 * ms)
 		p.pass(anna, plan, 1)
@@ -246,8 +242,7 @@ func manyEntries(p *probe) {
 }
 
 func sameMicrosecond(p *probe) {
-	plan := p.plan(limit(5, 10*ms))
-	plan.Cap = userCap(6, 10*ms)
+	plan := p.plan(limit(5, 10*ms), userCap(6, 10*ms))
 	p.pass(anna, plan, 5)
 	p.refused(anna, plan)
 	p.pass(throttle.Key{User: "anna", Category: "mail"}, plan, 1)
@@ -255,8 +250,7 @@ func sameMicrosecond(p *probe) {
 }
 
 func manyCallers(p *probe) {
-	plan := p.plan(limit(10, time.Second))
-	plan.Cap = userCap(12, time.Second)
+	plan := p.plan(limit(10, time.Second), userCap(12, time.Second))
 	var admitted [2]int
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -63,14 +63,10 @@ func (m mutant) Clear(ctx context.Context, key throttle.Key) error {
 // changed is the plan with every rule changed.
 func changed(plan throttle.Plan, change func(*throttle.Rule)) throttle.Plan {
 	rules := append([]throttle.Rule(nil), plan.Rules...)
-	limits := append([]throttle.Rule(nil), plan.Cap...)
 	for i := range rules {
 		change(&rules[i])
 	}
-	for i := range limits {
-		change(&limits[i])
-	}
-	return throttle.Plan{Algorithm: plan.Algorithm, Rules: rules, Cap: limits}
+	return throttle.Plan{Algorithm: plan.Algorithm, Rules: rules}
 }
 
 func allowing(change func(throttle.Key, throttle.Plan, string) (throttle.Key, throttle.Plan, string)) mutant {
@@ -97,7 +93,7 @@ func mutants() map[string]mutant {
 			return k, changed(p, func(r *throttle.Rule) { r.Per += time.Microsecond }), t
 		}),
 		"NoCap": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			p.Cap = nil
+			p.Rules = p.CategoryRules()
 			return k, p, t
 		}),
 		"OneWindowForAllUsers": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
@@ -143,7 +139,7 @@ func countRefusals(ctx context.Context, m *throttle.Memory, key throttle.Key, pl
 // chargeOneByOne is the pipelined counter: each window is charged, though another refuses.
 func chargeOneByOne(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
 	last := throttle.Decision{Allowed: true, Rule: throttle.NoRule}
-	for i, r := range plan.All() {
+	for i, r := range plan.Rules {
 		single := throttle.Plan{Algorithm: plan.Algorithm, Rules: []throttle.Rule{r}}
 		d, err := m.Allow(ctx, throttle.Key{User: key.User, Category: key.Category + r.String()}, single, token)
 		if err != nil {

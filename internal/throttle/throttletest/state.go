@@ -22,8 +22,7 @@ func stateCases(Features) []scenario {
 }
 
 func peekChangesNothing(p *probe) {
-	plan := p.plan(limit(2, time.Second), gap(ms))
-	plan.Cap = userCap(3, time.Second)
+	plan := p.plan(limit(2, time.Second), gap(ms), userCap(3, time.Second))
 	for range 5 {
 		if u := p.peek(anna, plan); !u.Allowed || u.At != p.now || u.Rule != throttle.NoRule {
 			p.Fatalf("peek at nothing: %+v", u)
@@ -45,8 +44,7 @@ func peekChangesNothing(p *probe) {
 }
 
 func peekAgrees(p *probe) {
-	plan := p.plan(limit(3, 10*ms), limit(5, 40*ms), gap(2*ms))
-	plan.Cap = userCap(4, 30*ms)
+	plan := p.plan(limit(3, 10*ms), limit(5, 40*ms), gap(2*ms), userCap(4, 30*ms))
 	for i := range 120 {
 		p.at(time.Duration(i) * 700 * time.Microsecond)
 		want := p.peek(anna, plan).Decision
@@ -57,12 +55,11 @@ func peekAgrees(p *probe) {
 }
 
 func usageOfEachRule(p *probe) {
-	plan := p.plan(limit(4, 100*ms), gap(10*ms))
-	plan.Cap = userCap(9, time.Second)
+	plan := p.plan(limit(4, 100*ms), gap(10*ms), userCap(9, time.Second))
 	check := func(used [3]int, frees [3]time.Duration) {
 		p.Helper()
 		for i, u := range p.peek(anna, plan).Rules {
-			want := throttle.RuleUsage{Rule: plan.All()[i], Used: used[i]}
+			want := throttle.RuleUsage{Rule: plan.Rules[i], Used: used[i]}
 			if frees[i] > 0 {
 				want.FreesAt = epoch.Add(frees[i])
 			}
@@ -103,8 +100,7 @@ func usageOfEachRule(p *probe) {
 }
 
 func spendIsBoth(p *probe) {
-	plan := p.plan(limit(3, 10*ms), gap(ms))
-	plan.Cap = userCap(3, 20*ms)
+	plan := p.plan(limit(3, 10*ms), gap(ms), userCap(3, 20*ms))
 	for i := range 60 {
 		p.at(time.Duration(i) * 600 * time.Microsecond)
 		want := p.peek(anna, plan).Decision
@@ -130,8 +126,7 @@ const linger = time.Second + 3*ms
 
 // everyKeyExpires makes every kind of call, and wants each key to be gone as soon as the last window has passed.
 func everyKeyExpires(p *probe) {
-	plan := p.plan(limit(2, 3*ms), gap(ms))
-	plan.Cap = userCap(3, 7*ms)
+	plan := p.plan(limit(2, 3*ms), gap(ms), userCap(3, 7*ms))
 	check := func(after string) {
 		p.Helper()
 		for _, s := range p.Stored() {
@@ -162,8 +157,7 @@ func everyKeyExpires(p *probe) {
 }
 
 func logsStayShort(p *probe) {
-	plan := p.plan(limit(5, 10*ms), gap(ms))
-	plan.Cap = userCap(3, 5*ms)
+	plan := p.plan(limit(5, 10*ms), gap(ms), userCap(3, 5*ms))
 	for i := range 200 {
 		p.at(time.Duration(i) * 500 * time.Microsecond)
 		p.ask(anna, plan, p.token())

@@ -124,8 +124,8 @@ func gap(per time.Duration) throttle.Rule {
 	return throttle.Rule{Max: 1, Per: per, Kind: throttle.KindGap}
 }
 
-func userCap(n int, per time.Duration) []throttle.Rule {
-	return []throttle.Rule{{Max: n, Per: per, Kind: throttle.KindCap}}
+func userCap(n int, per time.Duration) throttle.Rule {
+	return throttle.Rule{Max: n, Per: per, Kind: throttle.KindCap}
 }
 
 var anna = throttle.Key{User: "anna", Category: "chat"}
@@ -148,7 +148,7 @@ func (p *probe) ask(key throttle.Key, plan throttle.Plan, token string) throttle
 		p.Fatalf("the limiter says it is %d, it is %d", d.Now, p.now)
 	case d.Allowed && (d.At > d.Now || d.Rule != throttle.NoRule):
 		p.Fatalf("allowed, but %+v", d)
-	case !d.Allowed && (d.At <= d.Now || d.Rule < 0 || d.Rule >= len(plan.All())):
+	case !d.Allowed && (d.At <= d.Now || d.Rule < 0 || d.Rule >= len(plan.Rules)):
 		p.Fatalf("refused, but %+v", d)
 	}
 	return d

@@ -24,8 +24,7 @@ func tokenCases() []scenario {
 }
 
 func askedTwice(p *probe) {
-	plan := p.plan(limit(2, 10*ms), gap(ms))
-	plan.Cap = userCap(5, 10*ms)
+	plan := p.plan(limit(2, 10*ms), gap(ms), userCap(5, 10*ms))
 	first := p.pass(anna, plan, 1)
 	want := p.ask(anna, plan, first)
 	p.at(500 * time.Microsecond)
@@ -64,8 +63,7 @@ func refusedToken(p *probe) {
 // askedAgainWithCap: the category has forgotten the token, the cap has not. A second admission under the same token
 // would move the first one.
 func askedAgainWithCap(p *probe) {
-	plan := p.plan(limit(1, 10*ms))
-	plan.Cap = userCap(10, time.Second)
+	plan := p.plan(limit(1, 10*ms), userCap(10, time.Second))
 	first := p.pass(anna, plan, 1)
 	p.at(10 * ms)
 	p.pass(anna, plan, 1)
@@ -113,8 +111,7 @@ func refundFreesOne(p *probe) {
 }
 
 func refundAbsent(p *probe) {
-	plan := p.plan(limit(2, 10*ms), gap(ms))
-	plan.Cap = userCap(2, 10*ms)
+	plan := p.plan(limit(2, 10*ms), gap(ms), userCap(2, 10*ms))
 	p.refund(anna, plan, "unknown", p.now, false)
 	if stored := p.Stored(); len(stored) > 0 {
 		p.Errorf("a refund of nothing left %v", stored)
@@ -162,8 +159,7 @@ func refundOlder(p *probe) {
 }
 
 func refundCap(p *probe) {
-	plan := p.plan(limit(3, 10*ms))
-	plan.Cap = userCap(4, 10*ms)
+	plan := p.plan(limit(3, 10*ms), userCap(4, 10*ms))
 	mail := throttle.Key{User: "anna", Category: "mail"}
 	first := p.pass(anna, plan, 1)
 	p.pass(anna, plan, 2)
@@ -179,8 +175,7 @@ func refundCap(p *probe) {
 }
 
 func clearForgets(p *probe) {
-	plan := p.plan(limit(2, time.Second), gap(ms))
-	plan.Cap = userCap(4, time.Second)
+	plan := p.plan(limit(2, time.Second), gap(ms), userCap(4, time.Second))
 	mail, bert := throttle.Key{User: "anna", Category: "mail"}, throttle.Key{User: "bert", Category: "chat"}
 	for i := range 2 {
 		p.at(time.Duration(i) * ms)
