@@ -270,7 +270,7 @@ func (a *App) openWorkers(context.Context) error {
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
 		Retry:    a.rules.Retry,
-		MaxDefer: a.rules.MaxDefer, ChannelRests: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics,
+		MaxDefer: a.rules.MaxDefer, ChannelPaused: a.channelRests, Trace: a.traceDeliver(), Observer: a.metrics,
 		Log: a.log,
 	}, mutateStore(a.store), a.workers, a.toDevices(a.senders))
 	host, err := os.Hostname()

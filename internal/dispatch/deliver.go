@@ -10,21 +10,21 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// begin makes a granted delivery in a goroutine of its own. Its token of the room is its own to give back.
-func (d *Dispatcher) begin(g *Grant) {
+// start makes a granted delivery in a goroutine of its own, which returns its token in the end.
+func (d *Dispatcher) start(g *Grant) {
 	d.deliveries.Go(func() { d.run(context.Background(), g) })
 }
 
-// run makes one granted delivery. A panic costs the grant, whose lease ends, and no room.
+// run makes one granted delivery. After a panic its token is returned, and the delivery is made again when its lease has ended.
 func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	d.inFlight.Add(1)
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease has ended", "partition", g.Partition,
+			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease ends", "partition", g.Partition,
 				"panic", p, "stack", string(debug.Stack()))
 		}
 		d.inFlight.Add(-1)
-		d.room.giveBack(1)
+		d.capacity.release(1)
 	}()
 	if !d.claim(ctx, g) {
 		return
@@ -35,20 +35,20 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	settlement, err := d.settle(ctx, g, outcome)
 	switch {
 	case err != nil:
-		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease has ended", "outcome", outcome.Reason, "error", err)
+		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends", "outcome", outcome.Reason, "error", err)
 	case settlement.Stale:
-		d.cfg.Log.WarnContext(ctx, "result came after the lease had ended; it was not written",
+		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease; its result was discarded",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
 	}
 }
 
-// claim makes the grant complete; false when there is nothing to deliver.
+// claim completes the grant; false when it must not be delivered.
 func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 	defer cancel()
 	ok, err := d.store.Claim(ctx, g)
 	if err != nil {
-		d.cfg.Log.WarnContext(ctx, "could not claim a grant; it comes again, at the latest when its lease has ended", "partition", g.Partition, "error", err)
+		d.cfg.Log.WarnContext(ctx, "could not claim a grant; the notification is granted again, at the latest when its lease ends", "partition", g.Partition, "error", err)
 		return false
 	}
 	return ok
@@ -58,14 +58,14 @@ func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
 	moment := g.AnsweredAt.Add(g.StartIn)
 	if wait := time.Until(moment); wait > 0 {
-		// At most the store's horizon, some milliseconds: not worth interrupting for a shutdown.
+		// A few milliseconds at most, the horizon of the store: a shutdown need not interrupt it.
 		timer := time.NewTimer(wait)
 		<-timer.C
 	}
-	if d.patience.late(g.Partition, g.AskedAt, g.StartIn) {
+	if d.staleness.late(g.Partition, g.AskedAt, g.StartIn) {
 		late := Outcome{Disposition: Returned, Reason: "late", Refund: true}
 		d.cfg.Observer.Deferred(g.Notification.Category, late.Reason, 1)
-		d.cfg.Log.DebugContext(ctx, "a grant came late and is given back", "notification_id", g.Notification.ID)
+		d.cfg.Log.DebugContext(ctx, "a grant came too late and is returned", "notification_id", g.Notification.ID)
 		return late
 	}
 	slot := moment
@@ -84,7 +84,7 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 		return d.judge(g, classified)
 	}
 	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
-		// Nobody was asked: it waits for its provider's budget, or until the provider is back.
+		// Nothing was sent: the notification waits for its provider's budget, or for the provider to come back.
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
 		return d.judge(g, classified)
 	}
@@ -97,9 +97,9 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 	return outcome
 }
 
-// send calls the channel's sender. A shutdown does not interrupt it: the process waits for it.
+// send calls the channel's sender. A shutdown waits for the sender instead of interrupting it.
 func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
-	if wait := d.cfg.ChannelRests(g.Notification.Channel); wait > 0 {
+	if wait := d.cfg.ChannelPaused(g.Notification.Channel); wait > 0 {
 		return &push.Error{Class: push.Throttled, Code: "paused_by_operator", RetryAfter: wait, Unsent: true}
 	}
 	sender, ok := d.senders[g.Notification.Channel]

@@ -57,7 +57,7 @@ func TestGrantsThatAreNotClaimed(t *testing.T) {
 	}{
 		"must not go out": {nil, nil},
 		"away": {errAway, []string{
-			`level=WARN msg="could not claim a grant; it comes again, at the latest when its lease has ended" partition=0 error="the store is away"`,
+			`level=WARN msg="could not claim a grant; the notification is granted again, at the latest when its lease ends" partition=0 error="the store is away"`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestGrantsThatAreNotClaimed(t *testing.T) {
 				if diff := cmp.Diff(test.want, b.ledger.Lines()); diff != "" {
 					t.Errorf("log differs (-want +got):\n%s", diff)
 				}
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 			})
 		})
 	}

@@ -1,14 +1,15 @@
-// Package dispatch is pacer's use case: a wake-up is pulled off the queue, the store is asked which notifications of its user
-// may go, each of them is sent in its moment, and what became of it is settled.
+// Package dispatch takes notifications from the store when their limits admit them, sends them, and settles them. It pulls a
+// wake-up off the queue, asks the store which notifications of the wake-up's user may go, sends each of them at its moment, and
+// writes what became of it.
 //
-//	pull ─▶ ask ─┬─ grants ──▶ claim ─▶ send ─▶ settle (and the store sees to the next wake-up)
-//	         ▲   ├─ held ─────▶ until its moment ┐
-//	         └───┼────────────────────────────────┘
-//	             └─ back in the queue, or used up
+//	pull ─▶ take ─┬─ grants ──▶ claim ─▶ send ─▶ settle (the store places the user's next wake-up)
+//	         ▲    ├─ held ─────▶ until its moment ┐
+//	         └────┼───────────────────────────────┘
+//	              └─ back in the queue, or used up
 //
-// Each partition is served by one loop, which makes one round at a time: it asks for the wake-ups that are due, and pulls more.
-// Each delivery is a goroutine of its own, with a token of the room that all partitions share. The package declares the small
-// interfaces that it needs; queue, store and senders stand behind them.
+// One [loop] serves each partition, in rounds: a round takes what is due, and pulls more wake-ups. Each delivery has a goroutine
+// of its own, and holds a token of the capacity that all partitions share. The package declares the small interfaces that it
+// needs; the queue, the stores and the senders implement them.
 package dispatch
 
 import (
@@ -31,37 +32,38 @@ type Config struct {
 	Partitions int
 	// Concurrency is how many deliveries may be in flight. Defaults to 256.
 	Concurrency int
-	// Held is how many wake-ups this process may have in hand, over all partitions. Defaults to 4,096.
+	// Held is how many wake-ups this process may hold, in all partitions together. Defaults to 4,096.
 	Held int
-	// Hold is how long a wake-up that is due waits for room to deliver. Then it goes back to the queue, so that other processes
-	// can serve it. Defaults to 1.5 s.
+	// Hold is how long a wake-up that is due waits for a delivery that may start. Then it goes back to the queue, so that
+	// another process can serve it. Defaults to 1.5 s.
 	Hold time.Duration
-	// Early is how long before its slot a held wake-up is asked for; the store grants a slot that close for its own moment.
+	// Early is how long before the slot of a held wake-up the store is asked; it grants a slot that is so close in advance.
 	// Defaults to 5 ms.
 	Early time.Duration
-	// Stale is how late after its moment a grant is given back instead of used: windows may have moved on. The moment is
-	// taken to be as early as it can have been, counted from when it was asked for. After a late grant of a partition the
-	// next one to be asked for may be twice as late, until one is in time. Defaults to 250 ms.
+	// Stale is how late after its moment a grant is returned instead of used: windows may have moved on. The moment counts
+	// from when the store was asked, the earliest that it can have been. After a late grant the next one of its partition may
+	// be twice as late, until one comes in time. Defaults to 250 ms.
 	Stale time.Duration
-	// SendTimeout bounds one delivery, and before it the claim. Defaults to 10 s.
+	// SendTimeout bounds the claim, and after it the delivery. Defaults to 10 s.
 	SendTimeout time.Duration
-	// SettleTimeout bounds the writing of a result, with its retries: what is given up may be delivered again. While it is
-	// tried, the delivery counts as in flight, and keeps its room. Defaults to 30 s.
+	// SettleTimeout bounds the writing of a result, with its retries. A notification whose result was never written may be
+	// delivered again. Until then the delivery counts as in flight, and keeps its token. Defaults to 30 s.
 	SettleTimeout time.Duration
-	// Farewell is how long after Stop wake-ups are tried to be given back, and results to be written. Defaults to 10 s.
-	Farewell time.Duration
+	// ReleaseTimeout is how long after Stop the dispatcher goes on trying to release wake-ups and to write results. Defaults to
+	// 10 s.
+	ReleaseTimeout time.Duration
 	// DrainTimeout is how long Stop waits for deliveries in flight. Defaults to 20 s.
 	DrainTimeout time.Duration
 	// Retry gives the current retry policy.
 	Retry func() RetryPolicy
-	// MaxDefer tells how long a notification of a category may wait for its slot, and for a provider that only asks it to slow
-	// down. Defaults to no bound.
+	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to slow down.
+	// Defaults to no bound.
 	MaxDefer func(category string) time.Duration
-	// ChannelRests tells how long what belongs to a channel has to stay away because operators paused it; 0 when it does not
-	// rest. Defaults to never.
-	ChannelRests func(channel notification.Channel) time.Duration
-	// Trace is told of each grant, when it was asked for and answered, once it is claimed; it gives the context to deliver
-	// under and what is to be called with the outcome. Defaults to no tracing.
+	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when the
+	// channel is not paused. Defaults to no pause.
+	ChannelPaused func(channel notification.Channel) time.Duration
+	// Trace is called with each claimed grant, and with the times at which the store was asked for it and answered. It returns
+	// the context of the delivery, and a function to call with the outcome. Defaults to no tracing.
 	Trace func(ctx context.Context, g *Grant, asked, answered time.Time) (context.Context, func(o Outcome))
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
@@ -85,7 +87,7 @@ func (c Config) withDefaults() Config {
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
 	c.SendTimeout = cmp.Or(c.SendTimeout, 10*time.Second)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, 30*time.Second)
-	c.Farewell = cmp.Or(c.Farewell, 10*time.Second)
+	c.ReleaseTimeout = cmp.Or(c.ReleaseTimeout, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 20*time.Second)
 	if c.MaxDefer == nil {
 		c.MaxDefer = func(string) time.Duration { return 0 }
@@ -95,8 +97,8 @@ func (c Config) withDefaults() Config {
 			return ctx, func(Outcome) {}
 		}
 	}
-	if c.ChannelRests == nil {
-		c.ChannelRests = func(notification.Channel) time.Duration { return 0 }
+	if c.ChannelPaused == nil {
+		c.ChannelPaused = func(notification.Channel) time.Duration { return 0 }
 	}
 	if c.Observer == nil {
 		c.Observer = nobody{}
@@ -112,19 +114,19 @@ type Dispatcher struct {
 	queue   Queue
 	senders push.Registry
 
-	patience patience
-	room     room
-	turns    turns
-	inFlight atomic.Int64
-	nonce    string
-	rounds   atomic.Uint64
+	staleness staleness
+	capacity  capacity
+	permits   permits
+	inFlight  atomic.Int64
+	nonce     string
+	rounds    atomic.Uint64
 
-	stopped, ending context.Context //nolint:containedctx // they end with Stop, and the farewell after it
-	stop, end       context.CancelFunc
-	stopping        <-chan struct{}
-	once            sync.Once
+	// stopping ends with Stop; releasing ends Config.ReleaseTimeout after it, or when all loops have released their wake-ups.
+	stopping, releasing context.Context //nolint:containedctx // see above
+	stop, endReleasing  context.CancelFunc
+	once                sync.Once
 
-	loops, chores, deliveries sync.WaitGroup
+	loops, archiving, deliveries sync.WaitGroup
 }
 
 // New makes a Dispatcher.
@@ -132,12 +134,11 @@ func New(cfg Config, store Store, queue Queue, senders push.Registry) *Dispatche
 	cfg = cfg.withDefaults()
 	d := &Dispatcher{
 		cfg: cfg, store: store, queue: queue, senders: senders,
-		patience: patience{limit: cfg.Stale}, room: make(room, cfg.Concurrency),
-		turns: make(turns, roundsAtOnce), nonce: rand.Text()[:12],
+		staleness: staleness{limit: cfg.Stale}, capacity: make(capacity, cfg.Concurrency),
+		permits: make(permits, maxRounds), nonce: rand.Text()[:12],
 	}
-	d.stopped, d.stop = context.WithCancel(context.Background())
-	d.ending, d.end = context.WithCancel(context.Background())
-	d.stopping = d.stopped.Done()
+	d.stopping, d.stop = context.WithCancel(context.Background())
+	d.releasing, d.endReleasing = context.WithCancel(context.Background())
 	return d
 }
 
@@ -148,24 +149,24 @@ func (d *Dispatcher) Start() {
 	}
 }
 
-// Stop pulls and asks no more, gives back the wake-ups in hand, and waits for deliveries in flight, which go on. It gives up
-// waiting when the drain's time is over. Stopping twice is stopping once.
+// Stop ends the rounds, releases the wake-ups that are held, and waits for the deliveries in flight, for Config.DrainTimeout at
+// most. It may be called more than once.
 func (d *Dispatcher) Stop() {
 	d.once.Do(func() {
 		drain := time.NewTimer(d.cfg.DrainTimeout)
 		defer drain.Stop()
 		d.stop()
-		farewell := time.AfterFunc(d.cfg.Farewell, d.end)
+		timeout := time.AfterFunc(d.cfg.ReleaseTimeout, d.endReleasing)
 		d.loops.Wait()
-		farewell.Stop()
-		d.end()
-		d.chores.Wait()
+		timeout.Stop()
+		d.endReleasing()
+		d.archiving.Wait()
 		done := make(chan struct{})
 		go func() { defer close(done); d.deliveries.Wait() }()
 		select {
 		case <-done:
 		case <-drain.C:
-			d.cfg.Log.Warn("stopped while deliveries were in flight; they may be made again", "in_flight", d.InFlight())
+			d.cfg.Log.Warn("stopped before all deliveries had ended; those in flight may be made again", "in_flight", d.InFlight())
 		}
 	})
 }
@@ -173,7 +174,7 @@ func (d *Dispatcher) Stop() {
 // InFlight is how many deliveries are being made.
 func (d *Dispatcher) InFlight() int { return int(d.inFlight.Load()) }
 
-// roundID names a round as no other of any process is named. The numbers tell which came first.
+// roundID names a round; no other round of any process has its name. The numbers of one process grow.
 func (d *Dispatcher) roundID() string { return d.nonce + "." + strconv.FormatUint(d.rounds.Add(1), 10) }
 
 type nobody struct{}

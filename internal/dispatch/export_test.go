@@ -1,7 +1,7 @@
 package dispatch
 
-// RoomTaken is how many tokens of the room are out.
-func (d *Dispatcher) RoomTaken() int { return len(d.room) }
+// TokensTaken is how many tokens of the capacity are taken.
+func (d *Dispatcher) TokensTaken() int { return len(d.capacity) }
 
 // AwaitDeliveries waits for those that have begun.
 func (d *Dispatcher) AwaitDeliveries() { d.deliveries.Wait() }

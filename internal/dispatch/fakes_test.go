@@ -398,12 +398,12 @@ func (b *bench) await() {
 	b.AwaitDeliveries()
 }
 
-// wantRoom fails the test unless that much room is taken.
-func (b *bench) wantRoom(t *testing.T, taken int) {
+// wantTokens fails the test unless that much room is taken.
+func (b *bench) wantTokens(t *testing.T, taken int) {
 	t.Helper()
 	synctest.Wait()
-	if b.RoomTaken() != taken || b.InFlight() != taken {
-		t.Errorf("room taken: %d, in flight: %d; want %d", b.RoomTaken(), b.InFlight(), taken)
+	if b.TokensTaken() != taken || b.InFlight() != taken {
+		t.Errorf("tokens taken: %d, in flight: %d; want %d", b.TokensTaken(), b.InFlight(), taken)
 	}
 }
 

@@ -7,146 +7,156 @@ import (
 )
 
 const (
-	// lostPause is how long a partition that has lost its state is left alone.
+	// lostPause is how long a loop leaves a partition alone that has lost its state.
 	lostPause = 500 * time.Millisecond
-	// gather is how long who had to wait for room waits for more of it, where there is more than gatherAbove: a round costs
-	// the same whether it may begin one delivery or many.
-	gather      = 2 * time.Millisecond
+	// gatherTime is how long a loop that had to wait for a token waits for more of them, where there are more than
+	// gatherAbove: a round costs the same whether it may start one delivery or many.
+	gatherTime  = 2 * time.Millisecond
 	gatherAbove = 32
 )
 
-// loop serves one partition: it is the one that asks for its wake-ups, one round after the other.
+// state is what a loop does at the moment.
+type state uint8
+
+// The states of a loop. Each but the last has a method, which does the work of the state and returns the next one.
+//
+//	idle ──▶ awaitingPermit ──▶ awaitingCapacity ──▶ inRound
+//	 ▲                                 │                │
+//	 └─────────────────────────────────┴────────────────┘
+//
+// Stop ends each of the first three at once, and a round at its end.
+const (
+	// idle lasts until a held wake-up is due, or one stands in the queue.
+	idle state = iota
+	// awaitingPermit lasts until few enough rounds of all partitions are under way, or until permitTimeout.
+	awaitingPermit
+	// awaitingCapacity lasts until a delivery may start; wake-ups that are due for longer than Config.Hold are released.
+	awaitingCapacity
+	// inRound takes what is due from the store, and starts the deliveries.
+	inRound
+)
+
+// loop serves one partition, one round after the other. Nobody else in this process takes from the partition.
 type loop struct {
 	partition
-	pending <-chan struct{}
-	most    int  // wake-ups in hand
-	inTurn  bool // it holds a turn, for the next round
+	pending   <-chan struct{}
+	maxHeld   int  // wake-ups
+	hasPermit bool // for the next round
 }
 
 func newLoop(d *Dispatcher, number int) *loop {
 	return &loop{
 		partition: partition{Dispatcher: d, number: number},
 		pending:   d.queue.Pending(number),
-		most:      max(1, d.cfg.Held/d.cfg.Partitions),
+		maxHeld:   max(1, d.cfg.Held/d.cfg.Partitions),
 	}
 }
 
-// run serves until Stop, and gives back what is in hand then.
+// run serves the partition until Stop. Then it releases the wake-ups that are held.
 func (l *loop) run() {
-	for l.await() {
-		l.turn()
-		l.endTurn()
-	}
-	l.endTurn()
-	l.freeTokens()
-	l.release(l.ending, l.hand.takeAll())
-}
-
-// endTurn lets the next round have the turn.
-func (l *loop) endTurn() {
-	if l.inTurn {
-		l.inTurn = false
-		l.turns.giveBack()
-	}
-}
-
-// await waits until there is something to ask for, a turn and room for it; false when the dispatcher stops.
-func (l *loop) await() bool {
-	for {
-		select {
-		case <-l.stopping:
-			return false
-		default:
-		}
-		switch now := time.Now(); {
-		case l.hand.due(now, 1) == 0 && !l.mayPull():
-			l.idle(now)
-		case l.hasRoom():
-			return true
-		default:
-			l.awaitRoom()
+	for next := idle; l.stopping.Err() == nil; {
+		switch next {
+		case idle:
+			next = l.awaitWork()
+		case awaitingPermit:
+			next = l.awaitPermit()
+		case awaitingCapacity:
+			next = l.awaitCapacity()
+		case inRound:
+			next = l.makeRound()
 		}
 	}
+	l.returnPermit()
+	l.returnTokens()
+	l.release(l.releasing, l.held.popAll())
 }
 
-// mayPull tells whether something may stand in the queue, and there is a hand free to take it.
-func (l *loop) mayPull() bool { return l.more && l.hand.size() < l.most }
-
-// hasRoom takes tokens for a round, whose turn it waits for.
-func (l *loop) hasRoom() bool {
-	if !l.inTurn {
-		l.inTurn = l.turns.take(l.stopping)
+// awaitWork waits until a wake-up is due, or one stands in the queue that may be held.
+func (l *loop) awaitWork() state {
+	now := time.Now()
+	if l.held.due(now, 1) > 0 || l.mayPull() {
+		return awaitingPermit
 	}
-	l.tokens += l.room.topUp(l.tokens)
-	return l.tokens > 0
-}
-
-// idle waits until a wake-up is due or something stands in the queue.
-func (l *loop) idle(now time.Time) {
-	l.freeTokens()
+	l.returnTokens()
 	var due <-chan time.Time
-	if at, ok := l.hand.next(); ok {
+	if at, ok := l.held.next(); ok {
 		timer := time.NewTimer(at.Sub(now))
 		defer timer.Stop()
 		due = timer.C
 	}
 	pending := l.pending
-	if l.more { // no hand is free
+	if l.more { // as many are held as may be
 		pending = nil
 	}
 	select {
 	case <-due:
 	case <-pending:
 		l.more = true
-	case <-l.stopping:
+	case <-l.stopping.Done():
 	}
+	return idle
 }
 
-// awaitRoom waits for a token. What is due and had to wait for too long goes back to the queue.
-func (l *loop) awaitRoom() {
-	var late <-chan time.Time
-	if at, ok := l.hand.next(); ok {
+// awaitPermit waits for a permit. After permitTimeout the round is made without one.
+func (l *loop) awaitPermit() state {
+	if !l.hasPermit {
+		l.hasPermit = l.permits.acquire(l.stopping.Done())
+	}
+	return awaitingCapacity
+}
+
+// awaitCapacity takes the round's share of the free tokens. Where none is free it waits for one; wake-ups that have been due
+// for too long are released meanwhile, so that another process can serve them.
+func (l *loop) awaitCapacity() state {
+	l.tokens += l.capacity.topUp(l.tokens)
+	if l.tokens > 0 {
+		return inRound
+	}
+	var overdue <-chan time.Time
+	if at, ok := l.held.next(); ok {
 		timer := time.NewTimer(time.Until(at.Add(l.cfg.Hold)))
 		defer timer.Stop()
-		late = timer.C
+		overdue = timer.C
 	}
 	select {
-	case l.room <- struct{}{}:
+	case l.capacity <- struct{}{}:
 		l.tokens++
-		if cap(l.room) > gatherAbove {
-			l.pause(gather)
+		if cap(l.capacity) > gatherAbove {
+			l.pause(gatherTime)
 		}
-	case <-late:
-		var given []Wakeup
-		for _, h := range l.hand.take(time.Now(), releaseAtOnce) {
-			given = append(given, h.Wakeup)
-		}
-		l.release(l.ending, given)
-	case <-l.stopping:
+	case <-overdue:
+		l.release(l.releasing, l.held.popDue(time.Now(), releaseBatch))
+	case <-l.stopping.Done():
 	}
+	return idle
 }
 
-// turn makes one round. It survives its own panic, at the cost of what it had taken out of its hand.
-func (l *loop) turn() {
+// makeRound makes one round, and returns the permit and the tokens that what is due by now does not need. It survives its own
+// panic; the wake-ups that the round asked for are lost to this process then, and the store replaces them.
+func (l *loop) makeRound() state {
+	defer l.returnPermit()
 	defer func() {
 		if p := recover(); p != nil {
-			l.cfg.Log.Error("a partition's loop panicked; it goes on", "partition", l.number, "panic", p, "stack", string(debug.Stack()))
+			l.cfg.Log.Error("a partition's loop panicked; it continues", "partition", l.number, "panic", p, "stack", string(debug.Stack()))
 			l.pause(lostPause)
 		}
 	}()
-	err := l.round(l.ending, l.pull(time.Now()), l.begin)
-	// What is due now is asked for at once, with the tokens that it needs.
-	unused := l.tokens - l.hand.due(time.Now(), l.tokens)
-	l.room.giveBack(unused)
+	err := l.round(l.releasing, l.pullCount(time.Now()), l.start)
+	unused := l.tokens - l.held.due(time.Now(), l.tokens)
+	l.capacity.release(unused)
 	l.tokens -= unused
 	if errors.Is(err, ErrLost) {
-		l.cfg.Log.Debug("a partition waits to be built again", "partition", l.number)
+		l.cfg.Log.Debug("a partition has lost its state; its loop waits until it is rebuilt", "partition", l.number)
 		l.pause(lostPause)
 	}
+	return idle
 }
 
-// pull is how many wake-ups to pull: as many as the next round can ask for, beside those that this one leaves in hand.
-func (l *loop) pull(now time.Time) int {
+// mayPull tells whether something may stand in the queue, and one more wake-up may be held.
+func (l *loop) mayPull() bool { return l.more && l.held.size() < l.maxHeld }
+
+// pullCount is how many wake-ups to pull: as many as the next round can ask for, beside those that this one leaves.
+func (l *loop) pullCount(now time.Time) int {
 	if !l.mayPull() {
 		return 0
 	}
@@ -154,9 +164,16 @@ func (l *loop) pull(now time.Time) int {
 	case <-l.pending: // this is the pull that it asks for
 	default:
 	}
-	n := min(wakeupsAtOnce, l.tokens)
-	left := l.hand.due(now, 2*wakeupsAtOnce) - n
-	return max(0, min(n-max(0, left), l.most-l.hand.size()))
+	n := min(takeBatch, l.tokens)
+	left := l.held.due(now, 2*takeBatch) - n
+	return max(0, min(n-max(0, left), l.maxHeld-l.held.size()))
+}
+
+func (l *loop) returnPermit() {
+	if l.hasPermit {
+		l.hasPermit = false
+		l.permits.release()
+	}
 }
 
 // pause waits; shorter when the dispatcher stops.
@@ -165,6 +182,6 @@ func (l *loop) pause(d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-l.stopping:
+	case <-l.stopping.Done():
 	}
 }

@@ -74,7 +74,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		if diff := cmp.Diff(wantJournal, b.journal, cmpopts.IgnoreUnexported(journal{})); diff != "" {
 			t.Errorf("the observer was told otherwise (-want +got):\n%s", diff)
 		}
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 	})
 }
 
@@ -220,7 +220,7 @@ func TestForeignTasksAreArchived(t *testing.T) {
 		if len(b.journal.sends()) != 1 || b.journal.pulls() != 2 {
 			t.Errorf("%d sent, %d pulled; want 1 and 2", len(b.journal.sends()), b.journal.pulls())
 		}
-		if log := b.ledger.Lines(); len(log) != 3 || !strings.Contains(log[0], "is no wake-up; it is archived") {
+		if log := b.ledger.Lines(); len(log) != 3 || !strings.Contains(log[0], "archiving it") {
 			t.Errorf("it logs %q", log)
 		}
 	})
@@ -265,7 +265,7 @@ func TestLostPartitionIsForgotten(t *testing.T) {
 		if released := s.givenBack(); released != nil {
 			t.Errorf("%v are given back", released)
 		}
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 	})
 }
 
@@ -292,7 +292,7 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 				start := time.Now()
 				b := newBench(dispatch.Config{Stale: time.Second}, s, sends)
 				synctest.Wait()
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 				pass(time.Second)
 				b.await()
 				rounds := s.asks()[1:]
@@ -310,11 +310,11 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 				if len(b.journal.sends()) != 2 || len(s.settled()) != 2 {
 					t.Errorf("%d sent, %d settled, want 2", len(b.journal.sends()), len(s.settled()))
 				}
-				if log := b.ledger.Lines(); len(log) != 1 || !strings.Contains(log[0], "it is asked again") {
+				if log := b.ledger.Lines(); len(log) != 1 || !strings.Contains(log[0], "retrying") {
 					t.Errorf("it logs %q, want one warning", log)
 				}
 				b.Stop()
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 			})
 		})
 	}
@@ -367,7 +367,7 @@ func TestRoundIsGivenUp(t *testing.T) {
 				synctest.Wait()
 				away.Store(true)
 				pass(40 * time.Second)
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 				rounds := s.asks()[2:]
 				if last := rounds[len(rounds)-1].At.Sub(rounds[0].At); last > 30*time.Second || rounds[0].ID != rounds[len(rounds)-1].ID {
 					t.Errorf("asked for %s, from %s to %s", last, rounds[0].ID, rounds[len(rounds)-1].ID)

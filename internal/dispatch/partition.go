@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// wakeupsAtOnce is how many wake-ups one round asks for at most, and how many it pulls.
-	wakeupsAtOnce = 32
-	// releaseAtOnce is how many wake-ups one round gives back at most.
-	releaseAtOnce = 100
-	// roundTimeout is how long a round is asked again at most. Then the store has repaired what it did.
+	// takeBatch is how many wake-ups one round asks for at most, and how many it pulls at most.
+	takeBatch = 32
+	// releaseBatch is how many wake-ups one round releases at most.
+	releaseBatch = 100
+	// roundTimeout bounds the tries of a round. By then the store has repaired what the round did.
 	roundTimeout = 30 * time.Second
-	// firstRoundPause and longestRoundPause lie between tries to ask a round.
+	// firstRoundPause and longestRoundPause bound the pause between tries of a round.
 	firstRoundPause, longestRoundPause = 50 * time.Millisecond, 250 * time.Millisecond
 )
 
@@ -23,8 +23,8 @@ const (
 type partition struct {
 	*Dispatcher
 	number int
-	hand   hand
-	tokens int  // of the room, for the next round
+	held   heldWakeups
+	tokens int  // of the capacity, for the next round
 	more   bool // more may stand in the queue
 }
 
@@ -35,10 +35,10 @@ type answer struct {
 	askedAt, answeredAt time.Time
 }
 
-// round asks for the wake-ups that are due, as far as there are tokens, pulls so many more, and has each delivery that is
-// granted started, in order. Whoever is given a grant has its token too.
+// round asks for as many of the due wake-ups as it has tokens, and pulls so many more. It calls start with each grant, in order;
+// with the grant, its delivery gets a token.
 func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) error {
-	due := p.hand.take(time.Now(), min(wakeupsAtOnce, p.tokens))
+	due := p.held.pop(time.Now(), min(takeBatch, p.tokens))
 	if len(due) == 0 && pull == 0 {
 		return nil
 	}
@@ -46,29 +46,29 @@ func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) err
 	for _, h := range due {
 		r.Wakeups = append(r.Wakeups, h.Wakeup)
 	}
-	// Without an answer other partitions have a better use for the room.
-	a, err := p.ask(ctx, r, p.freeTokens)
+	// While the store does not answer, other partitions can use the tokens.
+	a, err := p.ask(ctx, r, p.returnTokens)
 	if errors.Is(err, ErrLost) {
-		p.hand.forget()
+		p.held.clear()
 	}
 	if err != nil {
 		return err
 	}
-	grants := p.absorb(r, due, a) //nolint:contextcheck // what is put aside outlives the round
+	grants := p.absorb(r, due, a) //nolint:contextcheck // archiving a foreign task outlives the round
 	for _, g := range grants {
 		if p.tokens > 0 {
 			p.tokens--
-		} else {
-			p.room <- struct{}{}
+		} else { // they were returned meanwhile
+			p.capacity <- struct{}{}
 		}
 		start(g)
 	}
 	return nil
 }
 
-// freeTokens gives all tokens back.
-func (p *partition) freeTokens() {
-	p.room.giveBack(p.tokens)
+// returnTokens returns all tokens.
+func (p *partition) returnTokens() {
+	p.capacity.release(p.tokens)
 	p.tokens = 0
 }
 
@@ -80,7 +80,7 @@ func (p *partition) absorb(r Round, due []held, a answer) []*Grant {
 		again = again || taken.Again
 		for n, g := range taken.Grants {
 			g.AskedAt, g.AnsweredAt = a.askedAt, a.answeredAt
-			if n == 0 || g.StartIn == 0 { // what may go later than others of its user did not wait for that slot
+			if n == 0 || g.StartIn == 0 { // one that goes after others of its user did not wait for this slot
 				g.Slot = h.slot
 			}
 			grants = append(grants, g)
@@ -96,16 +96,16 @@ func (p *partition) absorb(r Round, due []held, a answer) []*Grant {
 		take(held{Wakeup: b.Wakeup}, b.Taken)
 	}
 	for _, w := range a.Pulled {
-		p.hand.put(w, a.answeredAt, time.Time{})
+		p.held.add(w, a.answeredAt, time.Time{})
 	}
 	for _, t := range a.Foreign {
-		p.chores.Go(func() { p.putAside(p.number, t) })
+		p.archiving.Go(func() { p.archiveForeign(p.number, t) })
 	}
 	if r.Pull > 0 {
 		p.more = a.Came+len(a.Foreign) >= r.Pull
 	}
 	if again || len(grants) > 0 && len(grants) >= r.Room {
-		p.more = true // what had more than there was room for stands in the queue again
+		p.more = true // a wake-up with more notifications than there were tokens is in the queue again
 	}
 	if n := a.Came + len(a.Foreign); n > 0 {
 		p.cfg.Observer.Pulled(n)
@@ -113,25 +113,25 @@ func (p *partition) absorb(r Round, due []held, a answer) []*Grant {
 	return grants
 }
 
-// holdAgain keeps a wake-up until it has to be asked for again.
+// holdAgain holds a wake-up until it is due again.
 func (p *partition) holdAgain(h held, t Taken, answeredAt time.Time) {
 	slot := answeredAt.Add(max(0, t.After))
 	if t.After <= 0 && len(t.Grants) == 0 && !h.slot.IsZero() {
-		slot = h.slot // there was no room: it still waits for the same moment
+		slot = h.slot // there was no token for it: it still waits for the same moment
 	}
 	at := answeredAt.Add(t.After)
 	if t.Rule != "" {
 		at = at.Add(-p.cfg.Early)
 	}
-	p.hand.put(Wakeup{UserID: h.UserID, Generation: h.Generation, Categories: t.Categories}, at, slot)
+	p.held.add(Wakeup{UserID: h.UserID, Generation: h.Generation, Categories: t.Categories}, at, slot)
 }
 
-// release gives wake-ups back to the queue, so that another process can serve them.
+// release returns wake-ups to the queue, so that another process can serve them.
 func (p *partition) release(ctx context.Context, wakeups []Wakeup) {
-	for part := range slices.Chunk(wakeups, releaseAtOnce) {
+	for part := range slices.Chunk(wakeups, releaseBatch) {
 		r := Round{Partition: p.number, ID: p.roundID(), Release: part}
-		if _, err := p.ask(ctx, r, p.freeTokens); err != nil {
-			return // it has been told; the store replaces them
+		if _, err := p.ask(ctx, r, p.returnTokens); err != nil {
+			return // ask has logged it; the store replaces the wake-ups
 		}
 	}
 }
@@ -157,14 +157,14 @@ func (d *Dispatcher) ask(ctx context.Context, r Round, failed func()) (answer, e
 		}
 		if pause == firstRoundPause {
 			failed()
-			d.cfg.Log.WarnContext(ctx, "could not ask the store for wake-ups; it is asked again", "partition", r.Partition, "error", err)
+			d.cfg.Log.WarnContext(ctx, "could not take from the store; retrying", "partition", r.Partition, "error", err)
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			d.cfg.Log.WarnContext(ctx, "the store did not answer in time; the wake-ups that it was asked for are replaced",
+			d.cfg.Log.WarnContext(ctx, "the store did not answer in time; it will replace the wake-ups of this round",
 				"partition", r.Partition, "asked", len(r.Wakeups), "released", len(r.Release), "error", err)
 			return answer{}, err
 		}
@@ -180,7 +180,7 @@ func (d *Dispatcher) serve(ctx context.Context, r Round) (reply Reply, err error
 	}()
 	reply, err = d.store.Serve(ctx, r)
 	if err == nil && len(reply.Taken) != len(r.Wakeups) {
-		err = fmt.Errorf("the store was asked for %d wake-ups and answered for %d", len(r.Wakeups), len(reply.Taken))
+		err = fmt.Errorf("the store answered for %[2]d of %[1]d wake-ups", len(r.Wakeups), len(reply.Taken))
 	}
 	return reply, err
 }

@@ -312,8 +312,8 @@ func TestRandomScripts(t *testing.T) {
 
 // judge tells what went against the promises.
 func (p *play) judge(concurrency int) []string {
-	if p.dispatcher.RoomTaken() != 0 || p.dispatcher.InFlight() != 0 {
-		p.fault("room taken: %d, in flight: %d; want none", p.dispatcher.RoomTaken(), p.dispatcher.InFlight())
+	if p.dispatcher.TokensTaken() != 0 || p.dispatcher.InFlight() != 0 {
+		p.fault("tokens taken: %d, in flight: %d; want none", p.dispatcher.TokensTaken(), p.dispatcher.InFlight())
 	}
 	if peak := p.inside.peak(); peak > concurrency {
 		p.fault("%d deliveries at once, want at most %d", peak, concurrency)

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// firstPause and longestPause lie between tries to write a result. The longest is well within the time that the store
-	// gives the living after it was away.
+	// firstPause and longestPause bound the pause between tries to write a result. The longest is much shorter than the truce in
+	// which no lease ends after the store was away.
 	firstPause, longestPause = 10 * time.Millisecond, 250 * time.Millisecond
-	// extendEvery is how often a delivery whose result can't be written has its lease extended: several times in a lease.
+	// extendEvery is how often the lease of a delivery is extended while its result can't be written: several times in a lease.
 	extendEvery = 3 * time.Second
 )
 
-// settle writes the result, whatever happens to the context. It tries again until it is written or may be given up:
-// what was sent and not written is sent again.
+// settle writes the result, also after the context has ended. It retries until Config.SettleTimeout: a notification that was
+// sent and not settled is sent again.
 func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
 	defer cancel()
-	stopHurry := d.hurry(ctx, cancel)
-	defer stopHurry()
+	forget := d.cancelAfterStop(ctx, cancel)
+	defer forget()
 	extended := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		settlement, err := d.store.Settle(ctx, g, o)
@@ -42,19 +42,19 @@ func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlemen
 	}
 }
 
-// extend keeps the delivery this worker's, if its lease can be reached: its result may have to go elsewhere.
+// extend extends the lease of a delivery, where it can: the lease may lie in another store than the result.
 func (d *Dispatcher) extend(ctx context.Context, g *Grant) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := d.store.Extend(ctx, g); err != nil {
-		d.cfg.Log.DebugContext(ctx, "extend the lease of a delivery whose result can't be written", "notification_id", g.Notification.ID, "error", err)
+		d.cfg.Log.DebugContext(ctx, "could not extend the lease of a delivery whose result can't be written yet", "notification_id", g.Notification.ID, "error", err)
 	}
 }
 
-// hurry ends the tries some time after Stop. The function that it returns must be called when they have ended.
-func (d *Dispatcher) hurry(ctx context.Context, cancel context.CancelFunc) (done func() bool) {
-	return context.AfterFunc(d.stopped, func() { //nolint:contextcheck // it tells of Stop, and is nobody's parent
-		timer := time.NewTimer(d.cfg.Farewell)
+// cancelAfterStop ends the tries Config.ReleaseTimeout after Stop. The function that it returns must be called when they have ended.
+func (d *Dispatcher) cancelAfterStop(ctx context.Context, cancel context.CancelFunc) (done func() bool) {
+	return context.AfterFunc(d.stopping, func() { //nolint:contextcheck // it only says that Stop was called
+		timer := time.NewTimer(d.cfg.ReleaseTimeout)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

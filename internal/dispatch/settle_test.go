@@ -73,7 +73,7 @@ func TestSettleIsGivenUpInTime(t *testing.T) {
 						t.Errorf("it logs %s, which does not tell %q", log, part)
 					}
 				}
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 			})
 		})
 	}
@@ -90,9 +90,9 @@ func TestWhileItCantBeSettled(t *testing.T) {
 		s.extend = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		s.wake("u-1", grant(granted()))
 		start := time.Now()
-		b := newBench(dispatch.Config{Farewell: 5 * time.Second}, s, sends)
+		b := newBench(dispatch.Config{ReleaseTimeout: 5 * time.Second}, s, sends)
 		pass(14 * time.Second)
-		b.wantRoom(t, 1)
+		b.wantTokens(t, 1)
 		extended := s.extensions()
 		for i, at := range extended {
 			if i > 0 && at.Sub(extended[i-1]) > 5*time.Second {
@@ -105,7 +105,7 @@ func TestWhileItCantBeSettled(t *testing.T) {
 		stopped := time.Now()
 		b.Stop()
 		wantClock(t, "stopped", stopped, 5*time.Second)
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestStaleResult(t *testing.T) {
 			return dispatch.Settlement{Stale: true}, nil
 		}
 		b := deliver(dispatch.Config{}, s, granted(), sends)
-		want := []string{`level=WARN msg="result came after the lease had ended; it was not written" notification_id=n-1 attempt=1`}
+		want := []string{`level=WARN msg="a delivery ended after its lease; its result was discarded" notification_id=n-1 attempt=1`}
 		if diff := cmp.Diff(want, b.ledger.Lines()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)
 		}

@@ -63,7 +63,7 @@ func (s *Stepper) Release(ctx context.Context, number int) {
 		return
 	}
 	defer p.leave()
-	p.release(ctx, p.hand.takeAll())
+	p.release(ctx, p.held.popAll())
 }
 
 // InFlight is how many deliveries are being made.
@@ -75,16 +75,16 @@ func (p *stepped) step(ctx context.Context, pull int) (grants []*Grant, err erro
 		return nil, ctx.Err()
 	}
 	defer p.leave()
-	defer p.freeTokens()
-	if p.tokens = p.room.topUp(0); p.tokens == 0 {
+	defer p.returnTokens()
+	if p.tokens = p.capacity.topUp(0); p.tokens == 0 {
 		select {
-		case p.room <- struct{}{}:
+		case p.capacity <- struct{}{}:
 			p.tokens++
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	err = p.round(ctx, min(pull, wakeupsAtOnce), func(g *Grant) { grants = append(grants, g) })
+	err = p.round(ctx, min(pull, takeBatch), func(g *Grant) { grants = append(grants, g) })
 	return grants, err
 }
 
@@ -100,7 +100,7 @@ func (p *stepped) enter(ctx context.Context) bool {
 
 func (p *stepped) leave() {
 	next := int64(0)
-	if at, ok := p.hand.next(); ok {
+	if at, ok := p.held.next(); ok {
 		next = at.UnixNano()
 	}
 	p.next.Store(next)

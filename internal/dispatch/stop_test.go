@@ -47,8 +47,8 @@ func TestStopGivesWakeupsBack(t *testing.T) {
 	})
 }
 
-// A store that is away is told for as long as the farewell may take.
-func TestFarewellEnds(t *testing.T) {
+// A store that is away is told until ReleaseTimeout.
+func TestReleaseTimeoutEndsTheTries(t *testing.T) {
 	t.Parallel()
 	for name, inRound := range map[string]bool{"idle": false, "in a round": true} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFarewellEnds(t *testing.T) {
 				}
 				s.wake("u-1", hold(time.Second))
 				s.wake("u-2", hold(time.Hour))
-				b := newBench(dispatch.Config{Farewell: 3 * time.Second}, s, sends)
+				b := newBench(dispatch.Config{ReleaseTimeout: 3 * time.Second}, s, sends)
 				pass(500 * time.Millisecond)
 				away.Store(true)
 				if inRound {
@@ -73,7 +73,7 @@ func TestFarewellEnds(t *testing.T) {
 				start := time.Now()
 				b.Stop()
 				wantClock(t, "stopped", start, 3*time.Second)
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 				if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "did not answer in time") {
 					t.Errorf("it logs %s", log)
 				}
@@ -89,7 +89,7 @@ func TestStopWhileWaitingForRoom(t *testing.T) {
 		s := newStore()
 		s.wake("busy", grant(granted()))
 		b := newBench(dispatch.Config{Concurrency: 1, Hold: time.Hour, DrainTimeout: time.Minute}, s, newGauge().slow(10*time.Second))
-		b.wantRoom(t, 1)
+		b.wantTokens(t, 1)
 		s.wake("u-1", grant(granted()))
 		pass(time.Second)
 		before := len(s.asks())
@@ -115,14 +115,14 @@ func TestStopDrains(t *testing.T) {
 			during = ctx.Err()
 			return nil
 		})
-		b.wantRoom(t, 1)
+		b.wantTokens(t, 1)
 		start := time.Now()
 		b.Stop()
 		wantClock(t, "stopped", start, 7*time.Second)
 		if outcomes := s.settled(); during != nil || len(outcomes) != 1 || outcomes[0].Disposition != dispatch.Delivered {
 			t.Errorf("interrupted: %v; settled %+v, want delivered, once", during, outcomes)
 		}
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 		if log := b.ledger.Lines(); log != nil {
 			t.Errorf("it logs %q", log)
 		}
@@ -138,7 +138,7 @@ func TestDrainEnds(t *testing.T) {
 			pass(7 * time.Second)
 			return nil
 		})
-		b.wantRoom(t, 1)
+		b.wantTokens(t, 1)
 		start := time.Now()
 		b.Stop()
 		wantClock(t, "stopped", start, 2*time.Second)
@@ -166,7 +166,7 @@ func TestStopDuringARound(t *testing.T) {
 		if len(b.journal.sends()) != 1 {
 			t.Errorf("%d sent, want 1", len(b.journal.sends()))
 		}
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 	})
 }
 

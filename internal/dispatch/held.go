@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// held is a wake-up that this process has in its hand.
+// held is a wake-up that this process holds.
 type held struct {
 	Wakeup
-	// at is when it is to be asked for, slot the moment for which it was held: zero when it was just pulled.
+	// at is when the store is to be asked about it, slot the moment for which it is held: zero when it was just pulled.
 	at, slot time.Time
 	order    uint64
 }
 
-// hand is what one process has of a partition's wake-ups: those just pulled, and those held until their moment. The first to
-// be asked for is the one due first; of those due together, the one that came first.
-type hand struct {
+// heldWakeups are those of a partition that this process holds: some were just pulled, the others wait for their moment. The
+// one that is due first comes first; of those due at the same moment, the one that was added first.
+type heldWakeups struct {
 	wakeups wakeupHeap
-	count   uint64
+	added   uint64
 }
 
-func (h *hand) put(w Wakeup, at, slot time.Time) {
-	h.count++
-	heap.Push(&h.wakeups, held{Wakeup: w, at: at, slot: slot, order: h.count})
+func (h *heldWakeups) add(w Wakeup, at, slot time.Time) {
+	h.added++
+	heap.Push(&h.wakeups, held{Wakeup: w, at: at, slot: slot, order: h.added})
 }
 
-func (h *hand) size() int { return len(h.wakeups) }
+func (h *heldWakeups) size() int { return len(h.wakeups) }
 
-// next gives when the first is to be asked for; false when there is none.
-func (h *hand) next() (time.Time, bool) {
+// next is when the first is due; false when none is held.
+func (h *heldWakeups) next() (time.Time, bool) {
 	if len(h.wakeups) == 0 {
 		return time.Time{}, false
 	}
 	return h.wakeups[0].at, true
 }
 
-// take takes out those that are due, the first of them first, up to n.
-func (h *hand) take(now time.Time, n int) []held {
+// pop removes the first n that are due.
+func (h *heldWakeups) pop(now time.Time, n int) []held {
 	var due []held
 	for len(due) < n && len(h.wakeups) > 0 && !h.wakeups[0].at.After(now) {
 		due = append(due, heap.Pop(&h.wakeups).(held)) //nolint:errcheck,forcetypeassert // it holds nothing else
@@ -44,13 +44,18 @@ func (h *hand) take(now time.Time, n int) []held {
 	return due
 }
 
-// due tells how many are due; it stops counting at n.
-func (h *hand) due(now time.Time, n int) int {
-	return h.wakeups.due(now, 0, n)
+// popDue is pop for what is not to be held again.
+func (h *heldWakeups) popDue(now time.Time, n int) []Wakeup {
+	due := h.pop(now, n)
+	wakeups := make([]Wakeup, len(due))
+	for i := range due {
+		wakeups[i] = due[i].Wakeup
+	}
+	return wakeups
 }
 
-// takeAll empties it.
-func (h *hand) takeAll() []Wakeup {
+// popAll removes all of them, in order.
+func (h *heldWakeups) popAll() []Wakeup {
 	all := make([]Wakeup, 0, len(h.wakeups))
 	for len(h.wakeups) > 0 {
 		all = append(all, heap.Pop(&h.wakeups).(held).Wakeup) //nolint:errcheck,forcetypeassert // it holds nothing else
@@ -58,8 +63,13 @@ func (h *hand) takeAll() []Wakeup {
 	return all
 }
 
-// forget drops all.
-func (h *hand) forget() { h.wakeups = nil }
+// due counts those that are due, up to n.
+func (h *heldWakeups) due(now time.Time, n int) int {
+	return h.wakeups.due(now, 0, n)
+}
+
+// clear drops all of them.
+func (h *heldWakeups) clear() { h.wakeups = nil }
 
 // wakeupHeap implements [heap.Interface].
 type wakeupHeap []held
@@ -86,7 +96,7 @@ func (w *wakeupHeap) Pop() any {
 	return last
 }
 
-// due counts what is due below a node, up to n: nothing below what is not due is.
+// due counts the due ones from a node of the heap down, up to n. Below one that is not due none is.
 func (w wakeupHeap) due(now time.Time, node, n int) int {
 	if n <= 0 || node >= len(w) || w[node].at.After(now) {
 		return 0

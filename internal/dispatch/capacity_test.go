@@ -67,7 +67,7 @@ func TestBurstOfOneUserUsesTheWholeRoom(t *testing.T) {
 		inside, s := newGauge(), newStore()
 		s.perform(0, "u-1", burst(n))
 		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 16}, s, inside.slow(200*time.Millisecond))
-		b.wantRoom(t, concurrency)
+		b.wantTokens(t, concurrency)
 		// Four times 200 ms, and the moments in which freed room is gathered.
 		pass(820 * time.Millisecond)
 		synctest.Wait()
@@ -78,7 +78,7 @@ func TestBurstOfOneUserUsesTheWholeRoom(t *testing.T) {
 			t.Errorf("%d pulls", b.journal.pulls())
 		}
 		b.Stop()
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 	})
 }
 
@@ -92,9 +92,9 @@ func TestNeverMoreDeliveriesThanConcurrency(t *testing.T) {
 		}
 		start := time.Now()
 		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 2, Hold: time.Minute}, s, inside.slow(time.Second))
-		b.wantRoom(t, concurrency)
+		b.wantTokens(t, concurrency)
 		pass(11 * time.Second)
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 		// 31 deliveries of a second each, three at a time: the room was never left empty either.
 		wantClock(t, "all delivered", start, 11*time.Second)
 		if inside.peak() != concurrency || len(b.journal.sends()) != users {
@@ -156,7 +156,7 @@ func TestBurstsOfSeveralUsers(t *testing.T) {
 			})
 		}
 		b := newBench(dispatch.Config{}, s, newGauge().slow(200*time.Millisecond))
-		b.wantRoom(t, 120) // though nobody told of what went back
+		b.wantTokens(t, 120) // though nobody told of what went back
 		b.await()
 		b.Stop()
 	})
@@ -176,7 +176,7 @@ func TestRoundTakesItsShare(t *testing.T) {
 					t.Errorf("with room for %d a round has room for %d, and pulls %d; want %d", concurrency, r.Room, r.Pull, want)
 				}
 			}
-			b.wantRoom(t, 1)
+			b.wantTokens(t, 1)
 			b.Stop()
 		})
 	}
@@ -191,7 +191,7 @@ func TestHeldWakeupsTakeNoRoom(t *testing.T) {
 			s.wake(fmt.Sprint(i), hold(time.Second))
 		}
 		b := newBench(dispatch.Config{Concurrency: 1}, s, sends)
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 		start := time.Now()
 		s.wake("runner", grant(granted()))
 		b.await()
@@ -215,7 +215,7 @@ func TestWithoutRoomWakeupsGoBack(t *testing.T) {
 		s.wake("busy", grant(granted(), granted()))
 		start := time.Now()
 		b := newBench(dispatch.Config{Concurrency: 2}, s, newGauge().slow(time.Minute))
-		b.wantRoom(t, 2)
+		b.wantTokens(t, 2)
 		asked := len(s.asks())
 		pass(3 * time.Second)
 		synctest.Wait()
@@ -236,7 +236,7 @@ func TestWithoutRoomWakeupsGoBack(t *testing.T) {
 			t.Errorf("%d sent in the end, want 5", n)
 		}
 		b.Stop()
-		b.wantRoom(t, 0)
+		b.wantTokens(t, 0)
 	})
 }
 
@@ -272,7 +272,7 @@ func TestPanicsGiveRoomBack(t *testing.T) {
 				if log := b.ledger.Lines(); len(log) == 0 {
 					t.Error("nobody is told")
 				}
-				b.wantRoom(t, 0)
+				b.wantTokens(t, 0)
 				b.Stop()
 			})
 		})
