@@ -77,6 +77,7 @@ func (l *loop) awaitWork() state {
 	if l.held.due(now, 1) > 0 || l.mayPull() {
 		return awaitingPermit
 	}
+	l.returnPermit()
 	l.returnTokens()
 	var due <-chan time.Time
 	if at, ok := l.held.next(); ok {
@@ -134,10 +135,10 @@ func (l *loop) awaitCapacity() state {
 // makeRound makes one round, and returns the permit and the tokens that what is due by now does not need. It survives its own
 // panic; the wake-ups that the round asked for are lost to this process then, and the store replaces them.
 func (l *loop) makeRound() state {
-	defer l.returnPermit()
 	defer func() {
 		if p := recover(); p != nil {
 			l.cfg.Log.Error("a partition's loop panicked; it continues", "partition", l.number, "panic", p, "stack", string(debug.Stack()))
+			l.returnPermit()
 			l.pause(lostPause)
 		}
 	}()
@@ -145,6 +146,7 @@ func (l *loop) makeRound() state {
 	unused := l.tokens - l.held.due(time.Now(), l.tokens)
 	l.capacity.release(unused)
 	l.tokens -= unused
+	l.returnPermit()
 	if errors.Is(err, ErrLost) {
 		l.cfg.Log.Debug("a partition has lost its state; its loop waits until it is rebuilt", "partition", l.number)
 		l.pause(lostPause)

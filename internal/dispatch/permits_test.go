@@ -1,0 +1,70 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// Only a partition that makes a round, or waits for capacity to make one, has a permit: else the rounds of the others would
+// wait for nothing.
+func TestPermitsAreReturned(t *testing.T) {
+	t.Parallel()
+	lostWhen := func(lost func(r dispatch.Round) bool) func(*store) {
+		return func(s *store) {
+			s.before = func(_ context.Context, r dispatch.Round) error {
+				if lost(r) {
+					return dispatch.ErrLost
+				}
+				return nil
+			}
+		}
+	}
+	tests := map[string]struct {
+		arrange func(*store)
+		look    time.Duration // when to look, after the start
+		want    int
+	}{
+		"by a partition that waited for capacity, released what was due, and is idle": {
+			arrange: func(s *store) {
+				time.AfterFunc(100*time.Millisecond, func() { s.perform(0, "busy", burst(1000)) })
+				lostWhen(func(r dispatch.Round) bool { return len(r.Release) > 0 })(s)
+			},
+			look:    10 * time.Second,
+			want:    1, // that of the busy partition, which waits for more capacity
+		},
+		"by a partition that has lost its state, while it pauses": {
+			arrange: lostWhen(func(r dispatch.Round) bool { return r.Partition > 0 }),
+			look:    100 * time.Millisecond,
+		},
+		"by a loop that panicked, while it pauses": {
+			arrange: func(s *store) {
+				s.perform(1, "due1", func(dispatch.Round) (turn, bool) { return grant(nil), true })
+			},
+			look: 100 * time.Millisecond,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				for partition := 1; partition < 4; partition++ {
+					s.wakeIn(partition, fmt.Sprint("due", partition), hold(time.Second))
+				}
+				test.arrange(s)
+				cfg := dispatch.Config{Concurrency: 16, Partitions: 4, DrainTimeout: time.Hour}
+				b := newBench(cfg, s, newGauge().slow(time.Minute))
+				pass(test.look)
+				if n := b.PermitsTaken(); n != test.want {
+					t.Errorf("%d permits are taken, want %d", n, test.want)
+				}
+				b.Stop()
+			})
+		})
+	}
+}
