@@ -66,7 +66,7 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		if !e.Arrival.IsZero() {
 			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
 		}
-		bypasses := int(e.Priority) <= s.cfg.Settings(e.UserID, e.Category).BypassFrom
+		bypasses := e.Priority.AtLeast(s.cfg.Settings(e.UserID, e.Category).BypassFrom)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
 			e.CollapseKey, e.Payload, arrival, state, flag(bypasses), flag(s.cfg.Personal(e.UserID)))
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -37,14 +38,11 @@ type Settings struct {
 	Plan throttle.Plan
 	// MaxDefer is how long a notification may wait for its slot.
 	MaxDefer time.Duration
-	// BypassFrom is the least urgent priority that is delivered at once: 0 none, [BypassAll] every one.
-	BypassFrom int
+	// BypassFrom is the least urgent priority that is delivered at once, as the policy's BypassFrom gives it; 0 none.
+	BypassFrom notification.Priority
 	// Paused is how long nothing of the category is given out; 0 while it is not paused.
 	Paused time.Duration
 }
-
-// BypassAll as [Settings.BypassFrom] lets every priority bypass.
-const BypassAll = 9
 
 // Config of a Agendas.
 type Config struct {

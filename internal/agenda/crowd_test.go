@@ -112,7 +112,7 @@ func TestCapOverCategories(t *testing.T) {
 func TestBypass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{
-		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, BypassFrom: int(notification.PriorityCritical),
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, BypassFrom: notification.PriorityCritical,
 	})
 	w.accept(agenda.Entry{})
 	w.accept(agenda.Entry{})

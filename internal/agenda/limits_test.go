@@ -35,7 +35,7 @@ func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{
 		Rules: []throttle.Rule{{Max: 3, Per: time.Hour}, {Max: 4, Per: time.Hour, Kind: throttle.KindCap}},
-	}, BypassFrom: int(notification.PriorityCritical)})
+	}, BypassFrom: notification.PriorityCritical})
 	if n := w.running(3, agenda.Entry{}); n != 3 {
 		t.Fatalf("%d of 3 are let go", n)
 	}
@@ -108,7 +108,7 @@ func TestAChangeMovesWhatWaits(t *testing.T) {
 // A crowd of bypasses makes no log long.
 func TestBypassesMakeNoLongLog(t *testing.T) {
 	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 3, Per: time.Hour}}}, BypassFrom: agenda.BypassAll})
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 3, Per: time.Hour}}}, BypassFrom: notification.PriorityLow})
 	if n := w.running(300, agenda.Entry{}); n != 300 {
 		t.Fatalf("%d of 300 are let go", n)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // The settings of the stores of a model's world, in µs.
@@ -103,7 +104,7 @@ func (m *model) judgeFirst(b *modelBacklog) bool {
 	for len(b.notes) > 0 {
 		first := b.notes[0]
 		b.judged = true
-		if first.priority <= settings.BypassFrom {
+		if notification.Priority(first.priority).AtLeast(settings.BypassFrom) {
 			b.at, b.rule = m.now, 0
 			return true
 		}

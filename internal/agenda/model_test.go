@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -157,7 +158,7 @@ func (m *model) accept(e agenda.Entry) int64 {
 	}
 	m.last = max(m.last, n.arrival)
 	n.place = n.arrival
-	n.bypasses = n.priority <= m.settings[n.category].BypassFrom
+	n.bypasses = notification.Priority(n.priority).AtLeast(m.settings[n.category].BypassFrom)
 	if !e.SendAt.IsZero() {
 		n.notBefore = e.SendAt.UnixMicro()
 	}
@@ -328,7 +329,7 @@ func (m *model) earliest(user string) (at int64, found bool) {
 	for category, b := range a.backlogs {
 		slot, _ := m.next(user, category)
 		for _, n := range b.notes {
-			if n.priority <= m.settings[category].BypassFrom {
+			if notification.Priority(n.priority).AtLeast(m.settings[category].BypassFrom) {
 				consider(n, max(m.now, m.paused[category]))
 			} else {
 				consider(n, max(slot, m.paused[category]))

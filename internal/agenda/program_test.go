@@ -176,7 +176,7 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1, Per: time.Duration(1+r.IntN(900)) * time.Millisecond, Kind: throttle.KindGap})
 	}
 	s.Plan.Rules = append(s.Plan.Rules, l.capped...)
-	s.BypassFrom = []int{0, 0, 0, 1, 1, 2, agenda.BypassAll}[r.IntN(7)]
+	s.BypassFrom = []notification.Priority{0, 0, 0, 1, 1, 2, notification.PriorityLow}[r.IntN(7)]
 	if r.IntN(4) == 0 {
 		s.MaxDefer = time.Duration(1+r.IntN(8000)) * time.Millisecond
 	}

@@ -100,7 +100,7 @@ func (s Settings) same(o Settings) bool {
 // args appends the settings as the script reads them.
 func (s Settings) args(args []any) []any {
 	size := len(args)
-	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(s.BypassFrom), micros(s.Paused)))
+	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), micros(s.Paused)))
 	args[size] = strconv.Itoa(len(args) - size - 1)
 	return args
 }

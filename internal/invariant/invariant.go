@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -19,7 +20,7 @@ import (
 type Admission struct {
 	ID, UserID, Category string
 	At                   throttle.Micros
-	Priority             int
+	Priority             notification.Priority
 }
 
 // Open is a notification that has not ended.
@@ -42,8 +43,8 @@ type Source interface {
 // Terms are what a user's category has to keep to.
 type Terms struct {
 	Plan throttle.Plan
-	// BypassFrom is the least urgent priority that is not limited.
-	BypassFrom int
+	// BypassFrom is the least urgent priority that is not limited; 0 none.
+	BypassFrom notification.Priority
 	// MaxLife is how long a notification may take from the moment that it may go out until it has ended.
 	MaxLife time.Duration
 }
@@ -243,7 +244,7 @@ func (a *Checker) judge(admissions []Admission, after, until throttle.Micros) []
 	}
 	for _, m := range admissions {
 		terms := a.cfg.Terms(m.UserID, m.Category)
-		if m.Priority > terms.BypassFrom {
+		if !m.Priority.AtLeast(terms.BypassFrom) {
 			if m.At > after && m.At <= until {
 				if v, broken := before.exceeded(m, terms.Plan); broken {
 					found = append(found, v)

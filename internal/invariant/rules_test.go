@@ -56,7 +56,7 @@ func policyTerms(t *testing.T) func(userID, category string) invariant.Terms {
 		if rules, replaced := map[string][]throttle.Rule{"ben": own, "cid": gap}[userID]; replaced {
 			plan = plan.WithOwnLimits(rules)
 		}
-		return invariant.Terms{Plan: plan, BypassFrom: int(p.BypassPriority), MaxLife: c.MaxDefer}
+		return invariant.Terms{Plan: plan, BypassFrom: p.BypassFrom(c), MaxLife: c.MaxDefer}
 	}
 }
 
@@ -74,7 +74,7 @@ func (p planted) admission(id string, start throttle.Micros) invariant.Admission
 		priority = notification.PriorityCritical
 	}
 	return invariant.Admission{
-		ID: id, UserID: p.user, Category: p.category, At: start.Add(p.after), Priority: int(priority),
+		ID: id, UserID: p.user, Category: p.category, At: start.Add(p.after), Priority: priority,
 	}
 }
 
@@ -161,9 +161,9 @@ func TestBypassesBesideAFixedWindow(t *testing.T) {
 	r := &store{}
 	start := time.Now().Add(time.Minute)
 	for i, after := range []time.Duration{0, 9 * time.Second, 9500 * time.Millisecond, 10500 * time.Millisecond} {
-		priority := 1
+		priority := notification.PriorityCritical
 		if i == 3 {
-			priority = 3
+			priority = notification.PriorityNormal
 		}
 		r.admissions = append(r.admissions, invariant.Admission{
 			ID: string(rune('a' + i)), UserID: "ada", Category: "window", At: throttle.MicrosOf(start.Add(after)), Priority: priority,

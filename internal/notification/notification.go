@@ -86,6 +86,9 @@ func (p Priority) String() string {
 	return priorityNames[p]
 }
 
+// AtLeast tells whether the priority is as urgent as another, or more. Nothing is as urgent as the zero value.
+func (p Priority) AtLeast(least Priority) bool { return p <= least }
+
 // ParsePriority reads a priority's name.
 func ParsePriority(name string) (Priority, bool) {
 	for p := PriorityCritical; p <= PriorityLow; p++ {

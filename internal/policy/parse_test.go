@@ -195,7 +195,7 @@ func TestParseReadsNoBypassPriority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.BypassPriority != 0 || p.Bypasses(policy.Category{}, notification.PriorityCritical) {
+	if p.BypassPriority != 0 || p.BypassFrom(policy.Category{}) != 0 {
 		t.Errorf("bypass_priority is %s", p.BypassPriority)
 	}
 }
@@ -316,20 +316,19 @@ func TestFaultsCarryTheirPlace(t *testing.T) {
 
 func TestBypasses(t *testing.T) {
 	t.Parallel()
-	const none = notification.Priority(0)
 	tests := map[string]struct {
 		level    notification.Priority
 		category policy.Category
 		want     map[notification.Priority]bool
 	}{
-		"no level": {none, policy.Category{}, map[notification.Priority]bool{
-			none: false, notification.PriorityCritical: false, notification.PriorityLow: false,
+		"no level": {want: map[notification.Priority]bool{
+			notification.PriorityCritical: false, notification.PriorityLow: false,
 		}},
-		"the level and the more urgent": {notification.PriorityHigh, policy.Category{}, map[notification.Priority]bool{
-			none: false, notification.PriorityCritical: true, notification.PriorityHigh: true,
+		"the level and the more urgent": {level: notification.PriorityHigh, want: map[notification.Priority]bool{
+			notification.PriorityCritical: true, notification.PriorityHigh: true,
 			notification.PriorityNormal: false, notification.PriorityLow: false,
 		}},
-		"the category": {none, policy.Category{Bypass: true}, map[notification.Priority]bool{
+		"the category": {category: policy.Category{Bypass: true}, want: map[notification.Priority]bool{
 			notification.PriorityCritical: true, notification.PriorityLow: true,
 		}},
 	}
@@ -338,7 +337,7 @@ func TestBypasses(t *testing.T) {
 			t.Parallel()
 			p := &policy.Policy{BypassPriority: test.level}
 			for priority, want := range test.want {
-				if got := p.Bypasses(test.category, priority); got != want {
+				if got := priority.AtLeast(p.BypassFrom(test.category)); got != want {
 					t.Errorf("priority %s bypasses: %t, want %t", priority, got, want)
 				}
 			}

@@ -77,10 +77,14 @@ func (p *Policy) Category(name string) (Category, bool) {
 	return c, ok
 }
 
-// Bypasses tells whether a notification of the category and priority is delivered at once: because its category says
-// so, or because its priority is the policy's bypass priority or a more urgent one.
-func (p *Policy) Bypasses(c Category, priority notification.Priority) bool {
-	return c.Bypass || priority != 0 && priority <= p.BypassPriority
+// BypassFrom is the least urgent priority of the category that is delivered at once, see
+// [notification.Priority.AtLeast]: every one when the category says so, else the policy's bypass priority. Zero means
+// that none is.
+func (p *Policy) BypassFrom(c Category) notification.Priority {
+	if c.Bypass {
+		return notification.PriorityLow
+	}
+	return p.BypassPriority
 }
 
 //go:embed default.yaml

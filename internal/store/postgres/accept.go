@@ -34,8 +34,7 @@ FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
 	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, place)
 ON CONFLICT (id) DO NOTHING
-RETURNING n.id, n.accepted_at, EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
-	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
+RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
 // knownSQL tells when, and for whom, the first with an id was accepted. A repeat of what still waits makes sure that it
 // stands in its backlog: the relay looks.

@@ -33,11 +33,11 @@ var background = map[string]bool{"auditSQL": true, "auditOpenSQL": true, "openSQ
 // wantedIndexes names the index of statements that more than one index could serve, only one of them without reading what
 // belongs to other users.
 var wantedIndexes = map[string]string{
-	"listUserSQL": "notifications_user", "optedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
+	"listUserSQL": "notifications_user", "waitingOptedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
 }
 
 // wantedByAlias does so for parts of statements, by the alias of their table.
-var wantedByAlias = map[string]string{"newer": "notifications_newest"}
+var wantedByAlias = map[string]string{"newer": "notifications_newest", "p": "preferences_pkey"}
 
 // No plan depends on statistics. A plan made while the tables are empty is kept by its connection while 100,000 rows come,
 // and one made after that knows nothing of them; so each statement, in each state of the tables, planned once for all

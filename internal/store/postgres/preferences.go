@@ -53,7 +53,10 @@ func (r *Store) SetPreferences(ctx context.Context, userID string, p *notificati
 	if err != nil {
 		return describe("write a user's preferences", err)
 	}
-	return r.cancelOptedOut(ctx, userID, categories, channels)
+	if len(categories)+len(channels) == 0 {
+		return nil
+	}
+	return r.cancelOptedOut(ctx, userID)
 }
 
 // ClearPreferences removes a user's. The row stays for a while, so that every process learns of it.
@@ -66,15 +69,18 @@ func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 	return nil
 }
 
-const optedOutSQL = `
-SELECT id FROM pacer.notifications WHERE user_id = $1 AND status IN ('waiting', 'retrying', 'sending') AND (category = ANY ($2) OR channel = ANY ($3))`
+// optedOutSQL is true of a notification n whose user has opted out of its category or its channel.
+const optedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
+	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
+
+// waitingOptedOutSQL lists what has not ended of what a user has opted out of.
+const waitingOptedOutSQL = `
+SELECT n.id FROM pacer.notifications n
+WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + optedOutSQL
 
 // cancelOptedOut ends what waits of categories and channels that the user does not want.
-func (r *Store) cancelOptedOut(ctx context.Context, userID string, categories, channels []string) error {
-	if len(categories)+len(channels) == 0 {
-		return nil
-	}
-	rows, err := r.pool.Query(ctx, optedOutSQL, userID, categories, channels)
+func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
+	rows, err := r.pool.Query(ctx, waitingOptedOutSQL, userID)
 	if err != nil {
 		return describe("look for what a user opted out of", err)
 	}

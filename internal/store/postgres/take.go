@@ -37,8 +37,7 @@ WITH asked AS MATERIALIZED (
 		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND (n.not_before IS NULL OR n.not_before < clock_timestamp() + interval '250 ms')
 		AND NOT a.void
-		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
-			AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))
+		AND NOT ` + optedOutSQL + `
 		AND NOT ` + supersededSQL + `
 	RETURNING a.place, n.*
 ), crashed AS (
@@ -56,8 +55,7 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 	n.ended_at IS NOT NULL, coalesce(n.expires_at <= clock_timestamp(), false),
 	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
 	a.epoch IS DISTINCT FROM l.epoch,
-	EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = n.user_id
-		AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels))),
+	` + optedOutSQL + `,
 	` + supersededSQL + `,` + contentColumns + `
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, partition, epoch, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`

@@ -69,11 +69,9 @@ func (r *rules) ofCategory(category string) agenda.Settings {
 	if cached == nil || cached.policy != current {
 		cached = &categorySettings{policy: current, categories: map[string]agenda.Settings{}}
 		for name, c := range current.Categories {
-			bypass := int(current.BypassPriority)
-			if c.Bypass {
-				bypass = agenda.BypassAll
+			cached.categories[name] = agenda.Settings{
+				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c),
 			}
-			cached.categories[name] = agenda.Settings{Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: bypass}
 		}
 		if len(cached.categories) <= atMostAtOnce {
 			cached.names = slices.Sorted(maps.Keys(cached.categories))
