@@ -256,7 +256,7 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 	switch name {
 	case "end", "extend", "standing":
 	case "serve":
-		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.JudgeFunctions, []string{"agenda", "limits", "reply", "grants", name}
+		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.DecideFunctions, []string{"agenda", "limits", "reply", "grants", name}
 	case "settle", "view", "restore":
 		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.Functions, []string{"agenda", "limits", name}
 	default:

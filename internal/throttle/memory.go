@@ -42,7 +42,7 @@ func (m *Memory) Allow(ctx context.Context, key Key, plan Plan, token string) (D
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.admit(m.question(key, plan), token), nil
+	return m.admit(m.newRequest(key, plan), token), nil
 }
 
 // Spend implements [Limiter].
@@ -52,9 +52,9 @@ func (m *Memory) Spend(ctx context.Context, key Key, plan Plan, token string) (U
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q := m.question(key, plan)
-	decision := m.admit(q, token)
-	return Usage{Decision: decision, Rules: q.usage()}, nil
+	req := m.newRequest(key, plan)
+	decision := m.admit(req, token)
+	return Usage{Decision: decision, Rules: req.usage()}, nil
 }
 
 // Peek implements [Limiter].
@@ -64,9 +64,9 @@ func (m *Memory) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q := m.question(key, plan)
-	at, rule := q.decide()
-	return Usage{Decision: Decision{Allowed: at <= q.now, At: at, Now: q.now, Rule: rule}, Rules: q.usage()}, nil
+	req := m.newRequest(key, plan)
+	at, rule := req.decide()
+	return Usage{Decision: Decision{Allowed: at <= req.now, At: at, Now: req.now, Rule: rule}, Rules: req.usage()}, nil
 }
 
 // Refund implements [Limiter].
@@ -76,7 +76,7 @@ func (m *Memory) Refund(ctx context.Context, key Key, plan Plan, token string, a
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.question(key, plan).refund(token, at), nil
+	return m.newRequest(key, plan).refund(token, at), nil
 }
 
 // Clear implements [Limiter].
@@ -100,44 +100,44 @@ func check(ctx context.Context, token string) error {
 	return checkToken(token)
 }
 
-// question gathers what a call needs: the moment, and the cells that are there.
-func (m *Memory) question(key Key, plan Plan) *question {
+// newRequest gathers what a call needs: the moment, and the cells that are there.
+func (m *Memory) newRequest(key Key, plan Plan) *memoryRequest {
 	now := MicrosOf(m.clock())
 	m.sweep(now)
-	q := &question{key: key, plan: plan, now: now}
+	req := &memoryRequest{key: key, plan: plan, now: now}
 	if plan.counted() {
-		q.state = m.find(stateName(key, plan.Algorithm), now)
+		req.state = m.find(stateName(key, plan.Algorithm), now)
 	}
 	if plan.capped() {
-		q.cap = m.find(capName(key), now)
+		req.cap = m.find(capName(key), now)
 	}
-	return q
+	return req
 }
 
 // admit answers as the Lua function of that name does.
-func (m *Memory) admit(q *question, token string) Decision {
-	if at, found := q.admittedAt(token); found {
-		return Decision{Allowed: true, At: at, Now: q.now, Rule: NoRule}
+func (m *Memory) admit(req *memoryRequest, token string) Decision {
+	if at, found := req.admittedAt(token); found {
+		return Decision{Allowed: true, At: at, Now: req.now, Rule: NoRule}
 	}
-	at, rule := q.judge()
-	if at > q.now {
-		return Decision{At: at, Now: q.now, Rule: rule}
+	at, rule := req.decideNow()
+	if at > req.now {
+		return Decision{At: at, Now: req.now, Rule: rule}
 	}
-	m.charge(q, at, token)
-	return Decision{Allowed: true, At: at, Now: q.now, Rule: NoRule}
+	m.charge(req, at, token)
+	return Decision{Allowed: true, At: at, Now: req.now, Rule: NoRule}
 }
 
 // charge counts an admission, whether it was judged or not.
-func (m *Memory) charge(q *question, at Micros, token string) {
-	if q.plan.counted() && q.state == nil {
-		q.state = m.create(stateName(q.key, q.plan.Algorithm))
+func (m *Memory) charge(req *memoryRequest, at Micros, token string) {
+	if req.plan.counted() && req.state == nil {
+		req.state = m.create(stateName(req.key, req.plan.Algorithm))
 	}
-	if q.plan.capped() && q.cap == nil {
-		q.cap = m.create(capName(q.key))
+	if req.plan.capped() && req.cap == nil {
+		req.cap = m.create(capName(req.key))
 	}
-	q.charge(at, token)
-	m.schedule(q.state)
-	m.schedule(q.cap)
+	req.charge(at, token)
+	m.schedule(req.state)
+	m.schedule(req.cap)
 }
 
 func stateName(key Key, algorithm Algorithm) cellName {

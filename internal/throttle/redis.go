@@ -3,7 +3,6 @@ package throttle
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -14,58 +13,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
-// JudgeFunctions is the Lua source of the limiter's functions that judge and charge a plan (read_plan, decide, judge,
-// charge, …), for scripts that do so together with state of their own. It must stand before them, and [LogFunctions]
-// before it. Each function costs a little in every run of a script.
-var JudgeFunctions = judgeSource + mendSource
-
-// judgeSource is what every script needs that judges a plan.
-var judgeSource = planSource + countersSource + limiterSource
-
-// Functions are those and the others: refund, usage.
-var Functions = JudgeFunctions + undoSource + usageSource
-
-// LogFunctions is the Lua source of the functions on a log of admissions.
-var LogFunctions = logSource
-
-var (
-	//go:embed log.lua
-	logSource string
-	//go:embed plan.lua
-	planSource string
-	//go:embed counters.lua
-	countersSource string
-	//go:embed limiter.lua
-	limiterSource string
-	//go:embed mend.lua
-	mendSource string
-	//go:embed undo.lua
-	undoSource string
-	//go:embed usage.lua
-	usageSource string
-
-	//go:embed admit.lua
-	admitSource string
-	//go:embed allow.lua
-	allowSource string
-	//go:embed spend.lua
-	spendSource string
-	//go:embed peek.lua
-	peekSource string
-	//go:embed refund.lua
-	refundSource string
-)
-
-// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock; admissions
-// that are asked for while others are under way go into one script together.
+// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock; requests
+// that come while others are under way go into one script together.
 type Redis struct {
 	client redis.UniversalClient
 	prefix func(user string) string
 
 	allow, spend, peek, refund *script.Script
 
-	// allowing are three, by user, so that one script can run while another is written or read.
-	allowing [3]*batch.Batcher[asked, allowed]
+	// batchers are three, by user, so that one script can run while another is written or read.
+	batchers [3]*batch.Batcher[allowRequest, allowResult]
 }
 
 // NewRedis makes a limiter on a Redis server or cluster. The keys of a user begin with prefix(user), which must carry
@@ -79,13 +36,13 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 	l := &Redis{
 		client: client,
 		prefix: prefix,
-		allow:  script.New(before + logSource + judgeSource + mendSource + admitSource + allowSource),
-		spend:  script.New(before + logSource + judgeSource + mendSource + admitSource + usageSource + spendSource),
-		peek:   script.NewWhenFull(before + logSource + judgeSource + usageSource + peekSource),
-		refund: script.NewWhenFull(before + logSource + judgeSource + undoSource + refundSource),
+		allow:  script.New(before + LogFunctions + DecideFunctions + lua("admit", "scripts/allow_batch")),
+		spend:  script.New(before + LogFunctions + DecideFunctions + lua("admit", "usage", "scripts/spend")),
+		peek:   script.NewWhenFull(before + LogFunctions + peekFunctions + lua("usage", "scripts/peek")),
+		refund: script.NewWhenFull(before + LogFunctions + peekFunctions + lua("refund", "scripts/refund")),
 	}
-	for i := range l.allowing {
-		l.allowing[i] = batch.New(allowAtOnce, l.allowAll)
+	for i := range l.batchers {
+		l.batchers[i] = batch.New(maxAllowBatch, l.allowBatch)
 	}
 	return l
 }
@@ -100,12 +57,12 @@ func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (De
 	if err := checkToken(token); err != nil {
 		return Decision{}, err
 	}
-	among := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(l.allowing))
-	answer, err := l.allowing[among].Ask(ctx, asked{key, plan, token})
-	if err = cmp.Or(err, answer.err); err != nil {
+	shard := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(l.batchers))
+	result, err := l.batchers[shard].Ask(ctx, allowRequest{key, plan, token})
+	if err = cmp.Or(err, result.err); err != nil {
 		return Decision{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
-	return answer.Decision, nil
+	return result.Decision, nil
 }
 
 // Spend implements [Limiter].

@@ -70,7 +70,7 @@ for i = 2, 5 * n, 5 do
   if act == '0' then
     done, at, why = admit(plan, now, token)
   elseif act == '1' then
-    at, why = judge(plan, now)
+    at, why = decide_now(plan, now)
     if at <= now + 10000 then
       charge(plan, now, at, token)
       done = 1
@@ -111,7 +111,7 @@ end
 // tracePlayer puts the driver after the limiter's functions, with one place of them changed.
 func tracePlayer(t *testing.T, old, replacement string) *redis.Script {
 	t.Helper()
-	source := LogFunctions + Functions + admitSource
+	source := LogFunctions + Functions + lua("admit")
 	if strings.Count(source, old) < 1 {
 		t.Fatalf("the limiter's functions do not hold %q", old)
 	}
@@ -155,7 +155,7 @@ func TestTracesFindFaults(t *testing.T) {
 		"logs grow without end":                    {"if excess <= 0 then return end", "if excess <= 0 or excess > 0 then return end"},
 		"a key lives by the entry written last":    {"(log.newest - now + per)", "(at - now + per)"},
 		"a refused one is counted":                 {"if at > now then return 0, at, why end", "if at > now then charge(plan, now, now, token) return 0, at, why end"},
-		"a clock set back is not noticed":          {"    mend(plan, now)\n", ""},
+		"a clock set back is not noticed":          {"    repair(plan, now)\n", ""},
 		"a refund frees what an empty bucket owed": {"c.owed = c.owed + c.load - full", ""},
 		"a refund takes the gap before for kept":   {"c.gap = c.before", "c.gap = at - plan.state_log.per"},
 		"counters forget rules that may come back": {"not opened[string.sub(name, 2)]", "false"},
@@ -346,13 +346,13 @@ func playMemory(tr trace) (verdicts []verdict, longest int) {
 }
 
 func (m *Memory) play(s step, plan Plan, tr trace, before []verdict) verdict {
-	q := m.question(Key{User: "ada", Category: "chat"}, plan)
+	q := m.newRequest(Key{User: "ada", Category: "chat"}, plan)
 	switch s.act {
 	case ask:
 		d := m.admit(q, s.token)
 		return verdict{d.Allowed, d.At, d.Rule}
 	case ahead:
-		at, rule := q.judge()
+		at, rule := q.decideNow()
 		if at <= q.now+horizon {
 			m.charge(q, at, s.token)
 		}
@@ -363,7 +363,7 @@ func (m *Memory) play(s step, plan Plan, tr trace, before []verdict) verdict {
 	case refund:
 	}
 	token, at := tr.taken(s.of, before)
-	return verdict{done: q.takeBack(token, at), rule: NoRule}
+	return verdict{done: q.removeAdmission(token, at), rule: NoRule}
 }
 
 // taken gives what a refund names: the admission of a step, or nobody's when it was none, or was taken back before.

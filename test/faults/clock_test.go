@@ -20,7 +20,7 @@ import (
 
 // forgetsAhead is a limiter that does not count what was admitted after what the clock says now.
 var forgetsAhead = &rewrite{
-	file: "internal/throttle/limiter.lua",
+	file: "internal/throttle/lua/decide.lua",
 	says: "if free and free > at then", instead: "if free and free > at and free <= now + rule.per then",
 }
 

@@ -11,7 +11,7 @@ local leases = {}
 
 -- plan_for gives the plan of settings for a user's category. All plans of a user share what is known of the cap's log.
 local function plan_for(agenda, backlog, of)
-  local plan = place_plan(like_plan(of.plan), backlog.category, agenda.user)
+  local plan = place_plan(copy_plan(of.plan), backlog.category, agenda.user)
   local log, shared = plan.cap_log, agenda.cap_log
   if log.max == 0 then return plan end
   if shared then
@@ -72,7 +72,7 @@ local function judge_first(agenda, backlog, of)
       backlog.at, backlog.why = now, 0
       return true
     end
-    backlog.at, backlog.why = judge(backlog.plan, now)
+    backlog.at, backlog.why = decide_now(backlog.plan, now)
     local since = math.max(first.arrival + YEAR_2020, first.not_before)
     if backlog.at - since <= of.max_defer then return true end
     if budget <= 0 then return false end

@@ -19,7 +19,7 @@ local plan = plan_of(4, backlog.category, agenda.user)
 
 -- caps_of gives a plan with the rules of a user's cap only.
 local function caps_of(whole)
-  local caps = like_plan(whole, whole.state, whole.cap)
+  local caps = copy_plan(whole, whole.state, whole.cap)
   caps.rules = {}
   for _, rule in ipairs(whole.rules) do
     if rule.kind == KIND_CAP then caps.rules[#caps.rules + 1] = rule end

@@ -24,11 +24,11 @@ end
 // onStandingClock is a limiter whose time is that of the key test:now.
 func onStandingClock(client redis.UniversalClient, prefix func(user string) string) *Redis {
 	l := NewRedis(client, prefix)
-	l.allow = script.New(standing + strings.ReplaceAll(logSource+judgeSource+mendSource+admitSource+allowSource, "redis.call('TIME')", "test_clock()"))
+	l.allow = script.New(standing + strings.ReplaceAll(LogFunctions+DecideFunctions+lua("admit", "scripts/allow_batch"), "redis.call('TIME')", "test_clock()"))
 	return l
 }
 
-// Admissions that go into one script get the answers that they would get one after the other, whatever plans, users and
+// Admissions that go into one script get the results that they would get one after the other, whatever plans, users and
 // key prefixes come together.
 func TestAllowedTogetherIsAsAllowedInTurn(t *testing.T) {
 	t.Parallel()
@@ -49,24 +49,24 @@ func TestAllowedTogetherIsAsAllowedInTurn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			questions := make([]asked, 1+random.IntN(30))
-			for i := range questions {
-				questions[i] = asked{
+			requests := make([]allowRequest, 1+random.IntN(30))
+			for i := range requests {
+				requests[i] = allowRequest{
 					Key{User: string(rune('a'+random.IntN(3))) + "1", Category: "c" + strconv.Itoa(random.IntN(2))},
 					plans[random.IntN(len(plans))], "t" + strconv.Itoa(random.IntN(40)),
 				}
 			}
-			answers, err := together.allowAll(t.Context(), questions)
+			results, err := together.allowBatch(t.Context(), requests)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, q := range questions {
+			for i, q := range requests {
 				want, err := inTurn.Allow(t.Context(), q.key, q.plan, q.token)
-				if err != nil || answers[i].err != nil {
-					t.Fatalf("in turn: %v, together: %v", err, answers[i].err)
+				if err != nil || results[i].err != nil {
+					t.Fatalf("in turn: %v, together: %v", err, results[i].err)
 				}
-				if diff := cmp.Diff(want, answers[i].Decision); diff != "" {
-					t.Fatalf("round %d, question %d of %d, %+v (-in turn +together):\n%s", round, i, len(questions), q, diff)
+				if diff := cmp.Diff(want, results[i].Decision); diff != "" {
+					t.Fatalf("round %d, question %d of %d, %+v (-in turn +together):\n%s", round, i, len(requests), q, diff)
 				}
 			}
 		}
@@ -87,18 +87,18 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 	}
 	limiter := NewRedis(client, func(user string) string { return "{" + user + "}:" })
 	plan := Plan{Rules: []Rule{{Max: 1, Per: time.Hour}}}
-	questions := make([]asked, 9)
-	for i := range questions {
-		questions[i] = asked{Key{User: "u" + strconv.Itoa(i/2), Category: "c"}, plan, "t" + strconv.Itoa(i)}
+	requests := make([]allowRequest, 9)
+	for i := range requests {
+		requests[i] = allowRequest{Key{User: "u" + strconv.Itoa(i/2), Category: "c"}, plan, "t" + strconv.Itoa(i)}
 	}
-	if err := client.Set(t.Context(), plan.StateKey("{u1}:", questions[2].key), "no log", 0).Err(); err != nil {
+	if err := client.Set(t.Context(), plan.StateKey("{u1}:", requests[2].key), "no log", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	answers, err := limiter.allowAll(t.Context(), questions)
+	results, err := limiter.allowBatch(t.Context(), requests)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, a := range answers {
+	for i, a := range results {
 		switch {
 		case i/2 == 1 && (a.err == nil || !strings.Contains(a.err.Error(), "WRONGTYPE")):
 			t.Errorf("the spoilt one got %+v", a)

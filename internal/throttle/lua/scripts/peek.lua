@@ -8,7 +8,7 @@
 --          (0: nothing to free)}
 local plan = read_plan(1, KEYS[1], KEYS[2])
 local now = now_micros()
-local at, why = decide(plan, now, nobody)
+local at, why = decide(plan, now, nothing_ahead)
 local result = { at, now, why }
 for _, rule in ipairs(plan.rules) do
   local used, frees = usage(plan, rule, now)

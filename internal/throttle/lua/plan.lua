@@ -1,6 +1,6 @@
 -- What a plan is, put before every script that judges or charges one: those of this package and those of the agendas. It only
 -- defines locals; nothing here runs by itself. Each function costs a little in every run of a script, so what not every
--- script needs stands in files of its own (mend.lua, undo.lua, usage.lua), or is made when it is needed (counters.lua).
+-- script needs stands in files of its own (clock_set_back.lua, refund.lua, usage.lua), or is made when it is needed (counters.lua).
 --
 -- A plan limits one key. Its state:
 --   rolling        sorted set   see log.lua, which stands before this
@@ -51,17 +51,17 @@ local function read_plan(i, state_key, cap_key)
   return plan, i
 end
 
--- like_log gives a log like another of which nothing is known yet. One that no rule counts in is never read.
-local function like_log(log)
+-- copy_log gives a log like another of which nothing is known yet. One that no rule counts in is never read.
+local function copy_log(log)
   if log.max == 0 then return log end
   return { max = log.max, per = log.per }
 end
 
--- like_plan gives a plan with the rules of another, for other keys.
-local function like_plan(plan, state_key, cap_key)
+-- copy_plan gives a plan with the rules of another, for other keys.
+local function copy_plan(plan, state_key, cap_key)
   return {
     algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, dormant = plan.dormant,
-    state_log = like_log(plan.state_log), cap_log = like_log(plan.cap_log),
+    state_log = copy_log(plan.state_log), cap_log = copy_log(plan.cap_log),
   }
 end
 

@@ -63,14 +63,14 @@ func (c *cell) log(rules []Rule) Log {
 	return Log{Rules: rules, Admitted: c.times}
 }
 
-// admit adds an admission to the log under a plan with that largest max and longest per.
-func (c *cell) admit(most int, per time.Duration, now, at Micros, token string) {
+// chargeLog adds an admission to the log under a plan with that largest max and longest per.
+func (c *cell) chargeLog(most int, per time.Duration, now, at Micros, token string) {
 	c.charge(most, per, now, at, token)
 	c.expireAfter(now, lifetime(now, c.times[len(c.times)-1], c.longest))
 }
 
-// remove takes an admission out of the log.
-func (c *cell) remove(token string) bool { return c != nil && c.refund(token) }
+// refundLog takes an admission out of the log.
+func (c *cell) refundLog(token string) bool { return c != nil && c.refund(token) }
 
 // counter is that of one limit. A bucket that was never charged begins with what the emptiest of the same window lacks;
 // whatever was admitted until now was before its time.
@@ -92,8 +92,8 @@ func (c *cell) counter(algorithm Algorithm, r Rule) counter {
 	return begun
 }
 
-// free is the earliest moment that a rule of a fixed window or bucket plan allows.
-func (c *cell) free(algorithm Algorithm, r Rule, now Micros) Micros {
+// bound is the earliest moment that a rule of a fixed window or bucket plan allows.
+func (c *cell) bound(algorithm Algorithm, r Rule, now Micros) Micros {
 	if r.Kind == KindGap {
 		if c == nil || !c.gapKnown {
 			return now
@@ -103,8 +103,8 @@ func (c *cell) free(algorithm Algorithm, r Rule, now Micros) Micros {
 	return c.counter(algorithm, r).free(algorithm, r, now)
 }
 
-// count charges every counter, those of rules not in force too, and returns when the last of them has passed.
-func (c *cell) count(plan Plan, at Micros, token string) (last Micros) {
+// chargeCounters charges every counter, those of rules not in force too, and returns when the last of them has passed.
+func (c *cell) chargeCounters(plan Plan, at Micros, token string) (last Micros) {
 	c.limits = c.remembered(plan, at)
 	c.token, c.latest = token, at
 	if c.gapKnown {
@@ -161,8 +161,8 @@ func (c *cell) remembered(plan Plan, at Micros) []limitCounter {
 	return counters[:len(limits)+len(past)]
 }
 
-// uncount takes an admission out of every counter; false when none of them counted it any more.
-func (c *cell) uncount(plan Plan, at Micros, token string) bool {
+// refundCounters takes an admission out of every counter; false when none of them counted it any more.
+func (c *cell) refundCounters(plan Plan, at Micros, token string) bool {
 	found := false
 	// Of the admissions before the last only a latest moment is known. It stays, so a second refund moves nothing.
 	if c.gapKnown && c.gap == at && c.before < at {
@@ -180,8 +180,8 @@ func (c *cell) uncount(plan Plan, at Micros, token string) bool {
 	return found
 }
 
-// mend moves what lies too far ahead to now.
-func (c *cell) mend(now Micros, per time.Duration) {
+// repair moves what lies too far ahead to now.
+func (c *cell) repair(now Micros, per time.Duration) {
 	if c == nil {
 		return
 	}

@@ -8,29 +8,29 @@ import (
 	"sync"
 )
 
-// allowAtOnce is how many admissions one script is asked for at most: each takes some 10 µs.
-const allowAtOnce = 64
+// maxAllowBatch is how many requests one script decides at most: each takes some 10 µs.
+const maxAllowBatch = 64
 
-// asked is one call of Allow.
-type asked struct {
+// allowRequest is one call of Allow.
+type allowRequest struct {
 	key   Key
 	plan  Plan
 	token string
 }
 
-// allowed is what it got.
-type allowed struct {
+// allowResult is what it got.
+type allowResult struct {
 	Decision
 
 	err error
 }
 
-// allowAll asks for many admissions: by one script for each key prefix, since each may be on a server of its own.
-func (l *Redis) allowAll(ctx context.Context, questions []asked) ([]allowed, error) {
-	answers := make([]allowed, len(questions))
-	prefixes := make([]string, len(questions))
-	for i, q := range questions {
-		prefixes[i] = l.prefix(q.key.User)
+// allowBatch decides many requests: by one script for each key prefix, since each may be on a server of its own.
+func (l *Redis) allowBatch(ctx context.Context, requests []allowRequest) ([]allowResult, error) {
+	results := make([]allowResult, len(requests))
+	prefixes := make([]string, len(requests))
+	for i, request := range requests {
+		prefixes[i] = l.prefix(request.key.User)
 	}
 	var scripts sync.WaitGroup
 	for i, prefix := range prefixes {
@@ -44,23 +44,23 @@ func (l *Redis) allowAll(ctx context.Context, questions []asked) ([]allowed, err
 			}
 		}
 		if len(of) == len(prefixes) {
-			l.allowTogether(ctx, questions, answers, of)
+			l.allowOnePrefix(ctx, requests, results, of)
 			break
 		}
-		scripts.Go(func() { l.allowTogether(ctx, questions, answers, of) })
+		scripts.Go(func() { l.allowOnePrefix(ctx, requests, results, of) })
 	}
 	scripts.Wait()
-	return answers, nil
+	return results, nil
 }
 
-// allowTogether asks the questions with these numbers in one script.
-func (l *Redis) allowTogether(ctx context.Context, questions []asked, answers []allowed, of []int) {
+// allowOnePrefix decides the requests with these numbers, whose keys share a prefix, in one script.
+func (l *Redis) allowOnePrefix(ctx context.Context, requests []allowRequest, results []allowResult, of []int) {
 	keys, args := make([]string, 0, 2*len(of)), make([]any, 1, 16+2*len(of))
 	numbers := make([]string, len(of))
 	var distinct []Plan
 	for i, j := range of {
-		plan := questions[j].plan
-		keys = append(keys, l.keys(questions[j].key, plan)...)
+		plan := requests[j].plan
+		keys = append(keys, l.keys(requests[j].key, plan)...)
 		number := slices.IndexFunc(distinct, plan.Equal)
 		if number < 0 {
 			number, distinct = len(distinct), append(distinct, plan)
@@ -71,23 +71,23 @@ func (l *Redis) allowTogether(ctx context.Context, questions []asked, answers []
 	}
 	args[0] = strconv.Itoa(len(distinct))
 	for i, j := range of {
-		args = append(args, questions[j].token, numbers[i])
+		args = append(args, requests[j].token, numbers[i])
 	}
 	reply, err := l.allow.Run(ctx, l.client, keys, args...).Slice()
 	if err == nil && len(reply) != 1+3*len(of) {
-		err = fmt.Errorf("the script answered %d fields to %d questions", len(reply), len(of))
+		err = fmt.Errorf("the script answered %d fields to %d requests", len(reply), len(of))
 	}
 	for i, j := range of {
 		if err != nil {
-			answers[j].err = err
+			results[j].err = err
 			continue
 		}
-		answers[j].Decision, answers[j].err = decisionOf(reply[0], reply[1+3*i:4+3*i])
+		results[j].Decision, results[j].err = parseAllowResult(reply[0], reply[1+3*i:4+3*i])
 	}
 }
 
-// decisionOf reads the answer to one question: allowed, at, rule.
-func decisionOf(now any, answer []any) (Decision, error) {
+// parseAllowResult reads the result of one request: allowed, at, rule.
+func parseAllowResult(now any, answer []any) (Decision, error) {
 	if answer[0] == any("error") {
 		return Decision{}, fmt.Errorf("the script failed: %v", answer[1])
 	}

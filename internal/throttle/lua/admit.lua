@@ -17,7 +17,7 @@ end
 local function admit(plan, now, token)
   local earlier = admitted_at(plan, token)
   if earlier then return 1, earlier, 0 end
-  local at, why = judge(plan, now)
+  local at, why = decide_now(plan, now)
   if at > now then return 0, at, why end
   charge(plan, now, at, token)
   return 1, at, 0

@@ -1,8 +1,8 @@
 -- The limiter's functions: the earliest moment that a plan allows, and the charge of an admission. plan.lua and counters.lua
 -- stand before them.
 
--- nobody stands for "no admission is planned ahead of this one"; see bound.
-local nobody = { count = 0 }
+-- nothing_ahead stands for "no admission is planned ahead of this one"; see bound.
+local nothing_ahead = { count = 0 }
 
 -- newest_of gives the moment of the newest admission in a log, read once; false when it is empty.
 local function newest_of(key, log)

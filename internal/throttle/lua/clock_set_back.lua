@@ -1,9 +1,9 @@
--- mend moves what was written before the clock was set back to now, as if it had just happened: the limits hold, and
+-- repair moves what was written before the clock was set back to now, as if it had just happened: the limits hold, and
 -- nobody waits longer than a window.
-local function mend(plan, now)
+local function repair(plan, now)
   local far = now + FAR_AHEAD
 
-  local function mend_log(key, log)
+  local function repair_log(key, log)
     local tokens = redis.call('ZRANGEBYSCORE', key, '(' .. digits(far), '+inf')
     if #tokens == 0 then return end
     for _, token in ipairs(tokens) do redis.call('ZADD', key, digits(now), token) end
@@ -12,7 +12,7 @@ local function mend(plan, now)
     log.newest, log.nth = nil, nil
   end
 
-  local function mend_counters()
+  local function repair_counters()
     local c = counting().of(plan)
     local fields, per = {}, plan.state_log.per
     local function set(name)
@@ -44,18 +44,18 @@ local function mend(plan, now)
   end
 
   if plan.state_log.max > 0 then
-    if plan.algorithm == ROLLING then mend_log(plan.state, plan.state_log) else mend_counters() end
+    if plan.algorithm == ROLLING then repair_log(plan.state, plan.state_log) else repair_counters() end
   end
-  if plan.cap_log.max > 0 then mend_log(plan.cap, plan.cap_log) end
+  if plan.cap_log.max > 0 then repair_log(plan.cap, plan.cap_log) end
 end
 
--- judge is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the clock
--- was set back; then it mends first.
-local function judge(plan, now)
-  local at, why = decide(plan, now, nobody)
+-- decide_now is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the clock
+-- was set back; then it repairs the state first.
+local function decide_now(plan, now)
+  local at, why = decide(plan, now, nothing_ahead)
   if why > 0 and at - now > plan.rules[why].per + FAR_AHEAD then
-    mend(plan, now)
-    at, why = decide(plan, now, nobody)
+    repair(plan, now)
+    at, why = decide(plan, now, nothing_ahead)
   end
   return at, why
 end

@@ -1,0 +1,37 @@
+package throttle
+
+import (
+	"embed"
+	"strings"
+)
+
+//go:embed lua
+var luaFiles embed.FS
+
+// lua gives the source in files of the directory lua, in this order. Lua knows a local function only from where it
+// stands, so each file stands after those that it uses.
+func lua(names ...string) string {
+	var source strings.Builder
+	for _, name := range names {
+		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // The files are part of the program, and each is read when it starts.
+		}
+		source.Write(text)
+	}
+	return source.String()
+}
+
+// The Lua source of the limiter's functions, for scripts that use them together with state of their own. Each function
+// costs a little in every run of a script, so a script takes no more than it needs.
+var (
+	// LogFunctions work on a log of admissions. They stand first.
+	LogFunctions = lua("log")
+	// DecideFunctions read a plan, decide and charge an admission. They stand after LogFunctions.
+	DecideFunctions = peekFunctions + lua("clock_set_back")
+	// Functions are DecideFunctions, refund and usage.
+	Functions = DecideFunctions + lua("refund", "usage")
+
+	// peekFunctions are DecideFunctions for scripts that leave as it is what a clock that was set back left behind.
+	peekFunctions = lua("plan", "counters", "decide")
+)
