@@ -25,6 +25,8 @@ import (
 	"github.com/sideshow/apns2/token"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push/apns"
+	pacerwebpush "github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -90,9 +92,11 @@ func pacerAPNs(ctx context.Context, o options) (float64, error) {
 	}
 	apple := startProvider(http.StatusOK)
 	defer apple.server.Close()
-	rate, err := dispatchOver(ctx, o.n, notification.ChannelAPNs, deviceToken, settings.Channels{
-		APNsKey:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		APNsKeyID: appleID, APNsTeamID: appleID, APNsTopic: bundle, APNsEndpoint: apple.server.URL,
+	rate, err := dispatchOver(ctx, o.n, apns.Name, deviceToken, settings.Channels{
+		APNs: apns.Settings{
+			Key:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+			KeyID: appleID, TeamID: appleID, Topic: bundle, Endpoint: apple.server.URL,
+		},
 	})
 	return rate, errors.Join(err, apple.sent(o.n))
 }
@@ -145,8 +149,8 @@ func pacerWebPush(ctx context.Context, o options) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	rate, err := dispatchOver(ctx, o.n, notification.ChannelWebPush, string(to),
-		settings.Channels{WebPushKey: private, WebPushSubject: "mailto:ops@example.com"})
+	rate, err := dispatchOver(ctx, o.n, pacerwebpush.Name, string(to),
+		settings.Channels{WebPush: pacerwebpush.Settings{Key: private, Subject: "mailto:ops@example.com"}})
 	return rate, errors.Join(err, service.sent(o.n))
 }
 

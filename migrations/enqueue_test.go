@@ -143,3 +143,26 @@ func TestEnqueueSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestContentInAChannelsOwnFormat(t *testing.T) {
+	t.Parallel()
+	conn := postgrestest.Connect(t, postgrestest.URL(t))
+	for _, c := range []struct{ name, body, want string }{
+		{name: "of its channel", body: `{"user_id":"ada","channel":"fcm","fcm":{"android":{}}}`},
+		{name: "of a channel that the schema has never heard of", body: `{"user_id":"ada","channel":"pigeon","pigeon":{"speed":3}}`},
+		{name: "of another channel", body: `{"user_id":"ada","channel":"pigeon","fcm":{}}`, want: "fcm is for notifications of the channel fcm"},
+		{name: "of a channel without a format", body: `{"user_id":"ada","webhook":{}}`, want: "webhook is not a known field"},
+		{name: "no object", body: `{"user_id":"ada","channel":"pigeon","pigeon":3}`, want: "pigeon must be a JSON object"},
+		{name: "too long", body: `{"user_id":"ada","channel":"pigeon","pigeon":{"x":"` + strings.Repeat("x", 262_144) + `"}}`, want: "pigeon may have at most 262144 bytes"},
+		{name: "of a channel named as a field", body: `{"user_id":"ada","channel":"data","data":3}`, want: "data must be a JSON object"},
+		{name: "no notification", body: `[]`, want: "it must be a JSON object"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var fault string
+			err := conn.QueryRow(t.Context(), "SELECT coalesce(pacer.fault($1::jsonb), '')", c.body).Scan(&fault)
+			if err != nil || fault != c.want {
+				t.Errorf("the fault is %q, %v, want %q", fault, err, c.want)
+			}
+		})
+	}
+}

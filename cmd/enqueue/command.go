@@ -41,7 +41,7 @@ type command struct {
 type notificationFlags struct {
 	User        string `name:"user" env:"-" placeholder:"ID" help:"Whom it is for."`
 	Category    string `name:"category" env:"-" help:"Category of the policy. Default: default."`
-	Channel     string `name:"channel" env:"-" help:"How it is sent: fcm, apns, webpush, email, webhook or log, whichever the deployment has. Default: webhook."`
+	Channel     string `name:"channel" env:"-" help:"How it is sent: any channel that the deployment has. Default: webhook."`
 	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Where it is sent, as the channel wants it: a device token, subscription, address or URL. Without it, to the user's devices."`
 	Title       string `name:"title" env:"-" placeholder:"TEXT" help:"Title."`
 	Body        string `name:"body" env:"-" placeholder:"TEXT" help:"Body."`

@@ -24,6 +24,9 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		Devices: devices{a.store, a.rules}, Tokens: tokens, Host: host, Guard: guard,
 		Version: version.Current().Version, Log: a.log,
 	}
+	for _, c := range a.cfg.Channels.All() {
+		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
+	}
 	if a.postgres != nil {
 		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}
 	}

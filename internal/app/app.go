@@ -179,23 +179,23 @@ func (a *App) openStore(ctx context.Context) error {
 	if err := a.openTemplates(); err != nil {
 		return err
 	}
-	senders, closeSenders, err := newSenders(a.cfg, a.log)
+	channels, senders, closeSenders, err := openChannels(a.cfg, a.log)
 	if err != nil {
 		return err
 	}
 	a.defers("senders", closeSenders)
-	if a.senders, err = a.gated(mutateSenders(senders)); err != nil {
+	if a.senders, err = a.gated(mutateSenders(senders), channels); err != nil {
 		return err
 	}
-	if err := a.openStoreWith(ctx, a.policy.Current, checkersOf(senders)); err != nil {
+	if err := a.openStoreWith(ctx, a.policy.Current, channels); err != nil {
 		return err
 	}
 	return errors.Join(a.publishChannels(ctx), a.publishTemplates(ctx))
 }
 
 // openStoreWith sets up the agendas and the store over them, under the policy that current gives.
-func (a *App) openStoreWith(ctx context.Context, current func() *policy.Policy, checkers checkers) (err error) {
-	a.rules = &rules{current: current, checkers: checkers}
+func (a *App) openStoreWith(ctx context.Context, current func() *policy.Policy, channels channels) (err error) {
+	a.rules = &rules{current: current, channels: channels}
 	if !a.cfg.Setup.Embedded() {
 		a.memory = redismemory.New(a.redis.client, a.log)
 		if err := a.memory.Look(ctx); err != nil { // of one server of several, say: it is looked at again and again

@@ -18,8 +18,8 @@ import (
 // rules answers, from the policy in force and the configured channels, what agendas, intake and dispatch ask.
 type rules struct {
 	current func() *policy.Policy
-	// checkers are of the configured channels.
-	checkers checkers
+	// channels are the configured ones.
+	channels channels
 	own      *storepostgres.OwnLimits // nil without Postgres
 	// pausedFor tells how long what belongs to a category has to wait because operators paused it; 0 when it is not
 	// paused. Nil for never.
@@ -95,17 +95,17 @@ func (r *rules) MaxDefer(category string) time.Duration { return r.Settings("", 
 
 // CheckDelivery implements intake's Rules.
 func (r *rules) CheckDelivery(n *notification.Notification) error {
-	checker, ok := r.checkers[n.Channel]
+	channel, ok := r.channels[n.Channel]
 	if !ok {
 		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
 	}
 	var faults []error
-	if n.To == "" && n.Channel != notification.ChannelLog {
+	if n.To == "" && !channel.Local {
 		// It goes to the user's devices, whose targets were checked.
-	} else if err := checker.CheckTarget(n.To); err != nil {
+	} else if err := channel.CheckTarget(n.To); err != nil {
 		faults = append(faults, &notification.FieldError{Field: "to", Message: err.Error()})
 	}
-	if err := checker.CheckContent(n); err != nil {
+	if err := channel.CheckContent(n); err != nil {
 		field := "body"
 		if len(n.Override) > 0 {
 			field = string(n.Channel)

@@ -21,7 +21,7 @@ type Channel = ops.Channel
 // channels lists the configured channels with their health in this process, for the ops pages.
 func (a *App) channels() []ops.Channel {
 	var all []ops.Channel
-	for _, name := range a.channelNames() {
+	for _, name := range a.rules.channels.names() {
 		channel := ops.Channel{Channel: name}
 		if gate, ok := a.gates[notification.Channel(name)]; ok {
 			for _, s := range gate.States() {
@@ -50,7 +50,7 @@ type Test struct {
 func SendTest(ctx context.Context, cfg *settings.Resolved, test Test,
 	log *slog.Logger,
 ) (answer *push.Error, err error) {
-	senders, closeSenders, err := newSenders(cfg, log)
+	_, senders, closeSenders, err := openChannels(cfg, log)
 	if err != nil {
 		return nil, err
 	}

@@ -105,8 +105,8 @@ func TestProviderWithAllItsFaults(t *testing.T) {
 	fake := newAPNsFake(t)
 	d := newDeployment(t, onRedis, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
 	s := d.settings()
-	s.Channels.APNsKey, s.Channels.APNsKeyID, s.Channels.APNsTeamID, s.Channels.APNsTopic = p8(t), "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
-	s.Channels.APNsEndpoint = fake.server.URL
+	s.Channels.APNs.Key, s.Channels.APNs.KeyID, s.Channels.APNs.TeamID, s.Channels.APNs.Topic = p8(t), "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
+	s.Channels.APNs.Endpoint = fake.server.URL
 	d.startWith(s)
 	// Each is registered as a device, so that dead ones are deactivated.
 	kinds := map[byte]int64{}
@@ -273,13 +273,13 @@ func TestCredentialsNeverShow(t *testing.T) {
 	echo.StartTLS()
 	t.Cleanup(echo.Close)
 	s := d.settings()
-	s.WebhookSecret = webhookSecret
-	s.Channels.APNsKey, s.Channels.APNsKeyID, s.Channels.APNsTeamID, s.Channels.APNsTopic = key, "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
-	s.Channels.APNsEndpoint, s.Channels.FCMEndpoint = echo.URL, echo.URL
-	s.Channels.FCMCredentials = serviceAccount(t, echo.URL+"/token")
-	s.Channels.WebPushKey, s.Channels.WebPushSubject = vapid, "mailto:ops@example.com"
-	s.Channels.EmailServer, s.Channels.EmailPassword, s.Channels.EmailFrom = "smtp://pacer@127.0.0.1:1", emailPassword, "pacer@example.com"
-	canaries = append(canaries, privateKeyOf(t, s.Channels.FCMCredentials))
+	s.Channels.Webhook.Secret = webhookSecret
+	s.Channels.APNs.Key, s.Channels.APNs.KeyID, s.Channels.APNs.TeamID, s.Channels.APNs.Topic = key, "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
+	s.Channels.APNs.Endpoint, s.Channels.FCM.Endpoint = echo.URL, echo.URL
+	s.Channels.FCM.Credentials = serviceAccount(t, echo.URL+"/token")
+	s.Channels.WebPush.Key, s.Channels.WebPush.Subject = vapid, "mailto:ops@example.com"
+	s.Channels.Email.Server, s.Channels.Email.Password, s.Channels.Email.From = "smtp://pacer@127.0.0.1:1", emailPassword, "pacer@example.com"
+	canaries = append(canaries, privateKeyOf(t, s.Channels.FCM.Credentials))
 	process := d.startWith(s)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
 	var ids []string

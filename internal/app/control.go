@@ -76,7 +76,7 @@ var _ ops.Actions = actions{}
 func (c actions) names(kind control.Kind) []string {
 	switch kind {
 	case control.Channel:
-		return c.app.channelNames()
+		return c.app.rules.channels.names()
 	case control.Category:
 		return slices.Sorted(maps.Keys(c.app.policy.Current().Categories))
 	case control.Partition:

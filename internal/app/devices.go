@@ -19,11 +19,11 @@ func (d devices) PutDevice(ctx context.Context, device *notification.Device) err
 	if err := device.Validate(); err != nil {
 		return err
 	}
-	checker, ok := d.rules.checkers[device.Channel]
-	if !ok || device.Channel == notification.ChannelLog {
+	channel, ok := d.rules.channels[device.Channel]
+	if !ok || channel.Local {
 		return &notification.FieldError{Field: "channel", Message: "is not a configured channel with targets"}
 	}
-	if err := checker.CheckTarget(device.Target); err != nil {
+	if err := channel.CheckTarget(device.Target); err != nil {
 		return &notification.FieldError{Field: "to", Message: err.Error()}
 	}
 	return d.Store.PutDevice(ctx, device)
@@ -44,7 +44,7 @@ func (a *App) hasDevice(ctx context.Context, userID string, channel notification
 func (a *App) toDevices(senders push.Registry) push.Registry {
 	all := push.Registry{}
 	for channel, sender := range senders {
-		if channel != notification.ChannelLog {
+		if !a.rules.channels[channel].Local {
 			sender = pacerdevices.NewFanout(channel, sender, a.store, a.log)
 		}
 		all[channel] = sender

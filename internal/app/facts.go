@@ -45,7 +45,7 @@ func (a *App) logFacts(ctx context.Context) {
 		log.InfoContext(ctx, "ops pages", "url", "http://"+a.ops.addr())
 	}
 	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
-	log.InfoContext(ctx, "channels", "configured", strings.Join(a.channelNames(), ","))
+	log.InfoContext(ctx, "channels", "configured", strings.Join(a.rules.channels.names(), ","))
 	log.InfoContext(ctx, "partitions", "count", a.cfg.Partitions)
 	if a.workers != nil {
 		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)

@@ -79,11 +79,11 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 		}
 		current = a.policy.Current()
 	}
-	checkers, err := publishedCheckers(ctx, store.client)
+	channels, err := publishedChannels(ctx, store.client)
 	if err != nil {
 		return nil, err
 	}
-	return a, a.openStoreWith(ctx, func() *policy.Policy { return current }, checkers)
+	return a, a.openStoreWith(ctx, func() *policy.Policy { return current }, channels)
 }
 
 // Close ends the connections.

@@ -5,119 +5,67 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/egress"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
-	"github.com/pacer-notify/pacer/internal/push/apns"
-	"github.com/pacer-notify/pacer/internal/push/email"
-	"github.com/pacer-notify/pacer/internal/push/fcm"
+	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
-	logsender "github.com/pacer-notify/pacer/internal/push/log"
-	"github.com/pacer-notify/pacer/internal/push/webhook"
-	"github.com/pacer-notify/pacer/internal/push/webpush"
-	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// checkers look at notifications of the configured channels before they are accepted.
-type checkers map[notification.Channel]push.Checker
+// channels are those that the deployment has.
+type channels map[notification.Channel]deployed
 
-// checkersOf are those of senders.
-func checkersOf(senders push.Registry) checkers {
-	all := checkers{}
-	for channel, sender := range senders {
-		all[channel] = sender
+// deployed is a channel of the deployment, with what looks at its notifications before they are accepted.
+type deployed struct {
+	channel.Descriptor
+	push.Checker
+}
+
+// names lists the channels in order.
+func (c channels) names() []string {
+	names := make([]string, 0, len(c))
+	for name := range c {
+		names = append(names, string(name))
 	}
-	return all
+	slices.Sort(names)
+	return names
 }
 
-// closeable is a sender that holds connections.
-type closeable interface {
-	push.Sender
-	Close() error
-}
-
-// newSenders makes the senders of all channels that the settings configure, and what closes them.
-func newSenders(cfg *settings.Resolved, log *slog.Logger) (push.Registry, func() error, error) {
-	senders := push.Registry{notification.ChannelLog: logsender.New(log)}
-	var open []closeable
-	closeAll := func() error {
+// openChannels opens the senders of all channels that the settings configure. closeAll ends their connections.
+func openChannels(cfg *settings.Resolved, log *slog.Logger) (
+	all channels, senders push.Registry, closeAll func() error, err error,
+) {
+	all, senders = channels{}, push.Registry{}
+	closeAll = func() error {
 		var faults []error
-		for _, sender := range open {
-			faults = append(faults, sender.Close())
+		for _, sender := range senders {
+			if open, ok := sender.(io.Closer); ok {
+				faults = append(faults, open.Close())
+			}
 		}
 		return errors.Join(faults...)
 	}
-	c := cfg.Channels
-	for _, channel := range []struct {
-		name       notification.Channel
-		configured bool
-		open       func() (closeable, error)
-	}{
-		{notification.ChannelWebhook, true, func() (closeable, error) { return newWebhook(cfg) }},
-		{notification.ChannelFCM, c.FCMCredentials != "", func() (closeable, error) {
-			return fcm.New(fcm.Config{
-				Credentials: secret.New(c.FCMCredentials), Project: c.FCMProject,
-				Endpoint: c.FCMEndpoint,
-			})
-		}},
-		{notification.ChannelAPNs, c.APNsKey != "", func() (closeable, error) {
-			return apns.New(apns.Config{
-				Key: secret.New(c.APNsKey), KeyID: c.APNsKeyID, TeamID: c.APNsTeamID, Topic: c.APNsTopic,
-				Host: apnsHost(c.APNsEndpoint),
-			})
-		}},
-		{notification.ChannelWebPush, c.WebPushKey != "", func() (closeable, error) {
-			return webpush.New(webpush.Config{
-				PrivateKey: secret.New(c.WebPushKey), Subject: c.WebPushSubject, GuardedConfig: guarded(cfg),
-			})
-		}},
-		{notification.ChannelEmail, c.EmailServer != "", func() (closeable, error) {
-			return email.New(email.Config{
-				Server: c.EmailServer, Password: secret.New(c.EmailPassword), From: c.EmailFrom,
-			})
-		}},
-	} {
-		if !channel.configured {
+	for _, descriptor := range cfg.Channels.All() {
+		if !descriptor.Configured {
 			continue
 		}
-		sender, err := channel.open()
+		sender, err := descriptor.Open(channel.Process{Log: log, Targets: guarded(cfg)})
 		if err != nil {
-			return nil, nil, errors.Join(refuse("the settings of channel %s (--%[1]s-…): %v", channel.name, err),
-				closeAll())
+			err = refuse("the settings of channel %s (--%[1]s-…): %v", descriptor.Name, err)
+			return nil, nil, nil, errors.Join(err, closeAll())
 		}
-		open = append(open, sender)
-		senders[channel.name] = sender
+		senders[descriptor.Name] = sender
+		all[descriptor.Name] = deployed{descriptor, sender}
 	}
-	return senders, closeAll, nil
-}
-
-// newWebhook makes the sender of webhooks.
-func newWebhook(cfg *settings.Resolved) (*webhook.Sender, error) {
-	targets := map[string][]secret.Secret{}
-	for _, target := range cfg.Channels.WebhookTargets {
-		host, texts, _ := strings.Cut(target, "=")
-		targets[host] = secretsOf(texts)
-	}
-	return webhook.New(webhook.Config{
-		Secrets: secretsOf(cfg.WebhookSecret), Targets: targets, GuardedConfig: guarded(cfg),
-	})
-}
-
-// secretsOf are several secrets in one setting.
-func secretsOf(text string) []secret.Secret {
-	var all []secret.Secret
-	for _, one := range settings.SplitSecrets(text) {
-		all = append(all, secret.New(one))
-	}
-	return all
+	return all, senders, closeAll, nil
 }
 
 // guarded says which targets from input may be called.
@@ -137,23 +85,14 @@ func allowed(cfg *settings.Resolved) []netip.Prefix {
 		netip.MustParsePrefix("::1/128"))
 }
 
-func apnsHost(endpoint string) string {
-	switch endpoint {
-	case "", "production":
-		return apns.Production
-	case "sandbox":
-		return apns.Sandbox
-	}
-	return endpoint
-}
-
 // channelsKey holds which channels the deployment's dispatchers have, for producers that write to the queue themselves.
 const channelsKey = "pacer:channels"
 
 // published is what producers have to know of the channels, so that they refuse what the API would.
 type published struct {
-	Channels  []string `json:"channels"`
-	APNsTopic string   `json:"apns_topic,omitempty"`
+	Channels []string `json:"channels"`
+	// Public has, by channel, what its checker has to know of the settings.
+	Public map[string]string `json:"public,omitempty"`
 	// TargetsAllow are the networks that targets may be in although not public. Of a program that did not tell it is
 	// nil: the workers judge, who do so at each delivery in any case.
 	TargetsAllow *[]netip.Prefix `json:"targets_allow,omitempty"`
@@ -162,22 +101,16 @@ type published struct {
 // everyTarget are the networks of all addresses.
 var everyTarget = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// channelNames are the configured channels.
-func (a *App) channelNames() []string {
-	names := make([]string, 0, len(a.rules.checkers))
-	for channel := range a.rules.checkers {
-		names = append(names, string(channel))
-	}
-	slices.Sort(names)
-	return names
-}
-
 // publishChannels tells producers that write to the queue themselves which channels there are.
 func (a *App) publishChannels(ctx context.Context) error {
 	allow := append([]netip.Prefix{}, allowed(a.cfg)...) // none is told too
-	text, err := json.Marshal(published{
-		APNsTopic: a.cfg.Channels.APNsTopic, Channels: a.channelNames(), TargetsAllow: &allow,
-	})
+	p := published{Channels: a.rules.channels.names(), Public: map[string]string{}, TargetsAllow: &allow}
+	for name, c := range a.rules.channels {
+		if c.Public != "" {
+			p.Public[string(name)] = c.Public
+		}
+	}
+	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -187,12 +120,18 @@ func (a *App) publishChannels(ctx context.Context) error {
 	return nil
 }
 
-// publishedCheckers are those of the deployment's channels, which need no credentials; before its first dispatcher has
-// started, those of webhook and log.
-func publishedCheckers(ctx context.Context, client redis.UniversalClient) (checkers, error) {
-	p := published{Channels: []string{string(notification.ChannelWebhook), string(notification.ChannelLog)}}
+// publishedChannels are the deployment's, with checkers that need no credentials. Before the deployment's first
+// dispatcher has started they are the channels that need no settings.
+func publishedChannels(ctx context.Context, client redis.UniversalClient) (channels, error) {
+	known := settings.Channels{}.All()
+	var p published
 	switch text, err := client.Get(ctx, channelsKey).Bytes(); {
 	case errors.Is(err, redis.Nil):
+		for _, descriptor := range known {
+			if descriptor.Configured {
+				p.Channels = append(p.Channels, string(descriptor.Name))
+			}
+		}
 	case err != nil:
 		return nil, fmt.Errorf("read the deployment's channels: %w", err)
 	default:
@@ -207,17 +146,11 @@ func publishedCheckers(ctx context.Context, client redis.UniversalClient) (check
 	if err != nil {
 		return nil, err
 	}
-	known := checkers{
-		notification.ChannelWebhook: webhook.Checker{CheckURL: dialer.CheckURL},
-		notification.ChannelLog:     logsender.New(slog.Default()),
-		notification.ChannelFCM:     fcm.Checker{}, notification.ChannelAPNs: apns.Checker{Topic: p.APNsTopic},
-		notification.ChannelWebPush: webpush.Checker{CheckURL: dialer.CheckURL},
-		notification.ChannelEmail:   email.Checker{},
-	}
-	all := checkers{}
-	for _, channel := range p.Channels {
-		if checker, ok := known[notification.Channel(channel)]; ok {
-			all[notification.Channel(channel)] = checker
+	all := channels{}
+	for _, descriptor := range known {
+		if name := string(descriptor.Name); slices.Contains(p.Channels, name) {
+			around := channel.Surroundings{Public: p.Public[name], CheckURL: dialer.CheckURL}
+			all[descriptor.Name] = deployed{descriptor, descriptor.NewChecker(around)}
 		}
 	}
 	return all, nil

@@ -101,7 +101,7 @@ func (a *App) fillProcesses(ctx context.Context, s *ops.Snapshot) error {
 		return err
 	}
 	channels := map[string][]ops.ProcessHost{}
-	for _, name := range a.channelNames() {
+	for _, name := range a.rules.channels.names() {
 		channels[name] = []ops.ProcessHost{}
 	}
 	for _, p := range processes {

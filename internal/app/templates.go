@@ -84,7 +84,7 @@ func (a *App) renderer() func(*intake.Template, *notification.Notification) erro
 			return &notification.FieldError{Field: "template.data", Message: err.Error()}
 		}
 		n.Title, n.Body = content.Title, content.Body
-		if content.HTML == "" || n.Channel != notification.ChannelEmail {
+		if content.HTML == "" || !a.rules.channels[n.Channel].TakesHTML {
 			return nil
 		}
 		n.Override, err = withHTML(n.Override, content.HTML)

@@ -28,7 +28,7 @@ func (u users) SetPreferences(ctx context.Context, userID string, p *notificatio
 		}
 	}
 	for i, channel := range p.OptOutChannels {
-		if _, ok := u.rules.checkers[notification.Channel(channel)]; !ok {
+		if _, ok := u.rules.channels[notification.Channel(channel)]; !ok {
 			faults = append(faults, fault("opt_out.channels[%d]", "is not a configured channel", i))
 		}
 	}

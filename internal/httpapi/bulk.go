@@ -100,7 +100,7 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkR
 	var indexes []int
 	for i, item := range items {
 		results[i].Index = i
-		candidate, err := decode(item)
+		candidate, err := a.decode(item)
 		if err != nil {
 			results[i].Error = itemError(err)
 			continue

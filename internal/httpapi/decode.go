@@ -20,7 +20,7 @@ type input struct {
 	ID             string          `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$" doc:"Made by the server when absent; the same id twice is one notification."`
 	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"Whom it is for."`
 	Category       string          `json:"category,omitempty" default:"default" doc:"Category of the policy."`
-	Channel        string          `json:"channel,omitempty" enum:"webhook,log,fcm,apns,webpush,email" default:"webhook" doc:"How it is sent."`
+	Channel        string          `json:"channel,omitempty" default:"webhook" doc:"How it is sent."`
 	To             string          `json:"to,omitempty" doc:"The target: a URL, device token, subscription or address. Without it, the user's devices on the channel."`
 	Title          string          `json:"title,omitempty"`
 	Body           string          `json:"body,omitempty"`
@@ -29,19 +29,15 @@ type input struct {
 	SendAt         string          `json:"send_at,omitempty" format:"date-time" doc:"Not before; at most 90 days ahead."`
 	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"Not after."`
 	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces one that still waits with the same user, category and key."`
-	FCM            json.RawMessage `json:"fcm,omitempty" doc:"On this channel: a JSON object that is laid over FCM's message."`
-	APNs           json.RawMessage `json:"apns,omitempty" doc:"On this channel: a JSON object that is laid over the payload; its member headers may set apns-push-type, apns-priority and apns-topic."`
-	WebPush        json.RawMessage `json:"webpush,omitempty" doc:"On this channel: a JSON object that is laid over what the service worker gets."`
-	Email          json.RawMessage `json:"email,omitempty" doc:"On this channel: a JSON object with subject, text, html, reply_to."`
 	Template       json.RawMessage `json:"template,omitempty" doc:"Makes title and body: a JSON object with the name of a template, a locale such as de-AT, and data."`
 	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"As the header Idempotency-Key, for each item of a batch."`
 }
 
-// inputFields are the names that an input may have, exactly as written.
+// inputFields are the names that an input may have, exactly as written, besides those of channels with a format of their
+// own.
 var inputFields = []string{
 	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at",
-	"collapse_key",
-	"idempotency_key", "fcm", "apns", "webpush", "email", "template",
+	"collapse_key", "idempotency_key", "template",
 }
 
 // maxDepth is how deep JSON may be nested.
@@ -51,11 +47,12 @@ const maxDepth = 64
 var errMalformed = errors.New("the body is not the JSON of a notification")
 
 // decode reads one notification strictly: UTF-8, one object, known fields, each once, and nothing after it.
-func decode(raw []byte) (intake.Candidate, error) {
+func (a *api) decode(raw []byte) (intake.Candidate, error) {
 	if !utf8.Valid(raw) {
 		return intake.Candidate{}, fmt.Errorf("%w: it is not valid UTF-8", errMalformed)
 	}
-	if err := checkStructure(raw); err != nil {
+	overrides, err := a.checkStructure(raw)
+	if err != nil {
 		return intake.Candidate{}, err
 	}
 	var in input
@@ -67,25 +64,57 @@ func decode(raw []byte) (intake.Candidate, error) {
 		}
 		return intake.Candidate{}, errMalformed
 	}
-	return in.candidate()
+	c, err := in.candidate()
+	if len(overrides) > 0 {
+		err = errors.Join(err, override(&c, raw, overrides))
+	}
+	return c, err
 }
 
-// checkStructure walks the JSON once: encoding/json would take a field in any case, and the last of two equal ones.
-func checkStructure(raw []byte) error {
+// override takes the content in the format of the notification's own channel. names are the channels for which the
+// notification has such content.
+func override(c *intake.Candidate, raw []byte, names []string) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return errMalformed
+	}
+	var faults []error
+	for _, name := range names {
+		switch text := members[name]; {
+		case string(text) == "null":
+		case name != string(c.Channel):
+			faults = append(faults, &notification.FieldError{
+				Field: name, Message: "is for notifications of the channel " + name,
+			})
+		default:
+			c.Override = text
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkStructure walks the JSON once: encoding/json would take a field in any case, and the last of two equal ones. It
+// gives the fields that are named after channels.
+func (a *api) checkStructure(raw []byte) (overrides []string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	walk := &walker{decoder: decoder}
+	walk := &walker{decoder: decoder, channels: a.cfg.Channels}
 	if err := walk.value(0); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: something follows it", errMalformed)
+		return nil, fmt.Errorf("%w: something follows it", errMalformed)
 	}
-	return nil
+	return walk.overrides, nil
 }
 
 // walker visits every value of a JSON text.
-type walker struct{ decoder *json.Decoder }
+type walker struct {
+	decoder  *json.Decoder
+	channels []Channel
+	// overrides are the fields that are named after channels.
+	overrides []string
+}
 
 func (w *walker) token() (json.Token, error) {
 	token, err := w.decoder.Token()
@@ -128,18 +157,30 @@ func (w *walker) object(depth int) error {
 			return err
 		}
 		name, _ := token.(string)
-		if depth == 0 && !slices.Contains(inputFields, name) {
-			return &notification.FieldError{Field: shorten(name), Message: "is no field of a notification"}
-		}
 		if seen[name] {
 			return &notification.FieldError{Field: shorten(name), Message: "is there twice"}
 		}
 		seen[name] = true
+		if depth == 0 && !w.isField(name) {
+			return &notification.FieldError{Field: shorten(name), Message: "is no field of a notification"}
+		}
 		if err := w.value(depth + 1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isField tells whether a notification may have the field, and notes it when it is named after a channel.
+func (w *walker) isField(name string) bool {
+	if slices.Contains(inputFields, name) {
+		return true
+	}
+	if slices.ContainsFunc(w.channels, func(c Channel) bool { return string(c.Name) == name && c.OwnFormat != "" }) {
+		w.overrides = append(w.overrides, name)
+		return true
+	}
+	return false
 }
 
 func (w *walker) array(depth int) error {
@@ -173,21 +214,6 @@ func parseTemplate(text json.RawMessage) (*intake.Template, error) {
 	return &t, nil
 }
 
-// override is content in a channel's own format.
-type override struct {
-	channel notification.Channel
-	text    json.RawMessage
-}
-
-func (in *input) overrides() []override {
-	return []override{
-		{notification.ChannelFCM, in.FCM},
-		{notification.ChannelAPNs, in.APNs},
-		{notification.ChannelWebPush, in.WebPush},
-		{notification.ChannelEmail, in.Email},
-	}
-}
-
 // candidate turns what was written into what intake takes.
 func (in *input) candidate() (intake.Candidate, error) {
 	c := intake.Candidate{
@@ -205,17 +231,6 @@ func (in *input) candidate() (intake.Candidate, error) {
 		template, err := parseTemplate(in.Template)
 		c.Template = template
 		faults = append(faults, err)
-	}
-	for _, o := range in.overrides() {
-		switch {
-		case len(o.text) == 0 || string(o.text) == "null":
-		case o.channel != c.Channel:
-			faults = append(faults, &notification.FieldError{
-				Field: string(o.channel), Message: "is for notifications of the channel " + string(o.channel),
-			})
-		default:
-			c.Override = o.text
-		}
 	}
 	if in.Priority != "" {
 		priority, ok := notification.ParsePriority(in.Priority)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -58,9 +59,18 @@ type Config struct {
 	// Guard is put before everything that needs a token, and learns by [TokenOf] and [RouteOf] who asks for what.
 	// Defaults to nothing.
 	Guard func(http.Handler) http.Handler
+	// Channels are all that pacer has, whether the deployment has configured them or not.
+	Channels []Channel
 	// Version of the program, for the document.
 	Version string
 	Log     *slog.Logger
+}
+
+// Channel is a channel as the API knows it.
+type Channel struct {
+	Name notification.Channel
+	// OwnFormat describes the JSON object that a notification may have under the channel's name. Empty means none.
+	OwnFormat string
 }
 
 const (
@@ -119,7 +129,22 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerDevices(h)
 	a.registerPreferences(h)
 	a.registerStats(h)
+	a.describeChannels(h.OpenAPI().Components.Schemas)
 	return h.OpenAPI()
+}
+
+// describeChannels puts the channels' names, and the objects in their own formats, into the document.
+func (a *api) describeChannels(schemas huma.Registry) {
+	accepted := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[input](), true, "").Ref)
+	shown := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[View](), true, "").Ref)
+	for _, c := range a.cfg.Channels {
+		name := string(c.Name)
+		accepted.Properties["channel"].Enum = append(accepted.Properties["channel"].Enum, name)
+		if c.OwnFormat != "" {
+			accepted.Properties[name] = &huma.Schema{Description: c.OwnFormat}
+			shown.Properties[name] = &huma.Schema{}
+		}
+	}
 }
 
 // Server gives the HTTP server for the handler, with limits for slow and greedy clients.

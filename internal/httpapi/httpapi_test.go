@@ -21,6 +21,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -78,11 +79,20 @@ func (s *store) Deliveries(context.Context, *notification.Notification) ([]notif
 	return nil, s.away
 }
 
+// everyChannel is what the API is told of the channels.
+func everyChannel() []httpapi.Channel {
+	var all []httpapi.Channel
+	for _, c := range (settings.Channels{}).All() {
+		all = append(all, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
+	}
+	return all
+}
+
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {
 		t.Fatalf("new API: %v", err)

@@ -29,10 +29,6 @@ type View struct {
 	SendAt      *time.Time          `json:"send_at,omitempty"`
 	ExpiresAt   *time.Time          `json:"expires_at,omitempty"`
 	CollapseKey string              `json:"collapse_key,omitempty"`
-	FCM         json.RawMessage     `json:"fcm,omitempty"`
-	APNs        json.RawMessage     `json:"apns,omitempty"`
-	WebPush     json.RawMessage     `json:"webpush,omitempty"`
-	Email       json.RawMessage     `json:"email,omitempty"`
 	CreatedAt   time.Time           `json:"created_at"`
 	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
 	Attempts    int                 `json:"attempts" doc:"Deliveries tried."`
@@ -41,6 +37,23 @@ type View struct {
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"When it is expected out, while it waits."`
 	Timeline    []Event             `json:"timeline,omitempty"`
 	Devices     []Delivery          `json:"devices,omitempty" doc:"Of one without a target: what became of it on each device."`
+
+	// override is content in the channel's own format, shown under the channel's name.
+	override json.RawMessage
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (v View) MarshalJSON() ([]byte, error) {
+	type fields View
+	text, err := json.Marshal(fields(v))
+	if err != nil || len(v.override) == 0 {
+		return text, err
+	}
+	own, err := json.Marshal(map[string]json.RawMessage{v.Channel: v.override})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(text[:len(text)-1], ','), own[1:]...), nil
 }
 
 // Event is one entry of a timeline.
@@ -57,18 +70,7 @@ func show(v *notification.View) View {
 		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
 		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
-		Deferrals: v.Deferrals, Reason: v.Reason, DeliverAt: optional(v.DeliverAt),
-	}
-	switch v.Channel {
-	case notification.ChannelFCM:
-		shown.FCM = v.Override
-	case notification.ChannelAPNs:
-		shown.APNs = v.Override
-	case notification.ChannelWebPush:
-		shown.WebPush = v.Override
-	case notification.ChannelEmail:
-		shown.Email = v.Override
-	case notification.ChannelWebhook, notification.ChannelLog: // have none
+		Deferrals: v.Deferrals, Reason: v.Reason, DeliverAt: optional(v.DeliverAt), override: v.Override,
 	}
 	for _, e := range v.Timeline {
 		shown.Timeline = append(shown.Timeline, Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail})
@@ -173,7 +175,7 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 	if err := checkMedia(in.ContentType, in.ContentEncoding, "application/json"); err != nil {
 		return nil, err
 	}
-	candidate, err := decode(in.RawBody)
+	candidate, err := a.decode(in.RawBody)
 	if err != nil {
 		return nil, refusal(err)
 	}

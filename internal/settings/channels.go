@@ -5,122 +5,140 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
+
+	"github.com/pacer-notify/pacer/internal/push/apns"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/email"
+	"github.com/pacer-notify/pacer/internal/push/fcm"
+	logsender "github.com/pacer-notify/pacer/internal/push/log"
+	"github.com/pacer-notify/pacer/internal/push/webhook"
+	"github.com/pacer-notify/pacer/internal/push/webpush"
 )
 
-// Channels are the credentials of the channels besides webhook and log, each of which is there once its credentials
-// are, and what webhooks and contents can be told besides. In the settings file they may stand together, as
+// Channels are the settings of every channel that pacer has. This is where a channel is registered: everything else
+// asks [Channels.All]. In the settings file they may stand together, as
 //
 //	channels:
 //	  fcm: {credentials: file:/run/secrets/fcm.json}
 //
-// A credential is the text itself, or file: and the path of a file that holds it.
+// Tags on the fields of a channel's settings do the rest. credential: the value may be file: and the path of a file that
+// holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
 type Channels struct {
-	// WebhookTargets are secrets of single targets, host=whsec_...; a host without a secret is not signed for.
-	WebhookTargets []string `name:"webhook-targets" placeholder:"HOST=SECRET" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
-
-	// FCMCredentials are a service account's key in JSON. FCMProject defaults to its project, FCMEndpoint to Google's.
-	FCMCredentials string `name:"fcm-credentials" placeholder:"JSON|file:PATH" json:"-" help:"Firebase Cloud Messaging: a service account's key."`
-	FCMProject     string `name:"fcm-project" placeholder:"ID" help:"Firebase project. Default: the service account's."`
-	FCMEndpoint    string `name:"fcm-endpoint" placeholder:"URL" help:"Another base URL of FCM."`
-
-	// APNsKey is the text of a .p8 file. APNsEndpoint is production, sandbox or a URL; it defaults to production.
-	APNsKey      string `name:"apns-key" placeholder:"PEM|file:PATH" json:"-" help:"Apple Push Notification service: the signing key (.p8)."`
-	APNsKeyID    string `name:"apns-key-id" placeholder:"ID" help:"Id of the signing key, ten characters."`
-	APNsTeamID   string `name:"apns-team-id" placeholder:"ID" help:"Id of the team, ten characters."`
-	APNsTopic    string `name:"apns-topic" placeholder:"BUNDLE" help:"Bundle id of the app."`
-	APNsEndpoint string `name:"apns-endpoint" placeholder:"URL" help:"production, sandbox or another base URL. Default: production."`
-
-	// WebPushKey is the VAPID private key, WebPushSubject whom push services can ask.
-	WebPushKey     string `name:"webpush-key" placeholder:"KEY|file:PATH" json:"-" help:"Web Push: the VAPID private key, 32 bytes in base64url."`
-	WebPushSubject string `name:"webpush-subject" placeholder:"URL" help:"Whom push services can ask: an https URL or a mailto: address."`
-
-	// EmailServer is smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://...
-	EmailServer   string `name:"email-server" placeholder:"URL" help:"E-mail: smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://..."`
-	EmailPassword string `name:"email-password" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
-	EmailFrom     string `name:"email-from" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
-
-	// The limits are what a channel's provider may be asked, over all processes, of the form 600000/1m. They default to
-	// none, FCM's to what Google gives a project.
-	WebhookLimits []string `name:"webhook-limits" placeholder:"N/DURATION" help:"Calls to webhooks, over all processes. Default: none."`
-	FCMLimits     []string `name:"fcm-limits" default:"600000/1m" placeholder:"N/DURATION" help:"Calls to FCM, over all processes. Default: ${default}."`
-	APNsLimits    []string `name:"apns-limits" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
-	WebPushLimits []string `name:"webpush-limits" placeholder:"N/DURATION" help:"Calls to push services, over all processes. Default: none."`
-	EmailLimits   []string `name:"email-limits" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
+	Webhook webhook.Settings   `embed:"" prefix:"webhook-"`
+	Log     logsender.Settings `embed:"" prefix:"log-"`
+	FCM     fcm.Settings       `embed:"" prefix:"fcm-"`
+	APNs    apns.Settings      `embed:"" prefix:"apns-"`
+	WebPush webpush.Settings   `embed:"" prefix:"webpush-"`
+	Email   email.Settings     `embed:"" prefix:"email-"`
 }
+
+// described is what the settings of a channel have to be.
+type described interface{ Channel() channel.Descriptor }
+
+// All describes every channel, configured or not.
+func (c Channels) All() []channel.Descriptor {
+	var all []channel.Descriptor
+	for _, settings := range reflect.ValueOf(c).Fields() {
+		if of, ok := settings.Interface().(described); ok {
+			all = append(all, of.Channel())
+		}
+	}
+	return all
+}
+
+// channelSetting is one setting of a channel.
+type channelSetting struct {
+	// prefix is the channel's, flag the whole name.
+	prefix, flag string
+	tag          reflect.StructTag
+	value        reflect.Value
+}
+
+// each lists the settings of all channels, to be read and written.
+func (c *Channels) each() []channelSetting {
+	var all []channelSetting
+	for of, settings := range reflect.ValueOf(c).Elem().Fields() {
+		prefix := of.Tag.Get("prefix")
+		for field, value := range settings.Fields() {
+			all = append(all, channelSetting{prefix, prefix + field.Tag.Get("name"), field.Tag, value})
+		}
+	}
+	return all
+}
+
+// isSet tells whether it was given a value.
+func (s channelSetting) isSet() bool { return s.value.Len() > 0 }
 
 // String shows the settings without what is secret in them.
 func (c Channels) String() string {
-	return fmt.Sprintf("{webhook-targets:%d fcm-credentials:%s fcm-project:%s fcm-endpoint:%s apns-key:%s apns-key-id:%s apns-team-id:%s "+
-		"apns-topic:%s apns-endpoint:%s webpush-key:%s webpush-subject:%s email-server:%s email-password:%s email-from:%s "+
-		"webhook-limits:%s fcm-limits:%s apns-limits:%s webpush-limits:%s email-limits:%s}",
-		len(c.WebhookTargets), hidden(c.FCMCredentials), c.FCMProject, c.FCMEndpoint, hidden(c.APNsKey), c.APNsKeyID,
-		c.APNsTeamID,
-		c.APNsTopic, c.APNsEndpoint, hidden(c.WebPushKey), c.WebPushSubject, withoutPassword(c.EmailServer),
-		hidden(c.EmailPassword), c.EmailFrom,
-		c.WebhookLimits, c.FCMLimits, c.APNsLimits, c.WebPushLimits, c.EmailLimits)
+	var shown []string
+	for _, s := range c.each() {
+		text := withoutPassword(fmt.Sprint(s.value))
+		if s.tag.Get("json") == "-" {
+			text = ""
+			if s.isSet() {
+				text = "<secret>"
+			}
+		}
+		shown = append(shown, s.flag+":"+text)
+	}
+	return "{" + strings.Join(shown, " ") + "}"
 }
 
 // GoString is String, for %#v.
 func (c Channels) GoString() string { return c.String() }
 
-// resolve reads credentials from their files and refuses channels of which something is missing.
+// resolve reads credentials from their files and refuses channels of which something is missing or wrong.
 func (c Channels) resolve() (Channels, error) {
 	var faults []error
-	for _, need := range []struct{ given, value, other, otherValue string }{
-		{"fcm-project", c.FCMProject, "fcm-credentials", c.FCMCredentials},
-		{"fcm-endpoint", c.FCMEndpoint, "fcm-credentials", c.FCMCredentials},
-		{"apns-key", c.APNsKey, "apns-key-id", c.APNsKeyID},
-		{"apns-key", c.APNsKey, "apns-team-id", c.APNsTeamID},
-		{"apns-key", c.APNsKey, "apns-topic", c.APNsTopic},
-		{"apns-key-id", c.APNsKeyID, "apns-key", c.APNsKey},
-		{"webpush-key", c.WebPushKey, "webpush-subject", c.WebPushSubject},
-		{"webpush-subject", c.WebPushSubject, "webpush-key", c.WebPushKey},
-		{"email-server", c.EmailServer, "email-from", c.EmailFrom},
-		{"email-from", c.EmailFrom, "email-server", c.EmailServer},
-		{"email-password", c.EmailPassword, "email-server", c.EmailServer},
-	} {
-		if need.value != "" && need.otherValue == "" {
-			faults = append(faults, refuse(need.given, "needs %s to be set too", flagName(need.other)))
+	set := map[string]bool{}
+	for _, s := range c.each() {
+		set[s.flag] = s.isSet()
+	}
+	for _, s := range c.each() {
+		for needed := range strings.SplitSeq(s.tag.Get("needs"), ",") {
+			if needed != "" && s.isSet() && !set[s.prefix+needed] {
+				faults = append(faults, refuse(s.flag, "needs %s to be set too", flagName(s.prefix+needed)))
+			}
+		}
+		if _, credential := s.tag.Lookup("credential"); credential {
+			text := s.value.String()
+			faults = append(faults, readCredential(s.flag, &text))
+			s.value.SetString(text)
 		}
 	}
-	for _, target := range c.WebhookTargets {
-		host, secrets, ok := strings.Cut(target, "=")
-		if !ok || host == "" || strings.ContainsAny(host, "/@ ") {
-			faults = append(faults, refuse("webhook-targets", "must hold entries such as hooks.example.com=whsec_..."))
-			continue
+	for of, settings := range reflect.ValueOf(c).Fields() {
+		if checked, ok := settings.Interface().(interface{ Check() error }); ok {
+			faults = append(faults, refuseSettings(of.Tag.Get("prefix"), checked.Check()))
 		}
-		faults = append(faults, checkWebhookSecrets("webhook-targets", secrets))
 	}
-	for _, credential := range []struct {
-		flag  string
-		value *string
-	}{
-		{"fcm-credentials", &c.FCMCredentials},
-		{"apns-key", &c.APNsKey},
-		{"webpush-key", &c.WebPushKey},
-		{"email-password", &c.EmailPassword},
-	} {
-		faults = append(faults, readCredential(credential.flag, credential.value))
-	}
-	for channel := range c.limits() {
-		_, err := c.Limits(channel)
+	for _, channel := range c.All() {
+		_, err := LimitsOf(channel)
 		faults = append(faults, err)
 	}
 	return c, errors.Join(faults...)
 }
 
-// limits are those of each channel.
-func (c Channels) limits() map[string][]string {
-	return map[string][]string{
-		"webhook": c.WebhookLimits, "fcm": c.FCMLimits, "apns": c.APNsLimits, "webpush": c.WebPushLimits,
-		"email": c.EmailLimits,
+// refuseSettings turns what a channel says of its settings, one or several joined, into usage errors.
+func refuseSettings(prefix string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each of the joined ones is wanted
+		var all []error
+		for _, one := range joined.Unwrap() {
+			all = append(all, refuseSettings(prefix, one))
+		}
+		return errors.Join(all...)
 	}
+	if wrong, ok := errors.AsType[*channel.SettingError](err); ok {
+		return refuse(prefix+wrong.Setting, "%s", wrong.Message)
+	}
+	return err
 }
 
-// Limits are what a channel's provider may be asked, over all processes.
-func (c Channels) Limits(channel string) ([]RequestLimit, error) {
-	return resolveLimits(channel+"-limits", c.limits()[channel])
+// LimitsOf reads how often a channel's provider may be called, over all processes.
+func LimitsOf(c channel.Descriptor) ([]RequestLimit, error) {
+	return resolveLimits(string(c.Name)+"-limits", c.Limits)
 }
 
 // maxCredential is how long a file with a credential may be.
@@ -148,18 +166,4 @@ func readCredential(flag string, value *string) error {
 		return refuse(flag, "is in a file that is empty")
 	}
 	return nil
-}
-
-// SplitSecrets reads secrets that are separated by commas, the newest first.
-func SplitSecrets(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
-}
-
-// checkWebhookSecrets checks each of several secrets.
-func checkWebhookSecrets(flag, secrets string) error {
-	var faults []error
-	for _, secret := range SplitSecrets(secrets) {
-		faults = append(faults, checkWebhookSecret(flag, secret))
-	}
-	return errors.Join(faults...)
 }

@@ -9,6 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/push/apns"
+	"github.com/pacer-notify/pacer/internal/push/email"
+	"github.com/pacer-notify/pacer/internal/push/fcm"
+	"github.com/pacer-notify/pacer/internal/push/webhook"
+	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -23,12 +28,19 @@ var every = map[string]string{
 
 func everyChannel() settings.Channels {
 	return settings.Channels{
-		WebhookTargets: []string{every["webhook-targets"]}, FCMCredentials: "{canary}", FCMProject: "demo", FCMEndpoint: "https://fcm.example.com",
-		APNsKey: "canarykey", APNsKeyID: "ABCDEFGHIJ", APNsTeamID: "KLMNOPQRST", APNsTopic: "com.example.app", APNsEndpoint: "sandbox",
-		WebPushKey: "canaryvapid", WebPushSubject: "mailto:ops@example.com", EmailServer: "smtp://pacer@mail.example.com",
-		EmailPassword: "canarypassword", EmailFrom: "Pacer <pacer@example.com>",
-		WebhookLimits: []string{"1/1s"}, FCMLimits: []string{"2/1s"}, APNsLimits: []string{"3/1s"}, WebPushLimits: []string{"4/1s"},
-		EmailLimits: []string{"5/1s"},
+		Webhook: webhook.Settings{Targets: []string{every["webhook-targets"]}, Limits: []string{"1/1s"}},
+		FCM: fcm.Settings{
+			Credentials: "{canary}", Project: "demo", Endpoint: "https://fcm.example.com", Limits: []string{"2/1s"},
+		},
+		APNs: apns.Settings{
+			Key: "canarykey", KeyID: "ABCDEFGHIJ", TeamID: "KLMNOPQRST", Topic: "com.example.app", Endpoint: "sandbox",
+			Limits: []string{"3/1s"},
+		},
+		WebPush: webpush.Settings{Key: "canaryvapid", Subject: "mailto:ops@example.com", Limits: []string{"4/1s"}},
+		Email: email.Settings{
+			Server: "smtp://pacer@mail.example.com", Password: "canarypassword", From: "Pacer <pacer@example.com>",
+			Limits: []string{"5/1s"},
+		},
 	}
 }
 
@@ -86,14 +98,14 @@ func TestCredentialsFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	resolved, err := p.Serve.Resolve()
-	if err != nil || resolved.Channels.WebPushKey != "canary" {
-		t.Errorf("the key is %q, %v", resolved.Channels.WebPushKey, err)
+	if err != nil || resolved.Channels.WebPush.Key != "canary" {
+		t.Errorf("the key is %q, %v", resolved.Channels.WebPush.Key, err)
 	}
 	p, err = parse(t, nil, "serve", "--webhook-secret="+write("hook", secret+",\n"+secret+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resolved, err := p.Serve.Resolve(); err != nil || len(settings.SplitSecrets(resolved.WebhookSecret)) != 2 {
+	if resolved, err := p.Serve.Resolve(); err != nil || strings.Count(resolved.Channels.Webhook.Secret, "whsec_") != 2 {
 		t.Errorf("the webhook's secrets: %v", err)
 	}
 	for want, key := range map[string]string{

@@ -13,6 +13,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/push/fcm"
+	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -65,7 +67,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := settings.Server{
 		Logging:      settings.Logging{LogLevel: "info"},
-		Channels:     settings.Channels{FCMLimits: []string{"600000/1m"}},
+		Channels:     settings.Channels{FCM: fcm.Settings{Limits: []string{"600000/1m"}}},
 		Roles:        []string{"api", "worker", "ops"},
 		Listen:       "127.0.0.1:8080",
 		OpsListen:    "127.0.0.1:8081",
@@ -180,21 +182,20 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := settings.Server{
-		Stores:        settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
-		Channels:      settings.Channels{FCMLimits: []string{"600000/1m"}},
-		Logging:       settings.Logging{LogFormat: "json", LogLevel: "debug"},
-		Roles:         []string{"api", "ops"},
-		Listen:        "0.0.0.0:1",
-		OpsListen:     "0.0.0.0:2",
-		OpsToken:      "o",
-		Policy:        "p.yaml",
-		APITokens:     []string{"a", "b"},
-		Concurrency:   3,
-		Partitions:    4,
-		DrainTimeout:  5 * time.Second,
-		Retention:     720 * time.Hour,
-		WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
-		WebhookSecret: secret,
+		Stores:       settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+		Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}, FCM: fcm.Settings{Limits: []string{"600000/1m"}}},
+		Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
+		Roles:        []string{"api", "ops"},
+		Listen:       "0.0.0.0:1",
+		OpsListen:    "0.0.0.0:2",
+		OpsToken:     "o",
+		Policy:       "p.yaml",
+		APITokens:    []string{"a", "b"},
+		Concurrency:  3,
+		Partitions:   4,
+		DrainTimeout: 5 * time.Second,
+		Retention:    720 * time.Hour,
+		WebhookAllow: []string{"10.0.0.0/8", "fd00::/8"},
 	}
 	if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
 		t.Errorf("settings differ (-want +got):\n%s", diff)
@@ -221,22 +222,21 @@ func TestEverySettingOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := settings.Server{
-			Stores:        settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
-			Channels:      settings.Channels{FCMLimits: []string{"600000/1m"}},
-			Logging:       settings.Logging{LogFormat: "json", LogLevel: "debug"},
-			File:          p.Serve.File,
-			Roles:         []string{"api", "ops"},
-			Listen:        "0.0.0.0:1",
-			OpsListen:     "0.0.0.0:2",
-			OpsToken:      "o",
-			Policy:        "p.yaml",
-			APITokens:     []string{"a", "b"},
-			Concurrency:   3,
-			Partitions:    4,
-			DrainTimeout:  5 * time.Second,
-			Retention:     720 * time.Hour,
-			WebhookAllow:  []string{"10.0.0.0/8", "fd00::/8"},
-			WebhookSecret: secret,
+			Stores:       settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+			Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}, FCM: fcm.Settings{Limits: []string{"600000/1m"}}},
+			Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
+			File:         p.Serve.File,
+			Roles:        []string{"api", "ops"},
+			Listen:       "0.0.0.0:1",
+			OpsListen:    "0.0.0.0:2",
+			OpsToken:     "o",
+			Policy:       "p.yaml",
+			APITokens:    []string{"a", "b"},
+			Concurrency:  3,
+			Partitions:   4,
+			DrainTimeout: 5 * time.Second,
+			Retention:    720 * time.Hour,
+			WebhookAllow: []string{"10.0.0.0/8", "fd00::/8"},
 		}
 		if p.Serve.Config != path {
 			t.Errorf("%v: config is %q", args, p.Serve.Config)

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -153,7 +154,7 @@ func TestAllRefusalsAtOnce(t *testing.T) {
 	s := settings.Server{
 		Stores:  settings.Stores{RedisURL: "x", DatabaseURL: "x"},
 		Logging: settings.Logging{LogFormat: "x", LogLevel: "x"},
-		Roles:   []string{"api"}, Listen: "x", APITokens: []string{""}, WebhookAllow: []string{"x", "10.0.0.1"}, WebhookSecret: "x",
+		Roles:   []string{"api"}, Listen: "x", APITokens: []string{""}, WebhookAllow: []string{"x", "10.0.0.1"}, Channels: settings.Channels{Webhook: webhook.Settings{Secret: "x"}},
 	}
 	resolved, err := s.Resolve()
 	if resolved != nil {

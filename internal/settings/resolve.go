@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,12 +19,6 @@ import (
 const (
 	MaxPartitions  = 1024
 	MaxConcurrency = 100_000
-)
-
-// A Standard Webhooks secret is so many random bytes.
-const (
-	minSecretBytes = 24
-	maxSecretBytes = 64
 )
 
 // Role is a part of what a dispatcher does.
@@ -70,9 +63,7 @@ type Resolved struct {
 	Templates string
 	// WebhookAllow are networks that webhook targets may be in although not public.
 	WebhookAllow []netip.Prefix
-	// WebhookSecret signs webhook deliveries, whsec_..., or several; empty for unsigned ones.
-	WebhookSecret string
-	// Channels are the credentials of the other channels, read from their files.
+	// Channels are the settings of all channels, credentials read from their files.
 	Channels Channels
 	// LogFormat is text, json, or empty for the one that suits where the log goes.
 	LogFormat string
@@ -83,10 +74,10 @@ type Resolved struct {
 // String shows the settings without what is secret in them.
 func (r *Resolved) String() string {
 	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s api-tokens:%d "+
-		"api-limits:%v api-route-limits:%v concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s log-format:%s log-level:%s}",
+		"api-limits:%v api-route-limits:%v concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s channels:%s log-format:%s log-level:%s}",
 		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.AllowedHosts,
 		r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Partitions, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, hidden(r.WebhookSecret), r.Channels,
+		r.Partitions, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, r.Channels,
 		r.LogFormat, r.LogLevel)
 }
 
@@ -114,8 +105,6 @@ func (s *Server) Resolve() (*Resolved, error) {
 	limits, limitsErr := resolveLimits("api-limits", s.APILimits)
 	routeLimits, routeLimitsErr := resolveLimits("api-route-limits", s.APIRouteLimits)
 	allow, allowErr := s.resolveAllow()
-	webhookSecret := s.WebhookSecret
-	secretErr := readCredential("webhook-secret", &webhookSecret)
 	opsToken := s.OpsToken
 	opsTokenErr := errors.Join(readCredential("ops-token", &opsToken), checkOpsToken(opsToken))
 	allowedHosts, hostsErr := s.resolveAllowedHosts()
@@ -127,15 +116,13 @@ func (s *Server) Resolve() (*Resolved, error) {
 		APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Partitions: s.Partitions,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow,
-		WebhookSecret: webhookSecret, Channels: channels, LogFormat: s.LogFormat,
-		LogLevel: level,
+		Channels: channels, LogFormat: s.LogFormat, LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
 		hostsErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("partitions", s.Partitions, MaxPartitions),
-		s.checkDrainTimeout(), s.checkRetention(), allowErr, secretErr,
-		checkWebhookSecrets("webhook-secret", webhookSecret), channelsErr,
+		s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
 	)
 	if err != nil {
 		return nil, err
@@ -351,23 +338,6 @@ func (s *Server) checkDrainTimeout() error {
 func between(flag string, value, highest int) error {
 	if value < 1 || value > highest {
 		return refuse(flag, "must be between 1 and %d, is %d", highest, value)
-	}
-	return nil
-}
-
-// checkWebhookSecret wants the form of the Standard Webhooks specification. Its error never shows the secret.
-func checkWebhookSecret(flag, secret string) error {
-	if secret == "" {
-		return nil
-	}
-	encoded, ok := strings.CutPrefix(secret, "whsec_")
-	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if !ok || err != nil {
-		return refuse(flag, "must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
-	}
-	if len(key) < minSecretBytes || len(key) > maxSecretBytes {
-		return refuse(flag, "must hold %d to %d bytes after whsec_, in base64; it holds %d",
-			minSecretBytes, maxSecretBytes, len(key))
 	}
 	return nil
 }

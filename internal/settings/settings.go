@@ -79,9 +79,6 @@ type Server struct {
 	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of templates for contents. Default: none."`
 	// WebhookAllow are CIDRs that webhook targets may be in although not public. Defaults to none.
 	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhook targets may be in although not public."`
-	// WebhookSecret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them,
-	// all sign, so that one can replace another. Defaults to none: not signed.
-	WebhookSecret string `name:"webhook-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
 }
 
 // Client says where a producer reaches pacer over HTTP, when it has no connection strings.
@@ -137,12 +134,12 @@ func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // String shows the settings without what is secret in them.
 func (s Server) String() string {
 	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s "+
-		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s webhook-secret:%s channels:%s}",
+		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s channels:%s}",
 		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
 		s.OpsListen, hidden(s.OpsToken), strings.Join(s.AllowedHosts, ","), s.Policy,
 		hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
 		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Partitions, s.DrainTimeout, s.Retention, s.Templates,
-		strings.Join(s.WebhookAllow, ","), hidden(s.WebhookSecret), s.Channels)
+		strings.Join(s.WebhookAllow, ","), s.Channels)
 }
 
 // GoString is String, for %#v.

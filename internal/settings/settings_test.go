@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -34,44 +35,44 @@ func TestSetup(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	s := settings.Server{
-		Stores:        settings.Stores{RedisURL: "redis://r/3", DatabaseURL: "postgres://d"},
-		Logging:       settings.Logging{LogFormat: "text", LogLevel: "warn"},
-		Roles:         []string{" worker", "api", "worker"},
-		Listen:        ":8080",
-		OpsListen:     "127.0.0.1:8081",
-		OpsToken:      "o",
-		AllowedHosts:  []string{"ops.example", " *.internal"},
-		Policy:        "p.yaml",
-		APITokens:     []string{"a", " b "},
-		Concurrency:   3,
-		Partitions:    4,
-		DrainTimeout:  5 * time.Second,
-		Retention:     720 * time.Hour,
-		WebhookAllow:  []string{"10.1.2.3/8", " fd00::/8"},
-		WebhookSecret: secret,
+		Stores:       settings.Stores{RedisURL: "redis://r/3", DatabaseURL: "postgres://d"},
+		Logging:      settings.Logging{LogFormat: "text", LogLevel: "warn"},
+		Roles:        []string{" worker", "api", "worker"},
+		Listen:       ":8080",
+		OpsListen:    "127.0.0.1:8081",
+		OpsToken:     "o",
+		AllowedHosts: []string{"ops.example", " *.internal"},
+		Policy:       "p.yaml",
+		APITokens:    []string{"a", " b "},
+		Concurrency:  3,
+		Partitions:   4,
+		DrainTimeout: 5 * time.Second,
+		Retention:    720 * time.Hour,
+		WebhookAllow: []string{"10.1.2.3/8", " fd00::/8"},
+		Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}},
 	}
 	got, err := s.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &settings.Resolved{
-		Setup:         settings.SetupDurable,
-		DatabaseURL:   "postgres://d",
-		Roles:         []settings.Role{settings.RoleWorker, settings.RoleAPI},
-		Listen:        ":8080",
-		OpsListen:     "127.0.0.1:8081",
-		OpsToken:      "o",
-		AllowedHosts:  []string{"ops.example", "*.internal"},
-		Policy:        "p.yaml",
-		APITokens:     []string{"a", "b"},
-		Concurrency:   3,
-		Partitions:    4,
-		DrainTimeout:  5 * time.Second,
-		Retention:     720 * time.Hour,
-		WebhookAllow:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
-		WebhookSecret: secret,
-		LogFormat:     "text",
-		LogLevel:      slog.LevelWarn,
+		Setup:        settings.SetupDurable,
+		DatabaseURL:  "postgres://d",
+		Roles:        []settings.Role{settings.RoleWorker, settings.RoleAPI},
+		Listen:       ":8080",
+		OpsListen:    "127.0.0.1:8081",
+		OpsToken:     "o",
+		AllowedHosts: []string{"ops.example", "*.internal"},
+		Policy:       "p.yaml",
+		APITokens:    []string{"a", "b"},
+		Concurrency:  3,
+		Partitions:   4,
+		DrainTimeout: 5 * time.Second,
+		Retention:    720 * time.Hour,
+		WebhookAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}},
+		LogFormat:    "text",
+		LogLevel:     slog.LevelWarn,
 	}
 	opts := cmp.Options{
 		cmpopts.IgnoreFields(settings.Resolved{}, "Redis"),

@@ -155,7 +155,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, message *apns2
 	if err != nil && seen.status == 0 {
 		return trace.Classify(err)
 	}
-	return judge(seen, response, message.Topic == s.cfg.Topic)
+	return classify(seen, response, message.Topic == s.cfg.Topic)
 }
 
 // identity is the notification's id as the service wants one: the id itself where it is a UUID, else one made of it.

@@ -64,9 +64,9 @@ var (
 	}
 )
 
-// judge says what an answer means; ownTopic is true when the topic is the configured one. The answer's own words are
+// classify says what an answer means; ownTopic is true when the topic is the configured one. The answer's own words are
 // kept only where they are known ones.
-func judge(seen *answer, response *apns2.Response, ownTopic bool) *push.Error {
+func classify(seen *answer, response *apns2.Response, ownTopic bool) *push.Error {
 	status := seen.status
 	if status == http.StatusOK {
 		return nil

@@ -14,9 +14,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// judge says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The server's
+// classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The server's
 // own words, which may repeat the address, are not kept.
-func judge(failed *gomail.SendError) *push.Error {
+func classify(failed *gomail.SendError) *push.Error {
 	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
 	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
 	if enhanced != "" && strings.Trim(enhanced, "0123456789.") == "" {
@@ -42,8 +42,8 @@ func isGone(enhanced string) bool {
 	return false
 }
 
-// judgeConnection says what a connection that broke means; over is true when the whole message may have been read.
-func judgeConnection(ctx context.Context, err error, over bool) *push.Error {
+// classifyConnection says what a connection that broke means; over is true when the whole message may have been read.
+func classifyConnection(ctx context.Context, err error, over bool) *push.Error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -54,10 +54,10 @@ func judgeConnection(ctx context.Context, err error, over bool) *push.Error {
 	return failure
 }
 
-// judgeOpening says what it means that no connection could be made ready: nothing was sent.
-func judgeOpening(ctx context.Context, err error) *push.Error {
+// classifyOpening says what it means that no connection could be made ready: nothing was sent.
+func classifyOpening(ctx context.Context, err error) *push.Error {
 	if ctx.Err() != nil {
-		return judgeConnection(ctx, err, false)
+		return classifyConnection(ctx, err, false)
 	}
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		failure := &push.Error{Class: push.Transient, Code: strconv.Itoa(answer.Code), Unsent: true}
@@ -71,5 +71,5 @@ func judgeOpening(ctx context.Context, err error) *push.Error {
 		strings.Contains(err.Error(), "SMTP AUTH") {
 		return &push.Error{Class: push.CredentialsRefused, Code: "tls_or_auth", Unsent: true, ChannelWide: true}
 	}
-	return judgeConnection(ctx, err, false)
+	return classifyConnection(ctx, err, false)
 }

@@ -126,18 +126,18 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
 			return nil
 		case !ok:
 			p.discard(s)
-			return judgeConnection(ctx, err, false)
+			return classifyConnection(ctx, err, false)
 		case failed.Reason == gomail.ErrConnCheck && kept && ctx.Err() == nil:
 			p.discard(s) // the server has ended it meanwhile: nothing was sent
 			continue
 		case failed.ErrorCode() == 0 || ctx.Err() != nil:
 			p.discard(s)
 			// The server may have taken what it had got whole: all but the answer was waited for.
-			return judgeConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose ||
+			return classifyConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose ||
 				failed.Reason == gomail.ErrWriteContent)
 		}
 		p.put(s)
-		return judge(failed)
+		return classify(failed)
 	}
 }
 
@@ -149,7 +149,7 @@ func (p *pool) open(ctx context.Context) (*session, *push.Error) {
 	stop()
 	if err != nil {
 		o.abort()
-		return nil, judgeOpening(ctx, err)
+		return nil, classifyOpening(ctx, err)
 	}
 	return &session{client: client, conn: o.conn}, nil
 }

@@ -180,5 +180,5 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, body []byte, t
 	}
 	defer response.Body.Close()
 	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxReply)) // what could be read tells as much as there is
-	return judge(response, reply)
+	return classify(response, reply)
 }

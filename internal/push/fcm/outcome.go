@@ -46,8 +46,8 @@ type detail struct {
 	FieldViolations []struct{ Field string }
 }
 
-// judge says what an answer means.
-func judge(response *http.Response, body []byte) *push.Error {
+// classify says what an answer means.
+func classify(response *http.Response, body []byte) *push.Error {
 	status := response.StatusCode
 	if status >= 200 && status < 300 {
 		return nil

@@ -4,11 +4,11 @@ package log
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
 )
 
 // Sender logs deliveries.
@@ -33,9 +33,4 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 func (*Sender) CheckTarget(string) error { return nil }
 
 // CheckContent implements [push.Sender]: a line of a log has no format of its own that an override could be laid over.
-func (*Sender) CheckContent(n *notification.Notification) error {
-	if len(n.Override) > 0 {
-		return errors.New("has no override: title, body and data are all that is sent")
-	}
-	return nil
-}
+func (*Sender) CheckContent(n *notification.Notification) error { return channel.NoOwnFormat(n) }

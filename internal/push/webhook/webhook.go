@@ -20,6 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/egress"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
@@ -136,7 +137,10 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	defer response.Body.Close()
 	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	return judge(response)
+	if failure := httpsend.Classify(response); failure != nil {
+		return failure
+	}
+	return nil
 }
 
 func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {
@@ -182,9 +186,4 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 }
 
 // CheckContent implements [push.Checker]: a webhook has no format of its own that an override could be laid over.
-func (Checker) CheckContent(n *notification.Notification) error {
-	if len(n.Override) > 0 {
-		return errors.New("has no override: title, body and data are all that is sent")
-	}
-	return nil
-}
+func (Checker) CheckContent(n *notification.Notification) error { return channel.NoOwnFormat(n) }

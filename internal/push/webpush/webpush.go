@@ -135,7 +135,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	defer response.Body.Close()
 	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	failure := judge(response)
+	failure := classify(response)
 	if failure == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package webhook
+package httpsend
 
 import (
 	"net/http"
@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
-	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// judge says what an answer means.
-func judge(response *http.Response) error {
+// Classify says what an answer's status means by itself; nil for delivered. A channel whose provider says more looks
+// further.
+func Classify(response *http.Response) *push.Error {
 	status := response.StatusCode
 	failure := &push.Error{
 		Code:       strconv.Itoa(status),
-		RetryAfter: httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now()),
+		RetryAfter: RetryAfter(response.Header.Get("Retry-After"), time.Now()),
 	}
 	switch {
 	case status >= 200 && status < 300:

@@ -1,0 +1,56 @@
+package apns
+
+import (
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// Name is the channel's name.
+const Name notification.Channel = "apns"
+
+// Settings of the channel. Their flags begin with --apns-.
+type Settings struct {
+	// Key is the text of a .p8 file.
+	Key string `name:"key" credential:"" needs:"key-id,team-id,topic" placeholder:"PEM|file:PATH" json:"-" help:"Apple Push Notification service: the signing key (.p8)."`
+	// KeyID and TeamID are ten characters each, as Apple shows them.
+	KeyID  string `name:"key-id" needs:"key" placeholder:"ID" help:"Id of the signing key, ten characters."`
+	TeamID string `name:"team-id" placeholder:"ID" help:"Id of the team, ten characters."`
+	// Topic is the app's bundle id.
+	Topic string `name:"topic" placeholder:"BUNDLE" help:"Bundle id of the app."`
+	// Endpoint is production, sandbox or a URL. Defaults to production.
+	Endpoint string `name:"endpoint" placeholder:"URL" help:"production, sandbox or another base URL. Default: production."`
+	// Limits are how often APNs may be called, over all processes, of the form 600000/1m. Default to none.
+	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
+}
+
+// Channel describes the channel with these settings.
+func (s Settings) Channel() channel.Descriptor {
+	return channel.Descriptor{
+		Name:       Name,
+		Configured: s.Key != "",
+		OwnFormat: "On this channel: a JSON object that is laid over the payload; its member headers may set " +
+			"apns-push-type, apns-priority and apns-topic.",
+		Limits:     s.Limits,
+		Credential: s.TeamID + s.KeyID,
+		Public:     s.Topic,
+		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{Topic: around.Public} },
+		Open: func(channel.Process) (push.Sender, error) {
+			return New(Config{
+				Key: secret.New(s.Key), KeyID: s.KeyID, TeamID: s.TeamID, Topic: s.Topic, Host: host(s.Endpoint),
+			})
+		},
+	}
+}
+
+// host is the base URL that the setting names.
+func host(endpoint string) string {
+	switch endpoint {
+	case "", "production":
+		return Production
+	case "sandbox":
+		return Sandbox
+	}
+	return endpoint
+}

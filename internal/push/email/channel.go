@@ -1,0 +1,39 @@
+package email
+
+import (
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// Name is the channel's name.
+const Name notification.Channel = "email"
+
+// Settings of the channel. Their flags begin with --email-.
+type Settings struct {
+	// Server is smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://...
+	Server string `name:"server" needs:"from" placeholder:"URL" help:"E-mail: smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://..."`
+	// Password goes with the user in Server.
+	Password string `name:"password" credential:"" needs:"server" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
+	// From is the sender's address.
+	From string `name:"from" needs:"server" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
+	// Limits are how many e-mails may be sent, over all processes, of the form 600000/1m. Default to none.
+	Limits []string `name:"limits" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
+}
+
+// Channel describes the channel with these settings.
+func (s Settings) Channel() channel.Descriptor {
+	return channel.Descriptor{
+		Name:       Name,
+		Configured: s.Server != "",
+		OwnFormat:  "On this channel: a JSON object with subject, text, html, reply_to.",
+		TakesHTML:  true,
+		Limits:     s.Limits,
+		Credential: s.Server,
+		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },
+		Open: func(channel.Process) (push.Sender, error) {
+			return New(Config{Server: s.Server, Password: secret.New(s.Password), From: s.From})
+		},
+	}
+}

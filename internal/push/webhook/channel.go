@@ -1,0 +1,105 @@
+package webhook
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// Settings of the channel. Their flags begin with --webhook-.
+type Settings struct {
+	// Secret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them, all
+	// sign, so that one can replace another. Defaults to none: not signed.
+	Secret string `name:"secret" credential:"" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
+	// Targets are secrets of single targets, host=whsec_...; a host without a secret is not signed for.
+	Targets []string `name:"targets" placeholder:"HOST=SECRET" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
+	// Limits are how often targets may be called, over all processes, of the form 600000/1m. Defaults to none.
+	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to webhooks, over all processes. Default: none."`
+}
+
+// Channel describes the channel with these settings. It needs none.
+func (s Settings) Channel() channel.Descriptor {
+	return channel.Descriptor{
+		Name:       notification.ChannelWebhook,
+		Configured: true,
+		Host:       httpsend.HostOf,
+		Limits:     s.Limits,
+		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{CheckURL: around.CheckURL} },
+		Open: func(process channel.Process) (push.Sender, error) {
+			targets := map[string][]secret.Secret{}
+			for _, target := range s.Targets {
+				host, texts, _ := strings.Cut(target, "=")
+				targets[host] = secrets(texts)
+			}
+			return New(Config{Secrets: secrets(s.Secret), Targets: targets, GuardedConfig: process.Targets})
+		},
+	}
+}
+
+// The length of a secret, as the Standard Webhooks specification has it.
+const (
+	minSecretBytes = 24
+	maxSecretBytes = 64
+)
+
+// Check refuses secrets that are none, each as a [*channel.SettingError].
+func (s Settings) Check() error {
+	faults := []error{checkSecrets("secret", s.Secret)}
+	for _, target := range s.Targets {
+		host, secrets, ok := strings.Cut(target, "=")
+		if !ok || host == "" || strings.ContainsAny(host, "/@ ") {
+			faults = append(faults, &channel.SettingError{
+				Setting: "targets", Message: "must hold entries such as hooks.example.com=whsec_...",
+			})
+			continue
+		}
+		faults = append(faults, checkSecrets("targets", secrets))
+	}
+	return errors.Join(faults...)
+}
+
+// checkSecrets checks each of several secrets.
+func checkSecrets(setting, texts string) error {
+	var faults []error
+	for _, text := range splitSecrets(texts) {
+		if message := secretFault(text); message != "" {
+			faults = append(faults, &channel.SettingError{Setting: setting, Message: message})
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// secretFault wants the form of the Standard Webhooks specification. It never shows the secret.
+func secretFault(text string) string {
+	encoded, ok := strings.CutPrefix(text, "whsec_")
+	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	switch {
+	case !ok || err != nil:
+		return fmt.Sprintf("must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
+	case len(key) < minSecretBytes || len(key) > maxSecretBytes:
+		return fmt.Sprintf("must hold %d to %d bytes after whsec_, in base64; it holds %d",
+			minSecretBytes, maxSecretBytes, len(key))
+	}
+	return ""
+}
+
+// splitSecrets reads secrets that are separated by commas, the newest first.
+func splitSecrets(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+}
+
+// secrets are several secrets in one setting.
+func secrets(text string) []secret.Secret {
+	var all []secret.Secret
+	for _, one := range splitSecrets(text) {
+		all = append(all, secret.New(one))
+	}
+	return all
+}
