@@ -86,9 +86,8 @@ func pacerCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, 
 	}
 	took, err = p.await(ctx, int64(n))
 	if err == nil {
-		var pulled int64
-		pulled, err = p.Pulls(ctx)
-		pulls = float64(pulled) / float64(n)
+		counts, statsErr := p.Stats(ctx)
+		err, pulls = statsErr, float64(counts.Totals.Pulls)/float64(n)
 	}
 	return pulls, took, errors.Join(err, p.stop())
 }

@@ -210,7 +210,7 @@ type cost struct {
 // measure delivers n and tells what each cost, accepting included.
 func measure(t *testing.T, store *server, p *pacer, make func(int) notification.Notification, n int) cost {
 	t.Helper()
-	before, _, err := p.Delivered(t.Context())
+	before, err := p.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,11 +219,11 @@ func measure(t *testing.T, store *server, p *pacer, make func(int) notification.
 		t.Fatal(err)
 	}
 	for {
-		now, _, err := p.Delivered(t.Context())
+		now, err := p.Stats(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if now == before+int64(n) {
+		if now.Totals.Delivered == before.Totals.Delivered+int64(n) {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -88,7 +88,8 @@ func (p *pacer) accept(ctx context.Context, n int, make func(i int) notification
 func (p *pacer) await(ctx context.Context, n int64) (time.Duration, error) {
 	start := time.Now()
 	for {
-		delivered, attempts, err := p.Delivered(ctx)
+		counts, err := p.Stats(ctx)
+		delivered, attempts := counts.Totals.Delivered, counts.Totals.Attempts
 		switch {
 		case err != nil:
 			return 0, err

@@ -100,14 +100,14 @@ func showSnapshot(to io.Writer, s *app.Snapshot) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) } // Flush tells
 	oldest := ""
-	if s.States.Deferred > 0 {
-		oldest = ", oldest " + seconds(s.OldestDeferred)
+	if s.Deferred > 0 {
+		oldest = ", oldest " + seconds(s.OldestDeferredSeconds)
 	}
-	line("deferred\t%d\tof %d users%s", s.States.Deferred, s.UsersDeferred, oldest)
+	line("deferred\t%d\tof %d users%s", s.Deferred, s.UsersDeferred, oldest)
 	line("waiting\t\tthrottle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
 		s.Waiting.UserCap, s.Waiting.Retry,
 		s.Waiting.Provider, s.Waiting.Scheduled)
-	line("queued\t%d\t%d under way", s.States.Queued, s.States.Sending)
+	line("queued\t%d\t%d under way", s.Queued, s.Sending)
 	line("per second\t\taccepted %.1f, delivered %.1f, deferred %.1f, failed %.1f", s.Rates.Accepted, s.Rates.Delivered,
 		s.Rates.Deferrals, s.Rates.Failed)
 	line("in all\t\taccepted %d, delivered %d, failed %d, expired %d, cancelled %d, replaced %d", s.Totals.Accepted,

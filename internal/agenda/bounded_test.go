@@ -85,7 +85,7 @@ func TestABacklogIsEndedInManyScripts(t *testing.T) {
 				if rounds == 3 && !served {
 					t.Error("the other user was not served in the first rounds")
 				}
-				now := w.total().Expired
+				now := w.total().Totals.Expired
 				if now-ended > scriptLimit {
 					t.Fatalf("one script ended %d", now-ended)
 				}

@@ -156,18 +156,18 @@ func TestDeferredForTheCap(t *testing.T) {
 		Rules: []throttle.Rule{{Max: 2, Per: time.Minute}, {Max: 3, Per: time.Hour, Kind: throttle.KindCap}},
 	}})
 	w.rush(5)
-	if total := w.total(); total.Deferred != 3 || total.Capped != 0 {
+	if total := w.total(); total.Deferred != 3 || total.Waiting.UserCap != 0 {
 		t.Fatalf("behind the category's limit: %+v", total)
 	}
 	w.playUntil(w.now.Add(time.Minute))
-	if total := w.total(); total.Deferred != 2 || total.Capped != 2 || total.UsersDeferred != 1 {
+	if total := w.total(); total.Deferred != 2 || total.Waiting.UserCap != 2 || total.UsersDeferred != 1 {
 		t.Fatalf("behind the cap: %+v", total)
 	}
 	if crowds, exact, err := w.store.Crowds(t.Context(), 10); err != nil || !exact || len(crowds) != 1 || crowds[0] != (agenda.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
 		t.Errorf("the crowds are %v (%t), %v", crowds, exact, err)
 	}
 	w.drain()
-	if total := w.total(); total.Deferred != 0 || total.Capped != 0 {
+	if total := w.total(); total.Deferred != 0 || total.Waiting.UserCap != 0 {
 		t.Errorf("at the end: %+v", total)
 	}
 }
@@ -250,7 +250,7 @@ func TestMaxDeferEndsWhatWouldWaitLonger(t *testing.T) {
 	if late := w.rush(1)[0]; w.state(late).Status != notification.StatusExpired {
 		t.Errorf("one that comes behind them is %s", w.state(late).Status)
 	}
-	if total := w.total(); total.Expired != 3 || total.Deferred != 2 {
+	if total := w.total(); total.Totals.Expired != 3 || total.Deferred != 2 {
 		t.Errorf("counts %+v", total)
 	}
 }
@@ -309,7 +309,7 @@ func TestKnownIDIsLeftAsItIs(t *testing.T) {
 	if s := w.state("same"); s.Payload != "first" {
 		t.Errorf("payload %q", s.Payload)
 	}
-	if total := w.total(); total.Accepted != 1 || total.Queued != 1 {
+	if total := w.total(); total.Totals.Accepted != 1 || total.Queued != 1 {
 		t.Errorf("counts %+v", total)
 	}
 }

@@ -51,7 +51,7 @@ func TestTheOlderNeverGoesAfterTheNewer(t *testing.T) {
 						t.Errorf("%s was granted again", g.Notification.ID)
 					}
 				}
-				if total := w.total(); total.Delivered != 1 || total.Replaced != 1 || total.Retrying+total.Queued+total.Sending != 0 {
+				if total := w.total(); total.Totals.Delivered != 1 || total.Totals.Replaced != 1 || total.Retrying+total.Queued+total.Sending != 0 {
 					t.Errorf("the counts are %+v", total)
 				}
 				if left := w.leftovers(); len(left) > 0 {
@@ -85,7 +85,7 @@ func TestALateEntryIsReplacedItself(t *testing.T) {
 		if s := w.state(other); s.Status != notification.StatusDelivered {
 			t.Errorf("that of another key is %s", s.Status)
 		}
-		if total := w.total(); total.Accepted != 3 || total.Delivered != 2 || total.Replaced != 1 {
+		if total := w.total(); total.Totals.Accepted != 3 || total.Totals.Delivered != 2 || total.Totals.Replaced != 1 {
 			t.Errorf("the counts are %+v", total)
 		}
 	}

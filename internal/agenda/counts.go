@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // PartitionCounts is what only Redis counts of a partition.
@@ -48,46 +51,44 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	return all, errors.Join(faults...)
 }
 
-// partitionStats reads the hash of counts that the scripts keep.
-func partitionStats(partition int, counts map[string]string) PartitionStats {
+// addPartition adds what a partition counts to the counts of all: its hash of counts, which the scripts keep, and the
+// sizes of its sets.
+func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
+	counts := r.counts.Val()
 	n := func(field string) int64 {
 		value, _ := strconv.ParseInt(counts[field], 10, 64) // absent means 0
 		return value
 	}
-	return PartitionStats{
-		Partition: partition,
-		Queued:    n("waiting") - n("deferred"),
-		Scheduled: n("scheduled"), Deferred: n("deferred"), Retrying: n("retrying"), Capped: n("capped"), Held: n("held"),
-		Accepted: n("accepted"), Delivered: n("D"), Failed: n("F"), Expired: n("E"), Cancelled: n("C"), Replaced: n("R"),
-		Pulls: n("pulls"), Deferrals: n("deferrals"), Attempts: n("attempts"),
+	one := stats.Partition{
+		Partition: partition, Queued: n("waiting") - n("deferred"), Deferred: n("deferred"), Sending: r.flight.Val(),
 	}
-}
+	all.Partitions[partition] = one
+	all.Queued += one.Queued
+	all.Scheduled += n("scheduled")
+	all.Deferred += one.Deferred
+	all.Retrying += n("retrying")
+	all.Sending += one.Sending
+	all.UsersDeferred += r.users.Val()
+	if oldest := r.oldest.Val(); len(oldest) == 1 {
+		at := time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
+		all.OldestDeferredSeconds = max(all.OldestDeferredSeconds, time.Since(at).Seconds())
+	}
 
-// Sum adds partitions up; the oldest is that of all. It is away when any of them is, and lacks that partition's figures.
-func Sum(partitions []PartitionStats) PartitionStats {
-	var t PartitionStats
-	for _, l := range partitions {
-		t.Away = t.Away || l.Away
-		t.Queued += l.Queued
-		t.Scheduled += l.Scheduled
-		t.Deferred += l.Deferred
-		t.Retrying += l.Retrying
-		t.Capped += l.Capped
-		t.Held += l.Held
-		t.Sending += l.Sending
-		t.UsersDeferred += l.UsersDeferred
-		t.Accepted += l.Accepted
-		t.Delivered += l.Delivered
-		t.Failed += l.Failed
-		t.Expired += l.Expired
-		t.Cancelled += l.Cancelled
-		t.Replaced += l.Replaced
-		t.Pulls += l.Pulls
-		t.Deferrals += l.Deferrals
-		t.Attempts += l.Attempts
-		if !l.OldestDeferred.IsZero() && (t.OldestDeferred.IsZero() || l.OldestDeferred.Before(t.OldestDeferred)) {
-			t.OldestDeferred = l.OldestDeferred
-		}
-	}
-	return t
+	w := &all.Waiting
+	w.Throttle += n("deferred") - n("capped")
+	w.UserCap += n("capped")
+	w.Retry += n("retrying") - n("held")
+	w.Provider += n("held")
+	w.Scheduled += n("scheduled")
+
+	t := &all.Totals
+	t.Accepted += n("accepted")
+	t.Delivered += n("D")
+	t.Failed += n("F")
+	t.Expired += n("E")
+	t.Cancelled += n("C")
+	t.Replaced += n("R")
+	t.Pulls += n("pulls")
+	t.Deferrals += n("deferrals")
+	t.Attempts += n("attempts")
 }

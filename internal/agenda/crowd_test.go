@@ -45,15 +45,15 @@ func TestCrowd(t *testing.T) {
 				t.Errorf("it took %s, the optimum is %s", took, optimum)
 			}
 			total := w.total()
-			if total.Delivered != int64(size) || total.Queued != 0 || total.Deferred != 0 || total.Sending != 0 || total.UsersDeferred != 0 {
+			if total.Totals.Delivered != int64(size) || total.Queued != 0 || total.Deferred != 0 || total.Sending != 0 || total.UsersDeferred != 0 {
 				t.Errorf("counts: %+v", total)
 			}
 			deferred := 0
 			for _, g := range grants {
 				deferred += w.state(g.Notification.ID).Deferrals
 			}
-			if int64(deferred) != total.Deferrals {
-				t.Errorf("%d were deferred, the total is %d", deferred, total.Deferrals)
+			if int64(deferred) != total.Totals.Deferrals {
+				t.Errorf("%d were deferred, the total is %d", deferred, total.Totals.Deferrals)
 			}
 			if left := w.leftovers(); len(left) > 0 {
 				t.Errorf("left: %v", left)
@@ -120,7 +120,7 @@ func TestBypass(t *testing.T) {
 		t.Fatalf("%d went at once, want 1", n)
 	}
 	urgent := w.accept(agenda.Entry{Priority: notification.PriorityCritical})
-	if total := w.total(); total.Deferred != 1 || total.Queued != 1 || total.Deferrals != 1 {
+	if total := w.total(); total.Deferred != 1 || total.Queued != 1 || total.Totals.Deferrals != 1 {
 		t.Errorf("one is deferred, one bypasses: %+v", total)
 	}
 	grants := w.playUntil(w.now)
@@ -180,7 +180,7 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 			}
 		}
 	}
-	if total := w.total(); total.Pulls != int64(len(first.Pulled)) {
-		t.Errorf("%d pulls are counted, there were %d", total.Pulls, len(first.Pulled))
+	if total := w.total(); total.Totals.Pulls != int64(len(first.Pulled)) {
+		t.Errorf("%d pulls are counted, there were %d", total.Totals.Pulls, len(first.Pulled))
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -100,61 +100,40 @@ func times(log *redis.ZSliceCmd) []throttle.Micros {
 	return at
 }
 
-// PartitionStats are the exact counts of a partition.
-type PartitionStats struct {
-	Partition int
-	// Away is true for a partition whose Redis could not be asked; then nothing else is known of it.
-	Away bool
-	// Gauges: how many are in which state now.
-	Queued, Scheduled, Deferred, Retrying, Sending int64
-	// Capped are those of Deferred that wait for the cap over all categories, Held those of Retrying that wait for their
-	// provider, and not after a failure.
-	Capped, Held int64
-	// UsersDeferred counts the users with deferred notifications, OldestDeferred is when the one waiting longest was
-	// accepted; zero when none waits.
-	UsersDeferred  int64
-	OldestDeferred time.Time
-	// Totals since the deployment began.
-	Accepted, Delivered, Failed, Expired, Cancelled, Replaced int64
-	Pulls, Deferrals, Attempts                                int64
+// partitionReplies are the answers to what [Agendas.Stats] asks of a partition.
+type partitionReplies struct {
+	counts        *redis.MapStringStringCmd
+	users, flight *redis.IntCmd
+	oldest        *redis.ZSliceCmd
 }
 
-// Stats reads the counts of every partition, and tells which can't be asked; the error says that none can. It costs the same
-// however much waits.
-func (s *Agendas) Stats(ctx context.Context) ([]PartitionStats, error) {
-	type replies struct {
-		counts *redis.MapStringStringCmd
-		users  *redis.IntCmd
-		flight *redis.IntCmd
-		oldest *redis.ZSliceCmd
-	}
+// Stats reads the counts of every partition, and tells which can't be asked; the error says that none can. It costs the
+// same however many notifications wait.
+func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	pipe := s.client.Pipeline()
-	asked := make([]replies, len(s.partitions))
+	asked := make([]partitionReplies, len(s.partitions))
 	for partition, prefix := range s.partitions {
-		asked[partition] = replies{
+		asked[partition] = partitionReplies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), users: pipe.HLen(ctx, prefix+"v"),
 			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own answer
-	stats := make([]PartitionStats, len(s.partitions))
+	all := stats.Counts{Partitions: make([]stats.Partition, len(s.partitions))}
 	away, fault := 0, error(nil)
 	for partition, r := range asked {
+		all.Partitions[partition].Partition = partition
 		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.oldest.Err()); err != nil {
-			stats[partition] = PartitionStats{Partition: partition, Away: true}
+			all.Partial, all.Partitions[partition].Unreachable = true, true
 			away, fault = away+1, err
 			continue
 		}
-		stats[partition] = partitionStats(partition, r.counts.Val())
-		stats[partition].Sending, stats[partition].UsersDeferred = r.flight.Val(), r.users.Val()
-		if oldest := r.oldest.Val(); len(oldest) == 1 {
-			stats[partition].OldestDeferred = time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
-		}
+		addPartition(&all, partition, &r)
 	}
-	if away == len(stats) {
-		return nil, fmt.Errorf("read the counts of the partitions: %w", fault)
+	if away == len(asked) {
+		return stats.Counts{}, fmt.Errorf("read the counts of the partitions: %w", fault)
 	}
-	return stats, nil
+	return all, nil
 }
 
 // deferredOf tells how many of a backlog are deferred, from what its agenda says of it: "next rule capped since fresh …".

@@ -43,7 +43,7 @@ func TestALateResultIsWrittenUnlessGrantedAnew(t *testing.T) {
 			if len(w.grants) > 0 {
 				t.Errorf("it was granted again")
 			}
-			if total := w.total(); total.Attempts != 1 || total.Queued+total.Deferred+total.Sending != 0 {
+			if total := w.total(); total.Totals.Attempts != 1 || total.Queued+total.Deferred+total.Sending != 0 {
 				t.Errorf("the counts are %+v", total)
 			}
 		})

@@ -169,7 +169,7 @@ func TestAsynqsTools(t *testing.T) {
 			}
 			w.sweep()
 			w.drain()
-			if total := w.total(); total.Delivered != 3 {
+			if total := w.total(); total.Totals.Delivered != 3 {
 				t.Errorf("in the end %+v", total)
 			}
 			w.client.Del(t.Context(), "asynq:queues")

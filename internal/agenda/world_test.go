@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -283,13 +284,13 @@ func (w *world) state(id string) *agenda.State {
 	return state
 }
 
-func (w *world) total() agenda.PartitionStats {
+func (w *world) total() stats.Counts {
 	w.t.Helper()
 	all, err := w.store.Stats(w.test.Context())
 	if err != nil {
 		w.t.Fatalf("stats: %v", err)
 	}
-	return agenda.Sum(all)
+	return all
 }
 
 // leftovers lists the keys that are neither counts nor records nor limiter logs.

@@ -9,6 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/version"
 )
@@ -20,7 +21,8 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Store: a.store, Throttle: windows{a}, Stats: a.stats, HasCategory: a.rules.HasCategory,
+		Intake: a.intake, Store: a.store, Throttle: windows{a}, Processes: a.processes,
+		HasCategory: a.rules.HasCategory,
 		Devices: devices{a.store, a.rules}, Tokens: tokens, Host: host, Guard: guard,
 		Version: version.Current().Version, Log: a.log,
 	}
@@ -78,36 +80,15 @@ func (w windows) Clear(ctx context.Context, userID, category string) error {
 	return nil
 }
 
-// stats gathers the counts of the whole deployment.
-func (a *App) stats(ctx context.Context) (httpapi.Stats, error) {
-	partitions, t, err := a.counts(ctx)
+// processes lists the processes of the deployment.
+func (a *App) processes(ctx context.Context) ([]stats.Process, error) {
+	alive, err := presence.List(ctx, a.redis.client)
 	if err != nil {
-		return httpapi.Stats{}, err
+		return nil, err
 	}
-	processes, err := presence.List(ctx, a.redis.client)
-	s := httpapi.Stats{
-		Partial: err != nil || t.Away,
-		Queued:  t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying, Sending: t.Sending,
-		UsersDeferred: t.UsersDeferred,
-		Totals: httpapi.Totals{
-			Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
-			Replaced: t.Replaced, Pulls: t.Pulls, Deferrals: t.Deferrals, Attempts: t.Attempts,
-		},
-		Partitions: make([]httpapi.Partition, 0, len(partitions)),
-		Processes:  make([]httpapi.Process, 0, len(processes)),
+	processes := make([]stats.Process, len(alive))
+	for i, p := range alive {
+		processes[i] = p.Process
 	}
-	if !t.OldestDeferred.IsZero() {
-		s.OldestDeferredSeconds = max(0, time.Since(t.OldestDeferred).Seconds())
-	}
-	for _, l := range partitions {
-		s.Partitions = append(s.Partitions, httpapi.Partition{
-			Partition: l.Partition, Queued: l.Queued, Deferred: l.Deferred, Unreachable: l.Away,
-		})
-	}
-	for _, p := range processes {
-		s.Processes = append(s.Processes, httpapi.Process{
-			ID: p.ID, Host: p.Host, Roles: p.Roles, Since: p.Since, InFlight: p.InFlight,
-		})
-	}
-	return s, nil
+	return processes, nil
 }

@@ -68,7 +68,7 @@ func TestRedisCluster(t *testing.T) {
 				}
 			}
 			d.act(d.apps[0], http.StatusOK, app.Action{Action: "cancel", ID: waits[2]})
-			if snapshot := d.snapshot(d.apps[1]); snapshot.States.Deferred != 1 || len(snapshot.Crowds) != 1 {
+			if snapshot := d.snapshot(d.apps[1]); snapshot.Deferred != 1 || len(snapshot.Crowds) != 1 {
 				t.Errorf("the snapshot is %+v", snapshot)
 			}
 			if d.gauge(d.apps[0]) != 1 {

@@ -207,7 +207,7 @@ func snapshotTellsWhoWaits(t *testing.T, on setup) {
 	d.awaitStats("two are delivered", func(s stats) bool { return s.Totals.Delivered == 2 && s.Deferred == 7 && s.Scheduled == 1 })
 	var s app.Snapshot
 	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
-		if s = d.snapshot(d.apps[1]); len(s.Processes) == 2 && s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.States.Deferred == 7 {
+		if s = d.snapshot(d.apps[1]); len(s.Processes) == 2 && s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.Deferred == 7 {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -117,11 +117,10 @@ func (a *App) checkImported(ctx context.Context) error {
 
 // unimported tells what waits in Redis.
 func (a *App) unimported(ctx context.Context) (string, error) {
-	partitions, err := a.agendas.Stats(ctx)
+	t, err := a.agendas.Stats(ctx)
 	if err != nil {
 		return "", err
 	}
-	t := agenda.Sum(partitions)
 	return fmt.Sprintf("keeps %d waiting notifications of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
 		t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending), nil
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -62,29 +61,13 @@ func userCategory(name string, in agenda.Inspection) ops.UserCategory {
 
 // gauges reads the deployment's counts for the metrics, and this process's load.
 func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
-	partitions, err := a.agendas.Stats(ctx)
+	counts, err := a.agendas.Stats(ctx)
 	if err != nil {
 		return ops.Gauges{}, err
 	}
-	total := agenda.Sum(partitions)
 	g := ops.Gauges{
-		States: map[notification.Status]int64{
-			notification.StatusQueued: total.Queued, notification.StatusScheduled: total.Scheduled,
-			notification.StatusDeferred: total.Deferred, notification.StatusRetrying: total.Retrying,
-			notification.StatusSending: total.Sending,
-		},
-		UsersDeferred: total.UsersDeferred, Paused: a.follower.Paused(), InFlight: a.dispatcher.InFlight(),
+		Counts: counts, Paused: a.follower.Paused(), InFlight: a.dispatcher.InFlight(),
 		BreakersOpen: map[string]int{}, RedisMemory: a.memory.Ratio(),
-	}
-	if !total.OldestDeferred.IsZero() {
-		g.OldestDeferred = time.Since(total.OldestDeferred)
-	}
-	for _, partition := range partitions {
-		if partition.Away {
-			g.PartitionsUnreachable++
-			partition.Deferred = -1
-		}
-		g.DeferredByPartition = append(g.DeferredByPartition, partition.Deferred)
 	}
 	for _, category := range a.policy.Current().Categories {
 		if g.MaxDefer == 0 || category.MaxDefer < g.MaxDefer {
@@ -108,23 +91,5 @@ func (a *App) gauges(ctx context.Context) (ops.Gauges, error) {
 	return g, nil
 }
 
-// counts reads the counts of every partition, and of all together; the totals are those of the store that is the store.
-func (a *App) counts(ctx context.Context) (partitions []agenda.PartitionStats, total agenda.PartitionStats, err error) {
-	if a.postgres != nil {
-		return a.postgres.Stats(ctx)
-	}
-	partitions, err = a.agendas.Stats(ctx)
-	return partitions, agenda.Sum(partitions), err
-}
-
-// Delivered counts the deployment's deliveries and the attempts at them.
-func (a *App) Delivered(ctx context.Context) (delivered, attempts int64, err error) {
-	_, total, err := a.counts(ctx)
-	return total.Delivered, total.Attempts, err
-}
-
-// Pulls counts how often a worker of the deployment took a task off the queue.
-func (a *App) Pulls(ctx context.Context) (int64, error) {
-	_, total, err := a.counts(ctx)
-	return total.Pulls, err
-}
+// Stats counts what the deployment holds and did.
+func (a *App) Stats(ctx context.Context) (stats.Counts, error) { return a.store.Stats(ctx) }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
 )
@@ -33,7 +32,7 @@ func (a *App) report() any {
 // snapshot reads what the dashboard shows, but for what follows from the snapshot before.
 func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	at := time.Now().UTC() // before anything is read, so that it is no older than it says
-	partitions, total, err := a.counts(ctx)
+	counts, err := a.store.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +45,9 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 		return nil, err
 	}
 	s := &ops.Snapshot{
-		At: at, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...),
+		At: at, Counts: counts, CrowdsExact: exact, Pauses: append(pauses, a.follower.FromOutside()...),
 		Audit: ops.Audit(a.checker.Latest()),
 	}
-	fillCounts(s, partitions, total)
 	for _, c := range crowds {
 		s.Crowds = append(s.Crowds, ops.Crowd(c))
 	}
@@ -69,31 +67,6 @@ func (a *App) snapshot(ctx context.Context) (*ops.Snapshot, error) {
 	return s, nil
 }
 
-// fillCounts fills in what the partitions count.
-func fillCounts(s *ops.Snapshot, partitions []agenda.PartitionStats, t agenda.PartitionStats) {
-	s.States = ops.States{
-		Queued: t.Queued, Scheduled: t.Scheduled, Deferred: t.Deferred, Retrying: t.Retrying,
-		Sending: t.Sending,
-	}
-	s.Waiting = ops.Waiting{
-		Throttle: t.Deferred - t.Capped, UserCap: t.Capped, Retry: t.Retrying - t.Held, Provider: t.Held,
-		Scheduled: t.Scheduled,
-	}
-	s.Totals = ops.Totals{
-		Accepted: t.Accepted, Delivered: t.Delivered, Failed: t.Failed, Expired: t.Expired, Cancelled: t.Cancelled,
-		Replaced: t.Replaced, Pulls: t.Pulls, Deferrals: t.Deferrals, Attempts: t.Attempts,
-	}
-	s.UsersDeferred = t.UsersDeferred
-	if !t.OldestDeferred.IsZero() {
-		s.OldestDeferred = max(0, s.At.Sub(t.OldestDeferred).Seconds())
-	}
-	for _, l := range partitions {
-		s.Partitions = append(s.Partitions, ops.Partition{
-			Partition: l.Partition, Queued: l.Queued, Deferred: l.Deferred, Sending: l.Sending, Unreachable: l.Away,
-		})
-	}
-}
-
 // fillProcesses fills in the processes, and what they say of the channels.
 func (a *App) fillProcesses(ctx context.Context, s *ops.Snapshot) error {
 	processes, err := presence.List(ctx, a.redis.client)
@@ -111,7 +84,7 @@ func (a *App) fillProcesses(ctx context.Context, s *ops.Snapshot) error {
 				continue // of another version
 			}
 		}
-		s.Processes = append(s.Processes, ops.NewProcess(p.ID, p.Roles, p.Since, p.InFlight, report))
+		s.Processes = append(s.Processes, ops.NewProcess(p.Process, report))
 		for _, channel := range report.Channels {
 			for _, host := range channel.Hosts {
 				channels[channel.Channel] = append(channels[channel.Channel],

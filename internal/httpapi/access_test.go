@@ -21,7 +21,7 @@ func TestAPIWithoutTokensIsNotForPagesOfOthers(t *testing.T) {
 	s := &store{}
 	newAPI := func(tokens ...string) http.Handler {
 		api, err := httpapi.New(httpapi.Config{
-			Intake: s, Store: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true },
+			Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true },
 			Version: "test", Log: slog.New(slog.DiscardHandler), Tokens: tokens, Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
 		})
 		if err != nil {

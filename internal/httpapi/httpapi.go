@@ -15,6 +15,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // Intake accepts notifications.
@@ -22,10 +23,11 @@ type Intake interface {
 	Accept(ctx context.Context, batch []intake.Candidate) ([]intake.Result, error)
 }
 
-// Store knows what became of them.
+// Store knows what became of them, and counts them.
 type Store interface {
 	View(ctx context.Context, id string) (*notification.View, error)
 	Cancel(ctx context.Context, id string) error
+	Stats(ctx context.Context) (stats.Counts, error)
 }
 
 // Throttle knows users' windows.
@@ -41,8 +43,8 @@ type Config struct {
 	Intake   Intake
 	Store    Store
 	Throttle Throttle
-	// Stats counts what the whole deployment holds and did.
-	Stats func(context.Context) (Stats, error)
+	// Processes lists the processes of the deployment.
+	Processes func(context.Context) ([]stats.Process, error)
 	// List gives a page of notifications, newest first. Defaults to nothing: the store can't list.
 	List func(context.Context, notification.Filter) (*notification.Page, error)
 	// Users keeps their preferences. Defaults to nobody: the store has none.

@@ -22,6 +22,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -49,7 +50,9 @@ func (s *store) Window(context.Context, string, string) (httpapi.Window, error) 
 
 func (s *store) Clear(context.Context, string, string) error { return s.away }
 
-func (s *store) Stats(context.Context) (httpapi.Stats, error) { return httpapi.Stats{}, s.away }
+func (s *store) Stats(context.Context) (stats.Counts, error) { return stats.Counts{}, s.away }
+
+func (s *store) Processes(context.Context) ([]stats.Process, error) { return nil, s.away }
 
 func (s *store) List(context.Context, notification.Filter) (*notification.Page, error) {
 	return &notification.Page{}, s.away
@@ -91,7 +94,7 @@ func everyChannel() []httpapi.Channel {
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Throttle: s, Stats: s.Stats, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
+		Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {

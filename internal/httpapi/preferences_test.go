@@ -52,7 +52,7 @@ func TestWhatNeedsPostgresSaysSo(t *testing.T) {
 	t.Parallel()
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Throttle: s, Stats: s.Stats, HasCategory: func(string) bool { return true }, Version: "test",
+		Intake: s, Store: s, Throttle: s, Processes: s.Processes, HasCategory: func(string) bool { return true }, Version: "test",
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

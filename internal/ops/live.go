@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 const (
@@ -21,13 +23,13 @@ const (
 
 // Point is one moment of the charts.
 type Point struct {
-	At        int64   `json:"at"` // milliseconds since the epoch
-	Accepted  float64 `json:"accepted"`
-	Delivered float64 `json:"delivered"`
-	Deferrals float64 `json:"deferrals"`
-	Failed    float64 `json:"failed"`
-	Waiting   Waiting `json:"waiting"`
-	P99       float64 `json:"p99"`
+	At        int64         `json:"at"` // milliseconds since the epoch
+	Accepted  float64       `json:"accepted"`
+	Delivered float64       `json:"delivered"`
+	Deferrals float64       `json:"deferrals"`
+	Failed    float64       `json:"failed"`
+	Waiting   stats.Waiting `json:"waiting"`
+	P99       float64       `json:"p99"`
 }
 
 // Live looks at the deployment again and again, once for all who watch.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // deployment is what a Live looks at: at each look a second passes and some is delivered.
@@ -32,8 +33,10 @@ func (d *deployment) read(context.Context) (*ops.Snapshot, error) {
 	lateness := make([]uint64, 15)
 	lateness[3] = uint64(100 * n) // between 2.5 and 5 ms
 	return &ops.Snapshot{
-		At: at.Add(time.Duration(n) * time.Second), Totals: ops.Totals{Accepted: 10 * n, Delivered: 5 * n, Pulls: 8 * n},
-		Processes: []ops.Process{ops.NewProcess("p", []string{"worker"}, at, 1, ops.Report{Concurrency: 4, Lateness: lateness})},
+		At:     at.Add(time.Duration(n) * time.Second),
+		Counts: stats.Counts{Totals: stats.Totals{Accepted: 10 * n, Delivered: 5 * n, Pulls: 8 * n}},
+		Processes: []ops.Process{ops.NewProcess(
+			stats.Process{ID: "p", Roles: []string{"worker"}, Since: at, InFlight: 1}, ops.Report{Concurrency: 4, Lateness: lateness})},
 	}, nil
 }
 
@@ -71,8 +74,9 @@ func TestCountsThatBeginAnew(t *testing.T) {
 	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 		n++
 		return &ops.Snapshot{
-			At: at.Add(time.Duration(n) * time.Second), Totals: ops.Totals{Accepted: int64(100 / n), Delivered: int64(100 / n)},
-			Processes: []ops.Process{ops.NewProcess("p", nil, at, 0, ops.Report{Lateness: []uint64{uint64(100 / n)}})},
+			At:        at.Add(time.Duration(n) * time.Second),
+			Counts:    stats.Counts{Totals: stats.Totals{Accepted: int64(100 / n), Delivered: int64(100 / n)}},
+			Processes: []ops.Process{ops.NewProcess(stats.Process{ID: "p", Since: at}, ops.Report{Lateness: []uint64{uint64(100 / n)}})},
 		}, nil
 	}, slog.New(slog.DiscardHandler))
 	for range 4 {
@@ -164,11 +168,11 @@ func TestOldLooksAreForgotten(t *testing.T) {
 			latest <- s
 		}()
 	}
-	answers <- &ops.Snapshot{At: at.Add(time.Second), UsersDeferred: 2}
+	answers <- &ops.Snapshot{At: at.Add(time.Second), Counts: stats.Counts{UsersDeferred: 2}}
 	if s := <-latest; s.UsersDeferred != 2 {
 		t.Errorf("the first to answer gives %+v", s)
 	}
-	answers <- &ops.Snapshot{At: at, UsersDeferred: 1}
+	answers <- &ops.Snapshot{At: at, Counts: stats.Counts{UsersDeferred: 1}}
 	if s := <-latest; s.UsersDeferred != 2 {
 		t.Errorf("the one that began before gives %+v", s)
 	}
@@ -185,7 +189,7 @@ func TestActionsShowAtOnce(t *testing.T) {
 			began := time.Now()
 			users := int64(len(d.done))
 			<-time.After(10 * time.Millisecond)
-			return &ops.Snapshot{At: began, UsersDeferred: users}, nil
+			return &ops.Snapshot{At: began, Counts: stats.Counts{UsersDeferred: users}}, nil
 		}, cfg.Log)
 		show := func(want int64) {
 			t.Helper()

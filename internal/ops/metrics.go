@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // Metrics are the counters and histograms of this process, under the names of the contract. None has a label per user.
@@ -164,12 +165,7 @@ func (m *Metrics) LatenessCounts() []uint64 {
 
 // Gauges are the deployment's counts, read exactly at each scrape.
 type Gauges struct {
-	States         map[notification.Status]int64
-	OldestDeferred time.Duration
-	UsersDeferred  int64
-	// DeferredByPartition is -1 for each of the PartitionsUnreachable, whose figures are missing everywhere.
-	DeferredByPartition   []int64
-	PartitionsUnreachable int
+	stats.Counts
 	// MaxDefer is the shortest that any category has.
 	MaxDefer time.Duration
 	// Paused is what operators have rest; Evicts tells whether Redis forgets keys when it is full.
@@ -244,15 +240,7 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	for state, n := range g.States {
-		tell(c.states, float64(n), string(state))
-	}
-	for partition, n := range g.DeferredByPartition {
-		if n < 0 {
-			continue
-		}
-		tell(c.partitions, float64(n), strconv.Itoa(partition))
-	}
+	c.tellCounts(tell, &g.Counts)
 	for _, s := range g.Paused {
 		tell(c.paused, 1, string(s.Kind), s.Name)
 	}
@@ -264,11 +252,30 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 		evicts = 1
 	}
 	tell(c.memory, g.RedisMemory)
-	tell(c.oldest, g.OldestDeferred.Seconds())
-	tell(c.unreachable, float64(g.PartitionsUnreachable))
-	tell(c.users, float64(g.UsersDeferred))
 	tell(c.maxDefer, g.MaxDefer.Seconds())
 	tell(c.evicts, evicts)
 	tell(c.inFlight, float64(g.InFlight))
 	tell(c.concurrency, float64(g.Concurrency))
+}
+
+// tellCounts gives the gauges of what the deployment counts. A partition that could not be asked has none.
+func (c *gaugeCollector) tellCounts(tell func(*prometheus.Desc, float64, ...string), counts *stats.Counts) {
+	for status, n := range map[notification.Status]int64{
+		notification.StatusQueued: counts.Queued, notification.StatusScheduled: counts.Scheduled,
+		notification.StatusDeferred: counts.Deferred, notification.StatusRetrying: counts.Retrying,
+		notification.StatusSending: counts.Sending,
+	} {
+		tell(c.states, float64(n), string(status))
+	}
+	unreachable := 0
+	for _, p := range counts.Partitions {
+		if p.Unreachable {
+			unreachable++
+			continue
+		}
+		tell(c.partitions, float64(p.Deferred), strconv.Itoa(p.Partition))
+	}
+	tell(c.unreachable, float64(unreachable))
+	tell(c.oldest, counts.OldestDeferredSeconds)
+	tell(c.users, float64(counts.UsersDeferred))
 }

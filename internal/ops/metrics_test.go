@@ -18,6 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // promised are the names, kinds and labels that dashboards and alerts rely on: the contract's, then pacer's own additions.
@@ -46,12 +47,12 @@ var added = []string{
 }
 
 var waiting = ops.Gauges{
-	States: map[notification.Status]int64{
-		notification.StatusQueued: 1, notification.StatusScheduled: 2, notification.StatusDeferred: 3,
-		notification.StatusRetrying: 4, notification.StatusSending: 5,
+	Counts: stats.Counts{
+		Queued: 1, Scheduled: 2, Deferred: 3, Retrying: 4, Sending: 5, OldestDeferredSeconds: 1.5, UsersDeferred: 6,
+		Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Deferred: 3}},
 	},
-	OldestDeferred: 1500 * time.Millisecond, UsersDeferred: 6, DeferredByPartition: []int64{0, 3}, MaxDefer: time.Hour,
-	Paused: []control.Subject{{Kind: control.Channel, Name: "fcm"}}, Evicts: true, BreakersOpen: map[string]int{"fcm": 1},
+	MaxDefer: time.Hour,
+	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}}, Evicts: true, BreakersOpen: map[string]int{"fcm": 1},
 	InFlight: 7, Concurrency: 8,
 }
 

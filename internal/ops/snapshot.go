@@ -4,26 +4,20 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // Snapshot is what ops see of a deployment at a moment: the dashboard, `dispatcher top` and `dispatcher stats` show it.
 type Snapshot struct {
 	At time.Time `json:"at"`
-	// States count notifications that have not ended; Deferred is the one to watch.
-	States   States   `json:"states"`
-	Waiting  Waiting  `json:"waiting"`
-	Totals   Totals   `json:"totals"`
+	stats.Counts
 	Rates    Rates    `json:"rates"`
 	Lateness Lateness `json:"lateness"`
-	// OldestDeferred is how long ago the one deferred longest was accepted, in seconds; 0 when none is.
-	OldestDeferred float64 `json:"oldest_deferred_seconds"`
-	UsersDeferred  int64   `json:"users_deferred"`
 	// PullsPerDelivery is of the last minute; 0 when nothing was delivered.
 	PullsPerDelivery float64 `json:"pulls_per_delivery"`
 
-	Partitions []Partition `json:"partitions"`
-	Processes  []Process   `json:"processes"`
-	Channels   []Health    `json:"channels"`
+	Processes []Process `json:"processes"`
+	Channels  []Health  `json:"channels"`
 	// Crowds are the users' categories with most deferred; not CrowdsExact: of some thousands looked at.
 	Crowds      []Crowd         `json:"crowds"`
 	CrowdsExact bool            `json:"crowds_exact"`
@@ -32,37 +26,6 @@ type Snapshot struct {
 	Redis       Redis           `json:"redis"`
 	Postgres    *Postgres       `json:"postgres,omitempty"`
 	Audit       Audit           `json:"audit"`
-}
-
-// States count notifications by state.
-type States struct {
-	Queued    int64 `json:"queued"`
-	Scheduled int64 `json:"scheduled"`
-	Deferred  int64 `json:"deferred"`
-	Retrying  int64 `json:"retrying"`
-	Sending   int64 `json:"sending"`
-}
-
-// Waiting counts what waits until a moment, by what it waits for.
-type Waiting struct {
-	Throttle  int64 `json:"throttle"`
-	UserCap   int64 `json:"user_cap"`
-	Retry     int64 `json:"retry"`
-	Provider  int64 `json:"provider"`
-	Scheduled int64 `json:"scheduled"`
-}
-
-// Totals count since the deployment began.
-type Totals struct {
-	Accepted  int64 `json:"accepted"`
-	Delivered int64 `json:"delivered"`
-	Failed    int64 `json:"failed"`
-	Expired   int64 `json:"expired"`
-	Cancelled int64 `json:"cancelled"`
-	Replaced  int64 `json:"replaced"`
-	Pulls     int64 `json:"pulls"`
-	Deferrals int64 `json:"deferrals"`
-	Attempts  int64 `json:"attempts"`
 }
 
 // Rates are per second, since the snapshot before.
@@ -79,23 +42,10 @@ type Lateness struct {
 	P99 float64 `json:"p99"`
 }
 
-// Partition is one partition of the queue.
-type Partition struct {
-	Partition int   `json:"partition"`
-	Queued    int64 `json:"queued"`
-	Deferred  int64 `json:"deferred"`
-	Sending   int64 `json:"sending"`
-	// Unreachable is true when the partition's Redis could not be asked: its figures are missing everywhere.
-	Unreachable bool `json:"unreachable,omitempty"`
-}
-
 // Process is one process of the deployment with its load.
 type Process struct {
-	ID          string    `json:"id"`
-	Roles       []string  `json:"roles"`
-	Since       time.Time `json:"since"`
-	InFlight    int       `json:"in_flight"`
-	Concurrency int       `json:"concurrency"`
+	stats.Process
+	Concurrency int `json:"concurrency"`
 
 	lateness []uint64
 }
@@ -157,9 +107,6 @@ type Report struct {
 }
 
 // NewProcess makes one of its report.
-func NewProcess(id string, roles []string, since time.Time, inFlight int, report Report) Process {
-	return Process{
-		ID: id, Roles: roles, Since: since, InFlight: inFlight, Concurrency: report.Concurrency,
-		lateness: report.Lateness,
-	}
+func NewProcess(process stats.Process, report Report) Process {
+	return Process{Process: process, Concurrency: report.Concurrency, lateness: report.Lateness}
 }

@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // Process is one process of the deployment.
 type Process struct {
-	ID       string    `json:"id"`
-	Host     string    `json:"host"`
-	Roles    []string  `json:"roles"`
-	Since    time.Time `json:"since"`
-	InFlight int       `json:"in_flight"`
+	stats.Process
 	// Report is what the process tells of itself besides, in a form of its caller's.
 	Report json.RawMessage `json:"report,omitempty"`
 }
@@ -49,10 +47,10 @@ func NewAnnouncer(client redis.UniversalClient, host string, roles []string, inF
 ) *Announcer {
 	return &Announcer{
 		client: client, inFlight: inFlight, log: log,
-		self: Process{
+		self: Process{Process: stats.Process{
 			ID: host + "-" + rand.Text()[:8], Host: host, Roles: roles,
 			Since: time.Now().UTC().Truncate(time.Second),
-		},
+		}},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -84,8 +85,8 @@ func TestAnnouncedProcessesAreListed(t *testing.T) {
 				got[i].Since = time.Time{}
 			}
 			want := []presence.Process{
-				{ID: a.ID(), Host: "host-a", Roles: []string{"api", "worker"}, InFlight: 9},
-				{ID: b.ID(), Host: "host-b", Roles: []string{"ops"}},
+				{Process: stats.Process{ID: a.ID(), Host: "host-a", Roles: []string{"api", "worker"}, InFlight: 9}},
+				{Process: stats.Process{ID: b.ID(), Host: "host-b", Roles: []string{"ops"}}},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("processes differ (-want +got):\n%s", diff)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -194,15 +194,13 @@ func (w *world) checkLimits() []string {
 	return broken
 }
 
-// totals are those that a process tells.
-func (w *world) totals() (agenda.PartitionStats, error) {
+// totals are the counts that a process tells.
+func (w *world) totals() (stats.Counts, error) {
 	p := w.procs[0]
 	if p.postgres != nil && w.mutation != "totals are those of Redis" {
-		_, total, err := p.postgres.Stats(context.Background())
-		return total, err
+		return p.postgres.Stats(context.Background())
 	}
-	stats, err := p.agendas.Stats(context.Background())
-	return agenda.Sum(stats), err
+	return p.agendas.Stats(context.Background())
 }
 
 // checkTotals is P13: the counts say what happened.
@@ -222,12 +220,12 @@ func (w *world) checkTotals() []string {
 		name      string
 		is, wants int64
 	}{
-		{"accepted", total.Accepted, accepted},
-		{"delivered", total.Delivered, want["delivered"]},
-		{"failed", total.Failed, want["failed"]},
-		{"expired", total.Expired, want["expired"]},
-		{"cancelled", total.Cancelled, want["cancelled"]},
-		{"replaced", total.Replaced, want["replaced"]},
+		{"accepted", total.Totals.Accepted, accepted},
+		{"delivered", total.Totals.Delivered, want["delivered"]},
+		{"failed", total.Totals.Failed, want["failed"]},
+		{"expired", total.Totals.Expired, want["expired"]},
+		{"cancelled", total.Totals.Cancelled, want["cancelled"]},
+		{"replaced", total.Totals.Replaced, want["replaced"]},
 		{"waiting", total.Queued + total.Deferred + total.Scheduled + total.Retrying + total.Sending, 0},
 	} {
 		if c.is != c.wants {

@@ -36,14 +36,14 @@ function show(s) {
 }
 
 function tiles(s) {
-  document.title = `${s.states.deferred} deferred – pacer`
-  text('deferred', s.states.deferred.toLocaleString('en'))
+  document.title = `${s.deferred} deferred – pacer`
+  text('deferred', s.deferred.toLocaleString('en'))
   text('deferred-users', `of ${number(s.users_deferred)} users`)
-  text('oldest', s.states.deferred ? duration(s.oldest_deferred_seconds) : '–')
+  text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
   const draining = s.rates.delivered - s.rates.accepted
-  text('drain', s.states.deferred === 0 ? 'empty' : draining > 0 ? duration(s.states.deferred / draining) : 'it grows')
+  text('drain', s.deferred === 0 ? 'empty' : draining > 0 ? duration(s.deferred / draining) : 'it grows')
   text('delivered', `${number(s.rates.delivered)}/s`)
-  text('sending', `${number(s.states.sending)} under way, ${number(s.states.queued)} queued`)
+  text('sending', `${number(s.sending)} under way, ${number(s.queued)} queued`)
   text('late', duration(s.lateness.p99))
   text('late-median', `p50 ${duration(s.lateness.p50)}`)
   text('pulls', s.pulls_per_delivery ? s.pulls_per_delivery.toFixed(2) : '–')

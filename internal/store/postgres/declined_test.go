@@ -156,7 +156,7 @@ func TestAClaimWhoseAnswerWasLostHolds(t *testing.T) {
 		t.Error("the result of the claim is refused")
 	}
 	w.wantStatus(t, "ada-free-0", "delivered")
-	if total := w.stats(t); total.Attempts != 1 || total.Delivered != 1 {
+	if total := w.stats(t); total.Totals.Attempts != 1 || total.Totals.Delivered != 1 {
 		t.Errorf("totals are %+v", total)
 	}
 }

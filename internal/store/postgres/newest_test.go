@@ -37,7 +37,7 @@ func (w *world) wantReplaced(t *testing.T, id string) {
 	if err != nil || view.Status != notification.StatusReplaced || view.Reason != notification.ReasonReplaced {
 		t.Errorf("%s is %s (%s), %v", id, view.Status, view.Reason, err)
 	}
-	if total := w.stats(t); total.Queued+total.Retrying+total.Sending+total.Deferred != 0 || total.Replaced != 1 {
+	if total := w.stats(t); total.Queued+total.Retrying+total.Sending+total.Deferred != 0 || total.Totals.Replaced != 1 {
 		t.Errorf("left is %+v", total)
 	}
 	if state := w.redis.HGet(t.Context(), w.prefix()+"n:"+id, "s").Val(); state != "" && state != "R" {

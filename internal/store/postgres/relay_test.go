@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -75,7 +75,7 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 		t.Errorf("a result from before the loss: %+v, %v", s, err)
 	}
 	after := w.stats(t)
-	if after.Accepted != before.Accepted || after.Delivered != before.Delivered+1 || after.Attempts != before.Attempts {
+	if after.Totals.Accepted != before.Totals.Accepted || after.Totals.Delivered != before.Totals.Delivered+1 || after.Totals.Attempts != before.Totals.Attempts {
 		t.Errorf("totals were %+v, are %+v", before, after)
 	}
 	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) != 1 || differences[0].ID != "ada-chat-1" {
@@ -84,13 +84,13 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 	}
 }
 
-func (w *world) stats(t *testing.T) agenda.PartitionStats {
+func (w *world) stats(t *testing.T) stats.Counts {
 	t.Helper()
-	_, total, err := w.store.Stats(t.Context())
+	counts, err := w.store.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return total
+	return counts
 }
 
 // A claim on an admission from before the rebuild would be counted by no window: it is void.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // The totals are kept where what they count is decided. What is accepted, attempted and ended is Postgres's: triggers
@@ -59,39 +60,35 @@ WHERE excluded.epoch >= p.epoch`
 // foldBatch is how many rows of tallies one statement adds up.
 const foldBatch = 2000
 
-// Stats gives the counts of every partition, and of all together. The totals of all are the store's, not those of
-// Redis. While Postgres is away they are what Redis counted, and the whole is marked as one of which a part is away.
-func (r *Store) Stats(
-	ctx context.Context,
-) (partitions []agenda.PartitionStats, total agenda.PartitionStats, err error) {
-	if partitions, err = r.agendas.Stats(ctx); err != nil {
-		return nil, total, err
-	}
-	total = agenda.Sum(partitions)
-	exact, err := r.totals(ctx, total)
+// Stats gives the counts of the deployment. Its totals are those of Postgres. While Postgres is away they are what
+// Redis counted, and the counts are marked as partial.
+func (r *Store) Stats(ctx context.Context) (stats.Counts, error) {
+	counts, err := r.agendas.Stats(ctx)
 	if err != nil {
-		total.Away = true
-		return partitions, total, nil //nolint:nilerr // what there is, is told
+		return stats.Counts{}, err
 	}
-	return partitions, exact, nil
+	exact, away, err := r.totals(ctx)
+	if err != nil {
+		counts.Partial = true
+		return counts, nil //nolint:nilerr // the counts that could be read are told
+	}
+	counts.Totals, counts.Partial = exact, counts.Partial || away
+	return counts, nil
 }
 
-// totals puts the store's totals in the place of those of Redis.
-func (r *Store) totals(ctx context.Context, t agenda.PartitionStats) (agenda.PartitionStats, error) {
+// totals reads the totals; away says that those of Redis lack what a partition has counted since they were noted.
+func (r *Store) totals(ctx context.Context) (t stats.Totals, away bool, err error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
-		&t.Replaced, &t.Attempts)
-	if err != nil {
-		return t, describe("read the totals", err)
+	if err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
+		&t.Replaced, &t.Attempts); err != nil {
+		return t, false, describe("read the totals", err)
 	}
 	before, err := r.readNoted(ctx)
 	if err != nil {
-		return t, err
+		return t, false, err
 	}
-	now, away := r.agendas.Counts(ctx)
-	t.Away = t.Away || away != nil
-	t.Pulls, t.Deferrals = 0, 0
+	now, unread := r.agendas.Counts(ctx)
 	for _, n := range before {
 		t.Pulls, t.Deferrals = t.Pulls+n.earlierPulls+n.Pulls, t.Deferrals+n.earlierDeferrals+n.Deferrals
 	}
@@ -103,7 +100,7 @@ func (r *Store) totals(ctx context.Context, t agenda.PartitionStats) (agenda.Par
 			t.Pulls, t.Deferrals = t.Pulls+max(0, c.Pulls-n.Pulls), t.Deferrals+max(0, c.Deferrals-n.Deferrals)
 		}
 	}
-	return t, nil
+	return t, unread != nil, nil
 }
 
 // noted is what a partition counted, as Postgres has it.

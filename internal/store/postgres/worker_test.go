@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 )
@@ -169,10 +168,9 @@ func (w *world) wakesIn(t *testing.T, user string) time.Duration {
 // inLine is how many notifications wait in the backlogs of the partitions that can be asked.
 func (w *world) inLine(t *testing.T) int {
 	t.Helper()
-	partitions, err := w.agendas.Stats(t.Context())
+	counts, err := w.agendas.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := agenda.Sum(partitions)
-	return int(total.Queued + total.Deferred)
+	return int(counts.Queued + counts.Deferred)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // Store keeps notifications on Redis.
@@ -129,3 +130,6 @@ func timeline(s *agenda.State) []notification.Event {
 	}
 	return events
 }
+
+// Stats gives the counts of the deployment.
+func (r *Store) Stats(ctx context.Context) (stats.Counts, error) { return r.agendas.Stats(ctx) }

@@ -1,0 +1,69 @@
+// Package stats holds what a deployment counts, in one type from the stores to the API, the dashboard, the metrics and
+// the command line.
+package stats
+
+import "time"
+
+// Stats are the counts of the whole deployment, and its processes.
+type Stats struct {
+	Counts
+	Processes []Process `json:"processes"`
+}
+
+// Counts are the counts of the whole deployment.
+type Counts struct {
+	// Notifications that have not ended, by status; Deferred is the one to watch.
+	Queued    int64 `json:"queued"`
+	Scheduled int64 `json:"scheduled"`
+	Deferred  int64 `json:"deferred"`
+	Retrying  int64 `json:"retrying"`
+	Sending   int64 `json:"sending"`
+
+	Waiting               Waiting     `json:"waiting"`
+	OldestDeferredSeconds float64     `json:"oldest_deferred_seconds" doc:"How long ago the longest deferred notification was accepted; 0 when none is deferred."`
+	UsersDeferred         int64       `json:"users_deferred" doc:"Users with deferred notifications."`
+	Totals                Totals      `json:"totals"`
+	Partitions            []Partition `json:"partitions"`
+	Partial               bool        `json:"partial,omitempty" doc:"True when a store could not be asked for everything: the figures of the unreachable partitions, the processes, or the exact totals are missing."`
+}
+
+// Waiting counts notifications that wait until a moment, by what they wait for.
+type Waiting struct {
+	Throttle  int64 `json:"throttle"`
+	UserCap   int64 `json:"user_cap"`
+	Retry     int64 `json:"retry" doc:"An attempt failed; the next one has its time."`
+	Provider  int64 `json:"provider" doc:"Nothing was tried: the provider's budget is spent, or the provider is not called at the moment."`
+	Scheduled int64 `json:"scheduled"`
+}
+
+// Totals count since the deployment began.
+type Totals struct {
+	Accepted  int64 `json:"accepted"`
+	Delivered int64 `json:"delivered"`
+	Failed    int64 `json:"failed"`
+	Expired   int64 `json:"expired"`
+	Cancelled int64 `json:"cancelled"`
+	Replaced  int64 `json:"replaced"`
+	Pulls     int64 `json:"pulls" doc:"How often a worker took a task off the queue; pulls / delivered is the price of throttling."`
+	Deferrals int64 `json:"deferrals"`
+	Attempts  int64 `json:"attempts"`
+}
+
+// Partition is one partition of the queue.
+type Partition struct {
+	Partition int   `json:"partition"`
+	Queued    int64 `json:"queued"`
+	Deferred  int64 `json:"deferred"`
+	Sending   int64 `json:"sending"`
+	// The figures of an unreachable partition are in none of the sums.
+	Unreachable bool `json:"unreachable,omitempty" doc:"True when the partition's Redis could not be asked: its figures are missing everywhere."`
+}
+
+// Process is one process of the deployment.
+type Process struct {
+	ID       string    `json:"id"`
+	Host     string    `json:"host"`
+	Roles    []string  `json:"roles"`
+	Since    time.Time `json:"since"`
+	InFlight int       `json:"in_flight"`
+}
