@@ -23,7 +23,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 	cfg := httpapi.Config{
 		Intake: a.intake, Store: a.store, Throttle: windows{a}, Processes: a.processes,
 		HasCategory: a.rules.HasCategory,
-		Devices: devices{a.store, a.rules}, Tokens: tokens, Host: host, Guard: guard,
+		Devices:     devices{a.store, a.rules}, Tokens: tokens, Host: host, Guard: guard,
 		Version: version.Current().Version, Log: a.log,
 	}
 	for _, c := range a.cfg.Channels.All() {

@@ -34,8 +34,8 @@ func TestPermitsAreReturned(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, func() { s.perform(0, "busy", burst(1000)) })
 				lostWhen(func(r dispatch.Round) bool { return len(r.Release) > 0 })(s)
 			},
-			look:    10 * time.Second,
-			want:    1, // that of the busy partition, which waits for more capacity
+			look: 10 * time.Second,
+			want: 1, // that of the busy partition, which waits for more capacity
 		},
 		"by a partition that has lost its state, while it pauses": {
 			arrange: lostWhen(func(r dispatch.Round) bool { return r.Partition > 0 }),
