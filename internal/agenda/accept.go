@@ -78,7 +78,7 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		return nil, fmt.Errorf("accept %d notifications in partition %d: the script answered %d fields", len(entries), partition, len(reply))
 	}
 	r := reader{fields: reply}
-	s.tell(r.list(0), entries[0].UserID)
+	s.reportDeferrals(r.list(0), entries[0].UserID)
 	placed := make([]Placed, len(entries))
 	for i := range placed {
 		at := r.number(i + 1)
@@ -87,15 +87,15 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	return placed, r.fault
 }
 
-// tell reports deferrals that a script decided: category, how many, rule, in turn. A user's own limits may number their rules
-// in another way; the name is that of this user's.
-func (s *Agendas) tell(deferrals *reader, userID string) {
+// reportDeferrals reports the deferrals that a script decided: category, count, rule, and so on. The numbers of the rules are
+// those of this user's plan.
+func (s *Agendas) reportDeferrals(deferrals *reader, userID string) {
 	for i := 0; i+2 < len(deferrals.fields); i += 3 {
-		s.tellOf(userID, deferrals.text(i), deferrals.number(i+1), deferrals.number(i+2))
+		s.reportDeferral(userID, deferrals.text(i), deferrals.number(i+1), deferrals.number(i+2))
 	}
 }
 
-// tellOf reports that n were deferred by the rule of that number.
-func (s *Agendas) tellOf(userID, category string, n, rule int64) {
+// reportDeferral reports that n were deferred by the rule of that number.
+func (s *Agendas) reportDeferral(userID, category string, n, rule int64) {
 	s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, rule), int(n))
 }

@@ -142,11 +142,11 @@ type Agendas struct {
 	partitions []string   // prefix of each partition's keys
 	locks      [][]string // what a script of a partition names as its keys, see dispatch.PartitionKeys
 
-	accept, serve, settle, end, extend, cancel, view, sweep, wake, restore, standing, awake *script.Script
+	accept, take, settle, end, extend, cancel, view, sweep, wake, restore, standing, awake *script.Script
 
 	lease, horizon, retention string // as the scripts take them
 
-	ends []*batch.Batcher[ended, lapsing] // by partition
+	ends []*batch.Batcher[endRequest, endResult] // by partition
 }
 
 // New makes a Agendas.
@@ -165,7 +165,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	for partition := range cfg.Partitions {
 		s.partitions = append(s.partitions, PartitionPrefix(partition))
 		s.locks = append(s.locks, dispatch.PartitionKeys(PartitionPrefix(partition)))
-		s.ends = append(s.ends, batch.New(endAtOnce, func(ctx context.Context, deliveries []ended) ([]lapsing, error) {
+		s.ends = append(s.ends, batch.New(endBatch, func(ctx context.Context, deliveries []endRequest) ([]endResult, error) {
 			return s.endAll(ctx, partition, deliveries)
 		}))
 	}
@@ -175,7 +175,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
 		*kept = script.NewWhenFull(source)
-		if name == "accept" || name == "serve" || name == "restore" { // they take something on
+		if name == "accept" || name == "take" || name == "restore" { // they take something on
 			*kept = script.New(source)
 		}
 	}
@@ -185,7 +185,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 // scripts lists where each script is kept, by its file's name.
 func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
-		"accept": &s.accept, "serve": &s.serve, "settle": &s.settle, "end": &s.end, "extend": &s.extend, "cancel": &s.cancel,
+		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend, "cancel": &s.cancel,
 		"view": &s.view, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore, "standing": &s.standing, "awake": &s.awake,
 	}
 }
@@ -236,7 +236,7 @@ end
 // guardOf gives what stands before a script. Those that also work in a rebuild look for themselves.
 func guardOf(name string, guarded bool) string {
 	switch {
-	case !guarded && (name == "accept" || name == "serve" || name == "sweep"):
+	case !guarded && (name == "accept" || name == "take" || name == "sweep"):
 		return "local GUARDED, EPOCH = false, ''\n" + fence
 	case !guarded:
 		return "local GUARDED, EPOCH = false, ''\n"
@@ -244,7 +244,7 @@ func guardOf(name string, guarded bool) string {
 		return "local GUARDED = true\n"
 	case name == "standing":
 		return ""
-	case name == "serve" || name == "sweep":
+	case name == "take" || name == "sweep":
 		return guardHere
 	}
 	return guard
@@ -255,7 +255,7 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 	before, parts := "", []string{name}
 	switch name {
 	case "end", "extend", "standing":
-	case "serve":
+	case "take":
 		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.DecideFunctions, []string{"agenda", "limits", "reply", "grants", name}
 	case "settle", "view", "restore":
 		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.Functions, []string{"agenda", "limits", name}

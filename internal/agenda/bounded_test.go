@@ -77,7 +77,7 @@ func TestABacklogIsEndedInManyScripts(t *testing.T) {
 				if rounds > most {
 					t.Fatalf("%d ended after %d rounds", ended, rounds)
 				}
-				ran := w.workOf("serve", func() { w.round(partition, 8) })
+				ran := w.workOf("take", func() { w.round(partition, 8) })
 				if limit := scriptLimit*commandsPerEntry + 200; ran.commands > limit {
 					t.Fatalf("a round ran %d commands, more than %d", ran.commands, limit)
 				}
@@ -137,7 +137,7 @@ func TestWhatComesDueTogetherMovesInManyScripts(t *testing.T) {
 		if rounds > 2*n/scriptLimit+10 {
 			t.Fatalf("%d still wait for their time", w.total().Scheduled)
 		}
-		if ran := w.workOf("serve", func() { w.round(partition, 8) }); ran.commands > scriptLimit*commandsPerEntry {
+		if ran := w.workOf("take", func() { w.round(partition, 8) }); ran.commands > scriptLimit*commandsPerEntry {
 			t.Fatalf("a round ran %d commands", ran.commands)
 		}
 	}

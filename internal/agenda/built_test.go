@@ -66,7 +66,7 @@ func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 	t.Parallel()
 	for asks, ask := range map[string]func(*agenda.Agendas) error{
 		"serve": func(s *agenda.Agendas) error {
-			_, err := s.Serve(t.Context(), dispatch.Round{ID: "there", Pull: 1})
+			_, err := s.Take(t.Context(), dispatch.TakeRequest{ID: "there", Pull: 1})
 			return err
 		},
 		"sweep": func(s *agenda.Agendas) error { _, err := s.Sweep(t.Context(), 0); return err },
@@ -94,7 +94,7 @@ func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 				t.Errorf("lost are %v (%v)", lost, err)
 			}
 			build(t, there, "again")
-			if reply, err := there.Serve(t.Context(), dispatch.Round{ID: "rebuilt", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
+			if reply, err := there.Take(t.Context(), dispatch.TakeRequest{ID: "rebuilt", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
 				t.Errorf("once it is rebuilt: %+v, %v", reply, err)
 			}
 		})
@@ -109,7 +109,7 @@ func TestAPartitionOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
 	build(t, store, "n")
 	built := agenda.PartitionPrefix(0) + "built"
 	want := client.GetDel(t.Context(), built).Val()
-	if reply, err := store.Serve(t.Context(), dispatch.Round{ID: "first", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
+	if reply, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "first", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	if got := client.Get(t.Context(), built).Val(); got != want || want == "" {

@@ -130,22 +130,22 @@ func TestALostAnswerGivesNothingOfSomebodyElse(t *testing.T) {
 	w.accept(agenda.Entry{})
 	partition, other := w.store.PartitionOf("ada"), w.open("other")
 	pulled := w.round(partition, 1).Pulled
-	take := dispatch.Round{Partition: partition, ID: "take", Room: 1, Wakeups: pulled}
-	if first, err := w.store.Serve(t.Context(), take); err != nil || len(first.Taken[0].Grants) != 1 {
+	take := dispatch.TakeRequest{Partition: partition, ID: "take", Capacity: 1, Wakeups: pulled}
+	if first, err := w.store.Take(t.Context(), take); err != nil || len(first.Results[0].Grants) != 1 {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
 	w.advance(lease + time.Second)
 	w.sweep()
-	theirs, err := other.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "a", Pull: 1})
+	theirs, err := other.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "a", Pull: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	granted, err := other.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "b", Room: 1, Wakeups: theirs.Pulled})
-	if err != nil || len(granted.Taken[0].Grants) != 1 {
+	granted, err := other.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "b", Capacity: 1, Wakeups: theirs.Pulled})
+	if err != nil || len(granted.Results[0].Grants) != 1 {
 		t.Fatalf("the other: %+v, %v", granted, err)
 	}
-	if again, err := w.store.Serve(t.Context(), take); err != nil || len(again.Taken[0].Grants) != 0 {
-		t.Errorf("asked again: %+v, %v", again.Taken, err)
+	if again, err := w.store.Take(t.Context(), take); err != nil || len(again.Results[0].Grants) != 0 {
+		t.Errorf("asked again: %+v, %v", again.Results, err)
 	}
 }
 
@@ -353,25 +353,25 @@ func TestARoundThatComesLateGivesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
 	partition := w.store.PartitionOf("ada")
-	serve := func(id string) dispatch.Reply {
+	serve := func(id string) dispatch.TakeResult {
 		t.Helper()
-		reply, err := w.store.Serve(t.Context(), dispatch.Round{Partition: partition, ID: id, Room: 1, Pull: 1})
+		reply, err := w.store.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: id, Capacity: 1, Pull: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return reply
 	}
 	w.accept(agenda.Entry{})
-	if came := serve("worker.10").Came; came != 1 {
+	if came := serve("worker.10").PulledCount; came != 1 {
 		t.Fatalf("%d came", came)
 	}
 	for user := "a"; w.client.LLen(t.Context(), queueKey(partition, "pending")).Val() == 0; user += "a" {
 		w.accept(agenda.Entry{UserID: user}) // of some user of this partition
 	}
-	if came := serve("worker.9").Came; came != 0 {
+	if came := serve("worker.9").PulledCount; came != 0 {
 		t.Errorf("%d came in a round that was given up", came)
 	}
-	if came := serve("worker.11").Came; came == 0 {
+	if came := serve("worker.11").PulledCount; came == 0 {
 		t.Error("nothing came in the next round")
 	}
 }
@@ -404,22 +404,22 @@ func TestOwnLimitsAreAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	serve := func(r dispatch.Round) dispatch.Reply {
+	serve := func(r dispatch.TakeRequest) dispatch.TakeResult {
 		t.Helper()
-		reply, err := knows.Serve(t.Context(), r)
+		reply, err := knows.Take(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return reply
 	}
-	if reply := serve(dispatch.Round{ID: "w.1", Room: 8, Pull: 8}); len(reply.Begun)+len(reply.Pulled) > 0 {
+	if reply := serve(dispatch.TakeRequest{ID: "w.1", Capacity: 8, Pull: 8}); len(reply.Served)+len(reply.Pulled) > 0 {
 		t.Fatalf("granted without own limits: %+v", reply)
 	}
-	again := serve(dispatch.Round{ID: "w.2", Room: 8, Pull: 8})
-	if len(again.Begun) > 0 || len(again.Pulled) != 1 {
+	again := serve(dispatch.TakeRequest{ID: "w.2", Capacity: 8, Pull: 8})
+	if len(again.Served) > 0 || len(again.Pulled) != 1 {
 		t.Fatalf("then it is not asked for: %+v", again)
 	}
-	taken := serve(dispatch.Round{ID: "w.3", Room: 8, Wakeups: again.Pulled}).Taken[0]
+	taken := serve(dispatch.TakeRequest{ID: "w.3", Capacity: 8, Wakeups: again.Pulled}).Results[0]
 	if len(taken.Grants) != 1 || taken.Grants[0].Notification.ID != "n1" {
 		t.Errorf("under own limits of one an hour: %+v", taken)
 	}

@@ -148,29 +148,29 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 	}
 	w.accept(agenda.Entry{UserID: "eve"})
 	partition := w.store.PartitionOf("ada")
-	pull := dispatch.Round{Partition: partition, ID: "pull", Pull: 8}
-	first, err := w.store.Serve(t.Context(), pull)
+	pull := dispatch.TakeRequest{Partition: partition, ID: "pull", Pull: 8}
+	first, err := w.store.Take(t.Context(), pull)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := w.store.Serve(t.Context(), pull)
+	second, err := w.store.Take(t.Context(), pull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(first.Pulled) != fmt.Sprint(second.Pulled) || len(first.Pulled) == 0 {
 		t.Fatalf("pulled %v, again %v", first.Pulled, second.Pulled)
 	}
-	take := dispatch.Round{Partition: partition, ID: "take", Room: 10, Wakeups: first.Pulled}
-	granted, err := w.store.Serve(t.Context(), take)
+	take := dispatch.TakeRequest{Partition: partition, ID: "take", Capacity: 10, Wakeups: first.Pulled}
+	granted, err := w.store.Take(t.Context(), take)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.store.Serve(t.Context(), take)
+	again, err := w.store.Take(t.Context(), take)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range granted.Taken {
-		a, b := granted.Taken[i], again.Taken[i]
+	for i := range granted.Results {
+		a, b := granted.Results[i], again.Results[i]
 		if len(a.Grants) == 0 || len(a.Grants) != len(b.Grants) || a.Held != b.Held || a.After != b.After {
 			t.Fatalf("took %+v, again %+v", a, b)
 		}

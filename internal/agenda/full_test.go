@@ -67,7 +67,7 @@ func (c *crowd) pull() {
 	c.wakeups = map[string]dispatch.Wakeup{}
 	for partition := range c.store.Partitions() {
 		for number := 0; ; number++ {
-			reply, err := c.store.Serve(c.t.Context(), dispatch.Round{Partition: partition, ID: "pull " + strconv.Itoa(number), Pull: 50})
+			reply, err := c.store.Take(c.t.Context(), dispatch.TakeRequest{Partition: partition, ID: "pull " + strconv.Itoa(number), Pull: 50})
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -86,15 +86,15 @@ func (c *crowd) pull() {
 
 // take asks for a caller's wake-up, and tells what is wrong with the answer.
 func (c *crowd) take(i int) error {
-	reply, err := c.store.Serve(c.t.Context(), dispatch.Round{
-		Partition: c.store.PartitionOf(user(i)), ID: user(i), Room: 1, Wakeups: []dispatch.Wakeup{c.wakeups[user(i)]},
+	reply, err := c.store.Take(c.t.Context(), dispatch.TakeRequest{
+		Partition: c.store.PartitionOf(user(i)), ID: user(i), Capacity: 1, Wakeups: []dispatch.Wakeup{c.wakeups[user(i)]},
 	})
 	switch {
 	case err != nil && strings.Contains(err.Error(), "OOM"):
 		return nil
 	case err != nil:
 		return err
-	case len(reply.Taken[0].Grants) != 1 || reply.Taken[0].Grants[0].Notification.ID != user(i)+"-a":
+	case len(reply.Results[0].Grants) != 1 || reply.Results[0].Grants[0].Notification.ID != user(i)+"-a":
 		return errors.New("a foreign answer to a take")
 	}
 	return nil
@@ -168,12 +168,12 @@ func TestAFullRedisTakesNothingIn(t *testing.T) {
 	if _, err := store.Accept(t.Context(), 0, []agenda.Entry{plain("b")}); !errors.Is(err, agenda.ErrFull) {
 		t.Errorf("accept gives %v", err)
 	}
-	pulled, err := store.Serve(t.Context(), dispatch.Round{ID: "a", Pull: 1})
+	pulled, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "a", Pull: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	served, err := store.Serve(t.Context(), dispatch.Round{ID: "b", Room: 1, Wakeups: pulled.Pulled})
-	if err != nil || len(served.Taken) != 1 || len(served.Taken[0].Grants) != 1 {
+	served, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "b", Capacity: 1, Wakeups: pulled.Pulled})
+	if err != nil || len(served.Results) != 1 || len(served.Results[0].Grants) != 1 {
 		t.Errorf("served %+v, %v", served, err)
 	}
 }

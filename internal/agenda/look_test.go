@@ -154,7 +154,7 @@ func TestAGuardedStore(t *testing.T) {
 	if err := accept(plain("a")); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("without its state the partition says %v", err)
 	}
-	if _, err := store.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "r", Pull: 1}); !errors.Is(err, agenda.ErrLost) {
+	if _, err := store.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "r", Pull: 1}); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("without its state the partition serves: %v", err)
 	}
 	if err := store.BeginRebuild(t.Context(), []int{partition}, "token"); err != nil {

@@ -190,16 +190,16 @@ func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 	}
 	w.advance(time.Millisecond)
 	w.accept(agenda.Entry{})
-	after, err := other.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "a", Pull: 1})
+	after, err := other.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "a", Pull: 1})
 	if err != nil || len(after.Pulled) != 1 {
 		t.Fatalf("pulled %+v, %v", after, err)
 	}
-	asked, err := w.store.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "b", Room: 1, Wakeups: before})
-	if err != nil || asked.Taken[0].Held || len(asked.Taken[0].Grants) > 0 {
-		t.Errorf("the old wake-up is answered %+v, %v", asked.Taken, err)
+	asked, err := w.store.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "b", Capacity: 1, Wakeups: before})
+	if err != nil || asked.Results[0].Held || len(asked.Results[0].Grants) > 0 {
+		t.Errorf("the old wake-up is answered %+v, %v", asked.Results, err)
 	}
-	granted, err := other.Serve(t.Context(), dispatch.Round{Partition: partition, ID: "c", Room: 1, Wakeups: after.Pulled})
-	if err != nil || len(granted.Taken[0].Grants) != 1 {
-		t.Errorf("the new one is answered %+v, %v", granted.Taken, err)
+	granted, err := other.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "c", Capacity: 1, Wakeups: after.Pulled})
+	if err != nil || len(granted.Results[0].Grants) != 1 {
+		t.Errorf("the new one is answered %+v, %v", granted.Results, err)
 	}
 }

@@ -32,7 +32,7 @@ func TestWhoKeepsTheRecordInRedisIsKeptOutOnceItHasMoved(t *testing.T) {
 	wantOut := func(when string) {
 		t.Helper()
 		_, accept := here.Accept(t.Context(), box.Partition, []agenda.Entry{entry})
-		_, serve := here.Serve(t.Context(), dispatch.Round{Partition: box.Partition, ID: when, Pull: 1})
+		_, serve := here.Take(t.Context(), dispatch.TakeRequest{Partition: box.Partition, ID: when, Pull: 1})
 		_, sweep := here.Sweep(t.Context(), box.Partition)
 		for what, err := range map[string]error{"accept": accept, "serve": serve, "sweep": sweep} {
 			if !errors.Is(err, agenda.ErrMoved) {

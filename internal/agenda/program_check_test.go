@@ -380,7 +380,7 @@ func (p *program) drain(pr *process) string {
 	}
 	p.rounds++
 	r := &round{}
-	r.ID, r.Room, r.Pull = "r"+strconv.Itoa(p.rounds), 50, 8
+	r.ID, r.Capacity, r.Pull = "r"+strconv.Itoa(p.rounds), 50, 8
 	for _, user := range slices.Sorted(maps.Keys(pr.held)) {
 		if h := pr.held[user]; !h.at.After(p.time()) {
 			r.Wakeups = append(r.Wakeups, h.Wakeup)

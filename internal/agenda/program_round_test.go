@@ -15,7 +15,7 @@ import (
 
 // round is what a process asked, and what the model says of it.
 type round struct {
-	dispatch.Round
+	dispatch.TakeRequest
 
 	want []taking // nil for one whose wake-up is somebody else's by now
 	live []bool
@@ -39,7 +39,7 @@ func (p *program) round() string {
 		return p.askAgain(pr, r)
 	}
 	p.rounds++
-	r := &round{Round: dispatch.Round{ID: "r" + strconv.Itoa(p.rounds), Room: p.rand.IntN(7), Pull: p.rand.IntN(4)}}
+	r := &round{TakeRequest: dispatch.TakeRequest{ID: "r" + strconv.Itoa(p.rounds), Capacity: p.rand.IntN(7), Pull: p.rand.IntN(4)}}
 	for _, user := range slices.Sorted(maps.Keys(pr.held)) {
 		h := pr.held[user]
 		switch due := !h.at.After(p.time()); {
@@ -57,9 +57,9 @@ func (p *program) time() time.Time { return time.UnixMicro(p.model.now) }
 // ask asks a round, and holds the answer against the model's, unless it is lost.
 func (p *program) ask(pr *process, r *round, isLost bool) string {
 	p.predict(pr, r)
-	reply, err := pr.store.Serve(p.ctx, r.Round)
+	reply, err := pr.store.Take(p.ctx, r.TakeRequest)
 	p.must(err, "serve")
-	what := fmt.Sprintf("%s asks %s for %v, releases %v, pulls %d, room %d: %v", pr.name, r.ID, r.Wakeups, r.Release, r.Pull, r.Room, briefly(reply))
+	what := fmt.Sprintf("%s asks %s for %v, releases %v, pulls %d, room %d: %v", pr.name, r.ID, r.Wakeups, r.Release, r.Pull, r.Capacity, briefly(reply))
 	if isLost {
 		pr.unanswered, p.deaf = r, true
 		return what + " (lost)"
@@ -71,7 +71,7 @@ func (p *program) ask(pr *process, r *round, isLost bool) string {
 
 // predict plays the round on the model. Who has which wake-up, and which come, is read from Redis.
 func (p *program) predict(pr *process, r *round) {
-	room := r.Room
+	room := r.Capacity
 	for i, w := range r.Wakeups {
 		live := p.snap.agendas[w.UserID].generation == w.Generation && !p.stopped
 		r.live = append(r.live, live)
@@ -104,9 +104,9 @@ func (p *program) predict(pr *process, r *round) {
 	}
 }
 
-func briefly(reply dispatch.Reply) string {
+func briefly(reply dispatch.TakeResult) string {
 	var text []string
-	for _, t := range reply.Taken {
+	for _, t := range reply.Results {
 		var ids []string
 		for _, g := range t.Grants {
 			ids = append(ids, g.Notification.ID)
@@ -116,9 +116,9 @@ func briefly(reply dispatch.Reply) string {
 	return fmt.Sprintf("took %v, pulled %v", text, reply.Pulled)
 }
 
-func (p *program) compare(r *round, reply dispatch.Reply) {
+func (p *program) compare(r *round, reply dispatch.TakeResult) {
 	for i, w := range r.Wakeups {
-		got, want := reply.Taken[i], r.want[i]
+		got, want := reply.Results[i], r.want[i]
 		if diff := cmp.Diff(want.grants, grantings(got.Grants), cmp.AllowUnexported(granting{})); diff != "" {
 			p.failf("%s is granted (-want +got):\n%s\n%s", w.UserID, diff, briefly(reply))
 		}
@@ -133,7 +133,7 @@ func (p *program) compare(r *round, reply dispatch.Reply) {
 	if got := pullings(reply.Pulled); !slices.EqualFunc(r.pulled, got, func(a, b pulling) bool {
 		return a.user == b.user && slices.Equal(a.categories, b.categories)
 	}) {
-		p.failf("pulled are %v, want %v of %+v; asked %+v", got, r.pulled, p.snap, r.Round)
+		p.failf("pulled are %v, want %v of %+v; asked %+v", got, r.pulled, p.snap, r.TakeRequest)
 	}
 }
 
@@ -158,17 +158,17 @@ func pullings(wakeups []dispatch.Wakeup) []pulling {
 }
 
 // learn has a process know what it was answered.
-func (p *program) learn(pr *process, r *round, reply dispatch.Reply) {
+func (p *program) learn(pr *process, r *round, reply dispatch.TakeResult) {
 	for _, w := range r.Release {
 		delete(pr.held, w.UserID)
 	}
 	for i, w := range r.Wakeups {
 		delete(pr.held, w.UserID)
-		if taken := reply.Taken[i]; taken.Held {
+		if taken := reply.Results[i]; taken.Held {
 			w.Categories = taken.Categories
 			pr.held[w.UserID] = heldWakeup{w, 0, p.time().Add(taken.After)}
 		}
-		pr.grants = append(pr.grants, reply.Taken[i].Grants...)
+		pr.grants = append(pr.grants, reply.Results[i].Grants...)
 	}
 	for _, w := range reply.Pulled {
 		pr.held[w.UserID] = heldWakeup{w, 0, p.time()}
@@ -183,9 +183,9 @@ func (p *program) askAgain(pr *process, r *round) string {
 		gave = gave || len(t.grants) > 0
 	}
 	if !gave {
-		return p.ask(pr, &round{Round: r.Round}, false)
+		return p.ask(pr, &round{TakeRequest: r.TakeRequest}, false)
 	}
-	reply, err := pr.store.Serve(p.ctx, r.Round)
+	reply, err := pr.store.Take(p.ctx, r.TakeRequest)
 	p.must(err, "serve again")
 	for i, w := range r.Wakeups {
 		var left []granting
@@ -194,11 +194,11 @@ func (p *program) askAgain(pr *process, r *round) string {
 				left = append(left, g)
 			}
 		}
-		if diff := cmp.Diff(left, grantings(reply.Taken[i].Grants), cmp.AllowUnexported(granting{})); diff != "" {
+		if diff := cmp.Diff(left, grantings(reply.Results[i].Grants), cmp.AllowUnexported(granting{})); diff != "" {
 			p.failf("%s is granted, asked again (-want +got):\n%s", w.UserID, diff)
 		}
-		if held := p.snap.agendas[w.UserID].generation == w.Generation; held != reply.Taken[i].Held {
-			p.failf("the wake-up of %s is held %t, asked again, want %t", w.UserID, reply.Taken[i].Held, held)
+		if held := p.snap.agendas[w.UserID].generation == w.Generation; held != reply.Results[i].Held {
+			p.failf("the wake-up of %s is held %t, asked again, want %t", w.UserID, reply.Results[i].Held, held)
 		}
 	}
 	p.learn(pr, r, reply)

@@ -17,9 +17,9 @@ var letters = map[dispatch.Disposition]string{
 // Settle writes what became of a grant.
 func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	if (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund {
-		settled, err := s.ends[g.Partition].Ask(ctx, ended{g.Notification.ID, g.Generation, letters[o.Disposition], o.Reason})
-		if err != nil || !settled.lapsed {
-			return settled.Settlement, lost(err)
+		ended, err := s.ends[g.Partition].Do(ctx, endRequest{g, o})
+		if err != nil || !ended.leaseEnded {
+			return ended.Settlement, lost(err)
 		}
 	}
 	args := make([]any, 0, 32)
@@ -34,28 +34,27 @@ func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	r := reader{fields: reply}
 	stale := r.number(0) == 1
-	s.tell(r.list(1), g.UserID)
+	s.reportDeferrals(r.list(1), g.UserID)
 	return dispatch.Settlement{Stale: stale}, r.fault
 }
 
-// endAtOnce is how many ends one script writes at most.
-const endAtOnce = 64
+// endBatch is how many deliveries one script ends at most.
+const endBatch = 64
 
-// ended is a delivery that ended and keeps its throttle slot.
-type ended struct {
-	id             string
-	generation     int
-	letter, reason string
+// endRequest is a delivery that ended and keeps its throttle slot.
+type endRequest struct {
+	*dispatch.Grant
+	dispatch.Outcome
 }
 
-// lapsing is what became of an end; lapsed ones stand in line again, untouched.
-type lapsing struct {
+// endResult is what became of it.
+type endResult struct {
 	dispatch.Settlement
-
-	lapsed bool
+	// leaseEnded tells that the notification waits again, and that the script has changed nothing.
+	leaseEnded bool
 }
 
-// Extend lets a grant's lease begin anew, while its result can't be written.
+// Extend extends the lease of a grant whose result can't be written yet.
 func (s *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
 	err := s.extend.Run(ctx, s.client, s.keys(g.Partition), g.Notification.ID, strconv.Itoa(g.Generation), s.lease).Err()
 	if err != nil {
@@ -64,12 +63,12 @@ func (s *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
 	return nil
 }
 
-// endAll writes the ends of a partition in one script.
-func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []ended) ([]lapsing, error) {
+// endAll ends deliveries of a partition in one script.
+func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []endRequest) ([]endResult, error) {
 	args := make([]any, 0, 1+4*len(deliveries))
 	args = append(args, s.retention)
 	for _, d := range deliveries {
-		args = append(args, d.id, strconv.Itoa(d.generation), d.letter, d.reason)
+		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason)
 	}
 	written, err := s.end.Run(ctx, s.client, s.keys(partition), args...).Int64Slice()
 	if err != nil {
@@ -78,11 +77,11 @@ func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []ended)
 	if len(written) != len(deliveries) {
 		return nil, fmt.Errorf("the end script answered for %d of %d deliveries", len(written), len(deliveries))
 	}
-	settlements := make([]lapsing, len(written))
+	results := make([]endResult, len(written))
 	for i := range written {
-		settlements[i].Stale, settlements[i].lapsed = written[i] == 0, written[i] == 2
+		results[i].Stale, results[i].leaseEnded = written[i] == 0, written[i] == 2
 	}
-	return settlements, nil
+	return results, nil
 }
 
 // countOf tells the script what an outcome counts as.

@@ -149,10 +149,10 @@ func (w *world) forward() {
 }
 
 // round has the worker ask once in a partition: for what is at work and due, and for further wake-ups.
-func (w *world) round(partition, pull int) dispatch.Reply {
+func (w *world) round(partition, pull int) dispatch.TakeResult {
 	w.t.Helper()
 	w.rounds++
-	r := dispatch.Round{Partition: partition, ID: "r" + strconv.Itoa(w.rounds), Room: w.room, Pull: pull}
+	r := dispatch.TakeRequest{Partition: partition, ID: "r" + strconv.Itoa(w.rounds), Capacity: w.room, Pull: pull}
 	for _, user := range slices.Sorted(maps.Keys(w.held)) {
 		if h := w.held[user]; h.partition == partition && !h.at.After(w.now) {
 			r.Wakeups = append(r.Wakeups, h.Wakeup)
@@ -161,19 +161,19 @@ func (w *world) round(partition, pull int) dispatch.Reply {
 	return w.ask(r)
 }
 
-func (w *world) ask(r dispatch.Round) dispatch.Reply {
+func (w *world) ask(r dispatch.TakeRequest) dispatch.TakeResult {
 	w.t.Helper()
-	reply, err := w.store.Serve(w.test.Context(), r)
+	reply, err := w.store.Take(w.test.Context(), r)
 	if err != nil {
 		w.t.Fatalf("serve: %v", err)
 	}
 	for i, wakeup := range r.Wakeups {
 		delete(w.held, wakeup.UserID)
-		if taken := reply.Taken[i]; taken.Held {
+		if taken := reply.Results[i]; taken.Held {
 			wakeup.Categories = taken.Categories
 			w.held[wakeup.UserID] = heldWakeup{wakeup, r.Partition, w.now.Add(taken.After)}
 		}
-		w.grants = append(w.grants, reply.Taken[i].Grants...)
+		w.grants = append(w.grants, reply.Results[i].Grants...)
 	}
 	for _, wakeup := range reply.Pulled {
 		w.held[wakeup.UserID] = heldWakeup{wakeup, r.Partition, w.now}

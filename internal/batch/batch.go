@@ -1,6 +1,6 @@
-// Package batch puts the questions of many callers into one statement or script: while one is under way, those that
-// come wait for the next. So a store that is asked seldom answers each at once, and one that is asked much answers many
-// at the price of one. Nobody waits for a timer.
+// Package batch joins the requests of many callers into one statement or script. While a batch is under way, requests
+// wait for the next one. So a store that gets few requests answers each of them at once, and a store that gets many
+// answers many at the price of one. No request waits for a timer.
 package batch
 
 import (
@@ -10,123 +10,127 @@ import (
 	"sync"
 )
 
-// ErrClosed says that a question came after Close.
+// ErrClosed says that a request came after Close.
 var ErrClosed = errors.New("closed")
 
-// Batcher collects questions Q and gives each its answer A. One batch is under way at a time.
-type Batcher[Q, A any] struct {
-	most int
-	run  func(ctx context.Context, questions []Q) ([]A, error)
+// Batcher collects requests and gives each its result. One batch is under way at a time.
+type Batcher[Request, Result any] struct {
+	maxSize int
+	run     func(ctx context.Context, requests []Request) ([]Result, error)
 
 	mu      sync.Mutex
-	waiting []question[Q, A]
-	working bool
+	pending []call[Request, Result]
+	running bool
 	closed  bool
-	running sync.WaitGroup
+	runs    sync.WaitGroup
 }
 
-type question[Q, A any] struct {
-	ctx   context.Context //nolint:containedctx // the caller's values, for the batch that is made of many
-	q     Q
-	reply chan reply[A] // holds one, so that nobody waits for a caller who has gone
+// call is a request whose caller waits.
+type call[Request, Result any] struct {
+	ctx     context.Context //nolint:containedctx // the caller's values, for a batch of several callers
+	request Request
+	done    chan outcome[Result] // buffered: the caller may have gone
 }
 
-type reply[A any] struct {
-	answer A
+type outcome[Result any] struct {
+	result Result
 	err    error
 }
 
-// New makes a Batcher of at most that many questions at once. Run gives one answer for each, in order, or an error that
-// all get; its context is the first caller's, without its end where that could take the others' answers away.
-func New[Q, A any](most int, run func(ctx context.Context, questions []Q) ([]A, error)) *Batcher[Q, A] {
-	return &Batcher[Q, A]{most: most, run: run}
+// New makes a Batcher of at most maxSize requests per batch. Run returns one result for each request, in order, or an
+// error that all callers get. Its context has the values of the first caller's; the end of that context ends only a batch
+// of one.
+func New[Request, Result any](
+	maxSize int, run func(ctx context.Context, requests []Request) ([]Result, error),
+) *Batcher[Request, Result] {
+	return &Batcher[Request, Result]{maxSize: maxSize, run: run}
 }
 
-// Ask waits for the answer. When ctx ends before, it is unknown whether the question had its effect.
-func (b *Batcher[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
-	asked := question[Q, A]{ctx: ctx, q: q, reply: make(chan reply[A], 1)}
-	if err := b.join(asked); err != nil {
-		var none A
+// Do waits for the result of a request. When ctx ends first, it is unknown whether the request took effect.
+func (b *Batcher[Request, Result]) Do(ctx context.Context, request Request) (Result, error) {
+	c := call[Request, Result]{ctx: ctx, request: request, done: make(chan outcome[Result], 1)}
+	if err := b.add(c); err != nil {
+		var none Result
 		return none, err
 	}
 	select {
-	case r := <-asked.reply:
-		return r.answer, r.err
+	case o := <-c.done:
+		return o.result, o.err
 	case <-ctx.Done():
-		var none A
+		var none Result
 		return none, ctx.Err()
 	}
 }
 
-// join puts a question among those that wait, and has somebody work them.
-func (b *Batcher[Q, A]) join(asked question[Q, A]) error {
+// add appends a call to the pending ones, and starts to run batches unless that is under way.
+func (b *Batcher[Request, Result]) add(c call[Request, Result]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return ErrClosed
 	}
-	b.waiting = append(b.waiting, asked)
-	if !b.working {
-		b.working = true
-		b.running.Go(b.work)
+	b.pending = append(b.pending, c)
+	if !b.running {
+		b.running = true
+		b.runs.Go(b.runAll)
 	}
 	return nil
 }
 
-// work answers batches until nobody waits.
-func (b *Batcher[Q, A]) work() {
-	for batch := b.next(); batch != nil; batch = b.next() {
-		b.answer(batch)
+// runAll runs batches until no call is pending.
+func (b *Batcher[Request, Result]) runAll() {
+	for calls := b.next(); calls != nil; calls = b.next() {
+		b.runBatch(calls)
 	}
 }
 
-// next takes the longest waiting; nil when none are.
-func (b *Batcher[Q, A]) next() []question[Q, A] {
+// next removes the calls of the next batch, oldest first; nil when none is pending.
+func (b *Batcher[Request, Result]) next() []call[Request, Result] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) == 0 {
-		b.working = false
+	if len(b.pending) == 0 {
+		b.running = false
 		return nil
 	}
-	n := min(len(b.waiting), b.most)
-	batch := b.waiting[:n:n]
-	b.waiting = b.waiting[n:]
-	if len(b.waiting) == 0 {
-		b.waiting = nil // else what was answered would be kept
+	n := min(len(b.pending), b.maxSize)
+	calls := b.pending[:n:n]
+	b.pending = b.pending[n:]
+	if len(b.pending) == 0 {
+		b.pending = nil // so that finished calls can be collected
 	}
-	return batch
+	return calls
 }
 
-func (b *Batcher[Q, A]) answer(batch []question[Q, A]) {
-	questions := make([]Q, len(batch))
-	for i := range batch {
-		questions[i] = batch[i].q
+func (b *Batcher[Request, Result]) runBatch(calls []call[Request, Result]) {
+	requests := make([]Request, len(calls))
+	for i := range calls {
+		requests[i] = calls[i].request
 	}
-	answers, err := b.run(contextOf(batch), questions)
-	if err == nil && len(answers) != len(questions) {
-		err = fmt.Errorf("%d of %d questions were answered", len(answers), len(questions))
+	results, err := b.run(contextOf(calls), requests)
+	if err == nil && len(results) != len(requests) {
+		err = fmt.Errorf("a batch of %d requests has %d results", len(requests), len(results))
 	}
-	for i := range batch {
-		r := reply[A]{err: err}
+	for i := range calls {
+		o := outcome[Result]{err: err}
 		if err == nil {
-			r.answer = answers[i]
+			o.result = results[i]
 		}
-		batch[i].reply <- r
+		calls[i].done <- o
 	}
 }
 
-// contextOf is the first caller's; of several, none may end what the others wait for.
-func contextOf[Q, A any](batch []question[Q, A]) context.Context {
-	if len(batch) == 1 {
-		return batch[0].ctx
+// contextOf is the context of the first call; of several calls, none may end the batch of the others.
+func contextOf[Request, Result any](calls []call[Request, Result]) context.Context {
+	if len(calls) == 1 {
+		return calls[0].ctx
 	}
-	return context.WithoutCancel(batch[0].ctx)
+	return context.WithoutCancel(calls[0].ctx)
 }
 
-// Close waits for what was asked before; who asks later gets [ErrClosed].
-func (b *Batcher[Q, A]) Close() {
+// Close waits for the requests that came before; later ones get [ErrClosed].
+func (b *Batcher[Request, Result]) Close() {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
-	b.running.Wait()
+	b.runs.Wait()
 }

@@ -47,10 +47,10 @@ func (g gauge) slow(d time.Duration) sender {
 }
 
 // burst is a script that grants n deliveries of a user, as many in a round as there is room for; then the wake-up goes back.
-func burst(n int) func(dispatch.Round) (turn, bool) {
-	return func(r dispatch.Round) (turn, bool) {
+func burst(n int) func(dispatch.TakeRequest) (turn, bool) {
+	return func(r dispatch.TakeRequest) (turn, bool) {
 		next := turn{}
-		for n > 0 && len(next.Grants) < r.Room {
+		for n > 0 && len(next.Grants) < r.Capacity {
 			n--
 			next.Grants = append(next.Grants, granted())
 		}
@@ -145,9 +145,9 @@ func TestBurstsOfSeveralUsers(t *testing.T) {
 		s := newStore()
 		for user := range 3 {
 			left := 40
-			s.perform(0, fmt.Sprint(user), func(r dispatch.Round) (turn, bool) {
+			s.perform(0, fmt.Sprint(user), func(r dispatch.TakeRequest) (turn, bool) {
 				next := turn{}
-				for ; left > 0 && len(next.Grants) < min(10, r.Room); left-- {
+				for ; left > 0 && len(next.Grants) < min(10, r.Capacity); left-- {
 					next.Grants = append(next.Grants, granted())
 				}
 				next.back = left > 0
@@ -172,8 +172,8 @@ func TestRoundTakesItsShare(t *testing.T) {
 			b := newBench(dispatch.Config{Concurrency: concurrency}, s, newGauge().slow(time.Second))
 			pass(time.Second / 2)
 			for _, r := range s.asks() {
-				if r.Room != want || r.Pull > want {
-					t.Errorf("with room for %d a round has room for %d, and pulls %d; want %d", concurrency, r.Room, r.Pull, want)
+				if r.Capacity != want || r.Pull > want {
+					t.Errorf("with room for %d a round has room for %d, and pulls %d; want %d", concurrency, r.Capacity, r.Pull, want)
 				}
 			}
 			b.wantTokens(t, 1)
@@ -256,7 +256,7 @@ func TestPanicsGiveRoomBack(t *testing.T) {
 			s.claim = func(_ context.Context, g *dispatch.Grant) (bool, error) { g.Notification = nil; return true, nil }
 		},
 		"answer": func(s *store) {
-			s.perform(0, "u-0", func(dispatch.Round) (turn, bool) { return grant(nil), true })
+			s.perform(0, "u-0", func(dispatch.TakeRequest) (turn, bool) { return grant(nil), true })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

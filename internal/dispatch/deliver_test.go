@@ -136,7 +136,7 @@ func TestLatenessCountsFromTheSlot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// The room is full when the slot comes: the grant is 400 ms later.
 				s := newStore()
-				s.wake("u-1", hold(time.Second), turn{Taken: dispatch.Taken{Held: true, Rule: "1 per 1s"}}, func() turn {
+				s.wake("u-1", hold(time.Second), turn{WakeupResult: dispatch.WakeupResult{Held: true, Rule: "1 per 1s"}}, func() turn {
 					var all []*dispatch.Grant
 					for _, in := range test.startIn {
 						g := granted()
@@ -188,7 +188,7 @@ func TestSlowAnswersAreLate(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s, worst, latencies := newStore(), time.Duration(0), test.latencies
-				s.after = func(_ context.Context, r dispatch.Round) error {
+				s.after = func(_ context.Context, r dispatch.TakeRequest) error {
 					if len(r.Wakeups) > 0 {
 						pass(latencies[0])
 						latencies = latencies[min(1, len(latencies)-1):]
@@ -202,7 +202,7 @@ func TestSlowAnswersAreLate(t *testing.T) {
 					}
 					return dispatch.Settlement{}, nil
 				}
-				s.perform(0, "u-1", func(dispatch.Round) (turn, bool) { return grant(granted()), true })
+				s.perform(0, "u-1", func(dispatch.TakeRequest) (turn, bool) { return grant(granted()), true })
 				b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {
 					sendings++
 					worst = max(worst, time.Since(m.AdmittedAt))
@@ -264,7 +264,7 @@ func TestDeliveriesAreTraced(t *testing.T) {
 			g.Notification.TraceParent = "00-1"
 			return true, nil
 		}
-		s.after = func(context.Context, dispatch.Round) error { pass(20 * time.Millisecond); return nil }
+		s.after = func(context.Context, dispatch.TakeRequest) error { pass(20 * time.Millisecond); return nil }
 		cfg := dispatch.Config{Trace: func(ctx context.Context, g *dispatch.Grant, asked, answered time.Time) (context.Context, func(dispatch.Outcome)) {
 			if g.Notification.TraceParent != "00-1" || asked.Sub(start) != 20*time.Millisecond || answered.Sub(start) != 40*time.Millisecond {
 				t.Errorf("traced %q, asked %s, answered %s", g.Notification.TraceParent, asked.Sub(start), answered.Sub(start))

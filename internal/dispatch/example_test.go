@@ -44,25 +44,25 @@ func (m *memory) Pending(int) <-chan struct{} { return m.pending }
 // Archive is never called: nobody else puts anything into this queue.
 func (*memory) Archive(context.Context, int, dispatch.Task, error) error { return nil }
 
-// Serve gives the user's wake-up out, and its notifications, one by one.
-func (m *memory) Serve(_ context.Context, r dispatch.Round) (dispatch.Reply, error) {
+// Take gives the user's wake-up out, and its notifications, one by one.
+func (m *memory) Take(_ context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var reply dispatch.Reply
+	var reply dispatch.TakeResult
 	for range r.Wakeups {
-		reply.Taken = append(reply.Taken, m.take())
+		reply.Results = append(reply.Results, m.take())
 	}
 	if r.Pull > 0 && m.woken {
 		m.woken = false
 		reply.Pulled = []dispatch.Wakeup{{UserID: "ada"}}
-		reply.Came = 1
+		reply.PulledCount = 1
 	}
 	return reply, nil
 }
 
 // take lets the head of the backlog go when the gap has passed. The wake-up is held for the next.
-func (m *memory) take() dispatch.Taken {
-	var taken dispatch.Taken
+func (m *memory) take() dispatch.WakeupResult {
+	var taken dispatch.WakeupResult
 	now := time.Now()
 	if len(m.backlog) > 0 && !now.Before(m.next) {
 		taken.Grants = []*dispatch.Grant{{

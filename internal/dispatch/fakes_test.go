@@ -22,7 +22,7 @@ var errAway = errors.New("the store is away")
 
 // turn is what a user's wake-up gets when it is asked for.
 type turn struct {
-	dispatch.Taken
+	dispatch.WakeupResult
 	// back says that it has gone back to the queue.
 	back bool
 }
@@ -31,14 +31,14 @@ type turn struct {
 // used up at its end. A round that is asked again has the same answer again.
 type store struct {
 	// before and after, which may be nil, are called before a round is made and before its answer is given.
-	before, after func(ctx context.Context, r dispatch.Round) error
+	before, after func(ctx context.Context, r dispatch.TakeRequest) error
 	claim         func(ctx context.Context, g *dispatch.Grant) (bool, error)
 	settle        func(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error)
 	extend        func(ctx context.Context) error
 	archive       func(t dispatch.Task) error
 
 	mu         sync.Mutex
-	scripts    map[string]func(r dispatch.Round) (turn, bool)
+	scripts    map[string]func(r dispatch.TakeRequest) (turn, bool)
 	partitions map[int]*partition
 	generation int64
 	rounds     []asked
@@ -54,17 +54,17 @@ type partition struct {
 	signal  chan struct{}
 	foreign []dispatch.Task
 	lastID  string
-	last    dispatch.Reply
+	last    dispatch.TakeResult
 }
 
 // asked is a round that was asked, and when.
 type asked struct {
-	dispatch.Round
+	dispatch.TakeRequest
 	At time.Time
 }
 
 func newStore() *store {
-	return &store{scripts: map[string]func(dispatch.Round) (turn, bool){}, partitions: map[int]*partition{}}
+	return &store{scripts: map[string]func(dispatch.TakeRequest) (turn, bool){}, partitions: map[int]*partition{}}
 }
 
 func (s *store) partition(number int) *partition {
@@ -98,7 +98,7 @@ func (l *partition) tell() {
 func (s *store) wake(user string, turns ...turn) { s.wakeIn(0, user, turns...) }
 
 func (s *store) wakeIn(number int, user string, turns ...turn) {
-	s.perform(number, user, func(dispatch.Round) (turn, bool) {
+	s.perform(number, user, func(dispatch.TakeRequest) (turn, bool) {
 		if len(turns) == 0 {
 			return turn{}, false
 		}
@@ -109,7 +109,7 @@ func (s *store) wakeIn(number int, user string, turns ...turn) {
 }
 
 // perform is wake, with a function that gives the turns.
-func (s *store) perform(number int, user string, script func(dispatch.Round) (turn, bool)) {
+func (s *store) perform(number int, user string, script func(dispatch.TakeRequest) (turn, bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scripts[user] = script
@@ -134,33 +134,33 @@ func (s *store) Archive(_ context.Context, _ int, t dispatch.Task, _ error) erro
 	return nil
 }
 
-// Serve implements dispatch.Store.
-func (s *store) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
+// Take implements dispatch.Store.
+func (s *store) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	s.mu.Lock()
 	s.rounds = append(s.rounds, asked{r, time.Now()})
 	s.mu.Unlock()
 	if s.before != nil {
 		if err := s.before(ctx, r); err != nil {
-			return dispatch.Reply{}, err
+			return dispatch.TakeResult{}, err
 		}
 	}
 	reply := s.answer(r)
 	if s.after != nil {
 		if err := s.after(ctx, r); err != nil {
-			return dispatch.Reply{}, err
+			return dispatch.TakeResult{}, err
 		}
 	}
 	return reply, nil
 }
 
-func (s *store) answer(r dispatch.Round) dispatch.Reply {
+func (s *store) answer(r dispatch.TakeRequest) dispatch.TakeResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.partition(r.Partition)
 	if l.lastID == r.ID {
 		return l.last
 	}
-	reply := dispatch.Reply{Foreign: l.foreign}
+	reply := dispatch.TakeResult{Foreign: l.foreign}
 	l.foreign = nil
 	for _, w := range r.Release {
 		s.released = append(s.released, w.UserID)
@@ -168,8 +168,8 @@ func (s *store) answer(r dispatch.Round) dispatch.Reply {
 	}
 	for _, w := range r.Wakeups {
 		next, _ := s.scripts[w.UserID](r)
-		r.Room -= len(next.Grants)
-		reply.Taken = append(reply.Taken, next.Taken)
+		r.Capacity -= len(next.Grants)
+		reply.Results = append(reply.Results, next.WakeupResult)
 		if next.back {
 			s.pushBack(r.Partition, w.UserID)
 		}
@@ -177,7 +177,7 @@ func (s *store) answer(r dispatch.Round) dispatch.Reply {
 	for range min(r.Pull, len(l.pending)) {
 		s.generation++
 		reply.Pulled = append(reply.Pulled, dispatch.Wakeup{UserID: l.pending[0], Generation: s.generation, Categories: []string{"chat"}})
-		reply.Came++
+		reply.PulledCount++
 		l.pending = l.pending[1:]
 	}
 	l.lastID, l.last = r.ID, reply
@@ -252,11 +252,13 @@ func granted() *dispatch.Grant {
 }
 
 // grant is a turn that grants deliveries.
-func grant(all ...*dispatch.Grant) turn { return turn{Taken: dispatch.Taken{Grants: all}} }
+func grant(all ...*dispatch.Grant) turn {
+	return turn{WakeupResult: dispatch.WakeupResult{Grants: all}}
+}
 
 // hold is a turn that has the wake-up wait for a rule.
 func hold(d time.Duration) turn {
-	return turn{Taken: dispatch.Taken{Held: true, After: d, Rule: "1 per 1s", Categories: []string{"chat"}}}
+	return turn{WakeupResult: dispatch.WakeupResult{Held: true, After: d, Rule: "1 per 1s", Categories: []string{"chat"}}}
 }
 
 // sender sends as its function says.

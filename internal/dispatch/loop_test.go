@@ -49,12 +49,12 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		}
 		w := []dispatch.Wakeup{{UserID: "u-1", Generation: 1, Categories: []string{"chat"}}}
 		want := []asked{
-			{dispatch.Round{Room: 100, Pull: 32}, start},
-			{dispatch.Round{Room: 100, Wakeups: w}, start},
-			{dispatch.Round{Room: 100, Wakeups: w}, admitted.Add(-5 * time.Millisecond)},
+			{dispatch.TakeRequest{Capacity: 100, Pull: 32}, start},
+			{dispatch.TakeRequest{Capacity: 100, Wakeups: w}, start},
+			{dispatch.TakeRequest{Capacity: 100, Wakeups: w}, admitted.Add(-5 * time.Millisecond)},
 		}
 		rounds := s.asks()
-		if diff := cmp.Diff(want, rounds, cmpopts.IgnoreFields(dispatch.Round{}, "ID")); diff != "" {
+		if diff := cmp.Diff(want, rounds, cmpopts.IgnoreFields(dispatch.TakeRequest{}, "ID")); diff != "" {
 			t.Errorf("rounds differ (-want +got):\n%s", diff)
 		}
 		names := map[string]bool{}
@@ -100,8 +100,8 @@ func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
-				s.after = func(context.Context, dispatch.Round) error { pass(latency); return nil }
-				s.wake("u-1", turn{Taken: dispatch.Taken{Held: true, After: test.after, Rule: test.rule, Categories: []string{"chat", "news"}}})
+				s.after = func(context.Context, dispatch.TakeRequest) error { pass(latency); return nil }
+				s.wake("u-1", turn{WakeupResult: dispatch.WakeupResult{Held: true, After: test.after, Rule: test.rule, Categories: []string{"chat", "news"}}})
 				b := newBench(test.cfg, s, sends)
 				pass(2 * time.Second)
 				b.Stop()
@@ -139,8 +139,8 @@ func TestManyWakeups(t *testing.T) {
 		}
 		var order []string
 		for _, r := range s.asks() {
-			if len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Wakeups) > r.Room {
-				t.Errorf("a round asks for %d, and pulls %d, with room for %d", len(r.Wakeups), r.Pull, r.Room)
+			if len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Wakeups) > r.Capacity {
+				t.Errorf("a round asks for %d, and pulls %d, with room for %d", len(r.Wakeups), r.Pull, r.Capacity)
 			}
 			for _, w := range r.Wakeups {
 				order = append(order, w.UserID)
@@ -234,7 +234,7 @@ func TestLostPartitionIsForgotten(t *testing.T) {
 		s.wake("held", hold(time.Second))
 		s.wake("due", hold(300*time.Millisecond))
 		var lost atomic.Bool
-		s.before = func(context.Context, dispatch.Round) error {
+		s.before = func(context.Context, dispatch.TakeRequest) error {
 			if lost.Load() {
 				return fmt.Errorf("serve: %w", dispatch.ErrLost)
 			}
@@ -278,7 +278,7 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
 				faults := 0
-				cut := func(_ context.Context, r dispatch.Round) error {
+				cut := func(_ context.Context, r dispatch.TakeRequest) error {
 					if len(r.Wakeups) == 0 || faults == 3 {
 						return nil
 					}
@@ -299,7 +299,7 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 				var at []time.Duration
 				for _, r := range rounds {
 					at = append(at, r.At.Sub(start))
-					if diff := cmp.Diff(rounds[0].Round, r.Round); diff != "" {
+					if diff := cmp.Diff(rounds[0].TakeRequest, r.TakeRequest); diff != "" {
 						t.Errorf("it is asked otherwise (-first +then):\n%s", diff)
 					}
 				}
@@ -326,7 +326,7 @@ func TestAnswerThatComesLateIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		faults := 3
-		s.after = func(_ context.Context, r dispatch.Round) error {
+		s.after = func(_ context.Context, r dispatch.TakeRequest) error {
 			if len(r.Wakeups) > 0 && faults > 0 {
 				faults--
 				return errAway
@@ -356,7 +356,7 @@ func TestRoundIsGivenUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
 				var away atomic.Bool
-				s.before = func(ctx context.Context, _ dispatch.Round) error {
+				s.before = func(ctx context.Context, _ dispatch.TakeRequest) error {
 					if away.Load() {
 						return fault(ctx)
 					}
@@ -411,11 +411,11 @@ type shortOfOne struct {
 	done bool
 }
 
-func (s *shortOfOne) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
-	reply, err := s.store.Serve(ctx, r)
-	if n := len(reply.Taken); n > 0 && !s.done {
+func (s *shortOfOne) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	reply, err := s.store.Take(ctx, r)
+	if n := len(reply.Results); n > 0 && !s.done {
 		s.done = true
-		reply.Taken = reply.Taken[:n-1]
+		reply.Results = reply.Results[:n-1]
 	}
 	return reply, err
 }

@@ -28,10 +28,10 @@ type partition struct {
 	more   bool // more may stand in the queue
 }
 
-// answer to a round.
-type answer struct {
-	Reply
-	// askedAt is when it was asked for first: the store has decided since then.
+// result is that of a round.
+type result struct {
+	TakeResult
+	// askedAt is when the request was sent for the first time; the store has decided since.
 	askedAt, answeredAt time.Time
 }
 
@@ -42,19 +42,19 @@ func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) err
 	if len(due) == 0 && pull == 0 {
 		return nil
 	}
-	r := Round{Partition: p.number, ID: p.roundID(), Room: p.tokens, Pull: pull}
+	r := TakeRequest{Partition: p.number, ID: p.roundID(), Capacity: p.tokens, Pull: pull}
 	for _, h := range due {
 		r.Wakeups = append(r.Wakeups, h.Wakeup)
 	}
 	// While the store does not answer, other partitions can use the tokens.
-	a, err := p.ask(ctx, r, p.returnTokens)
+	taken, err := p.take(ctx, r, p.returnTokens)
 	if errors.Is(err, ErrLost) {
 		p.held.clear()
 	}
 	if err != nil {
 		return err
 	}
-	grants := p.absorb(r, due, a) //nolint:contextcheck // archiving a foreign task outlives the round
+	grants := p.apply(r, due, taken) //nolint:contextcheck // archiving a foreign task outlives the round
 	for _, g := range grants {
 		if p.tokens > 0 {
 			p.tokens--
@@ -72,88 +72,92 @@ func (p *partition) returnTokens() {
 	p.tokens = 0
 }
 
-// absorb takes over what a round brought, and gives the grants in order.
-func (p *partition) absorb(r Round, due []held, a answer) []*Grant {
+// apply holds, starts and archives what a round brought, and returns its grants in order.
+func (p *partition) apply(r TakeRequest, due []held, taken result) []*Grant {
 	var grants []*Grant
 	again := false
-	take := func(h held, taken Taken) {
-		again = again || taken.Again
-		for n, g := range taken.Grants {
-			g.AskedAt, g.AnsweredAt = a.askedAt, a.answeredAt
-			if n == 0 || g.StartIn == 0 { // one that goes after others of its user did not wait for this slot
-				g.Slot = h.slot
-			}
-			grants = append(grants, g)
-		}
-		if taken.Held {
-			p.holdAgain(h, taken, a.answeredAt)
-		}
+	for i, w := range taken.Results {
+		again = again || w.Again
+		grants = append(grants, p.applyWakeup(due[i], w, taken)...)
 	}
-	for i, taken := range a.Taken {
-		take(due[i], taken)
+	for _, w := range taken.Served {
+		again = again || w.Again
+		grants = append(grants, p.applyWakeup(held{Wakeup: w.Wakeup}, w.WakeupResult, taken)...)
 	}
-	for _, b := range a.Begun {
-		take(held{Wakeup: b.Wakeup}, b.Taken)
+	for _, w := range taken.Pulled {
+		p.held.add(w, taken.answeredAt, time.Time{})
 	}
-	for _, w := range a.Pulled {
-		p.held.add(w, a.answeredAt, time.Time{})
-	}
-	for _, t := range a.Foreign {
+	for _, t := range taken.Foreign {
 		p.archiving.Go(func() { p.archiveForeign(p.number, t) })
 	}
+	pulled := taken.PulledCount + len(taken.Foreign)
 	if r.Pull > 0 {
-		p.more = a.Came+len(a.Foreign) >= r.Pull
+		p.more = pulled >= r.Pull
 	}
-	if again || len(grants) > 0 && len(grants) >= r.Room {
+	if again || len(grants) > 0 && len(grants) >= r.Capacity {
 		p.more = true // a wake-up with more notifications than there were tokens is in the queue again
 	}
-	if n := a.Came + len(a.Foreign); n > 0 {
-		p.cfg.Observer.Pulled(n)
+	if pulled > 0 {
+		p.cfg.Observer.Pulled(pulled)
 	}
 	return grants
 }
 
+// applyWakeup holds a wake-up again if it is to be held, and completes its grants.
+func (p *partition) applyWakeup(h held, w WakeupResult, taken result) []*Grant {
+	for n, g := range w.Grants {
+		g.AskedAt, g.AnsweredAt = taken.askedAt, taken.answeredAt
+		if n == 0 || g.StartIn == 0 { // one that goes after others of its user did not wait for this slot
+			g.Slot = h.slot
+		}
+	}
+	if w.Held {
+		p.holdAgain(h, w, taken.answeredAt)
+	}
+	return w.Grants
+}
+
 // holdAgain holds a wake-up until it is due again.
-func (p *partition) holdAgain(h held, t Taken, answeredAt time.Time) {
-	slot := answeredAt.Add(max(0, t.After))
-	if t.After <= 0 && len(t.Grants) == 0 && !h.slot.IsZero() {
+func (p *partition) holdAgain(h held, w WakeupResult, answeredAt time.Time) {
+	slot := answeredAt.Add(max(0, w.After))
+	if w.After <= 0 && len(w.Grants) == 0 && !h.slot.IsZero() {
 		slot = h.slot // there was no token for it: it still waits for the same moment
 	}
-	at := answeredAt.Add(t.After)
-	if t.Rule != "" {
+	at := answeredAt.Add(w.After)
+	if w.Rule != "" {
 		at = at.Add(-p.cfg.Early)
 	}
-	p.held.add(Wakeup{UserID: h.UserID, Generation: h.Generation, Categories: t.Categories}, at, slot)
+	p.held.add(Wakeup{UserID: h.UserID, Generation: h.Generation, Categories: w.Categories}, at, slot)
 }
 
 // release returns wake-ups to the queue, so that another process can serve them.
 func (p *partition) release(ctx context.Context, wakeups []Wakeup) {
 	for part := range slices.Chunk(wakeups, releaseBatch) {
-		r := Round{Partition: p.number, ID: p.roundID(), Release: part}
-		if _, err := p.ask(ctx, r, p.returnTokens); err != nil {
-			return // ask has logged it; the store replaces the wake-ups
+		r := TakeRequest{Partition: p.number, ID: p.roundID(), Release: part}
+		if _, err := p.take(ctx, r, p.returnTokens); err != nil {
+			return // take has logged it; the store replaces the wake-ups
 		}
 	}
 }
 
-// ask puts a round to the store until that answers: a question whose answer was lost has the same answer again. failed is
-// called when it fails for the first time.
-func (d *Dispatcher) ask(ctx context.Context, r Round, failed func()) (answer, error) {
+// take sends a request to the store until its result arrives; a repeated request has the same result. It calls failed after the
+// first try that fails.
+func (d *Dispatcher) take(ctx context.Context, r TakeRequest, failed func()) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
 	first := time.Now()
 	for pause := firstRoundPause; ; pause = min(2*pause, longestRoundPause) {
 		start := time.Now()
-		reply, err := d.serve(ctx, r)
+		taken, err := d.takeOnce(ctx, r)
 		end := time.Now()
 		if err == nil {
 			if len(r.Wakeups) > 0 {
 				d.cfg.Observer.Decided(end.Sub(start))
 			}
-			return answer{reply, first, end}, nil
+			return result{taken, first, end}, nil
 		}
 		if errors.Is(err, ErrLost) {
-			return answer{}, err
+			return result{}, err
 		}
 		if pause == firstRoundPause {
 			failed()
@@ -166,21 +170,21 @@ func (d *Dispatcher) ask(ctx context.Context, r Round, failed func()) (answer, e
 			timer.Stop()
 			d.cfg.Log.WarnContext(ctx, "the store did not answer in time; it will replace the wake-ups of this round",
 				"partition", r.Partition, "asked", len(r.Wakeups), "released", len(r.Release), "error", err)
-			return answer{}, err
+			return result{}, err
 		}
 	}
 }
 
-// serve asks once. A panic is an error, and so is an answer that does not fit.
-func (d *Dispatcher) serve(ctx context.Context, r Round) (reply Reply, err error) {
+// takeOnce sends a request once. A panic is an error, and so is a result that does not fit the request.
+func (d *Dispatcher) takeOnce(ctx context.Context, r TakeRequest) (taken TakeResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the store panicked: %v", p)
 		}
 	}()
-	reply, err = d.store.Serve(ctx, r)
-	if err == nil && len(reply.Taken) != len(r.Wakeups) {
-		err = fmt.Errorf("the store answered for %[2]d of %[1]d wake-ups", len(r.Wakeups), len(reply.Taken))
+	taken, err = d.store.Take(ctx, r)
+	if err == nil && len(taken.Results) != len(r.Wakeups) {
+		err = fmt.Errorf("the store answered for %[2]d of %[1]d wake-ups", len(r.Wakeups), len(taken.Results))
 	}
-	return reply, err
+	return taken, err
 }

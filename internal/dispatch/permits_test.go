@@ -14,9 +14,9 @@ import (
 // wait for nothing.
 func TestPermitsAreReturned(t *testing.T) {
 	t.Parallel()
-	lostWhen := func(lost func(r dispatch.Round) bool) func(*store) {
+	lostWhen := func(lost func(r dispatch.TakeRequest) bool) func(*store) {
 		return func(s *store) {
-			s.before = func(_ context.Context, r dispatch.Round) error {
+			s.before = func(_ context.Context, r dispatch.TakeRequest) error {
 				if lost(r) {
 					return dispatch.ErrLost
 				}
@@ -32,18 +32,18 @@ func TestPermitsAreReturned(t *testing.T) {
 		"by a partition that waited for capacity, released what was due, and is idle": {
 			arrange: func(s *store) {
 				time.AfterFunc(100*time.Millisecond, func() { s.perform(0, "busy", burst(1000)) })
-				lostWhen(func(r dispatch.Round) bool { return len(r.Release) > 0 })(s)
+				lostWhen(func(r dispatch.TakeRequest) bool { return len(r.Release) > 0 })(s)
 			},
 			look: 10 * time.Second,
 			want: 1, // that of the busy partition, which waits for more capacity
 		},
 		"by a partition that has lost its state, while it pauses": {
-			arrange: lostWhen(func(r dispatch.Round) bool { return r.Partition > 0 }),
+			arrange: lostWhen(func(r dispatch.TakeRequest) bool { return r.Partition > 0 }),
 			look:    100 * time.Millisecond,
 		},
 		"by a loop that panicked, while it pauses": {
 			arrange: func(s *store) {
-				s.perform(1, "due1", func(dispatch.Round) (turn, bool) { return grant(nil), true })
+				s.perform(1, "due1", func(dispatch.TakeRequest) (turn, bool) { return grant(nil), true })
 			},
 			look: 100 * time.Millisecond,
 		},

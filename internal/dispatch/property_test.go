@@ -95,8 +95,8 @@ func (p *play) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// Serve implements dispatch.Store.
-func (p *play) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
+// Take implements dispatch.Store.
+func (p *play) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	var next mishap
 	p.mutex.Lock()
 	if len(p.mishaps) > 0 {
@@ -107,7 +107,7 @@ func (p *play) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, err
 	pass(next.latency)
 	switch next.fault {
 	case "before":
-		return dispatch.Reply{}, errAway
+		return dispatch.TakeResult{}, errAway
 	case "panic":
 		panic("a bad reply")
 	case "lost":
@@ -117,11 +117,11 @@ func (p *play) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, err
 			delete(p.hand, generation)
 		}
 		p.asking["lost"] = true
-		return dispatch.Reply{}, dispatch.ErrLost
+		return dispatch.TakeResult{}, dispatch.ErrLost
 	}
-	reply, err := p.store.Serve(ctx, r)
+	reply, err := p.store.Take(ctx, r)
 	if next.fault == "after" {
-		return dispatch.Reply{}, errAway
+		return dispatch.TakeResult{}, errAway
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -130,13 +130,13 @@ func (p *play) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, err
 }
 
 // check judges a question.
-func (p *play) check(r dispatch.Round) {
+func (p *play) check(r dispatch.TakeRequest) {
 	if p.asking[r.ID] {
 		return // again
 	}
 	p.asking[r.ID] = true
-	if len(r.Wakeups) > r.Room || len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Release) > 100 {
-		p.fault("a round asks for %d, pulls %d and releases %d, with room for %d", len(r.Wakeups), r.Pull, len(r.Release), r.Room)
+	if len(r.Wakeups) > r.Capacity || len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Release) > 100 {
+		p.fault("a round asks for %d, pulls %d and releases %d, with room for %d", len(r.Wakeups), r.Pull, len(r.Release), r.Capacity)
 	}
 	for _, w := range slices.Concat(r.Wakeups, r.Release) {
 		h, ok := p.hand[w.Generation]
@@ -154,9 +154,9 @@ func (p *play) check(r dispatch.Round) {
 }
 
 // arrived notes what an answer brings.
-func (p *play) arrived(r dispatch.Round, reply dispatch.Reply) {
+func (p *play) arrived(r dispatch.TakeRequest, reply dispatch.TakeResult) {
 	now := time.Now()
-	for i, taken := range reply.Taken {
+	for i, taken := range reply.Results {
 		for _, g := range taken.Grants {
 			p.given[g] = true
 		}
@@ -178,7 +178,7 @@ func (p *play) arrived(r dispatch.Round, reply dispatch.Reply) {
 
 // perform gives a user's wake-up a script.
 func (p *play) perform(number int, user string, script []scene) {
-	p.store.perform(number, user, func(r dispatch.Round) (turn, bool) {
+	p.store.perform(number, user, func(r dispatch.TakeRequest) (turn, bool) {
 		if len(script) == 0 {
 			return turn{}, true
 		}
@@ -188,7 +188,7 @@ func (p *play) perform(number int, user string, script []scene) {
 		next.Held, next.After, next.Rule = now.next == "held", now.after, now.rule
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
-		for range min(now.grants, r.Room) {
+		for range min(now.grants, r.Capacity) {
 			p.number++
 			g := granted()
 			g.Partition, g.StartIn, g.Notification.ID = number, now.in, strconv.Itoa(p.number)

@@ -15,26 +15,26 @@ type Stepper struct {
 	partitions []*stepped
 }
 
-// stepped is a partition, which one round at a time may use.
+// stepped is a partition in which one round at a time is made.
 type stepped struct {
 	partition
-	turn chan struct{}
-	// next is when the first wake-up in hand is to be asked for, in Unix ns; 0 when there is none.
+	lock chan struct{}
+	// next is when the first held wake-up is due, in Unix ns; 0 when none is held.
 	next atomic.Int64
 }
 
 // NewStepper makes one.
 func NewStepper(cfg Config, store Store, archive Archiver, senders push.Registry) *Stepper {
-	s := &Stepper{dispatcher: New(cfg, store, silent{archive}, senders)}
+	s := &Stepper{dispatcher: New(cfg, store, unsignaled{archive}, senders)}
 	for number := range s.dispatcher.cfg.Partitions {
 		s.partitions = append(s.partitions, &stepped{
-			partition: partition{Dispatcher: s.dispatcher, number: number}, turn: make(chan struct{}, 1),
+			partition: partition{Dispatcher: s.dispatcher, number: number}, lock: make(chan struct{}, 1),
 		})
 	}
 	return s
 }
 
-// Round makes one round of a partition, with what is due in its hand and up to pull new wake-ups. Each delivery that was granted
+// Round makes one round of a partition: it asks for held wake-ups that are due, and pulls up to pull new ones. Each granted delivery
 // is made by spawn, in the order in which they were granted; if it is nil, here, one after the other. While another round of the
 // partition is under way it waits for that. The error is that of the round.
 func (s *Stepper) Round(ctx context.Context, number, pull int, spawn func(deliver func())) error {
@@ -49,14 +49,14 @@ func (s *Stepper) Round(ctx context.Context, number, pull int, spawn func(delive
 	return err
 }
 
-// Next gives when the first wake-up in hand is to be asked for; false when there is none. A round that is under way changes
+// Next is when the first held wake-up is due; false when none is held. A round that is under way changes
 // it at its end.
 func (s *Stepper) Next(number int) (time.Time, bool) {
 	next := s.partitions[number].next.Load()
 	return time.Unix(0, next), next != 0
 }
 
-// Release gives all wake-ups in hand back to the queue, as a process that stops does.
+// Release returns all held wake-ups to the queue, as a process that stops does.
 func (s *Stepper) Release(ctx context.Context, number int) {
 	p := s.partitions[number]
 	if !p.enter(ctx) {
@@ -88,10 +88,10 @@ func (p *stepped) step(ctx context.Context, pull int) (grants []*Grant, err erro
 	return grants, err
 }
 
-// enter waits for the partition; false when the context ends before.
+// enter locks the partition; false when the context ends before.
 func (p *stepped) enter(ctx context.Context) bool {
 	select {
-	case p.turn <- struct{}{}:
+	case p.lock <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
@@ -104,11 +104,11 @@ func (p *stepped) leave() {
 		next = at.UnixNano()
 	}
 	p.next.Store(next)
-	<-p.turn
+	<-p.lock
 }
 
-// silent is a queue that nobody listens to.
-type silent struct{ Archiver }
+// unsignaled is a queue without signals: a Stepper pulls when it is told to.
+type unsignaled struct{ Archiver }
 
 // Pending implements [Queue].
-func (silent) Pending(int) <-chan struct{} { return nil }
+func (unsignaled) Pending(int) <-chan struct{} { return nil }

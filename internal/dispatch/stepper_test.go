@@ -59,12 +59,12 @@ func TestStepperMakesOneRoundAtATime(t *testing.T) {
 		w := func(user string, generation int64) []dispatch.Wakeup {
 			return []dispatch.Wakeup{{UserID: user, Generation: generation, Categories: []string{"chat"}}}
 		}
-		want := []dispatch.Round{{Pull: 1}, {Pull: 1, Wakeups: w("u-1", 1)}, {Wakeups: w("u-2", 2)}, {Wakeups: w("u-1", 1)}, {Release: w("u-2", 2)}}
-		var got []dispatch.Round
+		want := []dispatch.TakeRequest{{Pull: 1}, {Pull: 1, Wakeups: w("u-1", 1)}, {Wakeups: w("u-2", 2)}, {Wakeups: w("u-1", 1)}, {Release: w("u-2", 2)}}
+		var got []dispatch.TakeRequest
 		for _, r := range s.asks() {
-			got = append(got, r.Round)
+			got = append(got, r.TakeRequest)
 		}
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dispatch.Round{}, "ID", "Room")); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dispatch.TakeRequest{}, "ID", "Capacity")); diff != "" {
 			t.Errorf("rounds differ (-want +got):\n%s", diff)
 		}
 		if len(journal.sends()) != 2 || len(s.settled()) != 2 || stepper.InFlight() != 0 {
@@ -79,7 +79,7 @@ func TestStepperRoundsDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inside := newStore(), newGauge()
 		s.wake("u-1", grant(granted()))
-		s.before = func(context.Context, dispatch.Round) error {
+		s.before = func(context.Context, dispatch.TakeRequest) error {
 			inside.enter()
 			defer inside.leave()
 			pass(time.Second)

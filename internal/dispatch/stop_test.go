@@ -36,7 +36,7 @@ func TestStopGivesWakeupsBack(t *testing.T) {
 			t.Errorf("%d of %d are given back", len(slices.Compact(released)), n)
 		}
 		for _, r := range s.asks()[before:] {
-			if len(r.Wakeups)+r.Pull+r.Room > 0 || len(r.Release) == 0 || len(r.Release) > 100 {
+			if len(r.Wakeups)+r.Pull+r.Capacity > 0 || len(r.Release) == 0 || len(r.Release) > 100 {
 				t.Errorf("once stopping it asks for %d, pulls %d, releases %d", len(r.Wakeups), r.Pull, len(r.Release))
 			}
 		}
@@ -56,7 +56,7 @@ func TestReleaseTimeoutEndsTheTries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
 				var away atomic.Bool
-				s.before = func(context.Context, dispatch.Round) error {
+				s.before = func(context.Context, dispatch.TakeRequest) error {
 					if away.Load() {
 						return errAway
 					}
@@ -157,7 +157,7 @@ func TestStopDuringARound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		s.after = func(context.Context, dispatch.Round) error { pass(100 * time.Millisecond); return nil }
+		s.after = func(context.Context, dispatch.TakeRequest) error { pass(100 * time.Millisecond); return nil }
 		s.wake("u-1", grant(granted()))
 		b := newBench(dispatch.Config{}, s, sends)
 		s.wake("u-2")

@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// Backlog names what waits of one user in one category.
+// Backlog names what waits for one user in one category.
 type Backlog struct {
 	Partition int
 	UserID    string
@@ -35,9 +35,9 @@ func PartitionOf(userID string, partitions int) int {
 // PartitionName names a partition's queue. As the hash tag of all keys of the partition it keeps them on one shard.
 func PartitionName(partition int) string { return partitionName + strconv.Itoa(partition) }
 
-// PartitionKeys is what a script of a partition names as its keys: the prefix of all that it touches, and a second name. Neither is
-// ever written. While Redis Cluster moves the partition's slot some keys lie here and some there; a script that names two keys
-// which are not where it is sent is refused then (TRYAGAIN), where one with a single name would run on half of the partition.
+// PartitionKeys are the keys that a script of a partition names: the prefix of all keys that it touches, and a second one. Neither
+// is ever written. While Redis Cluster moves the partition's hash slot, each server has some of the keys; a script that names two
+// missing keys is refused then (TRYAGAIN), while one that names a single key would run on half of the partition.
 func PartitionKeys(prefix string) []string { return []string{prefix, prefix + "whole"} }
 
 // PartitionOfName reads a partition's number back from its name.
@@ -51,64 +51,64 @@ func PartitionOfName(name string) (int, error) {
 
 const partitionName = "push-"
 
-// Wakeup is a task of the queue that this process has at work. It says that something of its user may be due.
+// Wakeup is an active task of the queue, which this process works on. It says that something of its user may be due.
 type Wakeup struct {
 	UserID string
-	// Generation is this run of the task. Once the task has been given to somebody else, what an older generation asks
-	// changes nothing.
+	// Generation is this run of the task. Once another process has been given the task, requests of an older generation change
+	// nothing.
 	Generation int64
 	// Categories in which something of the user waits; the store needs their settings to decide.
 	Categories []string
 }
 
-// Round is what a worker asks of one partition in one step: whom to deliver to now, and more work.
-type Round struct {
+// TakeRequest asks a partition for deliveries that may start now, and for more wake-ups: one round of a worker, made in one step.
+type TakeRequest struct {
 	Partition int
-	// ID names this round, as name.number with numbers that grow: asked again with it, because the answer was lost, the
-	// answer is the same. Rounds of one process and partition must not overlap; one that comes late, after a later one was
-	// answered, gives nothing out.
+	// ID names the round, as name.number with growing numbers. A request that is repeated with its ID, because the result was
+	// lost, has the same result. Rounds of one process and partition must not overlap; a request that arrives after a later one
+	// of its process gets nothing.
 	ID string
-	// Wakeups are to be asked for, in this order.
+	// Wakeups are those that are due, in order.
 	Wakeups []Wakeup
-	// Room is how many deliveries may begin.
-	Room int
-	// Pull is how many further wake-ups to take off the queue.
+	// Capacity is how many deliveries may start.
+	Capacity int
+	// Pull is how many more wake-ups to take off the queue.
 	Pull int
-	// Release are given back to the queue, to come again at once.
+	// Release are wake-ups that go back to the queue, and come again at once.
 	Release []Wakeup
 }
 
-// Reply answers a Round.
-type Reply struct {
-	// Taken has one answer for each wake-up that was asked for.
-	Taken []Taken
-	// Pulled came off the queue; the next round has to ask for them. Begun did, too, and were answered at once.
+// TakeResult is the answer to a TakeRequest.
+type TakeResult struct {
+	// Results has one for each of the Wakeups of the request.
+	Results []WakeupResult
+	// Pulled came off the queue; the next round has to ask for them. Served did too, and were served in this round.
 	Pulled []Wakeup
-	Begun  []Begun
-	// Came is how many wake-ups came off the queue, those included of users of whom nothing waits any more.
-	Came int
-	// Foreign are tasks that are no wake-ups: somebody else put them into the queue.
+	Served []ServedWakeup
+	// PulledCount is how many wake-ups came off the queue, including those of users for whom nothing waits any more.
+	PulledCount int
+	// Foreign are tasks in the queue that are not wake-ups: somebody else put them there.
 	Foreign []Task
 }
 
-// Begun is a wake-up that came off the queue and was answered in the same round.
-type Begun struct {
+// ServedWakeup is a wake-up that came off the queue, and what it got in the same round.
+type ServedWakeup struct {
 	Wakeup
-	Taken
+	WakeupResult
 }
 
-// Taken is what one wake-up got.
-type Taken struct {
+// WakeupResult is what one wake-up got.
+type WakeupResult struct {
 	// Grants are deliveries that may be made, most urgent first.
 	Grants []*Grant
-	// Held is true while the wake-up stays this process's, to ask again After the answer, with these Categories. Else it has
-	// gone back to the queue, for now or for later, or is used up.
+	// Held tells that the process keeps the wake-up: it has to ask for it again After the result, with these Categories.
+	// Otherwise the wake-up is used up, or back in the queue.
 	Held       bool
 	After      time.Duration
 	Categories []string
-	// Again says that it has gone back to the queue to come at once, because more may go than it was given.
+	// Again tells that it is back in the queue and comes at once: more may go than the capacity allowed.
 	Again bool
-	// Rule that a held one waits for; empty when a retry or a send_at is due then.
+	// Rule is the one that a held wake-up waits for; empty when it waits for a retry or a send_at.
 	Rule string
 }
 
@@ -118,31 +118,31 @@ type Task struct{ ID, Message string }
 // Grant is one delivery that may be made.
 type Grant struct {
 	Backlog
-	// Notification is complete once the grant is claimed; before, only its ID is known for sure.
+	// Notification is complete once the grant is claimed; before that, only its ID is certain.
 	Notification *notification.Notification
 	// Generation fences the grant: a settlement of an earlier generation changes nothing.
 	Generation int
-	// Claimed fences it likewise in a store that is kept apart from the agendas.
+	// Claimed fences it in a store that is separate from the agendas.
 	Claimed int
 	// Attempt is 1 for the first delivery. Failures counts those that cost an attempt.
 	Attempt, Failures int
 	// AdmittedAt is the moment that the limiter counted, on its clock.
 	AdmittedAt time.Time
-	// StartIn is how long after the answer that moment comes; 0 when it is now.
+	// StartIn is how long after AnsweredAt that moment comes; 0 when it has come.
 	StartIn time.Duration
-	// AskedAt is when the admission was asked for, and AnsweredAt when the answer came, on this process's clock: it was made
+	// AskedAt is when the request was sent, and AnsweredAt when its result came, on this process's clock: the admission was made
 	// in between.
 	AskedAt, AnsweredAt time.Time
-	// Slot is the moment for which the wake-up was held, on this process's clock; zero when it was not.
+	// Slot is the moment for which the wake-up was held, on this process's clock; zero when it was not held.
 	Slot time.Time
-	// Deferrals is how often it was deferred; History is what the store remembers of that, in a form of the store's.
+	// Deferrals is how often it was deferred; History is what the store remembers of that, in the store's own format.
 	Deferrals int
 	History   string
-	// Payload is what the store needs to make the notification complete.
+	// Payload is what the store needs to complete the notification.
 	Payload string
 	// ArrivedAt is when the notification was accepted.
 	ArrivedAt time.Time
-	// Epoch is the number under which the partition's state was built, where the store is kept apart from the agendas.
+	// Epoch is the number under which the partition's state was built, where the store is separate from the agendas.
 	Epoch int64
 }
 
@@ -189,37 +189,37 @@ type Settlement struct {
 	Stale bool
 }
 
-// ErrLost says that a partition has lost its state, and waits to be built again: the wake-ups that were taken off its queue
-// mean nothing any more.
+// ErrLost says that a partition has lost its state, and has to be rebuilt. The wake-ups that were taken off its queue before are
+// void.
 var ErrLost = errors.New("the partition has lost its state")
 
-// Store is where notifications, their agendas and the limiter's state live.
+// Store keeps notifications, their agendas and the limiter's state.
 type Store interface {
-	// Serve answers a round. After an error it is unknown what happened: the round has to be asked again, with its ID, or the
-	// store repairs what it did once this process's presence, or the leases of what it granted, have ended. An error that is
-	// [ErrLost] is an answer: the round has not been made, and never will be.
-	Serve(ctx context.Context, r Round) (Reply, error)
-	// Claim makes a grant complete; false when it must not be delivered: then the store has given it back or ended it. So it
-	// does, as far as it can, beside an error.
+	// Take makes a round. After an error its effect is unknown: either the request is sent again, with its ID, or the store
+	// repairs what the round did once this process counts as gone, or the leases of its grants have ended. [ErrLost] says that
+	// the round was not made, and never will be.
+	Take(ctx context.Context, r TakeRequest) (TakeResult, error)
+	// Claim completes a grant; false when it must not be delivered. Then the store has returned or ended it, and after an error
+	// has tried to.
 	Claim(ctx context.Context, g *Grant) (bool, error)
-	// Settle writes what became of a grant, and sees to it that the user's next wake-up stands. Settling twice is harmless.
+	// Settle writes what became of a grant, and makes sure that the user has a wake-up if one is needed. It is idempotent.
 	Settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error)
-	// Extend lets the lease of a grant begin anew, since its result can't be written yet. An error, or a lease that is not
-	// this worker's any more, changes nothing.
+	// Extend extends the lease of a grant whose result can't be written yet. After an error, or when the lease is another
+	// worker's, nothing has changed.
 	Extend(ctx context.Context, g *Grant) error
 }
 
-// Queue tells when there is work, and puts aside what is none.
+// Queue signals pending wake-ups, and archives tasks that are not wake-ups.
 type Queue interface {
 	Archiver
-	// Pending gives what tells, again and again, that a wake-up stands in a partition's queue. Whoever waits on it while
-	// nothing is there must not miss the next.
+	// Pending returns a channel that signals, repeatedly, that a partition's queue has a pending wake-up. A receiver that waits
+	// while the queue is empty does not miss the next one.
 	Pending(partition int) <-chan struct{}
 }
 
-// Archiver puts aside what is no work.
+// Archiver archives tasks that are not wake-ups.
 type Archiver interface {
-	// Archive puts a task aside that is no wake-up, with the reason, for people to look at.
+	// Archive archives a task with the reason, for people to look at.
 	Archive(ctx context.Context, partition int, t Task, reason error) error
 }
 
@@ -227,11 +227,11 @@ type Archiver interface {
 type Observer interface {
 	// Pulled counts wake-ups that were taken off the queue.
 	Pulled(n int)
-	// Decided tells how long a round took that asked for something.
+	// Decided reports how long a round took in which at least one wake-up was due.
 	Decided(took time.Duration)
-	// Deferred counts notifications that have to wait for a rule, or for a reason that is none.
+	// Deferred counts notifications that have to wait, for a rule or for another reason.
 	Deferred(category, rule string, n int)
-	// Sent reports one delivery: how long the provider took, how late it started after its slot, how long after the
-	// notification was accepted it ended, and the error, nil when it was delivered.
+	// Sent reports one delivery: how long the provider took, how long after its slot it started, how long after acceptance it
+	// ended, and the error; nil when it was delivered.
 	Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error)
 }

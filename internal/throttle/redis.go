@@ -58,7 +58,7 @@ func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (De
 		return Decision{}, err
 	}
 	shard := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(l.batchers))
-	result, err := l.batchers[shard].Ask(ctx, allowRequest{key, plan, token})
+	result, err := l.batchers[shard].Do(ctx, allowRequest{key, plan, token})
 	if err = cmp.Or(err, result.err); err != nil {
 		return Decision{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}

@@ -17,15 +17,15 @@ type watched struct {
 	proc *process
 }
 
-// Serve implements dispatch.Store.
-func (r watched) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
+// Take implements dispatch.Store.
+func (r watched) Take(ctx context.Context, round dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	w, op := r.proc.w, operationOf(ctx)
 	asked, again := w.ledger.asks(round)
 	sent := round
 	if w.mutation == "lost rounds are asked anew" {
 		sent.ID = fmt.Sprintf("%s-%d", round.ID, time.Now().UnixNano())
 	}
-	reply, err := r.store.Serve(ctx, sent)
+	reply, err := r.store.Take(ctx, sent)
 	if op == nil || err != nil {
 		return reply, err
 	}
@@ -43,7 +43,7 @@ func operationOf(ctx context.Context) *operation {
 
 // asks notes that a round is asked for. It tells when it was for the first time, since then the store may have decided, and
 // whether that has been before.
-func (l *ledger) asks(round dispatch.Round) (first time.Time, again bool) {
+func (l *ledger) asks(round dispatch.TakeRequest) (first time.Time, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	asked, again := l.rounds[round.ID]
@@ -56,13 +56,13 @@ func (l *ledger) asks(round dispatch.Round) (first time.Time, again bool) {
 }
 
 // answered notes what a round granted.
-func (l *ledger) answered(op *operation, round dispatch.Round, reply dispatch.Reply, asked time.Time) {
+func (l *ledger) answered(op *operation, round dispatch.TakeRequest, reply dispatch.TakeResult, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.unanswered, round.ID)
 	l.checkGenerations(round, reply, asked)
 	n := 0
-	for _, taken := range reply.Taken {
+	for _, taken := range reply.Results {
 		for _, g := range taken.Grants {
 			n++
 			l.grants[granted{op, g.Notification.ID}] = &grant{at: asked, ahead: g.StartIn > 0, place: place{round.ID, n}}
@@ -79,9 +79,9 @@ type atWork struct {
 
 // checkGenerations has a wake-up of an older generation change nothing, once somebody has a newer one: else two work for one
 // user, and each of them believes that no other does. The ledger is locked.
-func (l *ledger) checkGenerations(round dispatch.Round, reply dispatch.Reply, asked time.Time) {
+func (l *ledger) checkGenerations(round dispatch.TakeRequest, reply dispatch.TakeResult, asked time.Time) {
 	for i, w := range round.Wakeups {
-		newest, taken := l.newest[w.UserID], reply.Taken[i]
+		newest, taken := l.newest[w.UserID], reply.Results[i]
 		if w.Generation < newest.generation && asked.After(newest.since) && (taken.Held || taken.Again || len(taken.Grants) > 0) {
 			l.broken = append(l.broken, "P8: a wake-up of "+w.UserID+" was answered although somebody else had a newer one")
 		}

@@ -46,8 +46,8 @@ WITH known AS MATERIALIZED (
 )
 SELECT id, accepted_at, user_id FROM known`
 
-// acceptance is what the database did with a notification.
-type acceptance struct {
+// insertResult is what the database did with a notification.
+type insertResult struct {
 	at time.Time
 	// fresh is true for the one that was accepted now, sameUser unless its id belongs to another user's.
 	fresh, sameUser, optedOut bool
@@ -104,16 +104,16 @@ func (r *Store) partsOf(batch []*notification.Notification) [][]int {
 func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
-	asked := make([]*notification.Notification, len(part))
+	notifications := make([]*notification.Notification, len(part))
 	for i, number := range part {
-		asked[i] = batch[number]
+		notifications[i] = batch[number]
 	}
-	found, err := r.insertAll(ctx, asked)
+	found, err := r.insertAll(ctx, notifications)
 	if err != nil {
 		return err
 	}
 	var under []*placing
-	for i := range asked {
+	for i := range notifications {
 		accepted[part[i]] = acceptedAs(found[i])
 		if p := found[i].placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
@@ -124,7 +124,7 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 }
 
 // acceptedAs is what intake is told of a notification.
-func acceptedAs(found acceptance) intake.Accepted {
+func acceptedAs(found insertResult) intake.Accepted {
 	a := intake.Accepted{At: found.at, Known: !found.fresh}
 	if !found.sameUser {
 		a.At = time.Time{}
@@ -133,19 +133,19 @@ func acceptedAs(found acceptance) intake.Accepted {
 }
 
 // insertAll writes a single notification together with those of other callers, and many in a statement of their own.
-func (r *Store) insertAll(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
+func (r *Store) insertAll(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	if len(batch) == 1 {
-		a, err := r.accepts.Ask(ctx, batch[0])
-		return []acceptance{a}, err
+		a, err := r.inserts.Do(ctx, batch[0])
+		return []insertResult{a}, err
 	}
 	return r.insert(ctx, batch)
 }
 
 // insert accepts notifications in one statement. Of those that were accepted before a second tells.
-func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]acceptance, error) {
+func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
-	answers := make([]acceptance, len(batch))
+	results := make([]insertResult, len(batch))
 	places := make(map[string]int, len(batch)) // of the first with an id
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
@@ -155,32 +155,32 @@ func (r *Store) insert(ctx context.Context, batch []*notification.Notification) 
 		return nil, describe("accept notifications", err)
 	}
 	var id string
-	var found acceptance
+	var found insertResult
 	fresh := 0
 	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
 		found.fresh, found.sameUser = true, true
-		answers[places[id]] = found
+		results[places[id]] = found
 		fresh++
 		return nil
 	})
 	if err == nil {
-		r.placer.place(ctx, batch, answers)
+		r.placer.place(ctx, batch, results)
 	}
 	if err == nil && fresh < len(batch) {
-		err = r.findKnown(ctx, batch, answers)
+		err = r.findKnown(ctx, batch, results)
 	}
 	if err != nil {
 		return nil, describe("accept notifications", err)
 	}
-	return answers, nil
+	return results, nil
 }
 
-// findKnown fills in the answers for those that were not accepted now, and has the relay look for those that wait.
-func (r *Store) findKnown(ctx context.Context, batch []*notification.Notification, answers []acceptance) error {
+// findKnown fills in the results of those that were not accepted now, and has the relay look for those that wait.
+func (r *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, n := range batch {
-		if !answers[i].fresh {
+		if !results[i].fresh {
 			ids = append(ids, n.ID)
 			places[n.ID] = append(places[n.ID], i)
 		}
@@ -193,7 +193,7 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{&id, &at, &user}, func() error {
 		for _, i := range places[id] {
-			answers[i] = acceptance{at: at, sameUser: batch[i].UserID == user}
+			results[i] = insertResult{at: at, sameUser: batch[i].UserID == user}
 		}
 		return nil
 	})

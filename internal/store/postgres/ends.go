@@ -34,8 +34,8 @@ WITH told AS MATERIALIZED (
 SELECT t.id, coalesce(n.user_id, ''), d.id IS NOT NULL, n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL
 FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[t.id])`
 
-// endAnswer tells what became of an end that was to be written.
-type endAnswer struct {
+// endResult tells what became of an end that was to be written.
+type endResult struct {
 	id string
 	// userID is empty for a notification that the database does not know.
 	userID string
@@ -49,7 +49,7 @@ type querier interface {
 }
 
 // endAll runs endsSQL.
-func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endAnswer, error) {
+func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endResult, error) {
 	ids, statuses, reasons := make([]string, len(ends)), make([]string, len(ends)), make([]string, len(ends))
 	for i, end := range ends {
 		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
@@ -58,34 +58,34 @@ func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (a endAnswer, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (a endResult, err error) {
 		return a, row.Scan(&a.id, &a.userID, &a.now, &a.final)
 	})
 }
 
 // endOne ends one notification.
-func (r *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) (endAnswer, error) {
+func (r *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) (endResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	answers, err := endAll(ctx, r.pool, agenda.End{ID: id, Status: status, Reason: reason})
+	results, err := endAll(ctx, r.pool, agenda.End{ID: id, Status: status, Reason: reason})
 	if err != nil {
-		return endAnswer{}, describe("end notification "+id, err)
+		return endResult{}, describe("end notification "+id, err)
 	}
-	return answers[0], nil
+	return results[0], nil
 }
 
 // end ends a notification that still waits, in the database and then in its agenda.
 func (r *Store) end(ctx context.Context, id string, status notification.Status, reason string) error {
-	answer, err := r.endOne(ctx, id, status, reason)
+	result, err := r.endOne(ctx, id, status, reason)
 	switch {
 	case err != nil:
 		return err
-	case answer.userID == "":
+	case result.userID == "":
 		return notification.ErrNotFound
-	case !answer.now:
+	case !result.now:
 		return notification.ErrNotWaiting
 	}
-	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(answer.userID), id, reason)
+	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(result.userID), id, reason)
 	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
 		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn",
 			"notification_id", id, "error", err)
@@ -126,12 +126,12 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 // in a later round unless the worker's result is one.
 func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	return r.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
-		answers, err := r.writeEnds(ctx, ends)
+		results, err := r.writeEnds(ctx, ends)
 		if err != nil {
 			return err
 		}
 		var known []string
-		for _, a := range answers {
+		for _, a := range results {
 			if a.final || mutation("forget-ends") {
 				known = append(known, a.id)
 			}
@@ -140,12 +140,12 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	})
 }
 
-func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endAnswer, error) {
+func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	answers, err := endAll(ctx, r.pool, ends...)
+	results, err := endAll(ctx, r.pool, ends...)
 	if err != nil {
 		return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), err)
 	}
-	return answers, nil
+	return results, nil
 }

@@ -70,11 +70,11 @@ func newPlacer(r *Store) *placer {
 }
 
 // place starts to put those of a batch that were accepted just now into their backlogs, and notes their placings.
-func (p *placer) place(ctx context.Context, accepted []*notification.Notification, answers []acceptance) {
+func (p *placer) place(ctx context.Context, accepted []*notification.Notification, results []insertResult) {
 	partitions := map[int]*placing{}
 	s := &statement{}
 	for i, n := range accepted {
-		if !answers[i].fresh {
+		if !results[i].fresh {
 			continue
 		}
 		s.ids = append(s.ids, n.ID)
@@ -82,16 +82,16 @@ func (p *placer) place(ctx context.Context, accepted []*notification.Notificatio
 		if partitions[partition] == nil {
 			partitions[partition] = &placing{partition: partition, done: make(chan struct{})}
 		}
-		partitions[partition].add(n, answers[i])
-		answers[i].placing = partitions[partition]
+		partitions[partition].add(n, results[i])
+		results[i].placing = partitions[partition]
 	}
 	weight := int64(max(placeLeast, min(len(s.ids), placeRoom)))
 	if len(s.ids) == 0 || p.closing.Load() {
 		return
 	}
 	if !p.room.TryAcquire(weight) {
-		for i := range answers {
-			answers[i].placing = nil
+		for i := range results {
+			results[i].placing = nil
 		}
 		return
 	}
@@ -105,7 +105,7 @@ func (p *placer) place(ctx context.Context, accepted []*notification.Notificatio
 }
 
 // add notes a notification. Its place is that of its acceptance, however it gets there and when.
-func (w *placing) add(n *notification.Notification, a acceptance) {
+func (w *placing) add(n *notification.Notification, a insertResult) {
 	e := entryOf(n)
 	e.Arrival = a.at
 	w.entries = append(w.entries, e)
@@ -128,7 +128,7 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 	if s.left.Load() {
 		return
 	}
-	if _, err := p.acks.Ask(ctx, s.rows()); err != nil {
+	if _, err := p.acks.Do(ctx, s.rows()); err != nil {
 		p.store.cfg.Log.WarnContext(ctx, "note that accepted notifications stand in line; the relay will look again",
 			"count", len(s.ids), "error", err)
 	}

@@ -34,6 +34,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -72,8 +73,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store keeps notifications in Postgres. It implements the records of packages dispatch and intake. Its methods may be
-// called by any number of goroutines; what they ask at once goes to Postgres together.
+// Store keeps notifications in Postgres. It implements the stores of packages dispatch and intake. Its methods may be
+// called from any goroutine; concurrent calls share statements.
 type Store struct {
 	cfg     Config
 	pool    *pgxpool.Pool
@@ -81,10 +82,10 @@ type Store struct {
 	// counted is what insertSQL is told of this process's metrics.
 	counted string
 
-	accepts *batch.Batcher[*notification.Notification, acceptance]
-	claims  *batch.Batcher[claim, claimed]
-	results *batch.Batcher[result, settled]
-	placer  *placer
+	inserts     *batch.Batcher[*notification.Notification, insertResult]
+	claims      *batch.Batcher[*dispatch.Grant, claimResult]
+	settlements *batch.Batcher[settleRequest, settleResult]
+	placer      *placer
 }
 
 // New makes a Store over the database and the agendas of a deployment, which must be guarded. Close it after use.
@@ -94,18 +95,18 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 		r.counted = "no"
 	}
 	r.placer = newPlacer(r)
-	r.accepts = batch.New(500, r.insert)
+	r.inserts = batch.New(500, r.insert)
 	r.claims = batch.New(250, r.claimAll)
-	r.results = batch.New(250, r.settleAll)
+	r.settlements = batch.New(250, r.settleAll)
 	return r
 }
 
-// Close waits for what was asked and stops taking more.
+// Close waits for the calls under way; later ones fail.
 func (r *Store) Close() error {
-	r.accepts.Close()
+	r.inserts.Close()
 	r.placer.close()
 	r.claims.Close()
-	r.results.Close()
+	r.settlements.Close()
 	return nil
 }
 

@@ -69,18 +69,18 @@ func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 	return nil
 }
 
-// optedOutSQL is true of a notification n whose user has opted out of its category or its channel.
+// optedOutSQL is true for a notification n whose user has opted out of its category or channel.
 const optedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
 
-// waitingOptedOutSQL lists what has not ended of what a user has opted out of.
-const waitingOptedOutSQL = `
+// openOptedOutSQL lists the notifications of a user that have not ended, and that the user has opted out of.
+const openOptedOutSQL = `
 SELECT n.id FROM pacer.notifications n
 WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + optedOutSQL
 
-// cancelOptedOut ends what waits of categories and channels that the user does not want.
+// cancelOptedOut cancels the waiting notifications that the user has opted out of.
 func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
-	rows, err := r.pool.Query(ctx, waitingOptedOutSQL, userID)
+	rows, err := r.pool.Query(ctx, openOptedOutSQL, userID)
 	if err != nil {
 		return describe("look for what a user opted out of", err)
 	}

@@ -55,8 +55,8 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 	}
 	before := w.stats(t)
 	w.flush(t)
-	round := dispatch.Round{Partition: w.agendas.PartitionOf("ada"), ID: "lost", Wakeups: []dispatch.Wakeup{w.held["ada"]}, Room: 1, Pull: 10}
-	if reply, err := w.store.Serve(t.Context(), round); !errors.Is(err, dispatch.ErrLost) {
+	round := dispatch.TakeRequest{Partition: w.agendas.PartitionOf("ada"), ID: "lost", Wakeups: []dispatch.Wakeup{w.held["ada"]}, Capacity: 1, Pull: 10}
+	if reply, err := w.store.Take(t.Context(), round); !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("a partition that has lost its state answers %+v, %v", reply, err)
 	}
 	rebuilt, err := w.relay.RebuildLost(t.Context())

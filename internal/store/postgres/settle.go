@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// settleSQL writes results, each only under the claim that it belongs to, and notes the attempt. A retry that would
-// come too late is an end. It tells of what it wrote only.
+// settleSQL writes dispositions, each only under its own claim, and notes the attempts. A retry that would come after its
+// expiry is an end. It returns only what it wrote.
 const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
@@ -37,19 +37,17 @@ WITH asked AS MATERIALIZED (
 )
 SELECT place, status FROM done`
 
-// settledSQL tells what has become of results that settleSQL did not write.
+// settledSQL returns the state of notifications whose dispositions settleSQL did not write.
 const settledSQL = `SELECT id, generation, status, reason FROM pacer.notifications WHERE id = ANY ($1)`
 
-// result is what became of a claim.
-type result struct {
-	id     string
-	claim  int
-	status string
+// settleRequest is a grant, and what became of it.
+type settleRequest struct {
+	*dispatch.Grant
 	dispatch.Outcome
 }
 
-// settled tells whether the result was written, now or before, and what the notification has become.
-type settled struct {
+// settleResult tells whether the disposition was written, now or before, and which status the notification has.
+type settleResult struct {
 	written bool
 	status  string
 }
@@ -74,11 +72,11 @@ func statusOf(f dispatch.Disposition) string {
 	return "waiting"
 }
 
-// Settle implements [dispatch.Store]: the database first, then the agendas. What the agendas do not learn they find
-// out when the lease ends: then the claim of what has ended is declined.
+// Settle implements [dispatch.Store]: in the database first, then in the agendas. If the agendas can't be told, the lease
+// ends, and the next claim of the notification tells them.
 func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
-	s, err := r.results.Ask(ctx, result{id: id, claim: g.Claimed, status: statusOf(o.Disposition), Outcome: o})
+	s, err := r.settlements.Do(ctx, settleRequest{g, o})
 	if err != nil {
 		return dispatch.Settlement{}, err
 	}
@@ -88,13 +86,13 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	if s.status == string(notification.StatusExpired) && o.Disposition == dispatch.Retry {
 		o.Disposition, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
-	settlement, err := r.tellAgendas(ctx, g, o)
+	settlement, err := r.settleInAgenda(ctx, g, o)
 	open := o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned
 	switch {
 	case errors.Is(err, agenda.ErrLost):
-		return dispatch.Settlement{}, nil // what is open is put back by the rebuild, or found by the relay
+		return dispatch.Settlement{}, nil // the rebuild or the relay puts it back into its backlog
 	case err != nil:
-		r.cfg.Log.WarnContext(ctx, "tell the agendas of a result; they learn of it when the lease ends",
+		r.cfg.Log.WarnContext(ctx, "could not settle a delivery in its agenda; the agenda is corrected when the lease ends",
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
@@ -104,33 +102,32 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	return settlement, nil
 }
 
-// Extend implements [dispatch.Store]: while the agendas keep a grant, nobody else can claim it.
+// Extend implements [dispatch.Store]: while the agendas keep a lease, nobody else is granted the notification.
 func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.agendas.Extend(ctx, g) }
 
-// tellPause is the longest pause between two tries to tell the agendas of a result.
+// tellPause is the longest pause between two tries to settle in an agenda.
 const tellPause = 250 * time.Millisecond
 
-// tellAgendas tries for as long as the settlement may take: Redis may be away for a moment, or a slot of a cluster on
-// its way to another server.
-func (r *Store) tellAgendas(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+// settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving.
+func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, tellPause) {
 		settlement, err := r.agendas.Settle(ctx, g, o)
 		if err == nil || errors.Is(err, agenda.ErrLost) {
 			return settlement, err
 		}
-		if !rest(ctx, pause) {
+		if !wait(ctx, pause) {
 			return settlement, err
 		}
 	}
 }
 
 // settleAll runs settleSQL.
-func (r *Store) settleAll(ctx context.Context, results []result) ([]settled, error) {
-	n := len(results)
+func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
+	n := len(requests)
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
 	retry, failures, untried, counted := make([]int64, n), make([]int32, n), make([]int32, n), make([]bool, n)
-	for i, x := range results {
-		ids[i], claims[i], statuses[i], reasons[i] = x.id, int32(x.claim), x.status, x.Reason
+	for i, x := range requests {
+		ids[i], claims[i], statuses[i], reasons[i] = x.Notification.ID, int32(x.Claimed), statusOf(x.Disposition), x.Reason
 		retry[i], counted[i] = x.RetryAfter.Microseconds(), !x.Refund
 		if x.Failure {
 			failures[i] = 1
@@ -147,30 +144,30 @@ func (r *Store) settleAll(ctx context.Context, results []result) ([]settled, err
 	if err != nil {
 		return nil, describe("write results", err)
 	}
-	answers := make([]settled, n)
+	results := make([]settleResult, n)
 	var place int
 	var status string
 	_, err = pgx.ForEachRow(rows, []any{&place, &status}, func() error {
-		answers[place-1] = settled{written: true, status: status}
+		results[place-1] = settleResult{written: true, status: status}
 		return nil
 	})
 	if err == nil {
-		err = r.findSettled(ctx, results, answers)
+		err = r.findSettled(ctx, requests, results)
 	}
 	if err != nil {
 		return nil, describe("write results", err)
 	}
-	return answers, nil
+	return results, nil
 }
 
-// findSettled fills in the answers for what was not written now: it was before, or the claim is not the latest.
-func (r *Store) findSettled(ctx context.Context, results []result, answers []settled) error {
+// findSettled fills in the results of what was not written now: it was written before, or the claim is not the latest.
+func (r *Store) findSettled(ctx context.Context, requests []settleRequest, results []settleResult) error {
 	var ids []string
 	places := map[string][]int{}
-	for i, x := range results {
-		if !answers[i].written {
-			ids = append(ids, x.id)
-			places[x.id] = append(places[x.id], i)
+	for i, x := range requests {
+		if !results[i].written {
+			ids = append(ids, x.Notification.ID)
+			places[x.Notification.ID] = append(places[x.Notification.ID], i)
 		}
 	}
 	if len(ids) == 0 {
@@ -184,8 +181,8 @@ func (r *Store) findSettled(ctx context.Context, results []result, answers []set
 	var generation int
 	_, err = pgx.ForEachRow(rows, []any{&id, &generation, &status, &reason}, func() error {
 		for _, i := range places[id] {
-			answers[i] = settled{
-				written: generation == results[i].claim && results[i].gave(status, reason),
+			results[i] = settleResult{
+				written: generation == requests[i].Claimed && requests[i].gave(status, reason),
 				status:  status,
 			}
 		}
@@ -194,11 +191,11 @@ func (r *Store) findSettled(ctx context.Context, results []result, answers []set
 	return err
 }
 
-// gave tells whether a notification's status and reason are what settleSQL makes of the result. After the lease it may
-// have been ended otherwise, under the same claim.
-func (x result) gave(status, reason string) bool {
-	if x.status == string(notification.StatusRetrying) && status == string(notification.StatusExpired) {
+// gave tells whether settleSQL made this status and reason of the request. After the lease the notification may have been
+// ended otherwise, under the same claim.
+func (x settleRequest) gave(status, reason string) bool {
+	if x.Disposition == dispatch.Retry && status == string(notification.StatusExpired) {
 		return reason == notification.ReasonExpired
 	}
-	return status == x.status && reason == x.Reason
+	return status == statusOf(x.Disposition) && reason == x.Reason
 }

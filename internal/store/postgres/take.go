@@ -16,8 +16,8 @@ import (
 // claimLock is the advisory lock that claims share and a rebuild has alone: "claim" in ASCII.
 const claimLock = 0x636c61696d
 
-// claimSQL claims what may be sent: what waits, or was claimed by a worker whose lease has ended. The crash of such a
-// worker is noted as an attempt. It tells of what it claimed only.
+// claimSQL claims the notifications that may be sent: those that wait, and those of a worker whose lease has ended, with
+// an attempt that notes the crash of that worker. It returns only what it claimed.
 const claimSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
@@ -49,7 +49,7 @@ WITH asked AS MATERIALIZED (
 SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false, false,` + contentColumns + `
 FROM claimed n`
 
-// refusedSQL tells what forbids the claims that claimSQL did not make.
+// refusedSQL returns what forbids the claims that claimSQL did not make.
 const refusedSQL = `
 SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 'sending')::int, n.status, n.token,
 	n.ended_at IS NOT NULL, coalesce(n.expires_at <= clock_timestamp(), false),
@@ -60,9 +60,9 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, partition, epoch, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`
 
-// supersededSQL is true of a notification n when a newer one with its collapse key has been accepted, whatever became
-// of that one. Redis ends the older sooner, but forgets: within the hour by intention, at once when it is lost. Of two
-// of the same moment none is the newer: were each the other's end, nobody would get either.
+// supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
+// the newer one. Redis ends the older one sooner, but forgets: after an hour on purpose, at once when it loses its data.
+// Of two that were accepted at the same moment neither is newer: otherwise each would end the other.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> '' AND newer.accepted_at > n.accepted_at))`
@@ -71,41 +71,27 @@ const contentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at`
 
-// claim asks for a notification that the agendas granted.
-type claim struct {
-	id, token string
-	// admittedAt is the limiter's moment in µs; deferrals and history are what the agenda tells of the waiting before
-	// it.
-	admittedAt int64
-	deferrals  int
-	history    string
-	// partition, and the epoch of its state that granted it.
-	partition int
-	epoch     int64
-}
-
-// claimed is the answer: a claim that holds, or the state that forbids it.
-type claimed struct {
+// claimResult is a claim that was made, or the state of the notification that forbids it.
+type claimResult struct {
 	known, ok                              bool
 	generation, attempt, failures, crashes int
 	status, token                          string
 	ended, expired, void, optedOut         bool
-	// superseded by a newer one with the same collapse key.
-	superseded   bool
-	busyFor      time.Duration
-	notification *notification.Notification
+	superseded                             bool // by a newer one with the same collapse key
+	busyFor                                time.Duration
+	notification                           *notification.Notification
 }
 
-// Serve implements [dispatch.Store]: the agendas decide who may go. What they grant is to be claimed.
-func (r *Store) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
-	return r.agendas.Serve(ctx, round)
+// Take implements [dispatch.Store]: the agendas decide what may go. Their grants have to be claimed.
+func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	return r.agendas.Take(ctx, request)
 }
 
-// Claim implements [dispatch.Store]: what the agendas grant is claimed in the database, and only then delivered.
+// Claim implements [dispatch.Store]: a grant of the agendas is claimed in the database before it is delivered.
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
-	c, err := r.askClaim(ctx, g)
+	c, err := r.claim(ctx, g)
 	if err != nil {
-		// Should it be claimed all the same, it comes when that claim's lease has ended.
+		// If the claim was made all the same, the notification comes again when the lease of that claim ends.
 		back := r.giveBack(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		return false, errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), back)
 	}
@@ -120,26 +106,20 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 // claimPause is the longest pause between two tries to claim.
 const claimPause = 250 * time.Millisecond
 
-// askClaim asks for a claim again and again, for as long as the patience lasts: Postgres may be away for a moment. A
-// claim whose answer was lost is recognised by its token.
-func (r *Store) askClaim(ctx context.Context, g *dispatch.Grant) (claimed, error) {
+// claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment.
+func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
 	defer cancel()
-	asked := claim{
-		id: g.Notification.ID, token: token(g), admittedAt: g.AdmittedAt.UnixMicro(), deferrals: g.Deferrals,
-		history:   g.History,
-		partition: g.Partition, epoch: g.Epoch,
-	}
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, claimPause) {
-		c, err := r.claims.Ask(ctx, asked)
-		if err == nil || errors.Is(err, batch.ErrClosed) || !rest(ctx, pause) {
+		c, err := r.claims.Do(ctx, g)
+		if err == nil || errors.Is(err, batch.ErrClosed) || !wait(ctx, pause) {
 			return c, err
 		}
 	}
 }
 
-// rest waits; false when the context ends before.
-func rest(ctx context.Context, pause time.Duration) bool {
+// wait pauses; false when the context ends before.
+func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -150,22 +130,22 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// token names a grant: asked for twice, because the answer was lost, it is claimed once.
+// token names a grant. A claim that is repeated, because its result was lost, is recognised by it and made once.
 func token(g *dispatch.Grant) string {
 	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())
 }
 
-// lostPause is how long a grant of a partition that has lost its state since is kept before it is given back.
+// lostPause is how long a grant is kept before it is returned, whose partition has lost its state since.
 const lostPause = 500 * time.Millisecond
 
-// changedPause is how long a grant is kept that could not be claimed a moment ago. What is given back may be granted at
-// once.
+// changedPause is how long a grant is kept before it is returned that could not be claimed a moment ago. It may be
+// granted again at once.
 const changedPause = 50 * time.Millisecond
 
-// decline gives a grant back that must not be used, and brings the agendas to what the database says. What is to come
-// again unchanged is kept for a while before, together with the room of its delivery: it must not be granted and
-// declined in a circle as fast as the stores can.
-func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimed) error {
+// decline returns a grant that must not be used, and tells the agendas what the database says of its notification. One
+// that would come again unchanged is kept for a while first, and so is the token of its delivery: otherwise it would be
+// granted and declined over and over, as fast as the stores can.
+func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) error {
 	outcome, pause := dispatch.Outcome{Refund: true}, time.Duration(0)
 	var err error
 	switch {
@@ -175,7 +155,7 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimed) error
 		// Its partition has been rebuilt since, or is about to be.
 		outcome.Disposition, pause = dispatch.Returned, lostPause
 	case c.busyFor > 0:
-		// Somebody is at it, or was: the lease will tell. Or it is a retry that the agenda believes to be due.
+		// Another worker has it, at least until its lease ends; or it is a retry that only the agenda takes to be due.
 		outcome.Disposition, outcome.Reason = dispatch.Retry, "not due yet"
 		outcome.RetryAfter = c.busyFor + 50*time.Millisecond
 	case c.crashes >= r.cfg.MaxCrashes:
@@ -191,69 +171,69 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimed) error
 		outcome.Disposition, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
 		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
-		// What forbade it has gone meanwhile.
+		// Whatever forbade the claim is over.
 		outcome.Disposition, pause = dispatch.Returned, changedPause
 	}
-	if err != nil { // the database does not have it ended: whoever is granted it next tries again
+	if err != nil { // it could not be ended in the database: the worker that is granted it next tries again
 		outcome, pause = dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}, changedPause
 	}
-	rest(ctx, pause)
+	wait(ctx, pause)
 	return errors.Join(err, r.giveBack(ctx, g, outcome))
 }
 
-// giveBack tells the agendas what becomes of a grant that is not used, for as long as a statement may take. What they
-// do not learn they find out when the lease ends. A partition that has lost its state has nothing to be told.
+// giveBack tells the agendas what becomes of a grant that is not used, and tries for as long as a statement may take. If
+// it fails, the lease ends instead. A partition that has lost its state has no such grant.
 func (r *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	if _, err := r.tellAgendas(ctx, g, o); err != nil && !errors.Is(err, dispatch.ErrLost) {
-		return fmt.Errorf("give notification %s back: %w", g.Notification.ID, err)
+	if _, err := r.settleInAgenda(ctx, g, o); err != nil && !errors.Is(err, dispatch.ErrLost) {
+		return fmt.Errorf("return the grant of notification %s: %w", g.Notification.ID, err)
 	}
 	return nil
 }
 
 // claimAll runs claimSQL under the lock that a rebuild waits for.
-func (r *Store) claimAll(ctx context.Context, asked []claim) ([]claimed, error) {
-	n := len(asked)
+func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claimResult, error) {
+	n := len(grants)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
 	moments, deferrals, partitions, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
-	for i, c := range asked {
-		ids[i], tokens[i], histories[i], moments[i], deferrals[i] = c.id, c.token, c.history, c.admittedAt,
-			int32(c.deferrals)
-		partitions[i], epochs[i] = int32(c.partition), c.epoch
+	for i, g := range grants {
+		ids[i], tokens[i], histories[i] = g.Notification.ID, token(g), g.History
+		moments[i], deferrals[i] = g.AdmittedAt.UnixMicro(), int32(g.Deferrals)
+		partitions[i], epochs[i] = int32(g.Partition), g.Epoch
 	}
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	answers := make([]claimed, n)
+	results := make([]claimResult, n)
 	statements := &pgx.Batch{} // one round trip, one transaction
 	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
 	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes,
 		mutation("no-fence"), partitions, epochs).
 		Query(func(rows pgx.Rows) error {
-			return collectClaimed(rows, func(place int, c claimed) {
+			return collectClaims(rows, func(place int, c claimResult) {
 				c.ok = true
-				answers[place-1] = c
+				results[place-1] = c
 			})
 		})
 	if err := r.pool.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, describe("claim notifications", err)
 	}
-	if err := r.findRefused(ctx, asked, answers); err != nil {
+	if err := r.findRefused(ctx, grants, results); err != nil {
 		return nil, describe("find out why notifications can't be claimed", err)
 	}
-	return answers, nil
+	return results, nil
 }
 
-// findRefused fills in the answers for what was not claimed now. A claim whose answer was lost is recognised by its
-// token.
-func (r *Store) findRefused(ctx context.Context, asked []claim, answers []claimed) error {
+// findRefused fills in the results of the grants that were not claimed now. A claim that was made before, and whose
+// result was lost, is recognised by its token.
+func (r *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
 	var ids []string
 	var partitions, places []int32
 	var epochs []int64
-	for i, c := range asked {
-		if !answers[i].ok {
-			ids, partitions = append(ids, c.id), append(partitions, int32(c.partition))
-			epochs, places = append(epochs, c.epoch), append(places, int32(i+1))
+	for i, g := range grants {
+		if !results[i].ok {
+			ids, partitions = append(ids, g.Notification.ID), append(partitions, int32(g.Partition))
+			epochs, places = append(epochs, g.Epoch), append(places, int32(i+1))
 		}
 	}
 	if len(ids) == 0 {
@@ -263,31 +243,31 @@ func (r *Store) findRefused(ctx context.Context, asked []claim, answers []claime
 	if err != nil {
 		return err
 	}
-	return collectClaimed(rows, func(place int, c claimed) {
-		c.ok = c.status == "sending" && c.token == asked[place-1].token
-		answers[place-1] = c
+	return collectClaims(rows, func(place int, c claimResult) {
+		c.ok = c.status == "sending" && c.token == token(grants[place-1])
+		results[place-1] = c
 	})
 }
 
-func collectClaimed(rows pgx.Rows, each func(place int, c claimed)) error {
+func collectClaims(rows pgx.Rows, add func(place int, c claimResult)) error {
 	defer rows.Close()
 	for rows.Next() {
-		place, c, err := scanClaimed(rows)
+		place, c, err := scanClaim(rows)
 		if err != nil {
 			return err
 		}
-		each(place, c)
+		add(place, c)
 	}
 	return rows.Err()
 }
 
-func scanClaimed(rows pgx.Rows) (place int, c claimed, err error) {
+func scanClaim(rows pgx.Rows) (place int, c claimResult, err error) {
 	n := &notification.Notification{}
 	var busy float64
 	var channel string
 	var data, override *string
 	var sendAt, expiresAt *time.Time
-	c = claimed{known: true, notification: n}
+	c = claimResult{known: true, notification: n}
 	err = rows.Scan(&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended,
 		&c.expired,
 		&busy, &c.void, &c.optedOut, &c.superseded, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data,

@@ -15,19 +15,19 @@ import (
 var delivered = dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
 
 // serve asks once, under an ID of its own.
-func (w *world) serve(t *testing.T, r dispatch.Round) dispatch.Reply {
+func (w *world) serve(t *testing.T, r dispatch.TakeRequest) dispatch.TakeResult {
 	t.Helper()
 	w.rounds++
 	r.ID = "round" + strconv.Itoa(w.rounds)
-	reply, err := w.store.Serve(t.Context(), r)
+	reply, err := w.store.Take(t.Context(), r)
 	if errors.Is(err, dispatch.ErrLost) { // what the partition gave out means nothing any more
 		maps.DeleteFunc(w.held, func(user string, _ dispatch.Wakeup) bool { return w.agendas.PartitionOf(user) == r.Partition })
-		return dispatch.Reply{Taken: make([]dispatch.Taken, len(r.Wakeups))}
+		return dispatch.TakeResult{Results: make([]dispatch.WakeupResult, len(r.Wakeups))}
 	}
 	if err != nil {
 		t.Fatalf("serve partition %d: %v", r.Partition, err)
 	}
-	for i, taken := range reply.Taken {
+	for i, taken := range reply.Results {
 		user := r.Wakeups[i].UserID
 		delete(w.held, user)
 		if taken.Held {
@@ -44,19 +44,19 @@ func (w *world) serve(t *testing.T, r dispatch.Round) dispatch.Reply {
 // pull takes all that is pending in a partition off the queue.
 func (w *world) pull(t *testing.T, partition int) {
 	t.Helper()
-	w.serve(t, dispatch.Round{Partition: partition, Pull: 1000})
+	w.serve(t, dispatch.TakeRequest{Partition: partition, Pull: 1000})
 }
 
 // ask pulls, and asks for a user's wake-up when there is one, with room for so many deliveries.
-func (w *world) ask(t *testing.T, user string, room int) dispatch.Taken {
+func (w *world) ask(t *testing.T, user string, room int) dispatch.WakeupResult {
 	t.Helper()
 	partition := w.agendas.PartitionOf(user)
 	w.pull(t, partition)
 	wakeup, held := w.held[user]
 	if !held {
-		return dispatch.Taken{}
+		return dispatch.WakeupResult{}
 	}
-	return w.serve(t, dispatch.Round{Partition: partition, Wakeups: []dispatch.Wakeup{wakeup}, Room: room}).Taken[0]
+	return w.serve(t, dispatch.TakeRequest{Partition: partition, Wakeups: []dispatch.Wakeup{wakeup}, Capacity: room}).Results[0]
 }
 
 // claim makes a grant complete; false when that was declined.
@@ -122,13 +122,13 @@ func (w *world) deliverAll(t *testing.T) []string {
 func (w *world) deliverIn(t *testing.T, partition int) (ids []string, granted int) {
 	t.Helper()
 	w.pull(t, partition)
-	r := dispatch.Round{Partition: partition, Room: 100}
+	r := dispatch.TakeRequest{Partition: partition, Capacity: 100}
 	for _, wakeup := range w.held {
 		if w.agendas.PartitionOf(wakeup.UserID) == partition {
 			r.Wakeups = append(r.Wakeups, wakeup)
 		}
 	}
-	for _, taken := range w.serve(t, r).Taken {
+	for _, taken := range w.serve(t, r).Results {
 		for _, g := range taken.Grants {
 			granted++
 			if w.claim(t, g) {

@@ -34,16 +34,16 @@ func TestExportTellsWhenARetryIsDue(t *testing.T) {
 			if _, err := store.Accept(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
-			pulled, err := store.Serve(t.Context(), dispatch.Round{ID: "pull", Pull: 1})
+			pulled, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "pull", Pull: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			served, err := store.Serve(t.Context(), dispatch.Round{ID: "ask", Wakeups: pulled.Pulled, Room: 2})
-			if err != nil || len(served.Taken) != 1 || len(served.Taken[0].Grants) != 2 {
+			served, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "ask", Wakeups: pulled.Pulled, Capacity: 2})
+			if err != nil || len(served.Results) != 1 || len(served.Results[0].Grants) != 2 {
 				t.Fatalf("served %+v, %v", served, err)
 			}
 			late := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 5 * time.Hour, Failure: true}
-			if _, err := store.Settle(t.Context(), served.Taken[0].Grants[0], late); err != nil {
+			if _, err := store.Settle(t.Context(), served.Results[0].Grants[0], late); err != nil {
 				t.Fatal(err)
 			}
 			if olderVersion { // which kept what is later by category

@@ -67,9 +67,9 @@ func decode(id string, box dispatch.Backlog, acceptedAt time.Time, payload strin
 	}, nil
 }
 
-// Serve implements [dispatch.Store].
-func (r *Store) Serve(ctx context.Context, round dispatch.Round) (dispatch.Reply, error) {
-	return r.agendas.Serve(ctx, round)
+// Take implements [dispatch.Store].
+func (r *Store) Take(ctx context.Context, round dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	return r.agendas.Take(ctx, round)
 }
 
 // Claim implements [dispatch.Store]: the grant carries all that is known of the notification.

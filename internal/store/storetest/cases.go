@@ -87,17 +87,17 @@ func delivered(p *probe) {
 
 func sameRound(p *probe) {
 	n := p.accept(nil)
-	pull := dispatch.Round{Partition: dispatch.PartitionOf(n.UserID, Partitions), ID: "pull", Pull: 8}
+	pull := dispatch.TakeRequest{Partition: dispatch.PartitionOf(n.UserID, Partitions), ID: "pull", Pull: 8}
 	first, second := p.serve(pull), p.serve(pull)
 	if diff := cmp.Diff(first.Pulled, second.Pulled); diff != "" || len(first.Pulled) != 1 {
 		p.Fatalf("asked again the wake-ups differ (first -, second +):\n%s", diff)
 	}
-	take := dispatch.Round{Partition: pull.Partition, ID: "the answer was lost", Wakeups: first.Pulled, Room: 8}
-	g, again := p.serve(take).Taken[0].Grants, p.serve(take).Taken[0].Grants
+	take := dispatch.TakeRequest{Partition: pull.Partition, ID: "the answer was lost", Wakeups: first.Pulled, Capacity: 8}
+	g, again := p.serve(take).Results[0].Grants, p.serve(take).Results[0].Grants
 	if len(g) != 1 || len(again) != 1 {
 		p.Fatalf("granted %v, asked again %v", g, again)
 	}
-	again[0].StartIn, again[0].AskedAt, again[0].AnsweredAt = g[0].StartIn, g[0].AskedAt, g[0].AnsweredAt
+	again[0].StartIn = g[0].StartIn
 	if diff := cmp.Diff(g[0], again[0]); diff != "" {
 		p.Errorf("asked again the grant differs (first -, second +):\n%s", diff)
 	}

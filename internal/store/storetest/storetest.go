@@ -156,9 +156,9 @@ type heldWakeup struct {
 	at        time.Time
 }
 
-func (p *probe) serve(r dispatch.Round) dispatch.Reply {
+func (p *probe) serve(r dispatch.TakeRequest) dispatch.TakeResult {
 	p.Helper()
-	reply, err := p.Serve(p.Context(), r)
+	reply, err := p.Take(p.Context(), r)
 	if err != nil {
 		p.Fatalf("serve partition %d: %v", r.Partition, err)
 	}
@@ -169,7 +169,7 @@ func (p *probe) serve(r dispatch.Round) dispatch.Reply {
 func (p *probe) round(partition int) {
 	p.Helper()
 	p.rounds++
-	r := dispatch.Round{Partition: partition, ID: "round" + strconv.Itoa(p.rounds), Room: 1, Pull: 8}
+	r := dispatch.TakeRequest{Partition: partition, ID: "round" + strconv.Itoa(p.rounds), Capacity: 1, Pull: 8}
 	p.held = slices.DeleteFunc(p.held, func(h heldWakeup) bool {
 		due := h.partition == partition && time.Until(h.at) <= 0
 		if due {
@@ -178,13 +178,13 @@ func (p *probe) round(partition int) {
 		return due
 	})
 	reply := p.serve(r)
-	answered := make([]dispatch.Begun, 0, len(reply.Taken)+len(reply.Begun))
-	for i, taken := range reply.Taken {
-		answered = append(answered, dispatch.Begun{Wakeup: r.Wakeups[i], Taken: taken})
+	answered := make([]dispatch.ServedWakeup, 0, len(reply.Results)+len(reply.Served))
+	for i, taken := range reply.Results {
+		answered = append(answered, dispatch.ServedWakeup{Wakeup: r.Wakeups[i], WakeupResult: taken})
 	}
-	for _, a := range append(answered, reply.Begun...) {
+	for _, a := range append(answered, reply.Served...) {
 		if a.Held {
-			w := dispatch.Wakeup{UserID: a.UserID, Generation: a.Generation, Categories: a.Taken.Categories}
+			w := dispatch.Wakeup{UserID: a.UserID, Generation: a.Generation, Categories: a.WakeupResult.Categories}
 			p.held = append(p.held, heldWakeup{w, partition, time.Now().Add(a.After)})
 		}
 		for _, g := range a.Grants {

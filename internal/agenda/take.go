@@ -15,48 +15,46 @@ import (
 // processedLife is how long asynq keeps the counter of a day.
 const processedLife = 90 * 24 * time.Hour
 
-// Serve answers a round of a worker; see [dispatch.Store]. Its grants have to be claimed by the store that knows the
-// notifications.
-func (s *Agendas) Serve(ctx context.Context, r dispatch.Round) (dispatch.Reply, error) {
+// Take makes a round of a worker; see [dispatch.Store]. Its grants have to be claimed from the store that keeps the notifications.
+func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	day := time.Now().UTC()
 	args := make([]any, 0, 64+8*len(r.Wakeups))
-	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Room), strconv.Itoa(r.Pull),
+	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Capacity), strconv.Itoa(r.Pull),
 		day.Format(time.DateOnly), strconv.FormatInt(day.Add(processedLife).Unix(), 10))
-	args = s.roundArgs(args, r)
-	asked := time.Now()
-	fields, err := s.run(ctx, s.serve, r.Partition, args)
+	args = s.takeArgs(args, r)
+	fields, err := s.run(ctx, s.take, r.Partition, args)
 	if err != nil {
-		return dispatch.Reply{}, fmt.Errorf("serve partition %d: %w", r.Partition, lost(err))
+		return dispatch.TakeResult{}, fmt.Errorf("take from partition %d: %w", r.Partition, lost(err))
 	}
-	reply := reply{cursor: cursor{fields: fields}, store: s, round: r, asked: asked, answered: time.Now()}
-	served := reply.read()
+	reply := takeReply{cursor: cursor{fields: fields}, agendas: s, partition: r.Partition}
+	result := reply.read(r)
 	if reply.fault != nil {
-		return dispatch.Reply{}, fmt.Errorf("read the answer of the serve script for partition %d: %w", r.Partition, reply.fault)
+		return dispatch.TakeResult{}, fmt.Errorf("read the reply of the take script for partition %d: %w", r.Partition, reply.fault)
 	}
-	return s.withoutPersonal(ctx, served), nil
+	return s.withoutOwnLimits(ctx, result), nil
 }
 
-// withoutPersonal gives back what was granted at once to users with limits of their own, which the script did not know; they
-// are woken, to be asked for with these.
-func (s *Agendas) withoutPersonal(ctx context.Context, served dispatch.Reply) dispatch.Reply {
-	served.Begun = slices.DeleteFunc(served.Begun, func(b dispatch.Begun) bool {
-		if !s.cfg.Personal(b.UserID) {
+// withoutOwnLimits returns what was granted at once to users with limits of their own, which the script did not know. It wakes
+// these users: then their own limits are used.
+func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResult) dispatch.TakeResult {
+	result.Served = slices.DeleteFunc(result.Served, func(w dispatch.ServedWakeup) bool {
+		if !s.cfg.Personal(w.UserID) {
 			return false
 		}
-		// What can't be given back now its lease gives back, and the wake-up the sweeper. The agenda is marked last: before, it may
-		// be empty, and forget the mark.
+		// After a fault the leases end, and the sweeper replaces the wake-up. The agenda is marked last: while it is empty, it
+		// would forget the mark.
 		ctx := context.WithoutCancel(ctx)
-		for _, g := range b.Taken.Grants {
+		for _, g := range w.Grants {
 			_, _ = s.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		}
-		_ = s.WakePersonal(ctx, b.UserID)
+		_ = s.WakePersonal(ctx, w.UserID)
 		return true
 	})
-	return served
+	return result
 }
 
-// roundArgs appends the settings that a round needs, each once, and its wake-ups.
-func (s *Agendas) roundArgs(args []any, r dispatch.Round) []any {
+// takeArgs appends the settings that a round needs, each once, and its wake-ups.
+func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	var distinct []Settings
 	number := func(userID, category string) string {
 		settings := s.cfg.Settings(userID, category)
@@ -105,78 +103,76 @@ func (s Settings) args(args []any) []any {
 	return args
 }
 
-// reply is what the script answered.
-type reply struct {
+// takeReply reads the reply of the take script.
+type takeReply struct {
 	cursor
 
-	store           *Agendas
-	round           dispatch.Round
-	now             int64
-	epoch           int64
-	asked, answered time.Time
+	agendas   *Agendas
+	partition int
+	now       int64
+	epoch     int64
 }
 
-func (r *reply) read() dispatch.Reply {
-	var served dispatch.Reply
+func (r *takeReply) read(asked dispatch.TakeRequest) dispatch.TakeResult {
+	var result dispatch.TakeResult
 	r.now, r.epoch = r.number(), Epoch(r.text()).number()
-	served.Came = int(r.number())
-	for _, w := range r.round.Wakeups {
-		served.Taken = append(served.Taken, r.taken(w.UserID))
+	result.PulledCount = int(r.number())
+	for _, w := range asked.Wakeups {
+		result.Results = append(result.Results, r.wakeup(w.UserID))
 	}
 	for range r.count() {
 		w := dispatch.Wakeup{UserID: r.text(), Generation: r.parsed()}
-		if begun := r.number() == 1; begun {
-			served.Begun = append(served.Begun, dispatch.Begun{Wakeup: w, Taken: r.taken(w.UserID)})
+		if served := r.number() == 1; served {
+			result.Served = append(result.Served, dispatch.ServedWakeup{Wakeup: w, WakeupResult: r.wakeup(w.UserID)})
 		} else {
 			w.Categories = r.texts()
-			served.Pulled = append(served.Pulled, w)
+			result.Pulled = append(result.Pulled, w)
 		}
 	}
 	for range r.count() {
-		served.Foreign = append(served.Foreign, dispatch.Task{ID: r.text(), Message: r.text()})
+		result.Foreign = append(result.Foreign, dispatch.Task{ID: r.text(), Message: r.text()})
 	}
 	r.end()
-	return served
+	return result
 }
 
-// Where the script says that a wake-up is.
+// What the script says of a wake-up; 0 when it is neither.
 const (
 	wakeupHeld  = 1
 	wakeupAgain = 2
 )
 
-// taken reads what one wake-up got.
-func (r *reply) taken(userID string) dispatch.Taken {
-	var t dispatch.Taken
+// wakeup reads what one wake-up got.
+func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
+	var w dispatch.WakeupResult
 	for range r.count() {
-		t.Grants = append(t.Grants, r.grant(userID))
+		w.Grants = append(w.Grants, r.grant(userID))
 	}
 	for range r.count() / 3 {
 		category, n, rule := r.text(), r.number(), r.number()
-		r.store.tellOf(userID, category, n, rule)
+		r.agendas.reportDeferral(userID, category, n, rule)
 	}
-	how := r.number()
-	t.Held, t.Again = how == wakeupHeld, how == wakeupAgain
-	if !t.Held {
-		return t
+	state := r.number()
+	w.Held, w.Again = state == wakeupHeld, state == wakeupAgain
+	if !w.Held {
+		return w
 	}
-	t.After = time.Duration(r.number()-r.now) * time.Microsecond
+	w.After = time.Duration(r.number()-r.now) * time.Microsecond
 	if category, rule := r.text(), r.number(); category != "" {
-		t.Rule = ruleName(r.store.cfg.Settings(userID, category).Plan, rule)
+		w.Rule = ruleName(r.agendas.cfg.Settings(userID, category).Plan, rule)
 	}
-	t.Categories = r.texts()
-	return t
+	w.Categories = r.texts()
+	return w
 }
 
-func (r *reply) grant(userID string) *dispatch.Grant {
+func (r *takeReply) grant(userID string) *dispatch.Grant {
 	id, category, at, _ := r.text(), r.text(), r.number(), r.number()
 	return &dispatch.Grant{
-		Backlog:      dispatch.Backlog{Partition: r.round.Partition, UserID: userID, Category: category},
+		Backlog:      dispatch.Backlog{Partition: r.partition, UserID: userID, Category: category},
 		Notification: &notification.Notification{ID: id},
 		AdmittedAt:   throttle.Micros(at).Time(),
 		StartIn:      time.Duration(max(0, at-r.now)) * time.Microsecond,
-		AskedAt:      r.asked, AnsweredAt: r.answered,
-		Generation: int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
+		Generation:   int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
 		ArrivedAt: throttle.Micros(r.number()).Time(), Payload: r.text(),
 		Deferrals: int(r.number()), History: r.text(), Epoch: r.epoch,
 	}
