@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Preferences are what a user wants. The zero value wants nothing else than the policy.
+// Preferences are what a user wants. The zero value leaves everything to the policy.
 type Preferences struct {
 	// OptOutCategories and OptOutChannels end notifications of theirs as cancelled, reason opted_out.
 	OptOutCategories, OptOutChannels []string

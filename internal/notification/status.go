@@ -26,7 +26,7 @@ const (
 	StatusReplaced  Status = "replaced"
 )
 
-// Why a notification ended although nobody refused it. They stand in a notification's reason and are stable names.
+// Why a notification ended although nobody refused it. These reasons are stable names.
 const (
 	ReasonExpired     = "expires_at"
 	ReasonMaxDefer    = "max_defer"
@@ -37,36 +37,27 @@ const (
 	ReasonOptedOut    = "opted_out"
 )
 
+// transitions are the statuses that may follow each status.
 var transitions = map[Status][]Status{
 	StatusScheduled: {StatusQueued, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusQueued:    {StatusDeferred, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusDeferred:  {StatusQueued, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusRetrying:  {StatusQueued, StatusDeferred, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
-	// Back to queued: the lease ended, or the worker gave it back unsent.
+	// Back to queued: the lease ended, or the worker returned the grant unused.
 	StatusSending: {StatusDelivered, StatusFailed, StatusExpired, StatusRetrying, StatusQueued},
-}
 
-// CanBecome tells whether a notification in this status may go to next.
-func (s Status) CanBecome(next Status) bool { return slices.Contains(transitions[s], next) }
+	StatusDelivered: {},
+	StatusFailed:    {},
+	StatusExpired:   {},
+	StatusCancelled: {},
+	StatusReplaced:  {},
+}
 
 // Ended tells whether the status is one of the five ends.
 func (s Status) Ended() bool {
-	switch s {
-	case StatusDelivered, StatusFailed, StatusExpired, StatusCancelled, StatusReplaced:
-		return true
-	case StatusScheduled, StatusQueued, StatusDeferred, StatusRetrying, StatusSending:
-		return false
-	}
-	return false
+	next, known := transitions[s]
+	return known && len(next) == 0
 }
 
 // Waiting tells whether the notification can still be cancelled or replaced.
-func (s Status) Waiting() bool {
-	switch s {
-	case StatusScheduled, StatusQueued, StatusDeferred, StatusRetrying:
-		return true
-	case StatusSending, StatusDelivered, StatusFailed, StatusExpired, StatusCancelled, StatusReplaced:
-		return false
-	}
-	return false
-}
+func (s Status) Waiting() bool { return slices.Contains(transitions[s], StatusCancelled) }

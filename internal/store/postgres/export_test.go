@@ -1,6 +1,23 @@
 package postgres
 
-import "golang.org/x/sync/semaphore"
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/sync/semaphore"
+)
 
 // PlaceAtMost sets how many notifications may be on their way to Redis at once.
 func (r *Store) PlaceAtMost(n int64) { r.placer.room = semaphore.NewWeighted(n) }
+
+// Differences collects those of [Relay.Verify], each once.
+func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
+	var all []Difference
+	err := l.Verify(ctx, func(d Difference) error {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+		return nil
+	})
+	return all, err
+}

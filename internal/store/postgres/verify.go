@@ -309,15 +309,3 @@ func (l *Relay) asleep(ctx context.Context, partitions map[int][]string) (map[in
 	}
 	return asleep, nil
 }
-
-// Differences is [Relay.Verify] for a deployment that has few.
-func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
-	var all []Difference
-	err := l.Verify(ctx, func(d Difference) error {
-		if !slices.Contains(all, d) {
-			all = append(all, d)
-		}
-		return nil
-	})
-	return all, err
-}

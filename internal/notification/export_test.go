@@ -1,0 +1,6 @@
+package notification
+
+import "slices"
+
+// CanBecome tells whether a notification in this status may go to next.
+func (s Status) CanBecome(next Status) bool { return slices.Contains(transitions[s], next) }
