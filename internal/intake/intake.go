@@ -1,7 +1,7 @@
-// Package intake is the use case of accepting: a candidate is completed with its defaults, checked against the
-// contract, the policy and its channel, made unique by id and idempotency key, and recorded.
+// Package intake accepts notifications. It completes a candidate with defaults, checks it against the contract, the policy
+// and its channel, makes it unique by id and idempotency key, and stores it.
 //
-// What is recorded is accepted: the store sees to it that a wake-up of its user stands.
+// A stored notification is accepted: the store makes sure that its user has a wake-up.
 package intake
 
 import (
@@ -64,10 +64,10 @@ type Accepted struct {
 	Known bool
 }
 
-// Claim is the answer to the reservation of an idempotency key.
+// Claim is the result of reserving an idempotency key.
 type Claim uint8
 
-// The answers.
+// The results of a reservation.
 const (
 	ClaimNew   Claim = iota + 1 // accept it
 	ClaimDone                   // accepted before
@@ -75,7 +75,7 @@ const (
 	ClaimOther                  // the key belongs to another body
 )
 
-// Reservation of an idempotency key: the answer, and the id of the notification that has the key.
+// Reservation of an idempotency key: its result, and the id of the notification that has the key.
 type Reservation struct {
 	Claim Claim
 	ID    string
@@ -83,7 +83,7 @@ type Reservation struct {
 
 // Store is where notifications are kept.
 type Store interface {
-	// Accept records notifications, each id once, and gives one answer each.
+	// Accept stores notifications, each id once, and returns one result each, in order.
 	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
 	// Reserve claims an idempotency key for life at least.
 	Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (Reservation, error)
@@ -113,12 +113,12 @@ type Config struct {
 	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults
 	// to not asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
-	// Trace is told of each notification before it is recorded, to note the trace that it belongs to, and gives what is
-	// to be called once it is. Defaults to no tracing.
+	// Trace is called with each notification before it is stored, to note its trace. It returns a function to call
+	// afterwards. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
 	// Full tells that the store has no room for more; then a batch is refused with [ErrFull]. Defaults to never.
 	Full func() bool
-	// Accepted is told the category of each notification accepted anew. Defaults to nobody.
+	// Accepted is called with the category of each newly accepted notification. Defaults to nothing.
 	Accepted func(category string)
 	Log      *slog.Logger
 	// Clock for the limits of times. Defaults to time.Now.
@@ -145,7 +145,7 @@ func New(cfg Config) *Intake {
 	return &Intake{cfg: cfg}
 }
 
-// keyLife is how long an idempotency key is kept at least, and beyond the time that its notification may wait.
+// keyLife is how long an idempotency key is kept, in addition to the time that its notification may wait.
 const keyLife = 24 * time.Hour
 
 // MadeHere tells whether the id has the form of those that intake makes.
@@ -154,8 +154,8 @@ func MadeHere(id string) bool {
 	return err == nil && len(id) == 36 && parsed.Version() == 7
 }
 
-// Accept accepts what it can of a batch and gives one result each, in order. The error is about the batch as a whole:
-// the store could not be reached, and it is unknown which of it was accepted; repeating it with the same ids or
+// Accept accepts what it can of a batch, and returns one result each, in order. An error is about the batch as a whole: the
+// store could not be reached, and it is unknown which candidates were accepted. Repeating the batch with the same ids or
 // idempotency keys is safe.
 func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
 	if in.cfg.Full() {
@@ -205,7 +205,7 @@ func repeatOf(c, first *Candidate, r Result) Result {
 	return r
 }
 
-// withDevices refuses those that name no target and whose user has no device to send them to.
+// withDevices refuses candidates without a target whose user has no device on the channel.
 func (in *Intake) withDevices(ctx context.Context, results []Result, pending []int) ([]int, error) {
 	if in.cfg.HasDevice == nil {
 		return pending, nil
@@ -305,13 +305,13 @@ func fingerprint(c *Candidate) string {
 		Template *Template `json:",omitempty"`
 	}{n, c.Template})
 	if err != nil {
-		body = []byte(err.Error()) // data is no JSON: refused before this
+		body = []byte(err.Error()) // data is not JSON; such a candidate was refused before
 	}
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:16])
 }
 
-// reserve claims the idempotency keys of those pending and gives back those that are still to be recorded.
+// reserve claims the idempotency keys of the pending ones, and returns those that are still to be stored.
 func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Result, pending []int) ([]int, error) {
 	remaining := pending[:0]
 	for _, i := range pending {
@@ -343,7 +343,7 @@ func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Resu
 	return remaining, nil
 }
 
-// known gives the notification back that was accepted before, or the candidate's own words once it is forgotten.
+// known returns the notification that was accepted before, or the candidate itself once that is forgotten.
 func (in *Intake) known(ctx context.Context, id string, n *notification.Notification) (Result, error) {
 	view, err := in.cfg.Store.View(ctx, id)
 	if errors.Is(err, notification.ErrNotFound) {
@@ -365,9 +365,9 @@ func (in *Intake) store(ctx context.Context, batch []Candidate, results []Result
 	for i, index := range pending {
 		notifications[i] = results[index].Notification
 	}
-	recorded := in.trace(ctx, notifications)
+	stored := in.trace(ctx, notifications)
 	accepted, err := in.cfg.Store.Accept(ctx, notifications)
-	recorded(err)
+	stored(err)
 	if err != nil {
 		return err
 	}
@@ -392,7 +392,7 @@ func (in *Intake) store(ctx context.Context, batch []Candidate, results []Result
 	return nil
 }
 
-// trace tells of notifications that are about to be recorded.
+// trace starts the traces of notifications that are about to be stored.
 func (in *Intake) trace(ctx context.Context, notifications []*notification.Notification) func(error) {
 	if in.cfg.Trace == nil {
 		return func(error) {}

@@ -27,7 +27,7 @@ const (
 	fieldFailedAt protowire.Number = 11
 )
 
-// Archive puts an active task of a partition's queue aside, with the reason. Archived twice, it is as once.
+// Archive archives an active task of a partition's queue, with the reason. It is idempotent.
 func (c *Client) Archive(ctx context.Context, partition int, t dispatch.Task, reason error) error {
 	now := time.Now().Unix()
 	// In asynq's message the last of a field counts.
@@ -42,17 +42,17 @@ func (c *Client) Archive(ctx context.Context, partition int, t dispatch.Task, re
 	return nil
 }
 
-// describe says what a message is that is no wake-up's.
+// describe says why a message is not that of a wake-up.
 func describe(text string) string {
 	message := []byte(text)
 	for len(message) > 0 {
 		field, wire, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return "it is no message of asynq's"
+			return "it is not a message of asynq's"
 		}
 		message = message[n:]
 		if n = protowire.ConsumeFieldValue(field, wire, message); n < 0 {
-			return "it is no message of asynq's"
+			return "it is not a message of asynq's"
 		}
 		if field == fieldType && wire == protowire.BytesType {
 			kind, _ := protowire.ConsumeString(message)

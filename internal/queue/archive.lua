@@ -1,4 +1,4 @@
--- archive puts a task aside that can never be worked, as asynq's archive does: for people to look at.
+-- archive archives an active task that is not a wake-up, as asynq's own archive does: for people to look at.
 --
 -- KEYS[1]  asynq's keys of the queue begin with this
 -- ARGV[1]  id

@@ -36,7 +36,7 @@ func TestWakeupsAreTasksOfAsynq(t *testing.T) {
 					asynq.Queue(dispatch.PartitionName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(5 * time.Minute),
 				}
 				if i < 4 {
-					pend(t, ours, partition, user)
+					pushPending(t, ours, partition, user)
 				} else {
 					schedule(t, ours, partition, user, later)
 					options = append(options, asynq.ProcessAt(later))
@@ -58,8 +58,8 @@ func TestWakeupsAreWorkedLikeTasksOfAsynq(t *testing.T) {
 	ours, theirs := redistest.Client(t), redistest.Client(t)
 	all := users[:5]
 	for _, user := range all {
-		pend(t, ours, 0, user)
-		pend(t, theirs, 0, user)
+		pushPending(t, ours, 0, user)
+		pushPending(t, theirs, 0, user)
 	}
 	working, release := make(chan string), make(chan struct{})
 	server := asynq.NewServerFromRedisClient(theirs, asynq.Config{
@@ -108,7 +108,7 @@ func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 			schedule(t, conn, 1, "deleted", due)
 			schedule(t, conn, 1, "archived", due)
 			schedule(t, conn, 1, "hurried", due)
-			pend(t, conn, 1, "active", "pending")
+			pushPending(t, conn, 1, "active", "pending")
 			if got := pull(t, conn, 1, 1); !slices.Equal(got, []string{"active"}) {
 				t.Fatalf("%q is taken", got)
 			}
@@ -146,7 +146,7 @@ func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 				t.Errorf("the queue holds (-want +got):\n%s", diff)
 			}
 			stands := func(user string) bool {
-				return run(t, conn, 1, "return standing(ARGV[1]) and 1 or 0", user) == int64(1)
+				return run(t, conn, 1, "return find_task(ARGV[1]) and 1 or 0", user) == int64(1)
 			}
 			for user, want := range map[string]bool{"later": true, "pending": true, "active": true, "deleted": false, "archived": false} {
 				if stands(user) != want {
@@ -169,7 +169,7 @@ func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
-	pend(t, conn, 0, "u-1", "u-2")
+	pushPending(t, conn, 0, "u-1", "u-2")
 	pull(t, conn, 0, 2)
 	// Time goes by: asynq takes a task back when its lease ended half a minute ago.
 	if n, err := conn.ZIncrBy(t.Context(), "asynq:{push-0}:lease", -100, "u-1").Result(); err != nil || n == 0 {
@@ -200,7 +200,7 @@ func TestAsynqsServerWorksNothing(t *testing.T) {
 	conn := redistest.Client(t)
 	server := serve(t, conn, queue.ServerConfig{Partitions: 2})
 	for range 5 {
-		pend(t, conn, 1, "u-1")
+		pushPending(t, conn, 1, "u-1")
 		receive(t, "a signal", server.Pending(1))
 	}
 	<-time.After(200 * time.Millisecond) // asynq would look every 10 ms
@@ -243,7 +243,7 @@ func TestForeignTasksAreArchived(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pend(t, conn, 0, "u-1")
+	pushPending(t, conn, 0, "u-1")
 	conn.HSet(t.Context(), "asynq:{push-0}:t:odd", "msg", "\xff\xff", "state", "pending")
 	conn.LPush(t.Context(), "asynq:{push-0}:pending", "odd")
 	server := serve(t, conn, queue.ServerConfig{Partitions: 1})

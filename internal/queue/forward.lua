@@ -1,6 +1,5 @@
--- forward moves tasks whose time has come into their queues, as asynq's forwarder does for one queue. Those that are due
--- first go first, of each queue; what exceeds the number stays for the next time. The server's clock says what is due, as it did
--- when that was scheduled.
+-- forward moves due tasks into their queues, as asynq's forwarder does for one queue: in each queue those that are due first, up
+-- to a number in all. The server's clock says what is due, as it did when the task was scheduled.
 --
 -- KEYS     per queue: asynq's keys of it begin with this; a second one, see PartitionKeys
 -- ARGV[1]  how many at most

@@ -42,10 +42,10 @@ func texts(all []string) []any {
 	return args
 }
 
-// pend puts wake-ups into a partition's queue, due at once.
-func pend(t *testing.T, conn redis.UniversalClient, partition int, users ...string) {
+// pushPending puts wake-ups into a partition's queue, due at once.
+func pushPending(t *testing.T, conn redis.UniversalClient, partition int, users ...string) {
 	t.Helper()
-	run(t, conn, partition, "pend(ARGV)", texts(users)...)
+	run(t, conn, partition, "push_pending(ARGV)", texts(users)...)
 }
 
 // schedule puts a wake-up where it is due at a second.

@@ -13,12 +13,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// keeper is a server of asynq's over all partitions that works no task itself: it tells asynq's tools of this process,
-// takes back what a dead process had at work, if nobody has done so before, and clears away. Wake-ups are taken beside
-// it, by the scripts of the agendas.
+// keeper runs an asynq server over all partitions that never gets a task, since the scripts of the agendas take the wake-ups.
+// It shows this process in asynq's tools, recovers tasks of dead processes that nobody else recovered, and cleans up.
 type keeper struct{ server *asynq.Server }
 
-// never is longer than any process runs: what this package does itself, asynq need not.
+// never is longer than any process runs. It switches off what this package does itself.
 const never = 10 * 365 * 24 * time.Hour
 
 func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{},
@@ -28,7 +27,7 @@ func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing 
 	for number := range partitions {
 		queues[dispatch.PartitionName(number)] = 1
 	}
-	return &keeper{asynq.NewServerFromRedisClient(emptyHanded{conn, closing}, asynq.Config{
+	return &keeper{asynq.NewServerFromRedisClient(noTasks{conn, closing}, asynq.Config{
 		Concurrency:              concurrency,
 		Queues:                   queues,
 		TaskCheckInterval:        10 * time.Millisecond, // once closing, it sleeps for that before it ends
@@ -42,27 +41,26 @@ func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing 
 
 func (k *keeper) start() error {
 	return k.server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		return errors.New("asynq was given a task, which nobody gives it")
+		return errors.New("asynq's server got a task; pacer's scripts should have taken it")
 	}))
 }
 
-// stop may be called only when closing is closed: its server waits for a task until then.
+// stop may be called only after closing is closed: until then the server waits for a task.
 func (k *keeper) stop() { k.server.Shutdown() }
 
 func (k *keeper) ping() error { return k.server.Ping() }
 
-// retryDelay is how long what a dead process had at work waits to come again: it has waited for its lease to end.
+// retryDelay is how long a recovered task waits: not at all, since it has waited for its lease to end.
 func retryDelay(int, error, *asynq.Task) time.Duration { return 0 }
 
-// emptyHanded is a connection on which nothing is ever there to be worked: asynq asks for a task and waits until
-// closing.
-type emptyHanded struct {
+// noTasks is a connection on which asynq's server never finds a task: it asks for one and waits until closing.
+type noTasks struct {
 	redis.UniversalClient
 	closing <-chan struct{}
 }
 
 // EvalSha runs a cached script, unless it is the one with which asynq takes a task.
-func (e emptyHanded) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+func (e noTasks) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	if len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[1], ":paused") {
 		<-e.closing
 		nothing := redis.NewCmd(ctx)

@@ -1,11 +1,10 @@
 // Package queue keeps wake-ups on asynq's queues: one queue per partition, one task per user who has something waiting.
 //
-// Wake-ups are put in, taken, deferred and acknowledged by the scripts that change the agendas, in the same step, with
-// the functions of wakeup.lua; asynq's keys are left as asynq itself would leave them, so that its tools show who
-// waits. What is left to this package: it moves wake-ups whose time has come into the queues and tells of them, pauses
-// queues, archives tasks that are no wake-ups, and has a server of asynq's run beside. asynq's times are whole seconds,
-// so a wake-up comes early and is held. Its retry budget is switched off, since asynq, when it takes a task back from a
-// dead process, would archive one that was only throttled.
+// The scripts that change the agendas also push, take, schedule and acknowledge wake-ups, in the same step, with the
+// functions of wakeup.lua. They leave asynq's keys as asynq itself would, so that its tools show who waits. This package does
+// the rest: it forwards due wake-ups into the queues, signals pending ones, pauses queues, archives foreign tasks, and runs an
+// asynq server beside that. asynq's times are whole seconds, so wake-ups come early and are held. Their retry budget is
+// unlimited: otherwise asynq, when it recovers a task of a dead process, would archive one that was only throttled.
 package queue
 
 import (
@@ -20,27 +19,27 @@ import (
 // taskType is the asynq type of every wake-up.
 const taskType = "pacer:wakeup"
 
-// Lead is how much earlier than its moment a wake-up is scheduled: the forwarding's interval, the look for what is
-// pending and some air. The whole seconds of asynq add up to one more second, for which a wake-up has to be held.
+// Lead is how much earlier than its moment a wake-up is scheduled: the interval of forwarding, and some checks for pending
+// tasks. asynq's whole seconds add up to one more second, during which a wake-up has to be held.
 const Lead = forwardEvery + 4*watchEvery
 
 // queueNames is the set in which asynq keeps the names of all queues, for its inspector and its tools.
 const queueNames = "asynq:queues"
 
-// Client tells asynq of the queues, and pauses them.
+// Client announces the queues to asynq, and pauses them.
 type Client struct{ conn redis.UniversalClient }
 
 // NewClient makes a Client on a connection that stays the caller's.
 func NewClient(conn redis.UniversalClient) *Client { return &Client{conn: conn} }
 
-// Announce tells asynq's tools of the queues of all partitions.
+// Announce writes the names of all queues for asynq's tools.
 func (c *Client) Announce(ctx context.Context, partitions int) error {
 	names := make([]any, partitions)
 	for number := range names {
 		names[number] = dispatch.PartitionName(number)
 	}
 	if err := c.conn.SAdd(ctx, queueNames, names...).Err(); err != nil {
-		return fmt.Errorf("tell asynq of the queues: %w", err)
+		return fmt.Errorf("announce the queues to asynq: %w", err)
 	}
 	return nil
 }

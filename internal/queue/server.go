@@ -23,8 +23,8 @@ type ServerConfig struct {
 	Log    *slog.Logger
 }
 
-// Server tells of the wake-ups that stand in the queues, as a [dispatch.Queue]. What else a queue needs is left to a
-// server of asynq's (see [keeper]); to asynq's tools both are one.
+// Server is a [dispatch.Queue]: it signals the pending wake-ups of the queues. An asynq server beside it does the rest (see
+// [keeper]); asynq's tools show both as one.
 type Server struct {
 	client  *Client
 	keeper  *keeper
@@ -47,7 +47,7 @@ func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 	}
 }
 
-// Start begins to watch the queues. A Server starts once.
+// Start starts to watch the queues. A Server starts once.
 func (s *Server) Start() error {
 	if err := s.keeper.start(); err != nil {
 		return fmt.Errorf("start the queue's server: %w", err)
@@ -56,7 +56,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop tells of no more wake-ups. Stopping twice is stopping once.
+// Stop ends the signals. It may be called more than once.
 func (s *Server) Stop() {
 	s.once.Do(func() {
 		close(s.closing)

@@ -91,7 +91,7 @@ func TestQueueOnCluster(t *testing.T) {
 	server := serve(t, conn, queue.ServerConfig{Partitions: partitions, Spread: true})
 	reconcile(t, queue.NewClient(conn), partitions, 3)
 	for number := range partitions {
-		pend(t, conn, number, "done", "foreign")
+		pushPending(t, conn, number, "done", "foreign")
 		schedule(t, conn, number, "due", time.Now().Add(-time.Minute))
 		schedule(t, conn, number, "later", time.Now().Add(time.Hour))
 	}

@@ -11,7 +11,7 @@
 local tasks = 'asynq:' .. string.match(KEYS[1], '{.-}') .. ':'
 local queue_name = string.match(KEYS[1], '{(.-)}')
 
--- A live worker asks for what it has at work within seconds. asynq's own recovery is the second net.
+-- A live worker asks for the wake-ups that it holds within seconds. Behind the sweeper, asynq's own recovery is the second net.
 local ACTIVE_SECONDS = 30
 
 -- field writes a length-delimited field of a protobuf message; its length is below 2^14.
@@ -33,8 +33,8 @@ local function is_wakeup(text) return string.find(text, TYPE, 1, true) == 1 end
 
 local function task_key(user) return tasks .. 't:' .. user end
 
--- pend puts tasks behind what is pending.
-local function pend(users)
+-- push_pending appends tasks to the pending ones.
+local function push_pending(users)
   if #users == 0 then return end
   local since = digits(now) .. '000'
   for _, user in ipairs(users) do
@@ -43,9 +43,9 @@ local function pend(users)
   redis.call('LPUSH', tasks .. 'pending', unpack(users))
 end
 
--- second_before gives the second at which asynq has to bring a wake-up that is due at a moment: it rounds, and its forwarder
--- and the look for what is pending take their time. What comes early is held.
-local function second_before(at, lead)
+-- forward_second returns the second for which to schedule a wake-up that is due at a moment. asynq's times are whole seconds, and
+-- forwarding and noticing the task take their time. A wake-up that comes early is held.
+local function forward_second(at, lead)
   return math.floor((at - lead) / 1000000)
 end
 
@@ -54,9 +54,9 @@ local function schedule(user, second)
   redis.call('ZADD', tasks .. 'scheduled', digits(second), user)
 end
 
--- withdraw takes a task away from where it is, but for its hash; `state` is what that says. One that is pending is not searched
--- for in its list, which may be long: it is left to come.
-local function withdraw(user, state)
+-- remove_task takes a task out of its list or set, and leaves its hash; `state` is the one in the hash. A pending task stays in
+-- its list, which may be too long to search: it comes in its turn.
+local function remove_task(user, state)
   if state == 'scheduled' or state == 'retry' then
     redis.call('ZREM', tasks .. state, user)
   elseif state == 'active' then
@@ -67,9 +67,9 @@ local function withdraw(user, state)
   end
 end
 
--- pop_pending takes up to n tasks off what is pending, oldest first, and gives their ids and messages. Tasks that somebody
--- deleted are passed over, and so are copies: ids that stand in the list although their task has been taken, because it was
--- put there anew when nobody could tell that it was there. What is to stay at work is made active then.
+-- pop_pending pops up to n pending tasks, oldest first, and returns their ids and messages. It skips deleted tasks, and copies:
+-- ids in the list whose task was taken before, and which were pushed again when nobody could tell that they were in the list. The
+-- caller makes the tasks active that it keeps.
 local function pop_pending(n)
   local found, popped = {}, {}
   for _, id in ipairs(redis.call('RPOP', tasks .. 'pending', digits(n)) or {}) do
@@ -84,7 +84,7 @@ local function pop_pending(n)
   return found
 end
 
--- make_active writes that tasks are at work.
+-- make_active marks tasks as active.
 local function make_active(ids)
   if #ids == 0 then return end
   local leases = {}
@@ -98,8 +98,8 @@ local function make_active(ids)
   redis.call('ZADD', tasks .. 'lease', unpack(leases))
 end
 
--- acknowledge ends tasks that are used up, as asynq counts them: by the day, whose counter ends at a second. `active` are
--- those of them that were at work before this script.
+-- acknowledge deletes tasks that are used up, and counts them as asynq does: in total, and for the day, in a counter that ends at
+-- a second. `active` are those of them that were active before this script.
 local function acknowledge(users, active, day, day_ends)
   local keys = {}
   for i, user in ipairs(users) do keys[i] = task_key(user) end
@@ -111,8 +111,8 @@ local function acknowledge(users, active, day, day_ends)
   redis.call('INCRBY', tasks .. 'processed', digits(#users))
 end
 
--- oldest_pending tells when the oldest that is pending joined the list, in ns; huge when nothing is. The list goes by that
--- moment, so a task that says it joined before stood in a list that is gone. One without a hash is passed over when taken.
+-- oldest_pending returns when the oldest pending task was pushed, in ns; math.huge when none is pending. The list is in that
+-- order, so a task that was pushed before was in a list that is lost.
 local oldest
 local function oldest_pending()
   if oldest == nil then
@@ -122,9 +122,9 @@ local function oldest_pending()
   return oldest
 end
 
--- standing tells whether a task stands where its state says: the hash outlives the list or set that held it, when that is
--- lost. A pending one is not looked for in its list, which may be long.
-local function standing(user)
+-- find_task tells whether a task is where its state says, and returns the state. Its list or set may have been lost, though its
+-- hash was not. A pending task is not searched for in its list, which may be long.
+local function find_task(user)
   local f = redis.call('HMGET', task_key(user), 'state', 'pending_since', 'msg')
   local state = f[1]
   if not f[3] then return false, state end -- deleted, and brought back in part when its time came
@@ -134,12 +134,12 @@ local function standing(user)
   return false, state
 end
 
--- discard removes a task that nobody needs any more, and tells whether it could: one that is pending or at work comes, and is
--- found to be of no use then.
-local function discard(user)
-  local stands, state = standing(user)
+-- remove_unneeded_task deletes a task, unless it is pending or active: then the worker that gets it finds that nothing waits, and
+-- ends it. It tells whether it did.
+local function remove_unneeded_task(user)
+  local stands, state = find_task(user)
   if stands and (state == 'pending' or state == 'active') then return false end
-  withdraw(user, state)
+  remove_task(user, state)
   redis.call('DEL', task_key(user))
   return true
 end

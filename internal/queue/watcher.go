@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// watchEvery is how often queues are looked at of which nobody was told.
+	// watchEvery is how often the queues without a signal are checked.
 	watchEvery = 20 * time.Millisecond
-	// dozeAfter is how many looks in vain let a process that has nothing to do look only every other time.
+	// dozeAfter is after how many checks that found nothing only every other check is made.
 	dozeAfter = 100
 	// forwardEvery is how often due tasks are moved into the queue; asynq's own default is 5 s.
 	forwardEvery = 200 * time.Millisecond
-	// announceEvery is how often asynq is told of the queues, in case that Redis has lost what it was told.
+	// announceEvery is how often the queues are announced to asynq, in case Redis has lost their names.
 	announceEvery = time.Minute
 )
 
-// watcher moves tasks whose time has come into the queues, and tells of queues in which something is pending.
+// watcher forwards due tasks into the queues, and signals queues in which a task is pending.
 type watcher struct {
 	conn    redis.UniversalClient
 	queues  []*watched
@@ -35,7 +35,7 @@ type watcher struct {
 type watched struct {
 	keys            []string // what scripts name as their keys
 	pending, paused string
-	// signal holds something while nobody has looked since something was pending.
+	// signal is full from when a task was seen pending until a loop receives it.
 	signal chan struct{}
 }
 
@@ -77,16 +77,16 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-// announce tells asynq of the queues; false when it has to be tried again.
+// announce writes the names of the queues for asynq; false when it has to be tried again.
 func (w *watcher) announce(ctx context.Context) bool {
 	err := NewClient(w.conn).Announce(ctx, len(w.queues))
 	if err != nil {
-		w.log.DebugContext(ctx, "could not announce the queues; it is tried again", "error", err)
+		w.log.DebugContext(ctx, "could not announce the queues to asynq; retrying", "error", err)
 	}
 	return err == nil
 }
 
-// groups are queues of which one command may be.
+// groups are the queues that one command may name together.
 func (w *watcher) groups() [][]*watched {
 	if !w.spread {
 		return [][]*watched{w.queues}
@@ -108,14 +108,14 @@ func (w *watcher) forward(ctx context.Context) {
 				keys = append(keys, q.keys...)
 			}
 			if err := forward(ctx, w.conn, keys, w.closing); err != nil {
-				w.log.WarnContext(ctx, "move due tasks into the queue; it is tried again", "error", err)
+				w.log.WarnContext(ctx, "could not forward due tasks; retrying", "error", err)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// look tells of the queues in which something is pending, unless they are paused; false when it looked in vain.
+// look signals the queues in which a task is pending, unless they are paused; false when it found none.
 func (w *watcher) look(ctx context.Context) bool {
 	var silent []*watched
 	for _, q := range w.queues {
@@ -132,7 +132,7 @@ func (w *watcher) look(ctx context.Context) bool {
 			keys[i] = q.pending
 		}
 		if n, err := w.conn.Exists(ctx, keys...).Result(); err != nil || n == 0 {
-			return false // as nearly always when there is little to do; of an error those tell who ask for more
+			return false // the usual case when there is little to do; an error is reported by the next round of a loop
 		}
 	}
 	pipe := w.conn.Pipeline()
@@ -145,14 +145,14 @@ func (w *watcher) look(ctx context.Context) bool {
 	for i, q := range silent {
 		if pending[i].Val() > 0 && paused[i].Val() == 0 {
 			found = true
-			q.tell()
+			q.notify()
 		}
 	}
 	return found
 }
 
-// tell has whoever waits, now or next, look.
-func (q *watched) tell() {
+// notify wakes the loop that waits for the queue, now or next.
+func (q *watched) notify() {
 	select {
 	case q.signal <- struct{}{}:
 	default:

@@ -37,7 +37,7 @@ func TestPendingIsTold(t *testing.T) {
 				defer server.Stop()
 				<-time.After(time.Minute) // it looks less often by now
 				for range 3 {
-					pend(t, conn, 1, "u-1")
+					pushPending(t, conn, 1, "u-1")
 					for range 3 {
 						<-server.Pending(1)
 						<-time.After(100 * time.Millisecond)
@@ -72,8 +72,8 @@ func TestPausedQueuesAreNotToldOf(t *testing.T) {
 		}
 		defer server.Stop()
 		reconcile(t, client, 2, 0)
-		pend(t, conn, 0, "rests")
-		pend(t, conn, 1, "goes")
+		pushPending(t, conn, 0, "rests")
+		pushPending(t, conn, 1, "goes")
 		<-server.Pending(1)
 		<-time.After(time.Second)
 		if len(server.Pending(0)) > 0 {
@@ -106,7 +106,7 @@ func TestLongIdleQueues(t *testing.T) {
 		}
 		for range 3 {
 			at := time.Now()
-			pend(t, conn, 2, "u-1")
+			pushPending(t, conn, 2, "u-1")
 			<-server.Pending(2)
 			if waited := time.Since(at); waited > 100*time.Millisecond {
 				t.Errorf("a wake-up waited for %s", waited)
@@ -151,7 +151,7 @@ func TestComesBeforeItsMoment(t *testing.T) {
 				for _, wait := range waits {
 					at := time.Now().Add(wait)
 					moments[wait.String()] = at
-					run(t, conn, 0, "schedule(ARGV[1], second_before(tonumber(ARGV[2]), tonumber(ARGV[3])))",
+					run(t, conn, 0, "schedule(ARGV[1], forward_second(tonumber(ARGV[2]), tonumber(ARGV[3])))",
 						wait.String(), at.UnixMicro(), queue.Lead.Microseconds())
 				}
 				for seen := 0; seen < len(waits); {

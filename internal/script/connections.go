@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Connections knows the connections of a client, so that they can be closed when one of them answers out of step. Which
-// one that is can't be told from outside the driver, and a connection costs a millisecond: all of them go.
+// Connections are the open connections of a client. They are closed when one of them is out of step: which one it is can't be
+// told from outside the driver, and a new connection costs a millisecond, so all of them are closed.
 type Connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
@@ -21,7 +21,7 @@ type Connections struct {
 // dialTimeout is the driver's own default.
 const dialTimeout = 5 * time.Second
 
-// Watch has the connections remembered that a client with these options makes.
+// Watch keeps track of the connections that a client with these options opens.
 func Watch(options *redis.UniversalOptions) *Connections {
 	c := &Connections{open: map[net.Conn]struct{}{}}
 	dial := options.Dialer
@@ -40,20 +40,20 @@ func Watch(options *redis.UniversalOptions) *Connections {
 	return c
 }
 
-// On gives a client that closes the connections when a script's answer is out of step. It must be the one with the
-// options that are watched, or a pipeline of it.
+// On wraps a client so that its connections are closed when a reply is out of step. The client must have the watched options,
+// or be a pipeline of such a client.
 func (c *Connections) On(client redis.UniversalClient) redis.UniversalClient {
 	return &watching{client, c}
 }
 
-// Close closes all of them. The driver makes new ones, and asks again what was not answered.
+// Close closes all of them. The driver opens new ones, and repeats the requests without a reply.
 func (c *Connections) Close() {
 	c.mu.Lock()
 	open := c.open
 	c.open = map[net.Conn]struct{}{}
 	c.mu.Unlock()
 	for conn := range open {
-		_ = conn.Close() // it is of no use any more, whatever it says
+		_ = conn.Close() // it is not used any more, whatever the error
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
-// watchedSocket lets the driver look whether the connection is alive.
+// watchedSocket lets the driver check whether the connection is alive.
 type watchedSocket struct {
 	watched
 	syscall.Conn
@@ -97,7 +97,7 @@ type watching struct {
 	connections *Connections
 }
 
-// distrust closes the connections of a client that gave a foreign answer.
+// distrust closes the connections of a client after a foreign reply.
 func distrust(client redis.Scripter) {
 	if w, ok := client.(*watching); ok {
 		w.connections.Close()

@@ -1,8 +1,8 @@
-// Package script runs Lua scripts on Redis so that no caller takes another's answer for its own. Many callers share one
-// connection (ADR 5); when its replies are ever read out of step, each of them gets the answer to somebody else's
-// question, without an error. So every answer carries a nonce of its question, which is checked, and a client whose
-// answers are out of step gets new connections. A script must not return an error inside a list: go-redis stops reading
-// there and leaves the rest of the reply for the next caller (docs/upstream.md).
+// Package script runs Lua scripts on Redis, and makes sure that each caller gets the reply to its own request. Many callers
+// share one connection (ADR 5). Should its replies ever be read out of step, every caller would get somebody else's reply,
+// without an error. So each reply carries the nonce of its request, and a client that gets a wrong nonce closes its
+// connections. A script must not return an error inside a list: go-redis stops reading there, and leaves the rest of the
+// reply to the next caller (docs/upstream.md).
 package script
 
 import (
@@ -17,31 +17,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrForeignAnswer says that a connection gave the answer to another question. What the script did is unknown.
-var ErrForeignAnswer = errors.New("redis answered another question than was asked")
+// ErrForeignAnswer says that a connection returned the reply to another request. What the script did is unknown.
+var ErrForeignAnswer = errors.New("Redis returned the reply to another request") //nolint:staticcheck // a name
 
-// The source runs as a function, and its result is given back beside the question's nonce, the last argument. An error
-// stays one.
+// The source runs as a function. Its result is returned beside the nonce of the request, which is the last argument; an error
+// is returned as it is.
 const (
 	before = "local nonce = table.remove(ARGV)\nlocal function answer()\n"
 	after  = "\nend\nlocal found = answer()\nif type(found) == 'table' and found.err then return found end\nreturn { nonce, found }\n"
 )
 
-// What Redis does with a script when it is full (maxmemory). A script without such a line would run to its first
+// What Redis does with a script when its memory is full (maxmemory). A script without such a line would run up to its first
 // command that takes memory, and leave its work half done.
 const (
 	refusedWhenFull = "#!lua\n"
 	runsWhenFull    = "#!lua flags=allow-oom\n"
 )
 
-// Script is a Lua script whose answers are checked. It is safe for concurrent use.
+// Script is a Lua script whose replies are checked. It is safe for concurrent use.
 type Script struct{ script *redis.Script }
 
-// New makes a Script that a full Redis refuses as a whole: one that takes something on.
+// New makes a Script that a full Redis refuses as a whole: one that accepts or grants something.
 func New(source string) *Script { return newScript(refusedWhenFull, source) }
 
-// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes what was taken on. What
-// was sent must be settled, or it is sent again.
+// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes something. A notification that
+// was sent has to be settled, or it is sent again.
 func NewWhenFull(source string) *Script { return newScript(runsWhenFull, source) }
 
 func newScript(first, source string) *Script {
@@ -51,13 +51,13 @@ func newScript(first, source string) *Script {
 // nonces of this process begin with this.
 var nonces = rand.Text()[:8] + "-"
 
-// asked counts the questions of this process.
-var asked atomic.Uint64
+// requests counts the requests of this process.
+var requests atomic.Uint64
 
-// Run runs the script, and gives what it returned when that is the answer to this question; else an error that is an
-// [ErrForeignAnswer], after which the client's connections are closed.
+// Run runs the script and returns its result. If the reply is to another request, it closes the client's connections and
+// returns [ErrForeignAnswer].
 func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
-	nonce := nonces + strconv.FormatUint(asked.Add(1), 36)
+	nonce := nonces + strconv.FormatUint(requests.Add(1), 36)
 	cmd := s.script.Run(ctx, client, keys, append(slices.Clip(args), nonce)...)
 	if cmd.Err() != nil {
 		return cmd
@@ -71,11 +71,11 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, 
 	return cmd
 }
 
-// unwrap takes the answer out of what the script gave back beside it.
+// unwrap checks the nonce of a reply, and returns the script's result.
 func unwrap(reply any, nonce string) (any, error) {
 	pair, ok := reply.([]any)
 	if !ok || len(pair) == 0 || len(pair) > 2 || pair[0] != any(nonce) {
-		return nil, fmt.Errorf("%w: got a %T instead of an answer to %s", ErrForeignAnswer, reply, nonce)
+		return nil, fmt.Errorf("%w: got a %T instead of the reply to %s", ErrForeignAnswer, reply, nonce)
 	}
 	if len(pair) == 1 || pair[1] == nil { // Lua's nil ends a list
 		return nil, redis.Nil

@@ -44,26 +44,26 @@ var mutations = map[string]mutation{
 		"if not known or n.bypasses or": "if n.bypasses or",
 	}},
 	"what is later stands no wake-up": {defect: "a wake-up is missing", scripts: map[string]string{
-		"stand(agenda, tonumber(n.send_at))": "",
+		"ensure_wakeup(agenda, tonumber(n.send_at))": "",
 	}},
 	"old generations may ask": {defect: "a wake-up works twice", scripts: map[string]string{
-		"if agenda.generation ~= ask.generation then": "if false then",
+		"if agenda.generation ~= request.generation then": "if false then",
 	}},
 	"lost rounds are asked anew": {defect: "grants that nobody knows of"},
 	"the sweeper trusts the dead": {defect: "wake-ups in dead hands", scripts: map[string]string{
 		"return agenda.held_until > now - 5 * grace and last > now - presence and last < now + presence": "return true",
 	}},
 	"what is given back stands no wake-up": {defect: "what is declined waits", scripts: map[string]string{
-		"join(agenda, id)\n    stand(agenda, now)": "join(agenda, id)",
+		"return_to_backlog(agenda, id)\n    ensure_wakeup(agenda, now)": "return_to_backlog(agenda, id)",
 	}},
 	"a refund wakes nobody": {defect: "14: slots given back stay free", scripts: map[string]string{
-		"if refunds and outcome ~= 'q' and agenda.size > 0 then stand(agenda, now) end": "",
+		"if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end": "",
 	}, tilt: func(r *random, set *setting) {
 		set.Durable, set.Calm, set.Procs, r.declines, r.left = true, false, 1, true, min(r.left, 12)
 		set.Max, set.Per, set.Cap = 1, 25+r.IntN(20), 9
 	}},
 	"an ended lease wakes nobody": {defect: "what a dead worker was granted waits", scripts: map[string]string{
-		"join(agenda, id)\n  stand(agenda, now)": "join(agenda, id)",
+		"return_to_backlog(agenda, id)\n  ensure_wakeup(agenda, now)": "return_to_backlog(agenda, id)",
 	}},
 	"lost tasks count as standing": {defect: "tasks that asynq lost are missed", scripts: map[string]string{
 		"if not f[3] then return false, state end": "if true then return true, state or 'pending' end",

@@ -1,5 +1,5 @@
--- accept stores notifications of one partition, and has wake-ups come where none stands early enough. Each id is accepted
--- once; one that is known already is left as it is.
+-- accept stores notifications of one partition, and places wake-ups where none comes early enough. Each id is accepted once;
+-- a notification that is known stays as it is.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention of ended notifications in ms
@@ -8,7 +8,7 @@
 -- ARGV[3]  1: accepted by a process without metrics of its own, for another to count
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), state while it is not due (t, r),
---          1 when its priority bypasses the limits, 1 when the user has limits of his own
+--          1 when its priority bypasses the limits, 1 when the user has limits of their own
 --
 -- Result   {deferrals that were decided: {category, how many, rule, …}, then per notification: the µs at which it was
 --          accepted, negative when the id was known before}
@@ -22,7 +22,8 @@ end
 local last = tonumber(call('GET', partition .. 'a') or 0)
 local elsewhere = {}
 
--- replace_earlier ends what waits with the same collapse key, and gives the arrival whose place the newer one takes.
+-- replace_earlier ends the waiting notification with the same collapse key, and returns the arrival whose place the newer one
+-- takes.
 local function replace_earlier(agenda, n)
   local set = collapse_set(n.category, n.user)
   local earlier = call('HGET', set, n.collapse)
@@ -30,7 +31,7 @@ local function replace_earlier(agenda, n)
   call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', COLLAPSE_LIFE)
   if not earlier then return n.arrival end
   local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
-  if not leave(agenda, earlier) then return n.arrival end
+  if not remove_waiting(agenda, earlier) then return n.arrival end
   finish(earlier, 'R', 'collapse_key', retention)
   if f[1] == 't' then return n.arrival end
   return tonumber(f[2] or f[3])
@@ -57,22 +58,22 @@ local function optional_fields(n, from, joined)
   return optional
 end
 
--- wait_now puts one that is due into its backlog.
-local function wait_now(agenda, n, from)
+-- accept_due puts a notification that is due into its backlog.
+local function accept_due(agenda, n, from)
   local known = agenda.backlogs[n.category] ~= nil
   local backlog = backlog_of(agenda, n.category)
-  local joined = enter(agenda, backlog, n.id, place(tonumber(n.priority), from), n.bypasses, false)
+  local joined = add_to_backlog(agenda, backlog, n.id, place(tonumber(n.priority), from), n.bypasses, false)
   store(n, 'q', optional_fields(n, from, joined))
-  -- Whatever holds something has a wake-up standing; but what bypasses does not wait for it, and what would wait for too long
-  -- is told so at once.
-  if not known or n.bypasses or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then stand(agenda, now) end
+  -- A backlog that is not empty has a wake-up. But a notification that bypasses does not wait for it, and one that would wait
+  -- for too long ends at once.
+  if not known or n.bypasses or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then ensure_wakeup(agenda, now) end
 end
 
-local function wait_later(agenda, n, from)
+local function accept_later(agenda, n, from)
   store(n, n.state, optional_fields(n, from))
-  join_later(agenda, n.id, n.send_at)
+  add_later(agenda, n.id, n.send_at)
   count(n.state == 't' and 'scheduled' or 'retrying', 1)
-  stand(agenda, tonumber(n.send_at))
+  ensure_wakeup(agenda, tonumber(n.send_at))
 end
 
 local function accept(n)
@@ -85,16 +86,16 @@ local function accept(n)
   if n.collapse ~= '' then
     store(n, 'q', optional_fields(n, from))
     if superseded(n.category, n.user, n.id) then
-      finish(n.id, 'R', 'collapse_key', retention) -- it comes late: a newer one has been here, and may have gone
+      finish(n.id, 'R', 'collapse_key', retention) -- a newer one came first, and may have been sent
       return
     end
     from = replace_earlier(agenda, n)
   end
   if n.expires_at ~= '0' then call('ZADD', partition .. 'y', n.expires_at, n.id) end
-  if tonumber(n.send_at) > now then wait_later(agenda, n, from) else wait_now(agenda, n, from) end
+  if tonumber(n.send_at) > now then accept_later(agenda, n, from) else accept_due(agenda, n, from) end
 end
 
-local result = { noted }
+local result = { deferrals }
 for i = 4, #ARGV, 12 do
   local known = call('HGET', partition .. 'n:' .. ARGV[i], 'v')
   if known then
@@ -111,5 +112,5 @@ for i = 4, #ARGV, 12 do
 end
 call('SET', partition .. 'a', digits(last))
 for category, n in pairs(elsewhere) do call('HINCRBY', partition .. 'elsewhere', category, digits(n)) end
-close()
+write_changes()
 return result

@@ -1,5 +1,5 @@
--- The functions on agendas, put before every script of this package that changes one. An agenda is all that waits of one
--- user: a backlog per category, what is later, and one wake-up. Nothing here runs by itself.
+-- The functions on agendas. They stand before every script of this package that changes an agenda: all that waits for one
+-- user, in a backlog per category and in the set of what is due later, with one wake-up.
 --
 -- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so that
 -- they share its hash tag and with it a slot. Per partition:
@@ -10,24 +10,24 @@
 --   y          zset   waiting with an expiry: notification → when it expires
 --   o          zset   blocked backlogs → arrival of their first
 --   v          hash   user → how many blocked backlogs
---   wakeups    zset   user → when the sweeper may miss the wake-up: the moment for which it stands
---   generation        that of the wake-ups that were taken off the queue last, see serve.lua
+--   wakeups    zset   user → the moment by which the wake-up must have come; the sweeper replaces one that has not
+--   generation        that of the wake-ups that were taken off the queue last, see take.lua
 --   holders    hash   process → when it swept or pulled last, µs
 --   round:<process>   what its latest round gave out
 --   elsewhere  hash   category → how many were accepted by processes without metrics, until one with metrics counts them
 --   sweep      hash   last: when the partition was swept last; truce: when the latest truce began, before: the one before it
--- and in a guarded store, where the record is elsewhere and Redis may lose everything:
---   z          hash   notification → its end (letter, µs, reason), until the record knows of it
+-- and in a guarded store, where another store keeps the notifications and Redis may lose everything:
+--   z          hash   notification → its end (letter, µs, reason), until the store knows of it
 --   epoch      string how often the partition was built, and the server's identity when it was; without it the partition has
 --                     lost its state, and holds
 --   built      string the history of the server's data (its replication id) on which it was built: on another the partition
 --                     holds
---   moved      string the record is being moved elsewhere: nobody who keeps it here may take anything in or give it out
+--   moved      string the notifications are moving to another store: no process that keeps them here may accept or grant any
 --   rebuild    string token of the rebuild in progress
 -- Per user:
 --   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most" of a backlog that holds something, see
 --                     open_agenda; "" → "generation holder until" of the wake-up that a process has at work; "+" while there
---                     is something later; "!" when the user has limits of his own
+--                     is something later; "!" when the user has limits of their own
 --   r:<user>   zset   what is later: notification → not before (a send_at or a retry)
 -- Per backlog, named category:user (a category holds no colon):
 --   w:<name>   zset   what waits: notification → place, by priority and arrival
@@ -50,17 +50,17 @@ local partition = KEYS[1]
 local BAND = 2251799813685248
 local YEAR_2020 = 1577836800000000
 
--- The counts that this script changes, written at its end.
+-- The changes to counts; write_changes writes them.
 local counted = {}
 local function count(name, n) counted[name] = (counted[name] or 0) + n end
 
--- Deferrals that this script decided: category, how many, rule, for the metrics of who asked.
-local noted = {}
+-- The deferrals that this script decided, for the metrics of its caller: category, count, rule, and so on.
+local deferrals = {}
 local function note_deferrals(category, n, rule)
   count('deferrals', n)
-  noted[#noted + 1] = category
-  noted[#noted + 1] = n
-  noted[#noted + 1] = rule
+  deferrals[#deferrals + 1] = category
+  deferrals[#deferrals + 1] = n
+  deferrals[#deferrals + 1] = rule
 end
 
 -- open_agenda reads a user's agenda, once in a script. A backlog in it:
@@ -100,14 +100,14 @@ local function open_agenda(user)
   return agenda
 end
 
--- mark_personal notes that a user has limits of his own.
+-- mark_personal notes that the user has limits of their own.
 local function mark_personal(agenda)
   if agenda.personal then return end
   agenda.personal = true
   redis.call('HSET', agenda.key, '!', '')
 end
 
--- backlog_of gives a backlog, which may hold nothing yet.
+-- backlog_of returns the backlog of a category; it may be empty.
 local function backlog_of(agenda, category)
   local backlog = agenda.backlogs[category]
   if not backlog then
@@ -125,10 +125,10 @@ local function size_of(backlog)
   return backlog.size
 end
 
-local function changed(agenda, backlog) agenda.changed[backlog] = true end
+local function mark_changed(agenda, backlog) agenda.changed[backlog] = true end
 
--- set_blocked says from when on the first of a backlog may go, and why not before; everything in it is deferred then, and
--- what had not been is counted as such.
+-- set_blocked sets the moment from which the first of a backlog may go, and the rule that blocks it until then. All of the
+-- backlog is deferred; those that were not deferred before are counted now.
 local function set_blocked(agenda, backlog, next_, rule, capped, most)
   local size = size_of(backlog)
   local before = backlog.next > 0 and size - backlog.fresh or 0
@@ -145,17 +145,17 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
   redis.call('ZADD', partition .. 'o', digits(tonumber(first) % BAND), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
-  changed(agenda, backlog)
+  mark_changed(agenda, backlog)
 end
 
--- set_paused says whether the category of a backlog is paused; if so the backlog is not blocked.
+-- set_paused notes whether the category of a backlog is paused. A paused backlog is not blocked.
 local function set_paused(agenda, backlog, paused)
   if (backlog.paused or false) == paused then return end
   backlog.paused = paused
-  changed(agenda, backlog)
+  mark_changed(agenda, backlog)
 end
 
--- set_ready says that something of a backlog may go, or that it is empty.
+-- set_ready unblocks a backlog: something of it may go, or it is empty.
 local function set_ready(agenda, backlog)
   if backlog.next == 0 then return end
   local deferred = size_of(backlog) - backlog.fresh
@@ -164,23 +164,22 @@ local function set_ready(agenda, backlog)
   redis.call('ZREM', partition .. 'o', backlog.name)
   if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then redis.call('HDEL', partition .. 'v', agenda.user) end
   backlog.next, backlog.capped = 0, false
-  changed(agenda, backlog)
+  mark_changed(agenda, backlog)
 end
 
 local function place(priority, arrival)
   return digits((priority - 1) * BAND + arrival)
 end
 
--- enter puts a notification into a backlog. `deferred` tells that it has been deferred before, which counts once: it is never
--- fresh again.
-local function enter(agenda, backlog, id, at_place, bypasses, deferred)
+-- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted as deferred again.
+local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
   redis.call('ZADD', backlog.key, at_place, id)
   if backlog.size then backlog.size = backlog.size + 1 end
   count('waiting', 1)
   local joined = backlog.blocks
   if not deferred and (bypasses or backlog.next == 0) then
     backlog.fresh = backlog.fresh + 1
-    changed(agenda, backlog)
+    mark_changed(agenda, backlog)
   else
     joined = joined - 1
     if backlog.next > 0 then
@@ -188,7 +187,7 @@ local function enter(agenda, backlog, id, at_place, bypasses, deferred)
       if backlog.capped then count('capped', 1) end
       if not deferred then note_deferrals(backlog.category, 1, backlog.rule) end
     end
-    if backlog.size == 1 then changed(agenda, backlog) end
+    if backlog.size == 1 then mark_changed(agenda, backlog) end
   end
   return joined
 end
@@ -196,11 +195,11 @@ end
 -- was_deferred tells whether a notification that is in a backlog has been deferred there.
 local function was_deferred(backlog, joined) return tonumber(joined or 0) < backlog.blocks end
 
--- forget_place accounts for a notification that has been taken out of a backlog's set.
-local function forget_place(agenda, backlog, joined)
+-- note_removal updates the counts after a notification was taken out of the set of a backlog.
+local function note_removal(agenda, backlog, joined)
   if backlog.size then backlog.size = backlog.size - 1 end
   backlog.left = true
-  changed(agenda, backlog)
+  mark_changed(agenda, backlog)
   count('waiting', -1)
   if not was_deferred(backlog, joined) then
     backlog.fresh = math.max(0, backlog.fresh - 1)
@@ -210,20 +209,20 @@ local function forget_place(agenda, backlog, joined)
   end
 end
 
-local function remember(id, at, kind, detail)
+local function add_to_history(id, at, kind, detail)
   local key = partition .. 'n:' .. id
   local history = redis.call('HGET', key, 'h') or ''
   if #history > 4096 then return end
   redis.call('HSET', key, 'h', history .. digits(at) .. ' ' .. kind .. ' ' .. detail .. '\n')
 end
 
--- deferral_of is the line of history of one that waits in a backlog and was deferred there.
+-- deferral_of returns the line of history for the deferral of a notification in a backlog.
 local function deferral_of(backlog, arrival)
   local since = math.max(backlog.since, arrival + YEAR_2020)
   return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
 end
 
--- finish ends a notification that waits nowhere any more.
+-- finish ends a notification, which has been taken out of its backlog.
 local function finish(id, state, reason, retention)
   local key = partition .. 'n:' .. id
   redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
@@ -232,8 +231,8 @@ local function finish(id, state, reason, retention)
   if GUARDED then redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason) end
 end
 
--- An older one with a collapse key can come back for as long as it is in flight, or on its way here: an hour (in ms) is
--- long for that.
+-- How long the newest arrival of a collapse key is remembered, in ms. An older notification can come back while it is in
+-- flight or on its way here, which takes much less than an hour.
 local COLLAPSE_LIFE = 3600000
 
 local function collapse_set(category, user) return partition .. 'x:' .. category .. ':' .. user end
@@ -242,8 +241,8 @@ local function newest_key(category, user, collapse_key)
   return partition .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
 end
 
--- superseded tells whether a newer one with the same collapse key has been accepted: it waits, or went within the hour, by
--- whatever end. Then this one must not wait again.
+-- superseded tells whether a newer notification with the same collapse key was accepted: it waits, or has ended within
+-- COLLAPSE_LIFE. Then this one must not wait again.
 local function superseded(category, user, id)
   local fields = redis.call('HMGET', partition .. 'n:' .. id, 'k', 'v')
   if not fields[1] then return false end
@@ -260,8 +259,8 @@ local function release_collapse(category, user, id, collapse_key)
   if redis.call('HGET', set, collapse_key) == id then redis.call('HDEL', set, collapse_key) end
 end
 
--- leave_later takes one of what is later out of its count.
-local function leave_later(id, state, held)
+-- note_later_removal updates the counts after a notification was taken out of the set of what is later.
+local function note_later_removal(id, state, held)
   count(state == 't' and 'scheduled' or 'retrying', -1)
   if held then
     count('held', -1)
@@ -269,15 +268,15 @@ local function leave_later(id, state, held)
   end
 end
 
--- join_later puts a notification among what is later.
-local function join_later(agenda, id, due)
+-- add_later puts a notification into the set of what is later.
+local function add_later(agenda, id, due)
   redis.call('ZADD', agenda.later, due, id)
   if agenda.has_later then return end
   agenda.has_later = true
   redis.call('HSET', agenda.key, '+', '')
 end
 
--- earliest_later tells when the first of what is later is due; nil when nothing is.
+-- earliest_later returns when the first of what is later is due; nil when nothing is later.
 local function earliest_later(agenda)
   if not agenda.has_later then return nil end
   local due = tonumber(redis.call('ZRANGE', agenda.later, '0', '0', 'WITHSCORES')[2])
@@ -288,8 +287,8 @@ local function earliest_later(agenda)
   return due
 end
 
--- leave takes a waiting notification out of its backlog or of what is later; false when it stands in neither.
-local function leave(agenda, id)
+-- remove_waiting takes a notification out of its backlog or of what is later; false when it is in neither.
+local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
   local backlog = agenda.backlogs[f[1]]
@@ -298,9 +297,9 @@ local function leave(agenda, id)
       redis.call('HSET', key, 'd', '1')
       redis.call('HSET', key, 'h', (redis.call('HGET', key, 'h') or '') .. deferral_of(backlog, tonumber(f[7])))
     end
-    forget_place(agenda, backlog, f[4])
+    note_removal(agenda, backlog, f[4])
   elseif redis.call('ZREM', agenda.later, id) == 1 then
-    leave_later(id, f[5], f[6])
+    note_later_removal(id, f[5], f[6])
     earliest_later(agenda)
   else
     return false
@@ -310,13 +309,13 @@ local function leave(agenda, id)
   return true
 end
 
--- join puts a notification that the store knows into its backlog, at the place that its priority and arrival give it, or the
--- arrival of what it replaced. It gives the backlog.
-local function join(agenda, id)
+-- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival; one that replaced
+-- another has the arrival of the other. It returns the backlog.
+local function return_to_backlog(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j')
   local backlog = backlog_of(agenda, f[6])
-  local joined = enter(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or f[2])), f[8], f[7])
+  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or f[2])), f[8], f[7])
   if joined ~= tonumber(f[9] or 0) then
     redis.call('HSET', key, 's', 'q', 'j', digits(joined))
   else
@@ -327,67 +326,66 @@ local function join(agenda, id)
   return backlog
 end
 
--- promote moves what is due from later into the backlogs, up to a limit, and tells how many.
+-- promote moves what has come due into the backlogs, up to a limit, and returns how many it moved.
 local function promote(agenda, limit)
   local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', '0', digits(limit))
   for _, id in ipairs(due) do
     redis.call('ZREM', agenda.later, id)
     local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'w')
-    leave_later(id, f[1], f[2])
-    join(agenda, id)
+    note_later_removal(id, f[1], f[2])
+    return_to_backlog(agenda, id)
   end
   return #due
 end
 
--- Users whose wake-up has to come at once, put into the queue at the end, each once; and the moments for which wake-ups stand:
--- moment, user, …, written at the end.
-local to_pend, standing_for = {}, {}
+-- What write_changes writes: the users whose wake-ups are pushed to the queue, each once, and the moments of wake-ups: moment,
+-- user, and so on.
+local to_push, wakeup_times = {}, {}
 
--- stands_for notes the moment for which a user's wake-up stands.
-local function stands_for(agenda, at)
-  agenda.stands = at
-  standing_for[#standing_for + 1] = digits(at)
-  standing_for[#standing_for + 1] = agenda.user
+-- note_wakeup_time notes the moment of a user's wake-up.
+local function note_wakeup_time(agenda, at)
+  agenda.wakeup_at = at
+  wakeup_times[#wakeup_times + 1] = digits(at)
+  wakeup_times[#wakeup_times + 1] = agenda.user
 end
 
--- come has a user's wake-up, which is nowhere now, come at a moment.
-local function come(agenda, at)
-  stands_for(agenda, at)
-  if at > now + HOLD then return schedule(agenda.user, second_before(at, LEAD)) end
-  if agenda.comes then return end
-  agenda.comes = true
-  to_pend[#to_pend + 1] = agenda.user
+-- place_wakeup pushes or schedules a wake-up, which is nowhere yet, for a moment.
+local function place_wakeup(agenda, at)
+  note_wakeup_time(agenda, at)
+  if at > now + HOLD then return schedule(agenda.user, forward_second(at, LEAD)) end
+  if agenda.pushed then return end
+  agenda.pushed = true
+  to_push[#to_push + 1] = agenda.user
 end
 
--- revoke takes a wake-up away from where it is, and from the process that has it at work.
-local function revoke(agenda, state)
-  withdraw(agenda.user, state)
+-- remove_wakeup takes a wake-up out of the queue, and from the process that holds it.
+local function remove_wakeup(agenda, state)
+  remove_task(agenda.user, state)
   if agenda.generation then
     agenda.generation = nil
     redis.call('HDEL', agenda.key, '')
   end
 end
 
--- stand sees to it that a wake-up of a user stands at or before a moment. One that a process holds for longer is taken away
--- from it: what that asks then is of an old generation. One that was lost is found by the sweeper.
-local function stand(agenda, at)
+-- ensure_wakeup makes sure that the user has a wake-up at or before a moment. A later one is replaced; the process that holds it
+-- then has an old generation, and is granted nothing. The sweeper finds wake-ups that were lost.
+local function ensure_wakeup(agenda, at)
   if at < now then at = now end
-  if agenda.stands == nil then agenda.stands = tonumber(redis.call('ZSCORE', partition .. 'wakeups', agenda.user)) or false end
-  if agenda.stands and agenda.stands <= at then return end
-  local state = agenda.stands and redis.call('HGET', task_key(agenda.user), 'state')
-  if agenda.stands and not state then -- its hash is lost, its place is not
+  if agenda.wakeup_at == nil then agenda.wakeup_at = tonumber(redis.call('ZSCORE', partition .. 'wakeups', agenda.user)) or false end
+  if agenda.wakeup_at and agenda.wakeup_at <= at then return end
+  local state = agenda.wakeup_at and redis.call('HGET', task_key(agenda.user), 'state')
+  if agenda.wakeup_at and not state then -- the hash of the task is lost, its entry is not
     state = agenda.generation and 'active' or 'scheduled'
   end
-  if state == 'pending' then return stands_for(agenda, at) end
-  revoke(agenda, state)
-  come(agenda, at)
+  if state == 'pending' then return note_wakeup_time(agenda, at) end
+  remove_wakeup(agenda, state)
+  place_wakeup(agenda, at)
 end
 
--- save writes what changed of an agenda. Without anything that waits nothing is left of it but the wake-up, which a process
--- may have at work; one that stands in the queue is removed.
-local function save(agenda)
+-- save_agenda writes the backlogs of an agenda that have changed, and removes those that are empty.
+local function save_agenda(agenda)
   for backlog in pairs(agenda.changed) do
-    -- Of what is deferred the last may have gone.
+    -- The last deferred one may have gone.
     if backlog.left and backlog.next > 0 and size_of(backlog) <= backlog.fresh then set_ready(agenda, backlog) end
     if backlog.left and size_of(backlog) == 0 then
       redis.call('HDEL', agenda.key, backlog.category)
@@ -403,18 +401,18 @@ local function save(agenda)
   agenda.changed = {}
 end
 
--- drop_if_empty removes the wake-up of a user of whom nothing waits any more, unless it comes anyway.
-local function drop_if_empty(agenda)
-  if agenda.size > 0 or agenda.generation or agenda.comes or agenda.has_later then return end
-  if discard(agenda.user) then redis.call('ZREM', partition .. 'wakeups', agenda.user) end
+-- remove_if_empty removes the wake-up of a user for whom nothing waits any more, unless a process holds it or it was pushed.
+local function remove_if_empty(agenda)
+  if agenda.size > 0 or agenda.generation or agenda.pushed or agenda.has_later then return end
+  if remove_unneeded_task(agenda.user) then redis.call('ZREM', partition .. 'wakeups', agenda.user) end
 end
 
--- close writes everything that this script has changed and not yet written.
-local function close()
-  for _, agenda in pairs(agendas) do save(agenda) end
-  pend(to_pend)
-  if #standing_for > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(standing_for)) end
-  to_pend, standing_for = {}, {}
+-- write_changes writes what this script has changed and not yet written.
+local function write_changes()
+  for _, agenda in pairs(agendas) do save_agenda(agenda) end
+  push_pending(to_push)
+  if #wakeup_times > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(wakeup_times)) end
+  to_push, wakeup_times = {}, {}
   for name, n in pairs(counted) do
     if n ~= 0 then redis.call('HINCRBY', partition .. 'c', name, digits(n)) end
   end

@@ -1,4 +1,4 @@
--- awake tells for which users a wake-up stands that comes in time. It writes nothing, and answers in a partition that has lost
+-- awake tells which users have a wake-up that comes in time. It writes nothing, and answers in a partition that has lost
 -- its state too.
 --
 -- KEYS[1]  the partition's prefix
@@ -16,8 +16,8 @@ for i, user in ipairs(ARGV) do
     for _, backlog in pairs(agenda.backlogs) do
       if not backlog.paused then moment = math.min(moment, backlog.next) end
     end
-    -- A wake-up that is at work or pending stands for now.
-    well = standing(user) and stood <= math.max(moment, now)
+    -- A wake-up that is held or pending counts for now.
+    well = find_task(user) and stood <= math.max(moment, now)
   end
   result[i] = well and 1 or 0
 end

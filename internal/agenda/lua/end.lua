@@ -1,12 +1,12 @@
--- end writes the ends of deliveries of one partition that keep their throttle slots: the commonest settlement, in the fewest
--- steps. It stands without the agendas' functions, since loading them would cost as much as it does itself.
+-- end ends deliveries of one partition that keep their throttle slots: the most common settlement, in the fewest commands. It
+-- does without the functions on agendas, since loading them would cost as much as the script itself.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention in ms
 -- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
 --
--- Result   for each 1: written, now or before; 0: the generation in flight is another; 2: its lease has ended, it stands in
---          line again, and settle.lua has to take it out
+-- Result   for each 1: written, now or before; 0: the generation in flight is another; 2: its lease has ended, it waits
+--          again, and settle.lua has to end it
 local call, ARGV = redis.call, ARGV
 local partition, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')

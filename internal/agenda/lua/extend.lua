@@ -1,4 +1,4 @@
--- extend lets a delivery have its lease anew, while its result can't be written elsewhere.
+-- extend extends the lease of a delivery whose result can't be written to the other store yet.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  notification

@@ -1,17 +1,17 @@
--- The functions that judge what waits and grant it, put between reply.lua and serve.lua; nothing here runs by itself.
+-- The functions that judge what waits, and grant it. They stand between reply.lua and take.lua.
 
--- How far ahead a slot is granted, how long a lease is (µs) and how long what ended stays known (ms): set by serve.lua.
+-- How far ahead a slot is granted, how long a lease is (µs) and how long what ended stays known (ms): set by take.lua.
 local horizon, lease, retention
 
--- How many more entries may be ended, moved or granted for the wake-up that is being answered.
+-- How many more entries may be ended, moved or granted for the current wake-up.
 local budget = 0
 
 -- The leases that were granted: end, notification, …
 local leases = {}
 
--- plan_for gives the plan of settings for a user's category. All plans of a user share what is known of the cap's log.
-local function plan_for(agenda, backlog, of)
-  local plan = place_plan(copy_plan(of.plan), backlog.category, agenda.user)
+-- plan_for returns the plan of a user's category. All plans of a user share what was read of the cap's log.
+local function plan_for(agenda, backlog, category_settings)
+  local plan = set_plan_keys(copy_plan(category_settings.plan), backlog.category, agenda.user)
   local log, shared = plan.cap_log, agenda.cap_log
   if log.max == 0 then return plan end
   if shared then
@@ -23,8 +23,8 @@ local function plan_for(agenda, backlog, of)
   return plan
 end
 
--- read_first reads the first of a backlog into backlog.first (nil: it is empty); those before it that expired end. False when
--- this script has no budget for that.
+-- read_first reads the first of a backlog into backlog.first (nil: the backlog is empty), and ends those before it that have
+-- expired. False when the budget is used up.
 local function read_first(agenda, backlog)
   while true do
     backlog.first, backlog.at = nil, nil
@@ -48,56 +48,56 @@ local function read_first(agenda, backlog)
     if budget <= 0 then return false end
     budget = budget - 1
     if f[1] then
-      leave(agenda, id)
+      remove_waiting(agenda, id)
       finish(id, 'E', 'expires_at', retention)
     else -- its hash is gone
       redis.call('ZREM', backlog.key, id)
-      forget_place(agenda, backlog, f[11])
+      note_removal(agenda, backlog, f[11])
     end
   end
 end
 
-local function end_too_late(agenda, id)
+local function expire_overdue(agenda, id)
   budget = budget - 1
-  leave(agenda, id)
+  remove_waiting(agenda, id)
   finish(id, 'E', 'max_defer', retention)
 end
 
--- judge_first finds out when the first of a backlog may go: backlog.at, and the rule behind it. What would wait for too long
--- ends. False when this script has no budget for that.
-local function judge_first(agenda, backlog, of)
+-- judge_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule. It ends those that would wait for
+-- too long. False when the budget is used up.
+local function judge_first(agenda, backlog, category_settings)
   while backlog.first do
     local first = backlog.first
-    if first.priority <= of.bypass then
+    if first.priority <= category_settings.bypass then
       backlog.at, backlog.why = now, 0
       return true
     end
     backlog.at, backlog.why = decide_now(backlog.plan, now)
     local since = math.max(first.arrival + YEAR_2020, first.not_before)
-    if backlog.at - since <= of.max_defer then return true end
+    if backlog.at - since <= category_settings.max_defer then return true end
     if budget <= 0 then return false end
-    end_too_late(agenda, first.id)
+    expire_overdue(agenda, first.id)
     if not read_first(agenda, backlog) then return false end
   end
   return true
 end
 
--- goes_before is the order of Redis's sorted sets.
-local function goes_before(a, b)
+-- is_before is the order of Redis's sorted sets.
+local function is_before(a, b)
   if a.first.place ~= b.first.place then return a.first.place < b.first.place end
   return a.first.id < b.first.id
 end
 
--- next_to_go gives the backlog whose first goes now: by place among those that may; else the one that may soonest, within the
--- horizon. Beside it true when there was no budget to find out.
-local function next_to_go(agenda, contenders, ask)
+-- next_due returns the backlog whose first goes next: by place among those that may go now, else the earliest within the horizon.
+-- Its second result is true when the budget is used up.
+local function next_due(agenda, contenders, request)
   local soonest
   for i = #contenders, 1, -1 do
     if not contenders[i].first then table.remove(contenders, i) end
   end
-  if #contenders > 1 then table.sort(contenders, goes_before) end
+  if #contenders > 1 then table.sort(contenders, is_before) end
   for _, backlog in ipairs(contenders) do
-    if not judge_first(agenda, backlog, ask.settings[backlog.category]) then return nil, true end
+    if not judge_first(agenda, backlog, request.settings[backlog.category]) then return nil, true end
     if backlog.first then
       if backlog.at <= now then return backlog end
       if backlog.at <= now + horizon and (not soonest or backlog.at < soonest.at) then soonest = backlog end
@@ -106,8 +106,8 @@ local function next_to_go(agenda, contenders, ask)
   return soonest
 end
 
--- grant gives the first of a backlog out: counted, leased, and out of the backlog.
-local function grant(agenda, backlog, ask)
+-- grant grants the first of a backlog: it charges the windows, takes a lease, and removes it from the backlog.
+local function grant(agenda, backlog, request)
   local n, at = backlog.first, backlog.at
   local key = partition .. 'n:' .. n.id
   n.generation = n.generation + 1
@@ -122,21 +122,21 @@ local function grant(agenda, backlog, ask)
   else
     redis.call('HSET', key, 's', 's', 'g', generation, 'm', digits(at))
   end
-  forget_place(agenda, backlog, n.joined)
+  note_removal(agenda, backlog, n.joined)
   leases[#leases + 1] = digits(at + lease)
   leases[#leases + 1] = n.id
   count('attempts', 1)
   budget = budget - 1
-  ask.grants = ask.grants + 1
-  say_grant(n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures, n.arrival + YEAR_2020,
+  request.grants = request.grants + 1
+  put_grant(n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures, n.arrival + YEAR_2020,
     n.payload, n.deferrals, n.history)
-  gave = true
-  remember_in_round(generation .. ' ' .. n.id .. ' ')
+  has_given = true
+  note_in_round(generation .. ' ' .. n.id .. ' ')
 end
 
--- most_until tells how many can go at most from a moment on until max_defer has passed, by the rules that count; 0 for any
--- number.
-local function most_until(plan, at, max_defer)
+-- most_before_expiry returns how many can go at most, by the rules that count, between a moment and the end of max_defer; 0 for
+-- any number.
+local function most_before_expiry(plan, at, max_defer)
   local most
   for _, rule in ipairs(plan.rules) do
     local n = rule.max * (math.floor(math.max(0, now + max_defer - at) / rule.per) + 1)
@@ -145,13 +145,13 @@ local function most_until(plan, at, max_defer)
   return most and most < 1e12 and most or 0
 end
 
--- block says until when a backlog waits; what stands too far behind for its max_defer ends. False when this script has no
--- budget for all of that.
-local function block(agenda, backlog, of)
-  local most = most_until(backlog.plan, backlog.at, of.max_defer)
+-- block blocks a backlog until its first may go, and ends those at its end that can't go within max_defer. False when the budget
+-- is used up.
+local function block(agenda, backlog, category_settings)
+  local most = most_before_expiry(backlog.plan, backlog.at, category_settings.max_defer)
   while most > 0 and size_of(backlog) > most do
     if budget <= 0 then return false end
-    end_too_late(agenda, redis.call('ZRANGE', backlog.key, '-1', '-1')[1])
+    expire_overdue(agenda, redis.call('ZRANGE', backlog.key, '-1', '-1')[1])
   end
   local rule = backlog.plan.rules[backlog.why]
   set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)

@@ -1,4 +1,4 @@
--- restore counts admissions that were made before the partition lost its state, so that its limits go on to hold.
+-- restore counts admissions that were made before the partition lost its state, so that the limits still hold.
 --
 -- KEYS[1]   the partition's prefix
 -- ARGV[1]   token of the rebuild that the partition must be in

@@ -22,11 +22,11 @@ local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id
 local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a')
-local CURRENT, STALE = { 0, noted }, { 1, noted }
+local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
 if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] then return STALE end
 
 local agenda = open_agenda(user)
-if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and leave(agenda, id) then
+if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and remove_waiting(agenda, id) then
   -- The lease has ended, but nobody else has been granted it: the late result is still the latest.
   redis.call('HINCRBY', key, 'x', '-1')
   redis.call('HDEL', key, 'a')
@@ -42,9 +42,9 @@ local function untried()
 end
 
 local function retry(due)
-  remember(id, now, 'retrying', digits(due) .. ' ' .. reason)
+  add_to_history(id, now, 'retrying', digits(due) .. ' ' .. reason)
   redis.call('HSET', key, 's', 'r', 'y', reason)
-  join_later(agenda, id, digits(due))
+  add_later(agenda, id, digits(due))
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
   count('retrying', 1)
@@ -54,7 +54,7 @@ local function retry(due)
     untried()
     count('held', 1)
   end
-  stand(agenda, due)
+  ensure_wakeup(agenda, due)
 end
 
 local function settle()
@@ -71,8 +71,8 @@ local function settle()
     retry(due)
   elseif outcome == 'q' then
     untried()
-    join(agenda, id)
-    stand(agenda, now)
+    return_to_backlog(agenda, id)
+    ensure_wakeup(agenda, now)
   elseif outcome == 'x' then
     redis.call('DEL', key)
     count('attempts', -1)
@@ -83,8 +83,8 @@ end
 
 settle()
 -- A slot that was given back may be used at once by somebody who waits.
-if refunds and outcome ~= 'q' and agenda.size > 0 then stand(agenda, now) end
-save(agenda)
-drop_if_empty(agenda)
-close()
+if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end
+save_agenda(agenda)
+remove_if_empty(agenda)
+write_changes()
 return CURRENT

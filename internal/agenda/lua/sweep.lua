@@ -1,5 +1,5 @@
--- sweep repairs a partition: it returns notifications whose lease has ended, ends those that expired while they waited, and
--- has those wake-ups come again that did not come in time, because a process died with them, or their task was lost.
+-- sweep repairs a partition. It puts notifications whose lease has ended back into their backlogs, ends those that expired while
+-- they waited, and replaces wake-ups that did not come in time, because their process died or their task was lost.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  the process that sweeps
@@ -15,12 +15,12 @@
 --          rule, …}}
 local process, retention, grace, presence = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_crashes, limit, truce = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local result = { 0, 0, 0, 0, {}, noted }
+local result = { 0, 0, 0, 0, {}, deferrals }
 
--- lapsed_by gives the moment up to which leases that ended are taken back: now, but after a gap between sweeps, in which
--- Redis was away or the partition's slot on its way, no one could settle either. Those who live get a truce to do so. It is
--- given once: what ended before the truce before this one is taken back in any case.
-local function lapsed_by()
+-- ended_leases_until returns the moment up to which ended leases are taken back. That is now, except after a gap between sweeps:
+-- while Redis was away, or the hash slot moving, nobody could settle either. Then live workers have a truce in which to settle. A
+-- lease has one truce: one that ended before the previous truce is taken back in any case.
+local function ended_leases_until()
   local key = partition .. 'sweep'
   local f = redis.call('HMGET', key, 'last', 'truce', 'before')
   local last, began, before = tonumber(f[1] or now), tonumber(f[2] or 0), tonumber(f[3] or 0)
@@ -41,15 +41,15 @@ local function end_lease(id)
     finish(id, 'F', 'crash_loop', retention)
     return
   end
-  remember(id, now, 'lease_ended', '')
+  add_to_history(id, now, 'lease_ended', '')
   if superseded(f[1], f[2], id) then
     finish(id, 'R', 'collapse_key', retention)
     return
   end
   redis.call('HSET', key, 'a', f[4])
   local agenda = open_agenda(f[2])
-  join(agenda, id)
-  stand(agenda, now)
+  return_to_backlog(agenda, id)
+  ensure_wakeup(agenda, now)
 end
 
 local function expire(id)
@@ -57,16 +57,16 @@ local function expire(id)
   local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
   if not user then return end
   local agenda = open_agenda(user)
-  if not leave(agenda, id) then return end
+  if not remove_waiting(agenda, id) then return end
   finish(id, 'E', 'expires_at', retention)
   result[2] = result[2] + 1
-  save(agenda)
-  drop_if_empty(agenda)
+  save_agenda(agenda)
+  remove_if_empty(agenda)
 end
 
--- seen tells of a process when it was heard of last; they are read once.
+-- last_seen returns when a process was heard of last. They are all read once.
 local holders
-local function seen(holder)
+local function last_seen(holder)
   if not holders then
     holders = {}
     local all, gone = redis.call('HGETALL', partition .. 'holders'), {}
@@ -79,39 +79,39 @@ local function seen(holder)
   return holders[holder] or 0
 end
 
--- at_work tells whether the process that has a wake-up at work still lives and may still ask for it. Asking takes a moment;
--- five seconds after it nobody does any more, whoever lives.
-local function at_work(agenda)
+-- is_held tells whether the process that holds a wake-up is alive and may still ask for it. It asks within moments of the time;
+-- five times the grace later it will not ask any more.
+local function is_held(agenda)
   if not agenda.generation then return false end
-  local last = seen(agenda.holder)
+  local last = last_seen(agenda.holder)
   return agenda.held_until > now - 5 * grace and last > now - presence and last < now + presence
 end
 
-local function again(agenda, state)
-  revoke(agenda, state)
-  come(agenda, now)
+local function replace_wakeup(agenda, state)
+  remove_wakeup(agenda, state)
+  place_wakeup(agenda, now)
   result[3] = result[3] + 1
 end
 
--- Wake-ups that come by themselves: they are looked at again after as long as the others.
-local coming = {}
+-- Wake-ups that need no repair: the sweeper looks at them again later.
+local still_coming = {}
 
--- inspect looks at a user whose moment has passed. Most wake-ups only wait for their turn in the queue.
-local function inspect(user)
-  local stands, state = standing(user)
+-- check_wakeup looks at a wake-up whose moment has passed. Most only wait for their turn in the queue.
+local function check_wakeup(user)
+  local stands, state = find_task(user)
   if stands and state == 'pending' then
-    coming[#coming + 1] = digits(now)
-    coming[#coming + 1] = user
+    still_coming[#still_coming + 1] = digits(now)
+    still_coming[#still_coming + 1] = user
     return
   end
   local agenda = open_agenda(user)
-  if agenda.size == 0 and not agenda.generation and not earliest_later(agenda) and discard(user) then
+  if agenda.size == 0 and not agenda.generation and not earliest_later(agenda) and remove_unneeded_task(user) then
     redis.call('ZREM', partition .. 'wakeups', user)
     return
   end
-  if stands and state == 'active' and at_work(agenda) then
-    coming[#coming + 1] = digits(now)
-    coming[#coming + 1] = user
+  if stands and state == 'active' and is_held(agenda) then
+    still_coming[#still_coming + 1] = digits(now)
+    still_coming[#still_coming + 1] = user
     return
   end
   if not state then
@@ -119,11 +119,11 @@ local function inspect(user)
   elseif state == 'pending' then
     state = nil -- its list is gone
   end
-  again(agenda, state)
+  replace_wakeup(agenda, state)
 end
 
--- each has up to that many members of a sorted set handled that are due.
-local function each(set, due, handle)
+-- each_due calls handle with the members of a sorted set that are due, up to the limit.
+local function each_due(set, due, handle)
   local members = redis.call('ZRANGEBYSCORE', set, '-inf', digits(due), 'LIMIT', '0', limit)
   for _, member in ipairs(members) do handle(member) end
   if #members == limit then result[4] = 1 end
@@ -134,10 +134,10 @@ if not GUARDED then
   if #result[5] > 0 then redis.call('DEL', partition .. 'elsewhere') end
 end
 redis.call('HSET', partition .. 'holders', process, digits(now))
-seen(process) -- which forgets those that are long gone
-each(partition .. 'e', lapsed_by(), end_lease)
-each(partition .. 'y', now, expire)
-each(partition .. 'wakeups', now - grace, inspect)
-if #coming > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(coming)) end
-close()
+last_seen(process) -- this removes processes that are long gone
+each_due(partition .. 'e', ended_leases_until(), end_lease)
+each_due(partition .. 'y', now, expire)
+each_due(partition .. 'wakeups', now - grace, check_wakeup)
+if #still_coming > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(still_coming)) end
+write_changes()
 return result

@@ -1,4 +1,4 @@
--- view tells where a notification stands in its agenda. It writes nothing.
+-- view tells where a notification is in its agenda. It writes nothing.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  category
@@ -17,8 +17,8 @@ if not rank then
 end
 local plan = plan_of(4, backlog.category, agenda.user)
 
--- caps_of gives a plan with the rules of a user's cap only.
-local function caps_of(whole)
+-- only_caps returns a plan with the rules of a user's cap only.
+local function only_caps(whole)
   local caps = copy_plan(whole, whole.state, whole.cap)
   caps.rules = {}
   for _, rule in ipairs(whole.rules) do
@@ -27,8 +27,8 @@ local function caps_of(whole)
   return caps
 end
 
--- ahead_elsewhere counts what waits in other categories, comes first by priority, then arrival, and waits for nothing but the
--- cap: what its own category holds back takes no slot from it.
+-- ahead_elsewhere counts what goes first in other categories, by priority and arrival, and is blocked by nothing but the cap:
+-- what another rule blocks takes no slot from this notification.
 local function ahead_elsewhere()
   local before = '(' .. digits(tonumber(redis.call('ZSCORE', backlog.key, ARGV[3])))
   local n = 0
@@ -43,7 +43,8 @@ end
 -- How many are planned one by one; further on the widest rule's pace is taken.
 local PLANNED = 1000
 
--- expected tells when one goes by some rules that has so many before it, and the rule that the first of them waits for.
+-- expected returns when a notification goes, by these rules, that has so many before it, and the rule that the first of those
+-- waits for.
 local function expected(by, before)
   local planned = {}
   local ahead = { count = 0, newest = function(n) return planned[#planned - n + 1] end }
@@ -69,7 +70,7 @@ local at, rule, before = now, 0, 0
 if not f[4] then
   before = rank
   at, rule = expected(plan, rank)
-  local caps = caps_of(plan)
+  local caps = only_caps(plan)
   local elsewhere = #caps.rules > 0 and ahead_elsewhere() or 0
   if elsewhere > 0 then
     before = rank + elsewhere

@@ -1,9 +1,9 @@
--- wake has users looked at again at once, because limits, preferences or the policy changed; when asked, it forgets the
--- windows of a category first, and those of the user's cap.
+-- wake has agendas judged again at once, because limits, preferences or the policy changed. If a category is named, it first
+-- forgets the windows of the category, and those of the user's cap.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  category whose windows are forgotten; "" for none
--- ARGV[2]  1 when they have limits of their own
+-- ARGV[2]  1 when these users have limits of their own
 -- ARGV[…]  users
 --
 -- Result   how many of them have something that waits
@@ -17,9 +17,9 @@ for i = 3, #ARGV do
   local agenda = open_agenda(user)
   if agenda.size > 0 then
     if ARGV[2] == '1' then mark_personal(agenda) end
-    stand(agenda, now)
+    ensure_wakeup(agenda, now)
     woken = woken + 1
   end
 end
-close()
+write_changes()
 return woken

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// placeTime is how long what was accepted has for its way into Redis before the relay looks after it. Should it
-	// still be under way then, it is put there twice, which is once.
+	// placeTime is how long an accepted notification may take to reach Redis before the relay places it. If it is still on
+	// its way then, it is placed twice, which has the effect of once.
 	placeTime = 3 * time.Second
 	// unplacedBatch is how many rows of pacer.unplaced one statement takes.
 	unplacedBatch = 10
 )
 
-// takeUnplacedSQL moves what waits of the notifications that have not surely arrived into the outbox. What is being
-// sent has arrived.
+// takeUnplacedSQL moves waiting notifications that may not have arrived into the outbox. One that is being sent has
+// arrived.
 const takeUnplacedSQL = `
 WITH taken AS MATERIALIZED (
 	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
@@ -37,18 +37,17 @@ WITH taken AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 
-// takeUnplaced has the outbox carry over what was accepted and not put into line: its process died in between, or left
-// it. The rows stand in the database since the transaction that accepted, so none is missed, however long ago that was
-// or however late it committed.
+// takeUnplaced moves accepted notifications that were not placed, because their process died or left them, into the
+// outbox. Their rows were written by the accepting transaction, so none is missed, however late it committed.
 func (l *Relay) takeUnplaced(ctx context.Context) error {
 	for !mutation("forget-unplaced") {
 		var taken, moved int
 		if err := l.store.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
 			&moved); err != nil {
-			return describe("look for what did not reach Redis", err)
+			return describe("look for notifications that did not reach Redis", err)
 		}
 		if moved > 0 {
-			l.log.WarnContext(ctx, "found accepted notifications that did not reach Redis, or not surely; the relay puts them into line", "count", moved)
+			l.log.WarnContext(ctx, "found accepted notifications that may not have reached Redis; the relay places them", "count", moved)
 		}
 		if taken < unplacedBatch {
 			return nil
@@ -60,13 +59,13 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 const (
 	// outboxBatch is how many notifications one transaction takes out of the outbox.
 	outboxBatch = 500
-	// outboxPasses is how many batches one look goes on through what it can't put into line: that of partitions whose
-	// Redis is away. The next look begins behind it.
+	// outboxPasses is how many batches that can't be placed, because the Redis of their partitions is away, one round
+	// reads. The next round goes on behind them.
 	outboxPasses = 40
 )
 
-// outboxSQL takes, from a place on, what has waited longest and nobody else is at. One that is being sent stays until
-// that is decided.
+// outboxSQL takes, from a place on, what has waited longest and no other process has locked. A notification that is being
+// sent stays until its result is written.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
@@ -103,8 +102,8 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	return o, err
 }
 
-// emptyOutbox puts what is in the outbox into line. What belongs to a partition that can't take it stays, and keeps
-// nothing else from its place.
+// emptyOutbox puts the notifications in the outbox into their backlogs. Those of a partition that can't take them stay, and
+// do not hold up the others.
 func (l *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
 	for passes := 0; passes < outboxPasses; {
@@ -126,7 +125,7 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 	return nil
 }
 
-// emptyPart does so with one batch, and tells how many that were.
+// emptyPart does so with one batch, and returns its size.
 func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
 	next := outboxPlace{}
 	err = pgx.BeginFunc(ctx, l.store.pool, func(tx pgx.Tx) error {
@@ -155,7 +154,7 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int,
 	return found, err
 }
 
-// partitionsAway are partitions that failed in one look: they are not asked again in it.
+// partitionsAway are the partitions that failed in one round: they are not asked again in it.
 type partitionsAway struct {
 	mu   sync.Mutex
 	errs map[int]error
@@ -173,8 +172,8 @@ func (a *partitionsAway) has(partition int) bool {
 	return a.errs[partition] != nil
 }
 
-// err tells of one; partitions that are being rebuilt are as they should be, and so is a Redis that has no room yet:
-// what stays is put into line afterwards.
+// err returns the error of one. Neither a partition that is being rebuilt nor a full Redis is an error: their
+// notifications are placed later.
 func (a *partitionsAway) err() error {
 	for _, err := range a.errs {
 		if !errors.Is(err, agenda.ErrLost) && !errors.Is(err, agenda.ErrFull) {
@@ -184,8 +183,8 @@ func (a *partitionsAway) err() error {
 	return nil
 }
 
-// place puts notifications into line, each partition by itself, and gives the ids of those that are done with; one
-// that must not be delivered is ended.
+// place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the outbox. It
+// ends those that must not be delivered.
 func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *partitionsAway) ([]string, error) {
 	var done []string
 	partitions := map[int][]agenda.Entry{}
@@ -226,7 +225,7 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *pa
 	return done, nil
 }
 
-// entry is what the notification is to its backlog: it has the place of its acceptance, however late it comes.
+// entry is the notification as its agenda takes it. Its place in the backlog is that of its acceptance, however late it comes.
 func (o *outboxed) entry() agenda.Entry {
 	e := entryOf(&o.Notification)
 	e.Arrival = o.CreatedAt
@@ -236,7 +235,7 @@ func (o *outboxed) entry() agenda.Entry {
 	return e
 }
 
-// placeIn puts notifications of one partition into line, and gives the ids of those that stand there when it fails.
+// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, also when it fails.
 func (l *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
 	var done []string
 	for part := range slices.Chunk(entries, putBatch) {

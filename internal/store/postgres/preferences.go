@@ -15,7 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Preferences gives a user's, the zero value when there are none.
+// Preferences returns the preferences of a user; the zero value when there are none.
 func (r *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
 	p := &notification.Preferences{}
 	var limits []byte
@@ -33,7 +33,7 @@ func (r *Store) Preferences(ctx context.Context, userID string) (*notification.P
 	return p, nil
 }
 
-// SetPreferences replaces a user's. What waits and is opted out of by them ends.
+// SetPreferences replaces the preferences of a user, and cancels waiting notifications that they opt out of.
 func (r *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
 	limits := p.Limits
 	if limits == nil {
@@ -59,7 +59,7 @@ func (r *Store) SetPreferences(ctx context.Context, userID string, p *notificati
 	return r.cancelOptedOut(ctx, userID)
 }
 
-// ClearPreferences removes a user's. The row stays for a while, so that every process learns of it.
+// ClearPreferences removes the preferences of a user. The emptied row stays, so that every process sees the change.
 func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 	_, err := r.pool.Exec(ctx, `UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
 		time_zone = '', updated_at = clock_timestamp() WHERE user_id = $1`, userID)
@@ -73,14 +73,14 @@ func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 const optedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
 
-// openOptedOutSQL lists the notifications of a user that have not ended, and that the user has opted out of.
-const openOptedOutSQL = `
+// waitingOptedOutSQL lists the notifications of a user that have not ended, and that the user has opted out of.
+const waitingOptedOutSQL = `
 SELECT n.id FROM pacer.notifications n
 WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + optedOutSQL
 
 // cancelOptedOut cancels the waiting notifications that the user has opted out of.
 func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
-	rows, err := r.pool.Query(ctx, openOptedOutSQL, userID)
+	rows, err := r.pool.Query(ctx, waitingOptedOutSQL, userID)
 	if err != nil {
 		return describe("look for what a user opted out of", err)
 	}
@@ -97,12 +97,12 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
 	return nil
 }
 
-// OwnLimits are the limits that users set in place of their categories', held in memory and kept up to date: they are
-// asked for at every decision.
+// OwnLimits are the limits that users set in place of those of a category. They are kept in memory, up to date, since every
+// decision needs them.
 type OwnLimits struct {
 	store *Store
 	parse func(json.RawMessage) ([]throttle.Rule, error)
-	// changed is told of each user whose limits are others now.
+	// changed is called with each user whose limits have changed.
 	changed func(ctx context.Context, userID string)
 
 	users atomic.Pointer[map[string]map[string][]throttle.Rule] // by user and category
@@ -124,7 +124,7 @@ func (o *OwnLimits) Rules(userID, category string) ([]throttle.Rule, bool) {
 	return rules, own
 }
 
-// Has tells whether a user has limits of his own, in any category.
+// Has tells whether a user has limits of their own, in any category.
 func (o *OwnLimits) Has(userID string) bool { return len((*o.users.Load())[userID]) > 0 }
 
 // Longest is the longest window of any user's own rule.
@@ -158,7 +158,7 @@ func (o *OwnLimits) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if err := o.Refresh(ctx); err != nil && ctx.Err() == nil {
-			o.store.cfg.Log.DebugContext(ctx, "refresh the users' own limits", "error", err)
+			o.store.cfg.Log.DebugContext(ctx, "could not refresh the users' own limits; retrying in a second", "error", err)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (o *OwnLimits) read(ctx context.Context, user string, text []byte) map[stri
 		}
 	}
 	if err != nil {
-		o.store.cfg.Log.WarnContext(ctx, "a user's own limits can't be read; the policy's hold", "user_id", user,
+		o.store.cfg.Log.WarnContext(ctx, "could not read a user's own limits; the limits of the policy apply", "user_id", user,
 			"error", err)
 	}
 	return own

@@ -35,9 +35,8 @@ type Rebuilt struct {
 	Took             time.Duration
 }
 
-// RebuildLost rebuilds the partitions that have lost their state, be it that Redis is empty, or that another server
-// answers, which may have older state. It does nothing while another process is at it. A partition that can't be
-// asked keeps no other from being rebuilt.
+// RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server answers, which may have
+// older state. It does nothing while another process rebuilds. A partition that can't be asked does not hold up the others.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
@@ -99,12 +98,12 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	})
 }
 
-// TryLockSQL takes an advisory lock for as long as its transaction is open, however long nothing is asked in that.
+// TryLockSQL takes an advisory lock until its transaction ends, however long the transaction idles.
 const TryLockSQL = `
 SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
 
-// rebuildAlone rebuilds under a lock that one process of the deployment can have. It is a transaction's, not a
-// session's: a pooler gives the session to others.
+// rebuildAlone rebuilds under a lock that one process of the deployment can hold. The lock belongs to a transaction, not to
+// a session: a pooler gives the session to others.
 func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
 	tx, err := l.store.pool.Begin(ctx)
 	if err != nil {
@@ -178,8 +177,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// noteLast notes what the partitions have counted, before that is removed. What a partition without an epoch holds
-// belongs to the state that it has lost.
+// noteLast notes the counts of the partitions before they are removed. The counts of a partition without an epoch belong to
+// the state that it has lost.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.store.agendas.Counts(ctx)
 	if len(counts) == 0 {
@@ -196,8 +195,8 @@ func (r *rebuild) noteLast(ctx context.Context) error {
 	return r.note(ctx, counts)
 }
 
-// voidClaims waits for the claims under way, and lets none follow on a grant of an earlier epoch: what is read from now
-// on is all that was sent or may be.
+// voidClaims waits for the claims under way, and voids the grants of earlier epochs. What is read after it is all that was
+// sent or may be sent.
 func (r *rebuild) voidClaims(ctx context.Context) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
@@ -225,7 +224,7 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }
 
-// windowsSQL gives the admissions that windows may still hold, of every backlog from the oldest on.
+// windowsSQL returns the admissions that windows may still hold, of every backlog, oldest first.
 const windowsSQL = `
 SELECT user_id, category, admitted_at FROM (
 	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
@@ -259,8 +258,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 			flush()
 			box, moments = dispatch.BacklogOf(user, category, r.store.agendas.Partitions()), nil
 		}
-		// A script takes some thousand arguments; more admissions than that only a counter holds, to which the newest
-		// matter.
+		// A script takes some thousand arguments. Only a counter holds more admissions, and to it the newest matter.
 		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
 			flush()
 			moments = nil
@@ -274,7 +272,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	return group.Wait()
 }
 
-// openSQL gives what has not ended, in the order of arrival, from a place on.
+// openSQL returns notifications that have not ended, in the order of arrival, from a place on.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until, accepted_at
 FROM pacer.notifications
@@ -301,8 +299,8 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	return o, err
 }
 
-// entry is what the notification is to its agenda. One that is being sent comes back when the lease of its worker ends;
-// when it has ended by then, its claim is declined.
+// entry is the notification as its agenda takes it. One that is being sent comes back when the lease of its worker ends; if
+// it has ended by then, its claim is declined.
 func (o open) entry() agenda.Entry {
 	e := o.Entry
 	switch o.status {
@@ -314,17 +312,17 @@ func (o open) entry() agenda.Entry {
 	return e
 }
 
-// restoreEntries puts what has not ended back into its backlog, and has the wake-ups stand that it needs.
+// restoreEntries puts notifications that have not ended back into their backlogs, and places their wake-ups.
 func (r *rebuild) restoreEntries(ctx context.Context) error {
 	at, id := time.Time{}, ""
 	for {
 		rows, err := r.store.pool.Query(ctx, openSQL, at, id, restoreBatch)
 		if err != nil {
-			return describe("read what waits", err)
+			return describe("read the notifications that have not ended", err)
 		}
 		batch, err := pgx.CollectRows(rows, scanOpen)
 		if err != nil {
-			return describe("read what waits", err)
+			return describe("read the notifications that have not ended", err)
 		}
 		if err := r.restoreBatch(ctx, batch); err != nil {
 			return err
@@ -362,8 +360,8 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 	return nil
 }
 
-// withoutEnded leaves out what has ended in its agenda while Postgres still has it under a claim: that end is written
-// when the claim is over, and until then nobody may be given it again.
+// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. That end is written
+// when the claim is over; until then nobody may be granted the notification again.
 func (r *rebuild) withoutEnded(ctx context.Context, partition int, entries []agenda.Entry) ([]agenda.Entry, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {

@@ -12,24 +12,24 @@ import (
 
 // RelayConfig of a Relay.
 type RelayConfig struct {
-	// Check refuses a notification that came through the outbox and that the policy or its channel does not allow; what
-	// a producer writes into the database was not asked about. Its error becomes the reason of the failure.
+	// Check refuses a notification from the outbox that the policy or its channel does not allow: one that a producer
+	// wrote into the database was not checked before. Its error becomes the reason of the failure.
 	Check func(*notification.Notification) error
 	// Windows is the longest window of any rule: admissions older than that need not be counted again.
 	Windows func() time.Duration
-	// Rebuilt is told that partitions have been rebuilt, so that what else the deployment keeps in Redis is written
+	// Rebuilt is called after partitions were rebuilt, so that whatever else the deployment keeps in Redis is written
 	// again.
 	Rebuilt func(ctx context.Context)
-	// Adopted is told of what was accepted by processes that have no metrics of their own, each notification once, so
-	// that this process counts it. Defaults to leaving that to others.
+	// Adopted is called with what processes without metrics of their own have accepted, each notification once, so that
+	// this process counts it. Defaults to leaving that to other processes.
 	Adopted func(category string, n int64)
 	// Interval between two looks. Defaults to 500 ms.
 	Interval time.Duration
 }
 
-// Relay brings Redis to what the database says: it carries over what was accepted and has not surely arrived, writes
-// down what the agendas ended by themselves, rebuilds partitions that lost their state, and purges what is old. Any
-// number of processes may run one; they share the work or take turns.
+// Relay keeps Redis and the database in step. It places accepted notifications that may not have reached Redis, writes the
+// ends that the agendas decided, rebuilds partitions that have lost their state, and purges what is old. Any number of
+// processes may run one; they share the work or take turns.
 type Relay struct {
 	cfg   RelayConfig
 	store *Store
@@ -59,7 +59,7 @@ func (l *Relay) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !away:
-			l.log.WarnContext(ctx, "the relay can't reach Postgres or Redis; it goes on trying", "error", err)
+			l.log.WarnContext(ctx, "the relay can't reach Postgres or Redis; retrying", "error", err)
 		case err == nil && away:
 			l.log.InfoContext(ctx, "the relay reaches Postgres and Redis again")
 		}
@@ -72,7 +72,7 @@ func (l *Relay) Run(ctx context.Context) {
 	}
 }
 
-// Round does once what Run does over and over.
+// Round does the work of Run once.
 func (l *Relay) Round(ctx context.Context) error {
 	_, err := l.RebuildLost(ctx)
 	if mutation("no-sweeper") {

@@ -14,19 +14,19 @@ import (
 
 // The ways in which Redis can differ from what Postgres says.
 const (
-	// DiffEpoch is a partition that has lost its state, or was built on another server: it holds until it is rebuilt.
+	// DiffEpoch is a partition that has lost its state, or was built on another server. It grants nothing until it is rebuilt.
 	DiffEpoch = "epoch"
-	// DiffMissing is a notification that has not ended and stands nowhere in Redis.
+	// DiffMissing is a notification that has not ended and is not in Redis.
 	DiffMissing = "missing"
-	// DiffSurplus waits in Redis, and has ended or never was.
+	// DiffSurplus is a notification that waits in Redis, but has ended or never existed.
 	DiffSurplus = "surplus"
-	// DiffWindow is an admission that Redis does not count and should.
+	// DiffWindow is an admission that Redis should count and does not.
 	DiffWindow = "window"
-	// DiffWakeup is a user of whom something waits, and no wake-up comes in time.
+	// DiffWakeup is a user for whom something waits, without a wake-up that comes in time.
 	DiffWakeup = "wake-up"
 )
 
-// Difference is one way in which Redis is not what the database says.
+// Difference is one between Redis and the database.
 type Difference struct {
 	// What is one of the constants above.
 	What string
@@ -45,9 +45,9 @@ const (
 	verifyAgain = 200 * time.Millisecond
 )
 
-// Verify compares Redis with the database, part by part, and tells found of every difference. It changes nothing. What
-// differs is looked at twice; while the deployment works, something may still be on its way: a difference counts when
-// it stays.
+// Verify compares Redis with the database, part by part, and calls found with every difference. It changes nothing. It looks
+// at each difference twice, but while the deployment works, a notification may be on its way: only a difference that lasts
+// is one.
 func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
 	for _, part := range []func(context.Context, func(Difference) error) error{
 		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
@@ -104,7 +104,7 @@ FROM pacer.notifications n
 WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
 )
 
-// verifyOpen finds what has not ended and stands nowhere in Redis.
+// verifyOpen finds notifications that have not ended and are not in Redis.
 func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
 	at, id := time.Time{}, ""
 	for {
@@ -125,13 +125,13 @@ func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) er
 // collectOpen reads the answer to one of the two.
 func collectOpen(rows pgx.Rows, err error) ([]open, error) {
 	if err != nil {
-		return nil, describe("read what waits", err)
+		return nil, describe("read the notifications that have not ended", err)
 	}
 	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o open, err error) {
 		return o, row.Scan(&o.ID, &o.UserID, &o.Category, &o.status, &o.acceptedAt, &o.coming)
 	})
 	if err != nil {
-		return nil, describe("read what waits", err)
+		return nil, describe("read the notifications that have not ended", err)
 	}
 	return page, nil
 }
@@ -171,7 +171,7 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 	return nil
 }
 
-// displaced gives those of a page that stand nowhere in Redis, and should.
+// displaced returns those of a page that should be in Redis and are not.
 func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.Standing, error) {
 	partitions := map[int][]agenda.Entry{}
 	for _, o := range page {
@@ -196,7 +196,7 @@ func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.S
 	return displaced, nil
 }
 
-// verifyWaiting finds what waits in Redis and has ended, and users that nobody will wake.
+// verifyWaiting finds notifications that wait in Redis and have ended, and users without a wake-up.
 func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
 	return l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
 		if err := l.verifySurplus(ctx, page, found); err != nil {
@@ -206,7 +206,7 @@ func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 	})
 }
 
-// endedSQL gives those that have ended, or never were.
+// endedSQL returns those that have ended, or never existed.
 const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
@@ -254,13 +254,13 @@ func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found 
 func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, error) {
 	rows, err := l.store.pool.Query(ctx, endedSQL, ids)
 	if err != nil {
-		return nil, describe("look up what stands in line", err)
+		return nil, describe("look up notifications that wait in Redis", err)
 	}
 	ended := map[string]string{}
 	var id, status string
 	if _, err := pgx.ForEachRow(rows, []any{&id, &status},
 		func() error { ended[id] = status; return nil }); err != nil {
-		return nil, describe("look up what stands in line", err)
+		return nil, describe("look up notifications that wait in Redis", err)
 	}
 	return ended, nil
 }
@@ -293,7 +293,7 @@ func (l *Relay) verifyWakeups(ctx context.Context, page []agenda.Waiting, found 
 	return nil
 }
 
-// asleep gives those users, by partition, that nobody will wake in time.
+// asleep returns the users, by partition, without a wake-up that comes in time.
 func (l *Relay) asleep(ctx context.Context, partitions map[int][]string) (map[int][]string, error) {
 	asleep := map[int][]string{}
 	for partition, users := range partitions {

@@ -118,7 +118,7 @@ func (r *Store) place(ctx context.Context, v *row) {
 
 // lookup asks Redis for a notification, for as long as an answer may wait; nil when there is none.
 func (r *Store) lookup(ctx context.Context, partition int, id string) *agenda.State {
-	if r.placer.stands(partition) {
+	if r.placer.stalled(partition) {
 		return nil
 	}
 	found := make(chan *agenda.State, 1)

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// putBatch is how many notifications one script puts into line.
+	// putBatch is how many notifications one script puts into their backlogs.
 	putBatch = 64
-	// placeRoom bounds what a process holds on its way to Redis, in notifications; a single one takes placeLeast of it,
-	// since each has a goroutine. What finds no room the relay carries over.
+	// placeRoom bounds how many notifications a process has on their way to Redis. A single one counts as placeLeast,
+	// since it has a goroutine of its own. The relay places those that exceed the bound.
 	placeRoom  = 20_000
 	placeLeast = 16
 	// unplacedRow is how many ids a row of pacer.unplaced holds at most, see the migration.
 	unplacedRow = 1000
 )
 
-// placer puts what Postgres has accepted into the backlogs on Redis. Postgres knows from the same transaction on what
-// has not surely arrived there, so a placer may die, fail or hang at any step: the relay carries over what it leaves.
+// placer puts notifications that Postgres has accepted into their backlogs on Redis. The accepting transaction has noted
+// which may not have arrived there, so a placer may die, fail or hang at any step: the relay places the rest.
 type placer struct {
 	store   *Store
 	room    *semaphore.Weighted
@@ -39,26 +39,26 @@ type placer struct {
 	partitions map[int]*partitionProgress
 }
 
-// partitionProgress tells whether a partition's Redis moves: how many placings are under way, and when one last began
-// or ended.
+// partitionProgress tells whether the Redis of a partition makes progress: how many placings are under way, and when one
+// last began or ended.
 type partitionProgress struct {
 	underWay int
 	moved    time.Time
 }
 
-// placing is the way of what one statement accepted into the backlogs of one partition.
+// placing puts what one statement accepted into the backlogs of one partition.
 type placing struct {
 	partition int
 	entries   []agenda.Entry
 	optedOut  []string
-	done      chan struct{} // closed when it has arrived, or been left to the relay
+	done      chan struct{} // closed when all are placed, or left to the relay
 }
 
-// statement is what one statement accepted; the last of its placings to arrive takes its rows out of pacer.unplaced.
+// statement is what one statement accepted. The last of its placings to end deletes its rows from pacer.unplaced.
 type statement struct {
 	ids      []string
 	underWay atomic.Int32
-	// left is true when something of it could neither be placed nor left in the outbox.
+	// left is true when one of them could neither be placed nor left in the outbox.
 	left atomic.Bool
 	free func()
 }
@@ -69,7 +69,7 @@ func newPlacer(r *Store) *placer {
 	return p
 }
 
-// place starts to put those of a batch that were accepted just now into their backlogs, and notes their placings.
+// place starts to put the newly accepted notifications of a batch into their backlogs, and notes their placings.
 func (p *placer) place(ctx context.Context, accepted []*notification.Notification, results []insertResult) {
 	partitions := map[int]*placing{}
 	s := &statement{}
@@ -104,7 +104,7 @@ func (p *placer) place(ctx context.Context, accepted []*notification.Notificatio
 	}
 }
 
-// add notes a notification. Its place is that of its acceptance, however it gets there and when.
+// add adds a notification. Its place in the backlog is that of its acceptance, whenever it gets there.
 func (w *placing) add(n *notification.Notification, a insertResult) {
 	e := entryOf(n)
 	e.Arrival = a.at
@@ -114,9 +114,9 @@ func (w *placing) add(n *notification.Notification, a insertResult) {
 	}
 }
 
-// run brings one placing to its end.
+// run makes one placing.
 func (p *placer) run(ctx context.Context, s *statement, w *placing) {
-	if !p.putIntoLine(ctx, w) {
+	if !p.putIntoBacklogs(ctx, w) {
 		s.left.Store(true)
 	}
 	p.end(w.partition)
@@ -129,14 +129,14 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 		return
 	}
 	if _, err := p.acks.Do(ctx, s.rows()); err != nil {
-		p.store.cfg.Log.WarnContext(ctx, "note that accepted notifications stand in line; the relay will look again",
+		p.store.cfg.Log.WarnContext(ctx, "could not note that accepted notifications are in their backlogs; the relay will check them",
 			"count", len(s.ids), "error", err)
 	}
 }
 
-// putIntoLine puts accepted notifications into their backlogs, with their wake-ups. What does not get there goes to the
-// outbox; it gives false when that fails too.
-func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
+// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups. Those that it can't put there it
+// leaves in the outbox; false when that fails too.
+func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	all := true
 	for part := range slices.Chunk(w.entries, putBatch) {
 		if p.closing.Load() {
@@ -147,21 +147,21 @@ func (p *placer) putIntoLine(ctx context.Context, w *placing) bool {
 			put, all = twoOfThree(part), false
 		}
 		if _, err := p.store.agendas.Accept(ctx, w.partition, put); err != nil {
-			p.store.cfg.Log.WarnContext(ctx, "put accepted notifications into line; the relay will", "count",
+			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will", "count",
 				len(part), "partition", w.partition, "error", err)
 			all = p.leave(ctx, part) && all
 		}
 	}
 	for _, id := range w.optedOut {
 		if err := p.store.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
-			p.store.cfg.Log.WarnContext(ctx, "cancel what its user opted out of; it is cancelled when it is its turn",
+			p.store.cfg.Log.WarnContext(ctx, "could not cancel a notification that its user opted out of; it is cancelled when its turn comes",
 				"notification_id", id, "error", err)
 		}
 	}
 	return all
 }
 
-// twoOfThree plays a process that dies on the way.
+// twoOfThree plays a process that dies while it places.
 func twoOfThree(entries []agenda.Entry) []agenda.Entry {
 	var kept []agenda.Entry
 	for i, e := range entries {
@@ -179,7 +179,7 @@ func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 		ids[i] = e.ID
 	}
 	if err := p.store.leaveInOutbox(ctx, ids); err != nil {
-		p.store.cfg.Log.WarnContext(ctx, "leave accepted notifications in the outbox; the relay will find them",
+		p.store.cfg.Log.WarnContext(ctx, "could not leave accepted notifications in the outbox; the relay will find them",
 			"count", len(ids), "error", err)
 		return false
 	}
@@ -203,11 +203,10 @@ func (s *statement) rows() []string {
 	return []string{slices.Min(s.ids)}
 }
 
-// acknowledgeSQL takes out of pacer.unplaced what has arrived.
+// acknowledgeSQL deletes the rows of placed notifications from pacer.unplaced.
 const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
 
-// acknowledge takes out the rows of many statements. Should the database forget that in a crash, the relay looks once
-// more.
+// acknowledge deletes the rows of many statements. If the database forgets that in a crash, the relay checks them again.
 func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
 	ctx, cancel := bounded(ctx, p.store.cfg.StatementTimeout)
 	defer cancel()
@@ -215,17 +214,17 @@ func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]stru
 	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 	b.Queue(acknowledgeSQL, slices.Concat(statements...))
 	if err := p.store.pool.SendBatch(ctx, b).Close(); err != nil {
-		return nil, describe("note that accepted notifications stand in line", err)
+		return nil, describe("note that accepted notifications are in their backlogs", err)
 	}
 	return make([]struct{}, len(statements)), nil
 }
 
-// wait gives placings the patience that an answer has. It does not wait for a partition whose Redis stands still.
+// wait waits for placings, for Config.PlacePatience at most. It does not wait for a partition whose Redis is stalled.
 func (p *placer) wait(ctx context.Context, under []*placing) {
 	patience := time.NewTimer(p.store.cfg.PlacePatience)
 	defer patience.Stop()
 	for _, w := range under {
-		if p.stands(w.partition) {
+		if p.stalled(w.partition) {
 			continue
 		}
 		select {
@@ -260,22 +259,22 @@ func (p *placer) end(partition int) {
 	l.moved = time.Now()
 }
 
-// stands tells that a partition's placings have not moved for longer than an answer may wait.
-func (p *placer) stands(partition int) bool {
+// stalled tells whether no placing of a partition has begun or ended for Config.PlacePatience.
+func (p *placer) stalled(partition int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.partitions[partition]
 	return l != nil && l.underWay > 0 && time.Since(l.moved) > p.store.cfg.PlacePatience
 }
 
-// close waits for what is under way; the rest is the relay's.
+// close waits for the placings under way; the rest is left to the relay.
 func (p *placer) close() {
 	p.closing.Store(true)
 	p.running.Wait()
 	p.acks.Close()
 }
 
-// leaveInOutbox has the relay put notifications into line.
+// leaveInOutbox has the relay put notifications into their backlogs.
 func (r *Store) leaveInOutbox(ctx context.Context, ids []string) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()

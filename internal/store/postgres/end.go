@@ -12,10 +12,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// endsSQL ends notifications, unless they have ended or are being sent. One whose worker let its lease end is not being
-// sent any more: it ends, its attempt is noted as crashed, and the worker's late result is refused like any under a
-// claim that is over. It tells of each id whose notification it is, whether it ended by this, and whether it has ended
-// now, by whatever.
+// endsSQL ends notifications, unless they have ended or are being sent. One whose worker let the lease end is not being
+// sent any more: it ends, its attempt is noted as crashed, and a late result of the worker is refused. For each id it
+// returns the user, whether this statement ended the notification, and whether it has ended at all.
 const endsSQL = `
 WITH told AS MATERIALIZED (
 	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
@@ -34,12 +33,12 @@ WITH told AS MATERIALIZED (
 SELECT t.id, coalesce(n.user_id, ''), d.id IS NOT NULL, n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL
 FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[t.id])`
 
-// endResult tells what became of an end that was to be written.
+// endResult is what became of an end that was to be written.
 type endResult struct {
 	id string
 	// userID is empty for a notification that the database does not know.
 	userID string
-	// now is true when it ended by this, final when it has ended, by this or before, or is unknown.
+	// now is true when this statement ended it; final when it has ended, now or before, or is unknown.
 	now, final bool
 }
 
@@ -87,7 +86,7 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	}
 	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(result.userID), id, reason)
 	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
-		r.cfg.Log.WarnContext(ctx, "take an ended notification out of line; it leaves when it is its turn",
+		r.cfg.Log.WarnContext(ctx, "could not remove an ended notification from its agenda; it is removed when its turn comes",
 			"notification_id", id, "error", err)
 	}
 	return nil
@@ -105,7 +104,7 @@ const (
 	endPartitions = 8
 )
 
-// writeEnds writes down what the agendas ended by themselves. A partition that can't be asked does not keep it from the
+// writeEnds writes the ends that the agendas decided by themselves. A partition that can't be asked does not hold up the
 // others.
 func (l *Relay) writeEnds(ctx context.Context) error {
 	faults := make([]error, l.store.agendas.Partitions())
@@ -121,9 +120,8 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// writeEndsOf writes down the ends of one partition. An end is forgotten once the database has the notification
-// ended, by this or otherwise. While a worker holds a claim whose lease has not ended, the end stays, and is written
-// in a later round unless the worker's result is one.
+// writeEndsOf writes the ends of one partition. The agenda forgets an end once the notification has ended in the
+// database. While a worker has a claim, the end stays, and a later round writes it unless the worker's result is an end.
 func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	return r.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
 		results, err := r.writeEnds(ctx, ends)

@@ -7,9 +7,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
-// ErrUnimported says that Redis holds a deployment whose store is there, and nobody has said what is to become of it:
-// to rebuild the partitions would destroy it.
-var ErrUnimported = errors.New("Redis keeps the store of a deployment without DATABASE_URL, which was neither imported nor declined") //nolint:staticcheck // a name
+// ErrUnimported says that Redis holds the notifications of a deployment without a database, and nobody has decided whether to
+// import them. Rebuilding the partitions would destroy them.
+var ErrUnimported = errors.New("Redis holds notifications of a deployment without DATABASE_URL, which were neither imported nor declined") //nolint:staticcheck // a name
 
 // CheckImported gives [ErrUnimported] for a Redis that a rebuild would destroy.
 func (l *Relay) CheckImported(ctx context.Context) error {
