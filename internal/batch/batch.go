@@ -38,8 +38,8 @@ type outcome[Result any] struct {
 }
 
 // New makes a Batcher of at most maxSize requests per batch. Run returns one result for each request, in order, or an
-// error that all callers get. Its context has the values of the first caller's; the end of that context ends only a batch
-// of one.
+// error that all callers get. Its context has the values of the first caller's; the end of that context ends only a
+// batch of one.
 func New[Request, Result any](
 	maxSize int, run func(ctx context.Context, requests []Request) ([]Result, error),
 ) *Batcher[Request, Result] {

@@ -1,5 +1,5 @@
-// Package intake accepts notifications. It completes a candidate with defaults, checks it against the contract, the policy
-// and its channel, makes it unique by id and idempotency key, and stores it.
+// Package intake accepts notifications. It completes a candidate with defaults, checks it against the contract, the
+// policy and its channel, makes it unique by id and idempotency key, and stores it.
 //
 // A stored notification is accepted: the store makes sure that its user has a wake-up.
 package intake
@@ -154,9 +154,9 @@ func MadeHere(id string) bool {
 	return err == nil && len(id) == 36 && parsed.Version() == 7
 }
 
-// Accept accepts what it can of a batch, and returns one result each, in order. An error is about the batch as a whole: the
-// store could not be reached, and it is unknown which candidates were accepted. Repeating the batch with the same ids or
-// idempotency keys is safe.
+// Accept accepts what it can of a batch, and returns one result each, in order. An error is about the batch as a
+// whole: the store could not be reached, and it is unknown which candidates were accepted. Repeating the batch with
+// the same ids or idempotency keys is safe.
 func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
 	if in.cfg.Full() {
 		return nil, ErrFull

@@ -13,8 +13,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// keeper runs an asynq server over all partitions that never gets a task, since the scripts of the agendas take the wake-ups.
-// It shows this process in asynq's tools, recovers tasks of dead processes that nobody else recovered, and cleans up.
+// keeper runs an asynq server over all partitions that never gets a task, since the scripts of the agendas take the
+// wake-ups. It shows this process in asynq's tools, recovers tasks of dead processes that nobody else recovered, and
+// cleans up.
 type keeper struct{ server *asynq.Server }
 
 // never is longer than any process runs. It switches off what this package does itself.

@@ -1,10 +1,11 @@
 // Package queue keeps wake-ups on asynq's queues: one queue per partition, one task per user who has something waiting.
 //
 // The scripts that change the agendas also push, take, schedule and acknowledge wake-ups, in the same step, with the
-// functions of wakeup.lua. They leave asynq's keys as asynq itself would, so that its tools show who waits. This package does
-// the rest: it forwards due wake-ups into the queues, signals pending ones, pauses queues, archives foreign tasks, and runs an
-// asynq server beside that. asynq's times are whole seconds, so wake-ups come early and are held. Their retry budget is
-// unlimited: otherwise asynq, when it recovers a task of a dead process, would archive one that was only throttled.
+// functions of wakeup.lua. They leave asynq's keys as asynq itself would, so that its tools show who waits. This
+// package does the rest: it forwards due wake-ups into the queues, signals pending ones, pauses queues, archives
+// foreign tasks, and runs an asynq server beside that. asynq's times are whole seconds, so wake-ups come early and
+// are held. Their retry budget is unlimited: otherwise asynq, when it recovers a task of a dead process, would
+// archive one that was only throttled.
 package queue
 
 import (
@@ -19,8 +20,8 @@ import (
 // taskType is the asynq type of every wake-up.
 const taskType = "pacer:wakeup"
 
-// Lead is how much earlier than its moment a wake-up is scheduled: the interval of forwarding, and some checks for pending
-// tasks. asynq's whole seconds add up to one more second, during which a wake-up has to be held.
+// Lead is how much earlier than its moment a wake-up is scheduled: the interval of forwarding, and some checks for
+// pending tasks. asynq's whole seconds add up to one more second, during which a wake-up has to be held.
 const Lead = forwardEvery + 4*watchEvery
 
 // queueNames is the set in which asynq keeps the names of all queues, for its inspector and its tools.

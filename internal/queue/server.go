@@ -23,8 +23,8 @@ type ServerConfig struct {
 	Log    *slog.Logger
 }
 
-// Server is a [dispatch.Queue]: it signals the pending wake-ups of the queues. An asynq server beside it does the rest (see
-// [keeper]); asynq's tools show both as one.
+// Server is a [dispatch.Queue]: it signals the pending wake-ups of the queues. An asynq server beside it does the
+// rest (see [keeper]); asynq's tools show both as one.
 type Server struct {
 	client  *Client
 	keeper  *keeper

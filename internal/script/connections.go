@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Connections are the open connections of a client. They are closed when one of them is out of step: which one it is can't be
-// told from outside the driver, and a new connection costs a millisecond, so all of them are closed.
+// Connections are the open connections of a client. They are closed when one of them is out of step: which one it is
+// can't be told from outside the driver, and a new connection costs a millisecond, so all of them are closed.
 type Connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
@@ -40,8 +40,8 @@ func Watch(options *redis.UniversalOptions) *Connections {
 	return c
 }
 
-// On wraps a client so that its connections are closed when a reply is out of step. The client must have the watched options,
-// or be a pipeline of such a client.
+// On wraps a client so that its connections are closed when a reply is out of step. The client must have the watched
+// options, or be a pipeline of such a client.
 func (c *Connections) On(client redis.UniversalClient) redis.UniversalClient {
 	return &watching{client, c}
 }

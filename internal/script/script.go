@@ -1,8 +1,8 @@
-// Package script runs Lua scripts on Redis, and makes sure that each caller gets the reply to its own request. Many callers
-// share one connection (ADR 5). Should its replies ever be read out of step, every caller would get somebody else's reply,
-// without an error. So each reply carries the nonce of its request, and a client that gets a wrong nonce closes its
-// connections. A script must not return an error inside a list: go-redis stops reading there, and leaves the rest of the
-// reply to the next caller (docs/upstream.md).
+// Package script runs Lua scripts on Redis, and makes sure that each caller gets the reply to its own request. Many
+// callers share one connection (ADR 5). Should its replies ever be read out of step, every caller would get somebody
+// else's reply, without an error. So each reply carries the nonce of its request, and a client that gets a wrong
+// nonce closes its connections. A script must not return an error inside a list: go-redis stops reading there, and
+// leaves the rest of the reply to the next caller (docs/upstream.md).
 package script
 
 import (
@@ -20,15 +20,15 @@ import (
 // ErrForeignAnswer says that a connection returned the reply to another request. What the script did is unknown.
 var ErrForeignAnswer = errors.New("Redis returned the reply to another request") //nolint:staticcheck // a name
 
-// The source runs as a function. Its result is returned beside the nonce of the request, which is the last argument; an error
-// is returned as it is.
+// The source runs as a function. Its result is returned beside the nonce of the request, which is the last argument;
+// an error is returned as it is.
 const (
 	before = "local nonce = table.remove(ARGV)\nlocal function answer()\n"
 	after  = "\nend\nlocal found = answer()\nif type(found) == 'table' and found.err then return found end\nreturn { nonce, found }\n"
 )
 
-// What Redis does with a script when its memory is full (maxmemory). A script without such a line would run up to its first
-// command that takes memory, and leave its work half done.
+// What Redis does with a script when its memory is full (maxmemory). A script without such a line would run up to its
+// first command that takes memory, and leave its work half done.
 const (
 	refusedWhenFull = "#!lua\n"
 	runsWhenFull    = "#!lua flags=allow-oom\n"
@@ -40,8 +40,8 @@ type Script struct{ script *redis.Script }
 // New makes a Script that a full Redis refuses as a whole: one that accepts or grants something.
 func New(source string) *Script { return newScript(refusedWhenFull, source) }
 
-// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes something. A notification that
-// was sent has to be settled, or it is sent again.
+// NewWhenFull makes a Script that runs on a full Redis too: one that only reads, or finishes something. A
+// notification that was sent has to be settled, or it is sent again.
 func NewWhenFull(source string) *Script { return newScript(runsWhenFull, source) }
 
 func newScript(first, source string) *Script {
@@ -54,8 +54,8 @@ var nonces = rand.Text()[:8] + "-"
 // requests counts the requests of this process.
 var requests atomic.Uint64
 
-// Run runs the script and returns its result. If the reply is to another request, it closes the client's connections and
-// returns [ErrForeignAnswer].
+// Run runs the script and returns its result. If the reply is to another request, it closes the client's connections
+// and returns [ErrForeignAnswer].
 func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	nonce := nonces + strconv.FormatUint(requests.Add(1), 36)
 	cmd := s.script.Run(ctx, client, keys, append(slices.Clip(args), nonce)...)

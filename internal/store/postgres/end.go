@@ -104,8 +104,8 @@ const (
 	endPartitions = 8
 )
 
-// writeEnds writes the ends that the agendas decided by themselves. A partition that can't be asked does not hold up the
-// others.
+// writeEnds writes the ends that the agendas decided by themselves. A partition that can't be asked does not hold up
+// the others.
 func (l *Relay) writeEnds(ctx context.Context) error {
 	faults := make([]error, l.store.agendas.Partitions())
 	var group errgroup.Group
@@ -121,7 +121,8 @@ func (l *Relay) writeEnds(ctx context.Context) error {
 }
 
 // writeEndsOf writes the ends of one partition. The agenda forgets an end once the notification has ended in the
-// database. While a worker has a claim, the end stays, and a later round writes it unless the worker's result is an end.
+// database. While a worker has a claim, the end stays, and a later round writes it unless the worker's result is an
+// end.
 func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	return r.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
 		results, err := r.writeEnds(ctx, ends)

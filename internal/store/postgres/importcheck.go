@@ -7,8 +7,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
-// ErrUnimported says that Redis holds the notifications of a deployment without a database, and nobody has decided whether to
-// import them. Rebuilding the partitions would destroy them.
+// ErrUnimported says that Redis holds the notifications of a deployment without a database, and nobody has decided
+// whether to import them. Rebuilding the partitions would destroy them.
 var ErrUnimported = errors.New("Redis holds notifications of a deployment without DATABASE_URL, which were neither imported nor declined") //nolint:staticcheck // a name
 
 // CheckImported gives [ErrUnimported] for a Redis that a rebuild would destroy.

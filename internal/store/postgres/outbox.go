@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// placeTime is how long an accepted notification may take to reach Redis before the relay places it. If it is still on
-	// its way then, it is placed twice, which has the effect of once.
+	// placeTime is how long an accepted notification may take to reach Redis before the relay places it. If it is
+	// still on its way then, it is placed twice, which has the effect of once.
 	placeTime = 3 * time.Second
 	// unplacedBatch is how many rows of pacer.unplaced one statement takes.
 	unplacedBatch = 10
@@ -64,8 +64,8 @@ const (
 	outboxPasses = 40
 )
 
-// outboxSQL takes, from a place on, what has waited longest and no other process has locked. A notification that is being
-// sent stays until its result is written.
+// outboxSQL takes, from a place on, what has waited longest and no other process has locked. A notification that is
+// being sent stays until its result is written.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
@@ -102,8 +102,8 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	return o, err
 }
 
-// emptyOutbox puts the notifications in the outbox into their backlogs. Those of a partition that can't take them stay, and
-// do not hold up the others.
+// emptyOutbox puts the notifications in the outbox into their backlogs. Those of a partition that can't take them
+// stay, and do not hold up the others.
 func (l *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
 	for passes := 0; passes < outboxPasses; {
@@ -183,8 +183,8 @@ func (a *partitionsAway) err() error {
 	return nil
 }
 
-// place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the outbox. It
-// ends those that must not be delivered.
+// place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the
+// outbox. It ends those that must not be delivered.
 func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *partitionsAway) ([]string, error) {
 	var done []string
 	partitions := map[int][]agenda.Entry{}
@@ -225,7 +225,8 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *pa
 	return done, nil
 }
 
-// entry is the notification as its agenda takes it. Its place in the backlog is that of its acceptance, however late it comes.
+// entry is the notification as its agenda takes it. Its place in the backlog is that of its acceptance, however late
+// it comes.
 func (o *outboxed) entry() agenda.Entry {
 	e := entryOf(&o.Notification)
 	e.Arrival = o.CreatedAt
@@ -235,7 +236,8 @@ func (o *outboxed) entry() agenda.Entry {
 	return e
 }
 
-// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, also when it fails.
+// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, also
+// when it fails.
 func (l *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
 	var done []string
 	for part := range slices.Chunk(entries, putBatch) {

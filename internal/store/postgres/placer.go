@@ -26,8 +26,8 @@ const (
 	unplacedRow = 1000
 )
 
-// placer puts notifications that Postgres has accepted into their backlogs on Redis. The accepting transaction has noted
-// which may not have arrived there, so a placer may die, fail or hang at any step: the relay places the rest.
+// placer puts notifications that Postgres has accepted into their backlogs on Redis. The accepting transaction has
+// noted which may not have arrived there, so a placer may die, fail or hang at any step: the relay places the rest.
 type placer struct {
 	store   *Store
 	room    *semaphore.Weighted
@@ -39,8 +39,8 @@ type placer struct {
 	partitions map[int]*partitionProgress
 }
 
-// partitionProgress tells whether the Redis of a partition makes progress: how many placings are under way, and when one
-// last began or ended.
+// partitionProgress tells whether the Redis of a partition makes progress: how many placings are under way, and when
+// one last began or ended.
 type partitionProgress struct {
 	underWay int
 	moved    time.Time
@@ -134,8 +134,8 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 	}
 }
 
-// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups. Those that it can't put there it
-// leaves in the outbox; false when that fails too.
+// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups. Those that it can't put there
+// it leaves in the outbox; false when that fails too.
 func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	all := true
 	for part := range slices.Chunk(w.entries, putBatch) {
@@ -206,7 +206,8 @@ func (s *statement) rows() []string {
 // acknowledgeSQL deletes the rows of placed notifications from pacer.unplaced.
 const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
 
-// acknowledge deletes the rows of many statements. If the database forgets that in a crash, the relay checks them again.
+// acknowledge deletes the rows of many statements. If the database forgets that in a crash, the relay checks them
+// again.
 func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
 	ctx, cancel := bounded(ctx, p.store.cfg.StatementTimeout)
 	defer cancel()

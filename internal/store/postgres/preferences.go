@@ -97,8 +97,8 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
 	return nil
 }
 
-// OwnLimits are the limits that users set in place of those of a category. They are kept in memory, up to date, since every
-// decision needs them.
+// OwnLimits are the limits that users set in place of those of a category. They are kept in memory, up to date, since
+// every decision needs them.
 type OwnLimits struct {
 	store *Store
 	parse func(json.RawMessage) ([]throttle.Rule, error)

@@ -35,8 +35,9 @@ type Rebuilt struct {
 	Took             time.Duration
 }
 
-// RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server answers, which may have
-// older state. It does nothing while another process rebuilds. A partition that can't be asked does not hold up the others.
+// RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server answers, which
+// may have older state. It does nothing while another process rebuilds. A partition that can't be asked does not hold
+// up the others.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
@@ -102,8 +103,8 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 const TryLockSQL = `
 SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
 
-// rebuildAlone rebuilds under a lock that one process of the deployment can hold. The lock belongs to a transaction, not to
-// a session: a pooler gives the session to others.
+// rebuildAlone rebuilds under a lock that one process of the deployment can hold. The lock belongs to a transaction,
+// not to a session: a pooler gives the session to others.
 func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
 	tx, err := l.store.pool.Begin(ctx)
 	if err != nil {
@@ -177,8 +178,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// noteLast notes the counts of the partitions before they are removed. The counts of a partition without an epoch belong to
-// the state that it has lost.
+// noteLast notes the counts of the partitions before they are removed. The counts of a partition without an epoch
+// belong to the state that it has lost.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.store.agendas.Counts(ctx)
 	if len(counts) == 0 {
@@ -195,8 +196,8 @@ func (r *rebuild) noteLast(ctx context.Context) error {
 	return r.note(ctx, counts)
 }
 
-// voidClaims waits for the claims under way, and voids the grants of earlier epochs. What is read after it is all that was
-// sent or may be sent.
+// voidClaims waits for the claims under way, and voids the grants of earlier epochs. What is read after it is all
+// that was sent or may be sent.
 func (r *rebuild) voidClaims(ctx context.Context) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
@@ -299,8 +300,8 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	return o, err
 }
 
-// entry is the notification as its agenda takes it. One that is being sent comes back when the lease of its worker ends; if
-// it has ended by then, its claim is declined.
+// entry is the notification as its agenda takes it. One that is being sent comes back when the lease of its worker
+// ends; if it has ended by then, its claim is declined.
 func (o open) entry() agenda.Entry {
 	e := o.Entry
 	switch o.status {
@@ -360,8 +361,8 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 	return nil
 }
 
-// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. That end is written
-// when the claim is over; until then nobody may be granted the notification again.
+// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. That end is
+// written when the claim is over; until then nobody may be granted the notification again.
 func (r *rebuild) withoutEnded(ctx context.Context, partition int, entries []agenda.Entry) ([]agenda.Entry, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {

@@ -27,9 +27,9 @@ type RelayConfig struct {
 	Interval time.Duration
 }
 
-// Relay keeps Redis and the database in step. It places accepted notifications that may not have reached Redis, writes the
-// ends that the agendas decided, rebuilds partitions that have lost their state, and purges what is old. Any number of
-// processes may run one; they share the work or take turns.
+// Relay keeps Redis and the database in step. It places accepted notifications that may not have reached Redis,
+// writes the ends that the agendas decided, rebuilds partitions that have lost their state, and purges what is old.
+// Any number of processes may run one; they share the work or take turns.
 type Relay struct {
 	cfg   RelayConfig
 	store *Store

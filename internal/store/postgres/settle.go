@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// settleSQL writes dispositions, each only under its own claim, and notes the attempts. A retry that would come after its
-// expiry is an end. It returns only what it wrote.
+// settleSQL writes dispositions, each only under its own claim, and notes the attempts. A retry that would come after
+// its expiry is an end. It returns only what it wrote.
 const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
@@ -72,8 +72,8 @@ func statusOf(f dispatch.Disposition) string {
 	return "waiting"
 }
 
-// Settle implements [dispatch.Store]: in the database first, then in the agendas. If the agendas can't be told, the lease
-// ends, and the next claim of the notification tells them.
+// Settle implements [dispatch.Store]: in the database first, then in the agendas. If the agendas can't be told, the
+// lease ends, and the next claim of the notification tells them.
 func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
 	s, err := r.settlements.Do(ctx, settleRequest{g, o})
@@ -109,7 +109,8 @@ func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.
 const tellPause = 250 * time.Millisecond
 
 // settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving.
-func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome,
+) (dispatch.Settlement, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, tellPause) {
 		settlement, err := r.agendas.Settle(ctx, g, o)
 		if err == nil || errors.Is(err, agenda.ErrLost) {
@@ -127,7 +128,8 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
 	retry, failures, untried, counted := make([]int64, n), make([]int32, n), make([]int32, n), make([]bool, n)
 	for i, x := range requests {
-		ids[i], claims[i], statuses[i], reasons[i] = x.Notification.ID, int32(x.Claimed), statusOf(x.Disposition), x.Reason
+		ids[i], claims[i] = x.Notification.ID, int32(x.Claimed)
+		statuses[i], reasons[i] = statusOf(x.Disposition), x.Reason
 		retry[i], counted[i] = x.RetryAfter.Microseconds(), !x.Refund
 		if x.Failure {
 			failures[i] = 1
@@ -191,8 +193,8 @@ func (r *Store) findSettled(ctx context.Context, requests []settleRequest, resul
 	return err
 }
 
-// gave tells whether settleSQL made this status and reason of the request. After the lease the notification may have been
-// ended otherwise, under the same claim.
+// gave tells whether settleSQL made this status and reason of the request. After the lease the notification may have
+// been ended otherwise, under the same claim.
 func (x settleRequest) gave(status, reason string) bool {
 	if x.Disposition == dispatch.Retry && status == string(notification.StatusExpired) {
 		return reason == notification.ReasonExpired

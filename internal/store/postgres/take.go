@@ -16,8 +16,8 @@ import (
 // claimLock is the advisory lock that claims share and a rebuild has alone: "claim" in ASCII.
 const claimLock = 0x636c61696d
 
-// claimSQL claims the notifications that may be sent: those that wait, and those of a worker whose lease has ended, with
-// an attempt that notes the crash of that worker. It returns only what it claimed.
+// claimSQL claims the notifications that may be sent: those that wait, and those of a worker whose lease has ended,
+// with an attempt that notes the crash of that worker. It returns only what it claimed.
 const claimSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
@@ -61,8 +61,8 @@ FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, partition, 
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`
 
 // supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
-// the newer one. Redis ends the older one sooner, but forgets: after an hour on purpose, at once when it loses its data.
-// Of two that were accepted at the same moment neither is newer: otherwise each would end the other.
+// the newer one. Redis ends the older one sooner, but forgets: after an hour on purpose, at once when it loses its
+// data. Of two that were accepted at the same moment neither is newer: otherwise each would end the other.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> '' AND newer.accepted_at > n.accepted_at))`
@@ -181,8 +181,8 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 	return errors.Join(err, r.giveBack(ctx, g, outcome))
 }
 
-// giveBack tells the agendas what becomes of a grant that is not used, and tries for as long as a statement may take. If
-// it fails, the lease ends instead. A partition that has lost its state has no such grant.
+// giveBack tells the agendas what becomes of a grant that is not used, and tries for as long as a statement may take.
+// If it fails, the lease ends instead. A partition that has lost its state has no such grant.
 func (r *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 
 // The ways in which Redis can differ from what Postgres says.
 const (
-	// DiffEpoch is a partition that has lost its state, or was built on another server. It grants nothing until it is rebuilt.
+	// DiffEpoch is a partition that has lost its state, or was built on another server. It grants nothing until it is
+	// rebuilt.
 	DiffEpoch = "epoch"
 	// DiffMissing is a notification that has not ended and is not in Redis.
 	DiffMissing = "missing"
@@ -45,9 +46,9 @@ const (
 	verifyAgain = 200 * time.Millisecond
 )
 
-// Verify compares Redis with the database, part by part, and calls found with every difference. It changes nothing. It looks
-// at each difference twice, but while the deployment works, a notification may be on its way: only a difference that lasts
-// is one.
+// Verify compares Redis with the database, part by part, and calls found with every difference. It changes nothing.
+// It looks at each difference twice, but while the deployment works, a notification may be on its way: only a
+// difference that lasts is one.
 func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
 	for _, part := range []func(context.Context, func(Difference) error) error{
 		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,

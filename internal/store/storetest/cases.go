@@ -92,7 +92,9 @@ func sameRound(p *probe) {
 	if diff := cmp.Diff(first.Pulled, second.Pulled); diff != "" || len(first.Pulled) != 1 {
 		p.Fatalf("asked again the wake-ups differ (first -, second +):\n%s", diff)
 	}
-	take := dispatch.TakeRequest{Partition: pull.Partition, ID: "the answer was lost", Wakeups: first.Pulled, Capacity: 8}
+	take := dispatch.TakeRequest{
+		Partition: pull.Partition, ID: "the answer was lost", Wakeups: first.Pulled, Capacity: 8,
+	}
 	g, again := p.serve(take).Results[0].Grants, p.serve(take).Results[0].Grants
 	if len(g) != 1 || len(again) != 1 {
 		p.Fatalf("granted %v, asked again %v", g, again)
