@@ -107,20 +107,38 @@ func TestWhatDecisionsCiteExists(t *testing.T) {
 		if strings.HasPrefix(d.status, "superseded") {
 			continue // it tells of what is gone
 		}
-		for _, cited := range citedFile.FindAllStringSubmatch(d.text, -1) {
-			if _, err := os.Stat(filepath.Join(top, cited[1])); err != nil {
-				t.Errorf("%s cites %s, which does not exist", d.page, cited[1])
-			}
+		citesExist(t, "docs/adr/"+d.page, found)
+	}
+}
+
+// TestWhatPagesOnExtendingCiteExists looks for what the pages tell people to touch.
+func TestWhatPagesOnExtendingCiteExists(t *testing.T) {
+	t.Parallel()
+	found := sources(t)
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/extend/") {
+			citesExist(t, page, found)
 		}
-		for _, cited := range citedScript.FindAllStringSubmatch(d.text, -1) {
-			if found[cited[1]] == "" {
-				t.Errorf("%s cites %s, which does not exist", d.page, cited[1])
-			}
+	}
+}
+
+// citesExist looks for the files, scripts and Go names that a page cites.
+func citesExist(t *testing.T, page string, found map[string]string) {
+	t.Helper()
+	text := readFile(t, page)
+	for _, cited := range citedFile.FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join(top, cited[1])); err != nil {
+			t.Errorf("%s cites %s, which does not exist", page, cited[1])
 		}
-		for _, cited := range citedName.FindAllStringSubmatch(d.text, -1) {
-			if !regexp.MustCompile(`(?m)^(func|type|var|const|\t)\s*` + cited[2] + `\b`).MatchString(found[cited[1]]) {
-				t.Errorf("%s cites %s.%s, which does not exist", d.page, cited[1], cited[2])
-			}
+	}
+	for _, cited := range citedScript.FindAllStringSubmatch(text, -1) {
+		if found[cited[1]] == "" {
+			t.Errorf("%s cites %s, which does not exist", page, cited[1])
+		}
+	}
+	for _, cited := range citedName.FindAllStringSubmatch(text, -1) {
+		if !regexp.MustCompile(`(?m)^(func|type|var|const|\t)\s*` + cited[2] + `\b`).MatchString(found[cited[1]]) {
+			t.Errorf("%s cites %s.%s, which does not exist", page, cited[1], cited[2])
 		}
 	}
 }
