@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -29,7 +30,13 @@ func TestEnqueueRefusesWhatTheAPIRefuses(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), "SELECT pacer.fault($1::jsonb)", body).Scan(&fault); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		if want := n.Validate(time.Now()); (want == nil) != (fault == nil) {
+		most := notification.MaxContentBytes
+		for _, c := range (settings.Channels{}).All() {
+			if c.Name == n.Channel {
+				most = c.MostContent()
+			}
+		}
+		if want := n.Validate(time.Now(), most); (want == nil) != (fault == nil) {
 			got := "nothing"
 			if fault != nil {
 				got = *fault
@@ -69,7 +76,7 @@ func drawNotification(t *rapid.T) *notification.Notification {
 		ID:          rapid.SampledFrom([]string{"a", ".", "..", "a/b", "ü", strings.Repeat("i", 64), strings.Repeat("i", 65), "A-z.0:_"}).Draw(t, "id"),
 		UserID:      text("user", 256),
 		Category:    "chat",
-		Channel:     rapid.SampledFrom([]notification.Channel{"webhook", "fcm", "log", "email"}).Draw(t, "channel"),
+		Channel:     rapid.SampledFrom([]notification.Channel{"webhook", "fcm", "apns", "webpush", "log", "email"}).Draw(t, "channel"),
 		To:          text("to", 4096),
 		Title:       rapid.SampledFrom([]string{"", "title\n"}).Draw(t, "title"),
 		Body:        strings.Repeat("b", rapid.SampledFrom([]int{0, 4080, 4096, 4097, 262_144, 262_145}).Draw(t, "body")),

@@ -93,6 +93,11 @@ func (r *rules) HasCategory(name string) bool {
 // MaxDefer implements intake's Rules.
 func (r *rules) MaxDefer(category string) time.Duration { return r.Settings("", category).MaxDefer }
 
+// MaxContent implements intake's Rules. A channel that is not configured is refused by CheckDelivery.
+func (r *rules) MaxContent(channel notification.Channel) int {
+	return r.channels[channel].MostContent()
+}
+
 // CheckDelivery implements intake's Rules.
 func (r *rules) CheckDelivery(n *notification.Notification) error {
 	channel, ok := r.channels[n.Channel]

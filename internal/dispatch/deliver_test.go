@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
@@ -310,7 +309,7 @@ func TestChannelWithoutSender(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, g := newStore(), granted()
-		g.Notification.Channel = notification.ChannelFCM
+		g.Notification.Channel = "fcm"
 		deliver(dispatch.Config{}, s, g, sends)
 		want := []dispatch.Outcome{{
 			Disposition: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second, Refund: true, Failure: true,

@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 		"id":                 {func(c *intake.Candidate) { c.ID = "a b" }, []string{"id: may hold only A-Z a-z 0-9 . _ : -"}},
 		"user":               {func(c *intake.Candidate) { c.UserID = "" }, []string{"user_id: is required"}},
 		"category":           {func(c *intake.Candidate) { c.Category = "gossip" }, []string{"category: is not named in the policy"}},
-		"channel":            {func(c *intake.Candidate) { c.Channel = notification.ChannelFCM }, []string{"channel: is not a configured channel"}},
+		"channel":            {func(c *intake.Candidate) { c.Channel = "fcm" }, []string{"channel: is not a configured channel"}},
 		"target, by sender":  {func(c *intake.Candidate) { c.To = "nowhere" }, []string{"to: is no address"}},
 		"target, by domain":  {func(c *intake.Candidate) { c.To = "a\nb" }, []string{"to: must not hold control characters"}},
 		"title":              {func(c *intake.Candidate) { c.Title = "\xff" }, []string{"title: must be valid UTF-8"}},

@@ -121,8 +121,10 @@ func (rules) MaxDefer(category string) time.Duration {
 	return time.Hour
 }
 
+func (rules) MaxContent(notification.Channel) int { return notification.MaxContentBytes }
+
 func (rules) CheckDelivery(n *notification.Notification) error {
-	if n.Channel == notification.ChannelFCM {
+	if n.Channel == "fcm" {
 		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
 	}
 	if n.To == "nowhere" {

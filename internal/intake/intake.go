@@ -98,6 +98,8 @@ type Rules interface {
 	// HasCategory tells whether the policy names the category; MaxDefer how long its notifications may wait.
 	HasCategory(name string) bool
 	MaxDefer(category string) time.Duration
+	// MaxContent is how long title, body and data together may be on a channel, in bytes.
+	MaxContent(channel notification.Channel) int
 	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that
 	// isn't configured, on "channel"; a target that can't be right, on "to"; content that its provider would refuse.
 	CheckDelivery(n *notification.Notification) error
@@ -261,7 +263,7 @@ func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 	if c.Template != nil {
 		faults = append(faults, in.render(c.Template, &n))
 	}
-	faults = append(faults, n.Validate(in.cfg.Clock()))
+	faults = append(faults, n.Validate(in.cfg.Clock(), in.cfg.Rules.MaxContent(n.Channel)))
 	if !in.cfg.Rules.HasCategory(n.Category) {
 		faults = append(faults, &notification.FieldError{Field: "category", Message: "is not named in the policy"})
 	}

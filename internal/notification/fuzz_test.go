@@ -82,7 +82,7 @@ func FuzzValidate(f *testing.F) {
 		if expireIn != 0 {
 			n.ExpiresAt = now.Add(time.Duration(expireIn))
 		}
-		err := n.Validate(now)
+		err := n.Validate(now, mostOn(n.Channel))
 		var fields []string
 		for _, fault := range notification.FieldErrors(err) {
 			if fault.Message == "" || !utf8.ValidString(fault.Error()) {

@@ -39,29 +39,15 @@ type Notification struct {
 	CreatedAt time.Time
 }
 
-// Channel names a way of sending.
+// Channel names a way of sending. Which channels there are is not for the domain to know, apart from two.
 type Channel string
 
-// The channels of the contract.
 const (
+	// ChannelWebhook is what a notification goes over that names no channel.
 	ChannelWebhook Channel = "webhook"
-	ChannelLog     Channel = "log"
-	ChannelFCM     Channel = "fcm"
-	ChannelAPNs    Channel = "apns"
-	ChannelWebPush Channel = "webpush"
-	ChannelEmail   Channel = "email"
+	// ChannelLog is the channel that needs no target.
+	ChannelLog Channel = "log"
 )
-
-// MaxContentBytes is how long title, body and data together may be on the channel.
-func (c Channel) MaxContentBytes() int {
-	switch c {
-	case ChannelFCM, ChannelAPNs, ChannelWebPush:
-		return 4096
-	case ChannelWebhook, ChannelLog, ChannelEmail:
-		return 256 << 10
-	}
-	return 4096
-}
 
 // Priority orders the line of a user: the smaller value goes first.
 type Priority uint8

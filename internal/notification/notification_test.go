@@ -46,17 +46,3 @@ func TestPrioritiesGoFromUrgentToPatient(t *testing.T) {
 		}
 	}
 }
-
-func TestMaxContentBytes(t *testing.T) {
-	t.Parallel()
-	want := map[notification.Channel]int{
-		notification.ChannelFCM: 4096, notification.ChannelAPNs: 4096, notification.ChannelWebPush: 4096,
-		notification.ChannelWebhook: 262_144, notification.ChannelEmail: 262_144, notification.ChannelLog: 262_144,
-		"pigeon": 4096, // what nobody knows gets the smaller room
-	}
-	for channel, want := range want {
-		if got := channel.MaxContentBytes(); got != want {
-			t.Errorf("%s takes %d bytes, want %d", channel, got, want)
-		}
-	}
-}

@@ -16,6 +16,8 @@ const (
 	MaxIDBytes          = 64
 	MaxUserIDBytes      = 256
 	MaxCollapseKeyBytes = 64
+	// MaxContentBytes is how long title, body and data together may be on a channel that does not say more.
+	MaxContentBytes = 4096
 	// MaxOverrideBytes bounds content in a channel's own format; the provider's limit is the channel's to know.
 	MaxOverrideBytes  = 256 << 10
 	MaxTargetBytes    = 4096
@@ -54,8 +56,8 @@ func FieldErrors(err error) []*FieldError {
 }
 
 // Validate checks every field against the limits of the contract, as of now, and returns all faults joined, each a
-// [*FieldError]. Category and channel are only checked for presence: which exist is for the policy and the settings.
-func (n *Notification) Validate(now time.Time) error {
+// [*FieldError]. Title, body and data together may have at most maxContent bytes. Category and channel are only checked for presence: which exist is for the policy and the settings.
+func (n *Notification) Validate(now time.Time, maxContent int) error {
 	return errors.Join(
 		checkID(n.ID),
 		checkUserID(n.UserID),
@@ -63,7 +65,7 @@ func (n *Notification) Validate(now time.Time) error {
 		required("channel", string(n.Channel)),
 		checkText("to", n.To, MaxTargetBytes),
 		checkPriority(n.Priority),
-		n.checkContent(),
+		n.checkContent(maxContent),
 		n.checkTimes(now),
 		checkText("collapse_key", n.CollapseKey, MaxCollapseKeyBytes),
 	)
@@ -125,7 +127,7 @@ func checkPriority(p Priority) error {
 	return nil
 }
 
-func (n *Notification) checkContent() error {
+func (n *Notification) checkContent(most int) error {
 	var faults []error
 	for _, text := range []struct{ field, value string }{{"title", n.Title}, {"body", n.Body}} {
 		if !utf8.ValidString(text.value) {
@@ -152,9 +154,9 @@ func (n *Notification) checkContent() error {
 			fmt.Sprintf("may have at most %d bytes, has %d", MaxOverrideBytes, len(n.Override)),
 		})
 	}
-	if size, limit := len(n.Title)+len(n.Body)+len(n.Data), n.Channel.MaxContentBytes(); size > limit {
+	if size := len(n.Title) + len(n.Body) + len(n.Data); size > most {
 		faults = append(faults, &FieldError{"body", fmt.Sprintf(
-			"title, body and data together may have at most %d bytes on channel %s, have %d", limit, n.Channel, size)})
+			"title, body and data together may have at most %d bytes on channel %s, have %d", most, n.Channel, size)})
 	}
 	return errors.Join(faults...)
 }

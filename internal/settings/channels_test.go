@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/apns"
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/fcm"
@@ -80,6 +81,21 @@ func TestChannelsFromEverySource(t *testing.T) {
 		if shown := fmt.Sprintf("%v %+v %#v", p.Serve.Server, p.Serve.Channels, p.Serve.Server); strings.Contains(shown, "canary") {
 			t.Errorf("%s show a secret: %s", source, shown)
 		}
+	}
+}
+
+// What the contract says of each channel's contents; the schema's pacer.fault says the same.
+func TestLimitsOfContents(t *testing.T) {
+	t.Parallel()
+	want := map[notification.Channel]int{
+		"fcm": 4096, "apns": 4096, "webpush": 4096, "webhook": 262_144, "email": 262_144, "log": 262_144,
+	}
+	got := map[notification.Channel]int{}
+	for _, c := range (settings.Channels{}).All() {
+		got[c.Name] = c.MostContent()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("limits differ (-want +got):\n%s", diff)
 	}
 }
 

@@ -155,11 +155,14 @@ func (p *process) settings(_, category string) agenda.Settings {
 	return found
 }
 
-// HasCategory, MaxDefer and CheckDelivery implement intake.Rules.
+// HasCategory, MaxDefer, MaxContent and CheckDelivery implement intake.Rules.
 func (p *process) HasCategory(string) bool { return true }
 
 // MaxDefer implements intake.Rules.
 func (p *process) MaxDefer(string) time.Duration { return 24 * time.Hour }
+
+// MaxContent implements intake.Rules.
+func (p *process) MaxContent(notification.Channel) int { return notification.MaxContentBytes }
 
 // CheckDelivery implements intake.Rules.
 func (p *process) CheckDelivery(*notification.Notification) error { return nil }

@@ -36,7 +36,7 @@ func bench(t *testing.T, handler http.HandlerFunc) (*apns.Sender, key) {
 
 func message() push.Message {
 	return push.Message{Attempt: 1, Notification: &notification.Notification{
-		ID: "n1", UserID: "ada", Category: "chat", Channel: notification.ChannelAPNs, To: deviceToken, Title: "hello", Body: "world",
+		ID: "n1", UserID: "ada", Category: "chat", Channel: apns.Name, To: deviceToken, Title: "hello", Body: "world",
 		Priority: notification.PriorityNormal,
 	}}
 }

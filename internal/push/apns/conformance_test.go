@@ -18,7 +18,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/goleak"
 
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/apns"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
@@ -144,7 +143,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
-		Channel: notification.ChannelAPNs,
+		Channel: apns.Settings{}.Channel(),
 		Answers: []pushtest.Kind{
 			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},

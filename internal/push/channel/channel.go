@@ -3,6 +3,7 @@
 package channel
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 
@@ -19,6 +20,9 @@ type Descriptor struct {
 	Name notification.Channel
 	// Configured is true when the settings hold what the channel needs. Other channels are not opened.
 	Configured bool
+	// MaxContent is how long title, body and data together may be, in bytes. Defaults to
+	// [notification.MaxContentBytes].
+	MaxContent int
 	// OwnFormat describes, for the API's document, the JSON object in the provider's format that a notification may
 	// carry under the channel's name. Empty means that the channel has none.
 	OwnFormat string
@@ -45,6 +49,9 @@ type Descriptor struct {
 	// Open makes the sender. A sender that holds connections has a Close.
 	Open func(Process) (push.Sender, error)
 }
+
+// MostContent is MaxContent with its default.
+func (d Descriptor) MostContent() int { return cmp.Or(d.MaxContent, notification.MaxContentBytes) }
 
 // Surroundings are what a checker knows of the deployment.
 type Surroundings struct {

@@ -27,6 +27,7 @@ func (s Settings) Channel() channel.Descriptor {
 	return channel.Descriptor{
 		Name:       Name,
 		Configured: s.Server != "",
+		MaxContent: 256 << 10,
 		OwnFormat:  "On this channel: a JSON object with subject, text, html, reply_to.",
 		TakesHTML:  true,
 		Limits:     s.Limits,

@@ -21,7 +21,6 @@ import (
 	"github.com/emersion/go-smtp"
 	"go.uber.org/goleak"
 
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
@@ -243,7 +242,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
-		Channel: notification.ChannelEmail,
+		Channel: email.Settings{}.Channel(),
 		Answers: []pushtest.Kind{
 			pushtest.Refused, pushtest.Failing, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},

@@ -19,7 +19,7 @@ import (
 
 func message() push.Message {
 	return push.Message{Attempt: 1, Notification: &notification.Notification{
-		ID: "n1", UserID: "ada", Category: "chat", Channel: notification.ChannelEmail, To: address, Title: "hello", Body: "world\r\n",
+		ID: "n1", UserID: "ada", Category: "chat", Channel: email.Name, To: address, Title: "hello", Body: "world\r\n",
 		Priority: notification.PriorityNormal, CreatedAt: time.Unix(1_790_000_000, 0),
 	}}
 }

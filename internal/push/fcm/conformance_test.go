@@ -183,7 +183,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
-		Channel: notification.ChannelFCM,
+		Channel: fcm.Settings{}.Channel(),
 		Answers: []pushtest.Kind{
 			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},

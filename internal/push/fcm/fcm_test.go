@@ -46,7 +46,7 @@ func good(t *testing.T) http.HandlerFunc {
 
 func message() push.Message {
 	return push.Message{Attempt: 1, Notification: &notification.Notification{
-		ID: "n1", UserID: "ada", Category: "chat", Channel: notification.ChannelFCM, To: deviceToken, Title: "hello", Body: "world",
+		ID: "n1", UserID: "ada", Category: "chat", Channel: fcm.Name, To: deviceToken, Title: "hello", Body: "world",
 		Priority: notification.PriorityNormal,
 	}}
 }

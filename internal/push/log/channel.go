@@ -16,6 +16,7 @@ func (Settings) Channel() channel.Descriptor {
 	return channel.Descriptor{
 		Name:       notification.ChannelLog,
 		Configured: true,
+		MaxContent: 256 << 10,
 		Local:      true,
 		NewChecker: func(channel.Surroundings) push.Checker { return New(slog.Default()) },
 		Open:       func(process channel.Process) (push.Sender, error) { return New(process.Log), nil },

@@ -36,7 +36,7 @@ func (p provider) Handle(ctx context.Context, line slog.Record) error {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	features := pushtest.Features{Channel: notification.ChannelLog, AnyTarget: true}
+	features := pushtest.Features{Channel: log.Settings{}.Channel(), AnyTarget: true}
 	pushtest.Run(t, features, func(_ testing.TB, p *pushtest.Provider) pushtest.Subject {
 		return pushtest.Subject{
 			New:     func(to *slog.Logger) push.Sender { return log.New(slog.New(provider{to.Handler(), p})) },

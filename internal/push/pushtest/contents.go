@@ -26,11 +26,11 @@ func contentCases(f Features) []scenario {
 			p.carry(m)
 		}},
 	}
-	if f.maxContent() < f.Channel.MaxContentBytes() {
+	if f.maxContent() < f.Channel.MostContent() {
 		cases = append(cases, scenario{"LargerThanThat", func(p *probe) {
 			m := p.message()
 			m.Title, m.Data = "", nil
-			m.Body = strings.Repeat("b", f.Channel.MaxContentBytes())
+			m.Body = strings.Repeat("b", f.Channel.MostContent())
 			p.wantUnsent(p.send(p.Context(), m), push.Permanent)
 			p.wantCalls(0)
 		}})

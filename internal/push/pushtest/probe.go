@@ -138,7 +138,7 @@ func (p *probe) message() push.Message {
 	p.mu.Unlock()
 	return push.Message{
 		Notification: &notification.Notification{
-			ID: "pushtest-" + number, UserID: "ada", Category: "chat", Channel: p.Channel, To: p.Target,
+			ID: "pushtest-" + number, UserID: "ada", Category: "chat", Channel: p.Channel.Name, To: p.Target,
 			Title: canaries[0] + " " + number, Body: canaries[1] + " " + number,
 			Data:     json.RawMessage(`{"key": "` + canaries[2] + `", "number": "` + number + `"}`),
 			Priority: notification.PriorityNormal, CreatedAt: time.Unix(1_800_000_000, 0),

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
 )
 
 // Subject is a channel under test: its sender, and a fake of its provider that nobody has called yet.
@@ -41,7 +41,7 @@ type Subject struct {
 // Features are what a channel can do, and what can happen to it.
 type Features struct {
 	// Channel is the one under test. Contents go up to its limit.
-	Channel notification.Channel
+	Channel channel.Descriptor
 	// Answers are what may come of a call besides Delivered.
 	Answers []Kind
 	// Delays are those of Answers that can say when to come again.
@@ -67,7 +67,7 @@ func (f Features) maxContent() int {
 	if f.MaxContent > 0 {
 		return f.MaxContent
 	}
-	return f.Channel.MaxContentBytes()
+	return f.Channel.MostContent()
 }
 
 // Case is one part of the suite. Run calls subject once.

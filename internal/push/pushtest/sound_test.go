@@ -11,6 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // features are all that there are.
 var features = pushtest.Features{
-	Channel: notification.ChannelFCM,
+	Channel: channel.Descriptor{Name: "imagined"},
 	Answers: []pushtest.Kind{
 		pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 	},
@@ -167,6 +168,6 @@ func TestSoundSenderPasses(t *testing.T) {
 	pushtest.Run(t, features, subject(mutant{}))
 	t.Run("Plain", func(t *testing.T) {
 		t.Parallel()
-		pushtest.Run(t, pushtest.Features{Channel: notification.ChannelAPNs, MaxContent: room, AnyTarget: true}, subject(mutant{}))
+		pushtest.Run(t, pushtest.Features{Channel: channel.Descriptor{Name: "imagined"}, MaxContent: room, AnyTarget: true}, subject(mutant{}))
 	})
 }

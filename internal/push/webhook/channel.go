@@ -29,6 +29,7 @@ func (s Settings) Channel() channel.Descriptor {
 	return channel.Descriptor{
 		Name:       notification.ChannelWebhook,
 		Configured: true,
+		MaxContent: 256 << 10,
 		Host:       httpsend.HostOf,
 		Limits:     s.Limits,
 		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{CheckURL: around.CheckURL} },

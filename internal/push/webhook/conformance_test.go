@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/egress/egresstest"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
@@ -20,7 +19,7 @@ import (
 const targetSecret = "canarytarget5b8e"
 
 var features = pushtest.Features{
-	Channel: notification.ChannelWebhook,
+	Channel: webhook.Settings{}.Channel(),
 	Answers: []pushtest.Kind{
 		pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
 		pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,

@@ -23,7 +23,7 @@ import (
 
 func message(to string) push.Message {
 	return push.Message{Attempt: 1, Notification: &notification.Notification{
-		ID: "n1", UserID: "ada", Category: "chat", Channel: notification.ChannelWebPush, To: to, Title: "hello", Body: "world",
+		ID: "n1", UserID: "ada", Category: "chat", Channel: webpush.Name, To: to, Title: "hello", Body: "world",
 		Priority: notification.PriorityNormal,
 	}}
 }
