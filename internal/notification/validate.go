@@ -56,7 +56,8 @@ func FieldErrors(err error) []*FieldError {
 }
 
 // Validate checks every field against the limits of the contract, as of now, and returns all faults joined, each a
-// [*FieldError]. Title, body and data together may have at most maxContent bytes. Category and channel are only checked for presence: which exist is for the policy and the settings.
+// [*FieldError]. Title, body and data together may have at most maxContent bytes. Category and channel are only checked
+// for presence: which exist is for the policy and the settings.
 func (n *Notification) Validate(now time.Time, maxContent int) error {
 	return errors.Join(
 		checkID(n.ID),

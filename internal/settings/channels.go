@@ -23,8 +23,8 @@ import (
 //	channels:
 //	  fcm: {credentials: file:/run/secrets/fcm.json}
 //
-// Tags on the fields of a channel's settings do the rest. credential: the value may be file: and the path of a file that
-// holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
+// Tags on the fields of a channel's settings do the rest. credential: the value may be file: and the path of a file
+// that holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
 type Channels struct {
 	Webhook webhook.Settings   `embed:"" prefix:"webhook-"`
 	Log     logsender.Settings `embed:"" prefix:"log-"`
@@ -41,7 +41,7 @@ type described interface{ Channel() channel.Descriptor }
 func (c Channels) All() []channel.Descriptor {
 	var all []channel.Descriptor
 	for _, settings := range reflect.ValueOf(c).Fields() {
-		if of, ok := settings.Interface().(described); ok {
+		if of, ok := reflect.TypeAssert[described](settings); ok {
 			all = append(all, of.Channel())
 		}
 	}
@@ -110,7 +110,7 @@ func (c Channels) resolve() (Channels, error) {
 		}
 	}
 	for of, settings := range reflect.ValueOf(c).Fields() {
-		if checked, ok := settings.Interface().(interface{ Check() error }); ok {
+		if checked, ok := reflect.TypeAssert[interface{ Check() error }](settings); ok {
 			faults = append(faults, refuseSettings(of.Tag.Get("prefix"), checked.Check()))
 		}
 	}
@@ -123,7 +123,7 @@ func (c Channels) resolve() (Channels, error) {
 
 // refuseSettings turns what a channel says of its settings, one or several joined, into usage errors.
 func refuseSettings(prefix string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each of the joined ones is wanted
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range joined.Unwrap() {
 			all = append(all, refuseSettings(prefix, one))

@@ -14,8 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The server's
-// own words, which may repeat the address, are not kept.
+// classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The
+// server's own words, which may repeat the address, are not kept.
 func classify(failed *gomail.SendError) *push.Error {
 	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
 	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
