@@ -28,12 +28,13 @@ type Notification struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// CollapseKey replaces one that still waits with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// FCM, APNs, WebPush and Email are JSON objects in the format of the channel's provider, laid over what is made of
-	// title, body and data. Only the one of the notification's own channel may be set.
+	// FCM, APNs, WebPush, Email and Ntfy are JSON objects in the format of the channel's provider, laid over what is made
+	// of title, body and data. Only the one of the notification's own channel may be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`
 	Email   json.RawMessage `json:"email,omitempty"`
+	Ntfy    json.RawMessage `json:"ntfy,omitempty"`
 	// Template makes title and body, which must be empty then. Not in EnqueueTx, which has no templates at hand.
 	Template *Template `json:"template,omitempty"`
 	// IdempotencyKey makes a repeat the same notification; for programs that have a key but no id of their own.

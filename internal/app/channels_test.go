@@ -253,9 +253,10 @@ func (d *deployment) dump() string {
 func TestCredentialsNeverShow(t *testing.T) {
 	t.Parallel()
 	const emailPassword, vapid = "canarypassword11aa", "Y2FuYXJ5dmFwaWRrZXljYW5hcnl2YXBpZGtleTEyMzQ"
+	const ntfyToken = "tk_canarytoken31fe"
 	key := p8(t)
 	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
-	canaries := []string{emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"), "canaryaccess"}
+	canaries := []string{emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"), "canaryaccess", ntfyToken}
 	d := newDeployment(t, onRedis, crowdPolicy, 0)
 	// A provider that repeats all that it was asked with, and refuses.
 	status := http.StatusForbidden
@@ -279,12 +280,14 @@ func TestCredentialsNeverShow(t *testing.T) {
 	s.Channels.FCM.Credentials = serviceAccount(t, echo.URL+"/token")
 	s.Channels.WebPush.Key, s.Channels.WebPush.Subject = vapid, "mailto:ops@example.com"
 	s.Channels.Email.Server, s.Channels.Email.Password, s.Channels.Email.From = "smtp://pacer@127.0.0.1:1", emailPassword, "pacer@example.com"
+	s.Channels.Ntfy.Server, s.Channels.Ntfy.Token = echo.URL, ntfyToken
 	canaries = append(canaries, privateKeyOf(t, s.Channels.FCM.Credentials))
 	process := d.startWith(s)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
 	var ids []string
 	for channel, to := range map[string]string{
 		"apns": strings.Repeat("ab", 32), "fcm": "token", "webpush": subscription, "email": "ada@example.com", "webhook": echo.URL + "/hook",
+		"ntfy": "alerts",
 	} {
 		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
 	}

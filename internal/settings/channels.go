@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/fcm"
 	logsender "github.com/pacer-notify/pacer/internal/push/log"
+	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 )
@@ -32,6 +33,7 @@ type Channels struct {
 	APNs    apns.Settings      `embed:"" prefix:"apns-"`
 	WebPush webpush.Settings   `embed:"" prefix:"webpush-"`
 	Email   email.Settings     `embed:"" prefix:"email-"`
+	Ntfy    ntfy.Settings      `embed:"" prefix:"ntfy-"`
 }
 
 // described is what the settings of a channel have to be.

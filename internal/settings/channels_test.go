@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/apns"
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/fcm"
+	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -25,6 +26,7 @@ var every = map[string]string{
 	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com", "email-server": "smtp://pacer@mail.example.com",
 	"email-password": "canarypassword", "email-from": "Pacer <pacer@example.com>",
 	"webhook-limits": "1/1s", "fcm-limits": "2/1s", "apns-limits": "3/1s", "webpush-limits": "4/1s", "email-limits": "5/1s",
+	"ntfy-server": "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
 }
 
 func everyChannel() settings.Channels {
@@ -42,6 +44,7 @@ func everyChannel() settings.Channels {
 			Server: "smtp://pacer@mail.example.com", Password: "canarypassword", From: "Pacer <pacer@example.com>",
 			Limits: []string{"5/1s"},
 		},
+		Ntfy: ntfy.Settings{Server: "https://ntfy.sh", Token: "canarytoken", Limits: []string{"6/1s"}},
 	}
 }
 
@@ -89,6 +92,7 @@ func TestLimitsOfContents(t *testing.T) {
 	t.Parallel()
 	want := map[notification.Channel]int{
 		"fcm": 4096, "apns": 4096, "webpush": 4096, "webhook": 262_144, "email": 262_144, "log": 262_144,
+		"ntfy": 4096,
 	}
 	got := map[notification.Channel]int{}
 	for _, c := range (settings.Channels{}).All() {
@@ -145,6 +149,8 @@ func TestChannelsThatLackSomething(t *testing.T) {
 		{[]string{"--email-limits=5"}, []string{`--email-limits (PACER_EMAIL_LIMITS) must be of the form 100/1s, is "5"`}},
 		{[]string{"--webpush-key=canary"}, []string{"--webpush-key (PACER_WEBPUSH_KEY) needs --webpush-subject (PACER_WEBPUSH_SUBJECT) to be set too"}},
 		{[]string{"--email-server=smtp://x"}, []string{"--email-server (PACER_EMAIL_SERVER) needs --email-from (PACER_EMAIL_FROM) to be set too"}},
+		{[]string{"--ntfy-token=canary"}, []string{"--ntfy-token (PACER_NTFY_TOKEN) needs --ntfy-server (PACER_NTFY_SERVER) to be set too"}},
+		{[]string{"--ntfy-server=https://ntfy.sh/x"}, []string{"--ntfy-server (PACER_NTFY_SERVER) must be a URL such as https://ntfy.sh, without a path"}},
 		{[]string{"--webhook-targets=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must hold entries such as hooks.example.com=whsec_..."}},
 		{[]string{"--webhook-targets=x=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must be whsec_ and 24 to 64 random bytes in base64"}},
 	} {

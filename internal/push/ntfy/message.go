@@ -1,0 +1,62 @@
+package ntfy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push/content"
+)
+
+const (
+	// maxText is how long a message's text may be, in bytes. Servers make an attachment of a longer one, or refuse it.
+	maxText = 4096
+	// maxBody is how long all that is published may be, in bytes: a quarter of what servers read.
+	maxBody = 32 << 10
+)
+
+// priorities are ntfy's for pacer's.
+var priorities = map[notification.Priority]int{
+	notification.PriorityCritical: 5, notification.PriorityHigh: 4, notification.PriorityNormal: 3,
+	notification.PriorityLow: 2,
+}
+
+// message makes what is published: title, body and priority, and the override laid over it. ntfy has no place for data.
+func message(n *notification.Notification, topic string) ([]byte, error) {
+	message := map[string]any{"title": n.Title, "message": n.Body, "sequence_id": content.Digest(content.CollapseID(n))}
+	if n.Body == "" { // the server would put a text of its own there
+		message["message"] = n.Title
+		delete(message, "title")
+	}
+	if priority, ok := priorities[n.Priority]; ok {
+		message["priority"] = priority
+	}
+	if err := content.Merge(message, n.Override); err != nil {
+		return nil, err
+	}
+	if err := checkMembers(message); err != nil {
+		return nil, err
+	}
+	message["topic"] = topic
+	return content.Encode("ntfy", message, maxBody)
+}
+
+// checkMembers refuses what would reach others, or at another time, than the user's limits allow.
+func checkMembers(message map[string]any) error {
+	if _, given := message["topic"]; given {
+		return errors.New("topic: is set by the target")
+	}
+	if _, given := message["delay"]; given {
+		return errors.New("delay: would bring it at another time than the limits allow; set send_at instead")
+	}
+	for _, other := range []string{"email", "call"} {
+		if _, given := message[other]; given {
+			return fmt.Errorf("%s: would reach somebody in another way, which no limit counts", other)
+		}
+	}
+	text, ok := message["message"].(string)
+	if !ok {
+		return errors.New("message: must be a text")
+	}
+	return content.Limit("ntfy", len(text), maxText)
+}

@@ -1,0 +1,134 @@
+// Package ntfy publishes to topics of ntfy servers: the configured one, and those that the URL of a target names. The
+// latter come from input: every call is dialled through package egress, and the access token goes to the configured
+// server alone. A repeat has the same sequence id: servers from 2.16 on update what they showed instead of
+// showing it twice; older ones show it twice.
+package ntfy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/pacer-notify/pacer/internal/egress"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// maxReply is how much of an answer is read.
+const maxReply = 64 << 10
+
+// Config of a Sender. Server is required.
+type Config struct {
+	// Server is the base URL of the server that topics are on which come without one.
+	Server string
+	// Token is an access token of Server. Defaults to none.
+	Token secret.Secret
+	// GuardedConfig says which servers may be called.
+	httpsend.GuardedConfig
+}
+
+// Sender publishes to topics.
+type Sender struct {
+	Checker
+	token  secret.Secret
+	client *httpsend.Guarded
+}
+
+// New makes a Sender. It fails on a server that is no base URL.
+func New(cfg Config) (*Sender, error) {
+	if err := (Settings{Server: cfg.Server}).Check(); err != nil || cfg.Server == "" {
+		return nil, errors.New("the server must be a URL such as https://ntfy.sh, without a path")
+	}
+	client, err := httpsend.NewGuarded(cfg.GuardedConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Sender{Checker: Checker{cfg.Server, client.CheckURL}, token: cfg.Token, client: client}, nil
+}
+
+// Close ends all connections, and with them the calls in flight. Later calls fail.
+func (s *Sender) Close() error {
+	s.client.Close()
+	return nil
+}
+
+// CheckContent implements [push.Checker].
+func (Checker) CheckContent(n *notification.Notification) error {
+	_, err := message(n, "topic")
+	return err
+}
+
+// Send implements [push.Sender].
+func (s *Sender) Send(ctx context.Context, m push.Message) error {
+	trace := &httpsend.Trace{}
+	if err := ctx.Err(); err != nil {
+		return trace.Classify(err) // HTTP/2 may send on an open connection before it looks
+	}
+	request, own, err := s.request(trace.Attach(ctx), m.Notification)
+	if err != nil {
+		code := "bad_request"
+		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); forbidden {
+			code = "forbidden_address"
+		}
+		return &push.Error{Class: push.Permanent, Code: code, Unsent: true, Err: err}
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return trace.Classify(err)
+	}
+	defer response.Body.Close()
+	// Reading the answer to its end lets the connection be used again; its words may repeat what was sent.
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
+	if failure := classify(response, own); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// request makes the call, and tells whether it goes to the configured server. Topics are published to at the server's
+// root, as JSON.
+func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *http.Request, own bool, err error) {
+	// A target that was accepted under another configuration, or by nobody, must not be tried again and again.
+	to, err := s.topic(n.To)
+	if err != nil {
+		return nil, false, fmt.Errorf("the target %w", err)
+	}
+	body, err := message(n, to.name)
+	if err != nil {
+		return nil, false, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.server+"/", bytes.NewReader(body))
+	if err != nil {
+		return nil, false, errors.New("the target is no URL") // the cause repeats the URL
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "pacer")
+	own = to.server == origin(s.Server)
+	if own && !s.token.IsZero() {
+		request.Header.Set("Authorization", "Bearer "+s.token.Reveal())
+	}
+	return request, own, nil
+}
+
+// classify says what a server's answer means; nil for delivered. own is true of the configured server.
+func classify(response *http.Response, own bool) *push.Error {
+	failure := httpsend.Classify(response)
+	switch status := response.StatusCode; {
+	case status == http.StatusUnauthorized && own:
+		failure.Class = push.CredentialsRefused
+	case status == http.StatusNotFound || status == http.StatusGone:
+		// Every topic exists; what does not is an ntfy server at this URL.
+		failure.Class = push.Permanent
+	}
+	// 403 stays permanent: the topic is reserved or read-only. Targets choose topics, so it must not stop the channel.
+	return failure
+}
+
+// origin is a base URL without what follows its host, in small letters.
+func origin(server string) string { return strings.ToLower(strings.TrimSuffix(server, "/")) }

@@ -1,0 +1,218 @@
+package ntfy_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/content"
+	"github.com/pacer-notify/pacer/internal/push/ntfy"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+)
+
+func message(to string) push.Message {
+	return push.Message{Attempt: 1, Notification: &notification.Notification{
+		ID: "n1", UserID: "ada", Category: "chat", Channel: ntfy.Name, To: to, Title: "hello", Body: "world",
+		Priority: notification.PriorityNormal,
+	}}
+}
+
+// published is what a server gets of one notification, its headers apart.
+func published(t *testing.T, m push.Message) (map[string]any, http.Header) {
+	t.Helper()
+	var body map[string]any
+	var header http.Header
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(_ http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		text, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(text, &body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/" {
+			t.Errorf("%s %s with %q: %v", r.Method, r.URL.Path, text, err)
+		}
+	})
+	if err := newSender(t, config(p, server)).Send(t.Context(), m); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	return body, header
+}
+
+func TestWhatIsPublished(t *testing.T) {
+	t.Parallel()
+	sequence := content.Digest("n1")
+	for _, c := range []struct {
+		name string
+		set  func(*notification.Notification)
+		want map[string]any
+	}{
+		{
+			name: "title and body", set: func(*notification.Notification) {},
+			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 3.0, "sequence_id": sequence},
+		},
+		{
+			name: "critical", set: func(n *notification.Notification) { n.Priority = notification.PriorityCritical },
+			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 5.0, "sequence_id": sequence},
+		},
+		{
+			name: "high", set: func(n *notification.Notification) { n.Priority = notification.PriorityHigh },
+			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 4.0, "sequence_id": sequence},
+		},
+		{
+			name: "low", set: func(n *notification.Notification) { n.Priority = notification.PriorityLow },
+			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 2.0, "sequence_id": sequence},
+		},
+		{
+			name: "a title alone", set: func(n *notification.Notification) { n.Body = "" },
+			want: map[string]any{"topic": topicName, "message": "hello", "priority": 3.0, "sequence_id": sequence},
+		},
+		{
+			name: "an override", set: func(n *notification.Notification) {
+				n.Override = json.RawMessage(`{"tags":["warning"],"click":"https://example.com","priority":1}`)
+			},
+			want: map[string]any{
+				"topic": topicName, "title": "hello", "message": "world", "priority": 1.0, "sequence_id": sequence,
+				"tags": []any{"warning"}, "click": "https://example.com",
+			},
+		},
+		{
+			name: "a collapse key", set: func(n *notification.Notification) { n.CollapseKey = "order" },
+			want: map[string]any{
+				"topic": topicName, "title": "hello", "message": "world", "priority": 3.0, "sequence_id": content.Digest(content.Digest("chat\x00order")),
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := message(topicName)
+			c.set(m.Notification)
+			got, header := published(t, m)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("published (-want +got):\n%s", diff)
+			}
+			if header.Get("Authorization") != "Bearer "+token {
+				t.Errorf("Authorization is %q", header.Get("Authorization"))
+			}
+		})
+	}
+}
+
+// The token is the configured server's: another that a target names must not learn it.
+func TestTokenGoesToItsServerAlone(t *testing.T) {
+	t.Parallel()
+	var header http.Header
+	p := &pushtest.Provider{}
+	status := http.StatusOK
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		w.WriteHeader(status)
+	})
+	cfg := config(p, server)
+	cfg.Server = "https://ntfy.example.com"
+	send := func() error { return newSender(t, cfg).Send(t.Context(), message(base(server)+"/"+topicName)) }
+	if err := send(); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	if got := header.Get("Authorization"); got != "" {
+		t.Errorf("another server got the Authorization %q", got)
+	}
+	// That it wants one is the target's fault, not the settings'.
+	status = http.StatusUnauthorized
+	want := &push.Error{Class: push.Permanent, Code: "401"}
+	if err := send(); !cmp.Equal(push.Classify(err), want) {
+		t.Errorf("another server's 401 means %v, want %v", err, want)
+	}
+}
+
+func TestContentsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, override, want string }{
+		{name: "another topic", override: `{"topic":"other"}`, want: "topic: is set by the target"},
+		{name: "another time", override: `{"delay":"1h"}`, want: "delay: would bring it at another time than the limits allow; set send_at instead"},
+		{name: "an e-mail besides", override: `{"email":"eve@example.com"}`, want: "email: would reach somebody in another way, which no limit counts"},
+		{name: "a phone call besides", override: `{"call":"yes"}`, want: "call: would reach somebody in another way, which no limit counts"},
+		{name: "no text", override: `{"message":7}`, want: "message: must be a text"},
+		{name: "a text too long", override: `{"message":"` + strings.Repeat("x", 4097) + `"}`, want: "is a message of 4097 bytes, and ntfy takes at most 4096"},
+		{name: "tags without end", override: `{"tags":["` + strings.Repeat("x", 40_000) + `"]}`, want: "and ntfy takes at most 32768"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := message(topicName)
+			m.Override = json.RawMessage(c.override)
+			if err := (ntfy.Checker{}).CheckContent(m.Notification); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatAnAnswerMeans(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		status     int
+		retryAfter string
+		want       *push.Error // nil: delivered
+	}{
+		{name: "published", status: 200},
+		{name: "a redirect", status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
+		{name: "a bad request", status: 400, want: &push.Error{Class: push.Permanent, Code: "400"}},
+		{name: "a bad token", status: 401, want: &push.Error{Class: push.CredentialsRefused, Code: "401"}},
+		{name: "a reserved topic", status: 403, want: &push.Error{Class: push.Permanent, Code: "403"}},
+		{name: "no ntfy server", status: 404, want: &push.Error{Class: push.Permanent, Code: "404"}},
+		{name: "too slow", status: 408, want: &push.Error{Class: push.Transient, Code: "408"}},
+		{name: "too large", status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
+		{name: "too many", status: 429, want: &push.Error{Class: push.Throttled, Code: "429"}},
+		{name: "too many, for seconds", status: 429, retryAfter: "5", want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second}},
+		{
+			name: "too many, until a date", status: 429, retryAfter: "Fri, 31 Dec 2100 23:59:59 GMT",
+			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
+		},
+		{name: "a fault", status: 500, want: &push.Error{Class: push.Transient, Code: "500"}},
+		{name: "away", status: 503, retryAfter: "17", want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second}},
+		{name: "full", status: 507, want: &push.Error{Class: push.Transient, Code: "507"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := &pushtest.Provider{}
+			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", c.retryAfter)
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, `{"code":`+strconv.Itoa(c.status)+`01,"error":"`+topicName+`"}`)
+			})
+			err := newSender(t, config(p, server)).Send(t.Context(), message(topicName))
+			var got *push.Error
+			if errors.As(err, &got); !cmp.Equal(c.want, got) {
+				t.Errorf("status %d means %v, want %v", c.status, got, c.want)
+			}
+		})
+	}
+}
+
+func TestServersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, server string }{
+		{name: "no URL", server: "ntfy.sh"},
+		{name: "another scheme", server: "ftp://ntfy.sh"},
+		{name: "a topic's URL", server: "https://ntfy.sh/alerts"},
+		{name: "a password", server: "https://ada:pw@ntfy.sh"},
+		{name: "a query", server: "https://ntfy.sh?auth=x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if err := (ntfy.Settings{Server: c.server}).Check(); err == nil {
+				t.Errorf("%q is taken", c.server)
+			}
+			if _, err := ntfy.New(ntfy.Config{Server: c.server}); err == nil {
+				t.Errorf("New takes %q", c.server)
+			}
+		})
+	}
+}
