@@ -71,7 +71,7 @@ func (s *Agendas) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Ins
 	prefix := s.partitions[box.Partition]
 	pipe := s.client.Pipeline()
 	log := &redis.ZSliceCmd{}
-	if plan.Algorithm == throttle.Rolling {
+	if plan.Algorithm.KeepsLog() {
 		log = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, key), 0, -1)
 	}
 	capLog := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, -1)

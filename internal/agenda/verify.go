@@ -153,7 +153,7 @@ func (s *Agendas) WindowsOf(ctx context.Context, userID string, categories []str
 	pipe := s.client.Pipeline()
 	for i, category := range categories {
 		plan := s.cfg.Settings(userID, category).Plan
-		if plan.Algorithm == throttle.Rolling {
+		if plan.Algorithm.KeepsLog() {
 			logs[i] = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, throttle.Key{User: userID, Category: category}), 0, -1)
 		}
 	}

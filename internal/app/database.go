@@ -15,7 +15,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
-	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/migrations"
 )
 
@@ -216,7 +215,7 @@ func longestOf(t agenda.Settings) time.Duration {
 	for _, rule := range t.Plan.Rules {
 		longest = max(longest, rule.Per)
 	}
-	if t.Plan.Algorithm != throttle.Rolling {
+	if !t.Plan.Algorithm.KeepsLog() {
 		longest *= 2 // a counter's window may have begun a window before the admission that it still counts
 	}
 	return longest

@@ -14,7 +14,7 @@ import (
 func TestLimiterHoldsAlthoughKeysGoEarly(t *testing.T) {
 	t.Parallel()
 	for _, gap := range []time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 1400 * time.Millisecond} {
-		for _, algorithm := range []throttle.Algorithm{throttle.Rolling, throttle.FixedWindow, throttle.TokenBucket} {
+		for _, algorithm := range throttle.Algorithms() {
 			t.Run(fmt.Sprintf("a gap of %s, algorithm %d", gap, algorithm), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {

@@ -282,8 +282,8 @@ func (p past) counted(category string, algorithm throttle.Algorithm,
 	switch {
 	case rule.Kind == throttle.KindCap:
 		return p.all, rule.Max
-	case rule.Kind == throttle.KindLimit && algorithm != throttle.Rolling:
-		return p.judged[category], 2 * rule.Max
+	case rule.Kind == throttle.KindLimit && !algorithm.KeepsLog():
+		return p.judged[category], algorithm.MostWithin(rule)
 	}
 	return p.category[category], rule.Max
 }

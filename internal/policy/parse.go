@@ -132,9 +132,19 @@ func (d *document) readAlgorithm(path string, e entry) throttle.Algorithm {
 	text, _ := scalar(e.value)
 	a, ok := throttle.ParseAlgorithm(text)
 	if !ok {
-		d.add(e.value, join(path, "algorithm"), "must be rolling, fixed_window or token_bucket")
+		d.add(e.value, join(path, "algorithm"), "must be %s", algorithmNames())
 	}
 	return a
+}
+
+// algorithmNames lists the names of all algorithms, for people.
+func algorithmNames() string {
+	var names []string
+	for _, a := range throttle.Algorithms() {
+		names = append(names, a.String())
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []throttle.Rule {

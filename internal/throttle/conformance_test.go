@@ -18,7 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-var algorithms = []throttle.Algorithm{throttle.Rolling, throttle.FixedWindow, throttle.TokenBucket}
+var algorithms = throttle.Algorithms()
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
@@ -27,9 +27,9 @@ func TestConformance(t *testing.T) {
 			subject  func(tb testing.TB) throttletest.Subject
 			features throttletest.Features
 		}{
-			"Redis":     {redisSubject, throttletest.Features{Refusals: 100_000}},
-			"Miniredis": {miniSubject, throttletest.Features{Refusals: 500, RelativeExpiry: true}},
-			"Memory":    {memorySubject, throttletest.Features{Refusals: 100_000}},
+			"Redis":     {subject: redisSubject, features: throttletest.Features{Refusals: 100_000}},
+			"Miniredis": {subject: miniSubject, features: throttletest.Features{Refusals: 500, RelativeExpiry: true}},
+			"Memory":    {subject: memorySubject, features: throttletest.Features{Refusals: 100_000}},
 		} {
 			t.Run(algorithm.String()+"/"+name, func(t *testing.T) {
 				t.Parallel()

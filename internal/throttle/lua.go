@@ -22,6 +22,19 @@ func lua(names ...string) string {
 	return source.String()
 }
 
+// countingSource is the Lua function make_counting: counters.lua with the algorithms that it needs before it.
+func countingSource() string {
+	var source strings.Builder
+	source.WriteString("local function make_counting()\nlocal algorithms = {}\n")
+	for _, a := range algorithms {
+		if a.counting != nil {
+			source.WriteString("algorithms." + a.letter + " = function()\n" + lua("algorithms/"+a.name) + "end\n")
+		}
+	}
+	source.WriteString(lua("counters") + "end\n")
+	return source.String()
+}
+
 // The Lua source of the limiter's functions, for scripts that use them together with state of their own. Each function
 // costs a little in every run of a script, so a script takes no more than it needs.
 var (
@@ -33,5 +46,5 @@ var (
 	Functions = DecideFunctions + lua("refund", "usage")
 
 	// peekFunctions are DecideFunctions for scripts that leave as it is what a clock that was set back left behind.
-	peekFunctions = lua("plan", "counters", "decide")
+	peekFunctions = lua("plan") + countingSource() + lua("decide")
 )

@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// Memory is the limiter within one process, for tests and for what needs no sharing. On the same questions at the same
-// moments it decides as [Redis] does. It may be used from any goroutine.
+// Memory is the limiter within one process. Asked the same at the same moments it decides as [Redis] does. It may be
+// used from any goroutine.
+//
+// It is here for three reasons: it is the second opinion that every random trace holds the Lua against, for all
+// algorithms, clocks set back and plans that change; tests of what uses a limiter run on it without a server; and it
+// runs on any clock, so a day of arrivals can be played through a policy in no time.
 //
 // It has no goroutine of its own: each call removes a few keys whose windows have passed, more than it can add.
 type Memory struct {
@@ -87,7 +91,7 @@ func (m *Memory) Clear(ctx context.Context, key Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget(capName(key))
-	for algorithm := range stateLetters {
+	for algorithm := range algorithms {
 		m.forget(stateName(key, Algorithm(algorithm)))
 	}
 	return nil

@@ -12,7 +12,7 @@ type memoryRequest struct {
 // admittedAt is when the token was admitted, if that is remembered.
 func (req *memoryRequest) admittedAt(token string) (Micros, bool) {
 	if req.state != nil {
-		if req.plan.Algorithm != Rolling {
+		if !req.plan.Algorithm.KeepsLog() {
 			if req.state.token == token {
 				return req.state.latest, true
 			}
@@ -29,7 +29,7 @@ func (req *memoryRequest) admittedAt(token string) (Micros, bool) {
 
 // decide is the earliest moment that every rule allows, and the rule behind it.
 func (req *memoryRequest) decide() (at Micros, rule int) {
-	if req.plan.Algorithm == Rolling {
+	if req.plan.Algorithm.KeepsLog() {
 		return Next(req.now, req.state.log(req.plan.CategoryRules()), req.cap.log(req.plan.CapRules()))
 	}
 	at, rule = req.now, NoRule
@@ -62,7 +62,7 @@ func (req *memoryRequest) decideNow() (at Micros, rule int) {
 func (req *memoryRequest) charge(at Micros, token string) {
 	if req.state != nil {
 		most, per := req.plan.depth()
-		if req.plan.Algorithm == Rolling {
+		if req.plan.Algorithm.KeepsLog() {
 			req.state.chargeLog(most, per, req.now, at, token)
 		} else {
 			req.state.expireAfter(req.now, lifetime(req.now, req.state.chargeCounters(req.plan, at, token), 0))
@@ -77,7 +77,7 @@ func (req *memoryRequest) charge(at Micros, token string) {
 // refund takes an admission out. Counters know their latest token only, the cap's log some more; any other may have
 // been refunded already.
 func (req *memoryRequest) refund(token string, at Micros) bool {
-	if req.plan.Algorithm != Rolling && req.state != nil {
+	if !req.plan.Algorithm.KeepsLog() && req.state != nil {
 		if _, known := req.admittedAt(token); !known {
 			return false
 		}
@@ -89,7 +89,7 @@ func (req *memoryRequest) refund(token string, at Micros) bool {
 func (req *memoryRequest) removeAdmission(token string, at Micros) bool {
 	found := false
 	switch {
-	case req.plan.Algorithm == Rolling:
+	case req.plan.Algorithm.KeepsLog():
 		found = req.state.refundLog(token)
 	case req.state != nil:
 		found = req.state.refundCounters(req.plan, at, token)
@@ -111,7 +111,7 @@ func (req *memoryRequest) ruleUsage(r Rule) (used int, frees Micros) {
 	switch {
 	case r.Kind == KindCap:
 		return req.cap.rollingUsage(r, req.now)
-	case req.plan.Algorithm == Rolling:
+	case req.plan.Algorithm.KeepsLog():
 		return req.state.rollingUsage(r, req.now)
 	case r.Kind == KindGap:
 		if req.state == nil || !req.state.gapKnown || req.now >= req.state.gap+r.micros() {
@@ -119,5 +119,5 @@ func (req *memoryRequest) ruleUsage(r Rule) (used int, frees Micros) {
 		}
 		return 1, req.state.gap + r.micros()
 	}
-	return req.state.counter(req.plan.Algorithm, r).usage(req.plan.Algorithm, r, req.now)
+	return algorithms[req.plan.Algorithm].counting.usage(req.state.counter(req.plan.Algorithm, r), r, req.now)
 }

@@ -45,11 +45,9 @@ type limitCounter struct {
 	counter counter
 }
 
-// sameCounter tells whether two limits share a counter. Admissions in a window are as many whatever their limit is, but
-// each limit needs a bucket of its own: one that empties and refills as another limit does knows nothing of what this
-// one still counts.
+// sameCounter tells whether two limits share a counter.
 func sameCounter(algorithm Algorithm, a, b Rule) bool {
-	return a.Per == b.Per && (a.Max == b.Max || algorithm != TokenBucket)
+	return a.Per == b.Per && (a.Max == b.Max || !algorithms[algorithm].counting.own())
 }
 
 // maxWindows bounds how many windows of rules that are no longer in force a cell remembers.
@@ -100,7 +98,7 @@ func (c *cell) bound(algorithm Algorithm, r Rule, now Micros) Micros {
 		}
 		return c.gap + r.micros()
 	}
-	return c.counter(algorithm, r).free(algorithm, r, now)
+	return algorithms[algorithm].counting.bound(c.counter(algorithm, r), r, now)
 }
 
 // chargeCounters charges every counter, those of rules not in force too, and returns when the last of them has passed.
@@ -112,9 +110,10 @@ func (c *cell) chargeCounters(plan Plan, at Micros, token string) (last Micros) 
 	}
 	c.gap, c.gapKnown = max(c.gap, at), true
 	_, longest := plan.depth()
+	counting := algorithms[plan.Algorithm].counting
 	last = c.gap.Add(longest)
 	for i, l := range c.limits {
-		charged := l.counter.charge(plan.Algorithm, l.limit, at)
+		charged := counting.charge(l.counter, l.limit, at)
 		c.limits[i].counter = charged
 		last = max(last, charged.from.Add(max(l.limit.Per, longest)))
 	}
@@ -156,7 +155,7 @@ func (c *cell) remembered(plan Plan, at Micros) []limitCounter {
 	}
 	tooMany := len(counters) > maxWindows
 	past := slices.DeleteFunc(counters[len(limits):], func(l limitCounter) bool {
-		return tooMany || l.counter.passed(plan.Algorithm, l.limit, at)
+		return tooMany || algorithms[plan.Algorithm].counting.passed(l.counter, l.limit, at)
 	})
 	return counters[:len(limits)+len(past)]
 }
@@ -170,7 +169,7 @@ func (c *cell) refundCounters(plan Plan, at Micros, token string) bool {
 		found = slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Kind == KindGap })
 	}
 	for i, l := range c.limits {
-		refunded, counted := l.counter.refund(plan.Algorithm, l.limit, at)
+		refunded, counted := l.counter.refunded(algorithms[plan.Algorithm].counting, l.limit, at)
 		c.limits[i].counter = refunded
 		found = found || counted
 	}

@@ -10,8 +10,7 @@ import (
 
 func TestNext(t *testing.T) {
 	t.Parallel()
-	gap := Rule{Max: 1, Per: 2, Kind: KindGap}
-	gap.Per = 2 * time.Microsecond
+	gap := Rule{Max: 1, Per: 2 * time.Microsecond, Kind: KindGap}
 	twoInTen := Rule{Max: 2, Per: 10 * time.Microsecond}
 	for name, c := range map[string]struct {
 		now      Micros
@@ -20,14 +19,14 @@ func TestNext(t *testing.T) {
 		at       Micros
 		rule     int
 	}{
-		"NoRule":           {5, nil, []Micros{1, 2, 3}, 5, NoRule},
-		"Empty":            {5, []Rule{twoInTen}, nil, 5, NoRule},
-		"BelowTheLimit":    {1, []Rule{twoInTen}, []Micros{0}, 1, NoRule},
-		"JustBefore":       {9, []Rule{twoInTen}, []Micros{0, 1}, 10, 0},
-		"ExactlyAtTheEdge": {10, []Rule{twoInTen}, []Micros{0, 1}, 10, NoRule},
-		"Gap":              {1, []Rule{twoInTen, gap}, []Micros{0}, 2, 1},
-		"FirstOfEqualOnes": {1, []Rule{gap, gap}, []Micros{0}, 2, 0},
-		"FutureEntry":      {1, []Rule{gap}, []Micros{0, 7}, 9, 0},
+		"NoRule":           {now: 5, rules: nil, admitted: []Micros{1, 2, 3}, at: 5, rule: NoRule},
+		"Empty":            {now: 5, rules: []Rule{twoInTen}, admitted: nil, at: 5, rule: NoRule},
+		"BelowTheLimit":    {now: 1, rules: []Rule{twoInTen}, admitted: []Micros{0}, at: 1, rule: NoRule},
+		"JustBefore":       {now: 9, rules: []Rule{twoInTen}, admitted: []Micros{0, 1}, at: 10, rule: 0},
+		"ExactlyAtTheEdge": {now: 10, rules: []Rule{twoInTen}, admitted: []Micros{0, 1}, at: 10, rule: NoRule},
+		"Gap":              {now: 1, rules: []Rule{twoInTen, gap}, admitted: []Micros{0}, at: 2, rule: 1},
+		"FirstOfEqualOnes": {now: 1, rules: []Rule{gap, gap}, admitted: []Micros{0}, at: 2, rule: 0},
+		"FutureEntry":      {now: 1, rules: []Rule{gap}, admitted: []Micros{0, 7}, at: 9, rule: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +53,7 @@ func TestStateIsBounded(t *testing.T) {
 	client := redistest.Client(t)
 	limiter := NewRedis(client, func(string) string { return "p:" })
 	ctx := t.Context()
-	for algorithm := range stateLetters {
+	for algorithm := range algorithms {
 		plan := Plan{
 			Algorithm: Algorithm(algorithm), Rules: []Rule{{Max: 3, Per: time.Hour}, {Max: 5, Per: time.Hour, Kind: KindCap}},
 		}

@@ -9,42 +9,6 @@ import (
 	"time"
 )
 
-// Algorithm is how a category's limits are judged.
-type Algorithm uint8
-
-const (
-	// Rolling remembers every admission and holds each limit exactly, in every window. The default. It costs memory
-	// for each of the newest Max admissions.
-	Rolling Algorithm = iota
-	// FixedWindow counts in windows that begin with their first admission. It costs constant memory. Within any
-	// window of length Per it may admit up to 2·Max−1: Max−1 at the end of one counting window, Max in the next; one
-	// more when the admission that had opened the first window was refunded.
-	FixedWindow
-	// TokenBucket refills Max tokens per Per, continuously. It costs constant memory. Within any window of length
-	// Per it may admit up to 2·Max−1: a full bucket at once, and nearly as many from the refill.
-	TokenBucket
-)
-
-var algorithmNames = [...]string{"rolling", "fixed_window", "token_bucket"}
-
-// String is the algorithm's name in the policy file.
-func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) {
-		return algorithmNames[a]
-	}
-	return "invalid"
-}
-
-// ParseAlgorithm reads an algorithm's name.
-func ParseAlgorithm(name string) (Algorithm, bool) {
-	for i, known := range algorithmNames {
-		if known == name {
-			return Algorithm(i), true
-		}
-	}
-	return 0, false
-}
-
 // Plan is everything that limits one key (for notifications: one user's category), judged all or none. The limiters
 // take it as valid: see [Plan.Validate].
 //
@@ -93,7 +57,7 @@ func (p Plan) WithOwnLimits(own []Rule) Plan {
 // a second gap, two limits over the same window, of which only the smaller could ever have an effect.
 func (p Plan) Validate() error {
 	var faults []error
-	if int(p.Algorithm) >= len(algorithmNames) {
+	if int(p.Algorithm) >= len(algorithms) {
 		faults = append(faults, fmt.Errorf("algorithm %d is unknown", p.Algorithm))
 	}
 	first := make(map[Rule]int) // The place, from 1, of the first rule over a window, by kind and Per.
@@ -128,7 +92,7 @@ const dormantKind = int(KindCap) + 1
 
 // Args appends the plan as the argument list that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
-	args = append(args, strconv.Itoa(int(p.Algorithm)), strconv.Itoa(len(p.Rules)+len(p.Dormant)))
+	args = append(args, algorithms[p.Algorithm].letter, strconv.Itoa(len(p.Rules)+len(p.Dormant)))
 	for _, r := range p.Rules {
 		args = r.args(args, int(r.Kind))
 	}
@@ -151,10 +115,8 @@ func (p Plan) capped() bool { return p.caps() < len(p.Rules) }
 // keys of its own, so that a change of the algorithm starts anew instead of meeting a key of another type. A colon in
 // the category is escaped: a user's name must not be able to reach into another category.
 func (p Plan) StateKey(prefix string, key Key) string {
-	return prefix + stateLetters[p.Algorithm] + ":" + escapeCategory(key.Category) + ":" + key.User
+	return prefix + algorithms[p.Algorithm].letter + ":" + escapeCategory(key.Category) + ":" + key.User
 }
-
-var stateLetters = [...]string{Rolling: "l", FixedWindow: "f", TokenBucket: "b"}
 
 func escapeCategory(category string) string {
 	if !strings.ContainsAny(category, ":%") {

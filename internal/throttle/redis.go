@@ -95,7 +95,7 @@ func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 
 // checkNumbers refuses a reply that has not that many numbers and two more for each rule of the plan.
 func checkNumbers(reply []int64, first int, plan Plan) error {
-	if want := first + 2*(len(plan.Rules)); len(reply) != want {
+	if want := first + 2*len(plan.Rules); len(reply) != want {
 		return fmt.Errorf("the script answered %d numbers instead of %d", len(reply), want)
 	}
 	return nil
@@ -145,7 +145,7 @@ func (l *Redis) Refund(ctx context.Context, key Key, plan Plan, token string, at
 func (l *Redis) Clear(ctx context.Context, key Key) error {
 	prefix := l.prefix(key.User)
 	keys := []string{CapKey(prefix, key)}
-	for algorithm := range stateLetters {
+	for algorithm := range algorithms {
 		keys = append(keys, Plan{Algorithm: Algorithm(algorithm)}.StateKey(prefix, key))
 	}
 	if err := l.client.Del(ctx, keys...).Err(); err != nil {

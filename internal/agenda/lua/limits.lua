@@ -1,10 +1,8 @@
 -- The functions of scripts that judge or charge a user's limits. They stand after the limiter's own functions.
 
-local STATE_LETTERS = { [ROLLING] = 'l:', [FIXED_WINDOW] = 'f:', [TOKEN_BUCKET] = 'b:' }
-
 -- set_plan_keys gives a plan the keys of a user's category.
 local function set_plan_keys(plan, category, user)
-  plan.state, plan.cap = partition .. STATE_LETTERS[plan.algorithm] .. category .. ':' .. user, partition .. 'u:' .. user
+  plan.state, plan.cap = partition .. plan.algorithm .. ':' .. category .. ':' .. user, partition .. 'u:' .. user
   return plan
 end
 

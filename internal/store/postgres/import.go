@@ -9,7 +9,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/transfer"
-	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // importLock is the advisory lock of the process that imports: "import" in ASCII.
@@ -96,7 +95,7 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
 	var admissions []transfer.Admission
 	for _, n := range notifications {
-		if n.AdmittedAt > 0 && r.agendas.PlanOf(n.UserID, n.Category).Algorithm != throttle.Rolling {
+		if n.AdmittedAt > 0 && !r.agendas.PlanOf(n.UserID, n.Category).Algorithm.KeepsLog() {
 			admissions = append(admissions, transfer.Admission{
 				UserID: n.UserID, Category: n.Category, ID: n.ID, Generation: n.Generation, At: n.AdmittedAt,
 			})

@@ -124,7 +124,7 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 		all = append(all, admitted[category]...)
 		plan := l.store.agendas.PlanOf(userID, category)
 		capRules = append(capRules, plan.CapRules()...)
-		if plan.Algorithm == throttle.Rolling {
+		if plan.Algorithm.KeepsLog() {
 			tell(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], now))
 		}
 	}

@@ -1,5 +1,12 @@
--- The limiter's functions: the earliest moment that a plan allows, and the charge of an admission. plan.lua and counters.lua
--- stand before them.
+-- The limiter's functions: the earliest moment that a plan allows, and the charge of an admission. plan.lua and make_counting,
+-- see counters.lua, stand before them.
+
+-- counting gives the functions of what is no log, made once in a run.
+local made
+local function counting()
+  made = made or make_counting()
+  return made
+end
 
 -- nothing_ahead stands for "no admission is planned ahead of this one"; see bound.
 local nothing_ahead = { count = 0 }
@@ -25,9 +32,7 @@ end
 local function bound(plan, rule, now, ahead)
   if rule.kind == KIND_CAP then return rolling_bound(plan.cap, plan.cap_log, rule, ahead) end
   if plan.algorithm == ROLLING then return rolling_bound(plan.state, plan.state_log, rule, ahead) end
-  if rule.kind == KIND_GAP then return counting().gap_bound(plan, rule, ahead) end
-  if plan.algorithm == FIXED_WINDOW then return counting().window_bound(plan, rule, now, ahead) end
-  return counting().bucket_bound(plan, rule, now, ahead)
+  return counting().bound(plan, rule, now, ahead)
 end
 
 -- decide gives the earliest moment, not before now, that every rule allows, and the number of the rule that decides

@@ -5,10 +5,8 @@
 -- A plan limits one key. Its state:
 --   rolling        sorted set   see log.lua, which stands before this
 --   fixed_window   hash         s<per> begin of the window in µs, n<per> admissions in it
---   token_bucket   hash         s<per>/<max> a moment in µs, the same for all, n<per>/<max> debt of the bucket at that moment, see
---                               bucket_debt; o<per>/<max> what was charged beyond an empty bucket since it last had a
---                               token. Each limit has a bucket of its own: one that empties and refills as another limit
---                               does knows nothing of what this one still counts
+--   token_bucket   hash         s<per>/<max> a moment in µs, the same for all, n<per>/<max> what the bucket lacks at that moment,
+--                               o<per>/<max> what was charged beyond an empty bucket since it last had a token
 --   both hashes                 m, a token and moment of the admission written last, g the moment a gap counts from, p the
 --                               latest at which it counts from when that one is refunded, x<per>, or x<per>/<max>, the latest
 --                               moment of what was admitted before the limit was known, 0 for none: a refund of that takes
@@ -19,28 +17,29 @@
 -- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly; they are
 -- written by `digits`, since Lua's own conversion keeps 14 digits only.
 
-local ROLLING, FIXED_WINDOW, TOKEN_BUCKET = 0, 1, 2
+-- Algorithms go by the letter in the names of their keys. Rolling is the one that keeps a log; every other has its functions
+-- in algorithms/.
+local ROLLING = 'l'
 local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 3
 
 -- No admission is written further ahead than this (10 s in µs). What lies further ahead was written before the clock
 -- was set back.
 local FAR_AHEAD = 10000000
 
--- read_plan reads a plan from ARGV, from index i on: algorithm, number of rules, then max, per in µs and kind of each
+-- read_plan reads a plan from ARGV, from index i on: algorithm's letter, number of rules, then max, per in µs and kind of each
 -- (0 limit, 1 gap, 2 cap, 3 a limit that is not in force but may come back, which is only counted). Returns the plan and
 -- the index after it. A plan remembers what it read of its state, so a script that charges must have one plan object for
 -- each state key, not two.
 local function read_plan(i, state_key, cap_key)
   local plan = {
-    algorithm = tonumber(ARGV[i]), state = state_key, cap = cap_key, rules = {}, dormant = {},
+    algorithm = ARGV[i], state = state_key, cap = cap_key, rules = {}, dormant = {},
     state_log = { max = 0, per = 0 }, cap_log = { max = 0, per = 0 },
   }
   local count = tonumber(ARGV[i + 1])
   i = i + 2
   for _ = 1, count do
     local max, per, kind = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-    local rule = { max = max, per = per, kind = kind, window = ARGV[i + 1] }
-    if plan.algorithm == TOKEN_BUCKET then rule.window = rule.window .. '/' .. ARGV[i] end
+    local rule = { max = max, per = per, kind = kind, arg = i }
     local among = kind == KIND_DORMANT and plan.dormant or plan.rules
     among[#among + 1] = rule
     local log = kind == KIND_CAP and plan.cap_log or plan.state_log

@@ -1,19 +1,7 @@
--- refund_counter takes one admission out of a window or a bucket; false when it does not count there any more. A bucket
--- gets back no more than what the time since then cannot have refilled anyway: without the admission it might have been
--- full meanwhile, and what flows into a full bucket is lost. What it owes it gets first.
-local function refund_counter(plan, c, rule, at)
+-- refund_counter takes one admission out of a limit's counter; false when it does not count there any more.
+local function refund_counter(algorithm, c, rule, at)
   if not c.since or at <= c.since or c.load <= 0 then return false end
-  if plan.algorithm == FIXED_WINDOW then
-    if at < c.from or at >= c.from + rule.per then return false end
-    c.load = c.load - 1
-    return true
-  end
-  local back = rule.per - math.max(0, c.from - at) * rule.max
-  if back <= 0 then return false end
-  local paid = math.min(back, c.owed)
-  c.owed = c.owed - paid
-  c.load = math.max(0, c.load - (back - paid))
-  return true
+  return algorithm.refund(c, rule, at)
 end
 
 local function refund_counters(plan, at, token)
@@ -31,7 +19,7 @@ local function refund_counters(plan, at, token)
   end
   for _, rule in ipairs(c.limits) do
     local owed = c[rule].owed
-    if refund_counter(plan, c[rule], rule, at) then
+    if refund_counter(c.algorithm, c[rule], rule, at) then
       found = true
       set('n' .. rule.window, c[rule].load)
       if owed ~= c[rule].owed then set('o' .. rule.window, c[rule].owed) end

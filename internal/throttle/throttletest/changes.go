@@ -60,7 +60,7 @@ func longerWindow(p *probe) {
 func otherAlgorithm(p *probe) {
 	plan := p.plan(limit(1, time.Second))
 	p.pass(anna, plan, 1)
-	for _, a := range []throttle.Algorithm{throttle.Rolling, throttle.FixedWindow, throttle.TokenBucket} {
+	for _, a := range throttle.Algorithms() {
 		if a != p.Algorithm {
 			p.pass(anna, throttle.Plan{Algorithm: a, Rules: plan.Rules}, 1)
 		}
@@ -90,7 +90,8 @@ func clockBackALittle(p *probe) {
 // that begins now.
 func clockBackFar(p *probe) {
 	plan := p.plan(limit(2, time.Minute), gap(time.Second), userCap(2, time.Minute))
-	for _, rules := range []throttle.Plan{plan, p.plan(limit(2, time.Minute)), {Rules: []throttle.Rule{userCap(2, time.Minute)}}} {
+	onlyCap := throttle.Plan{Rules: []throttle.Rule{userCap(2, time.Minute)}}
+	for _, rules := range []throttle.Plan{plan, p.plan(limit(2, time.Minute)), onlyCap} {
 		key := throttle.Key{User: p.token(), Category: "chat"}
 		p.at(2 * time.Hour)
 		p.pass(key, rules, 1)

@@ -187,7 +187,7 @@ func refundDenied(ctx context.Context, m *throttle.Memory, key throttle.Key, pla
 // TestSuiteFindsFaults shows that the suite can fail: it does on each mutant, and not on what they are made of.
 func TestSuiteFindsFaults(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range []throttle.Algorithm{throttle.Rolling, throttle.FixedWindow, throttle.TokenBucket} {
+	for _, algorithm := range throttle.Algorithms() {
 		features := throttletest.Features{Algorithm: algorithm}
 		t.Run(algorithm.String()+"/Sound", func(t *testing.T) {
 			t.Parallel()

@@ -89,10 +89,9 @@ func usageOfEachRule(p *probe) {
 	p.pass(anna, plan, 1)
 	check([3]int{3, 1, 3}, [3]time.Duration{either(25*ms, 100*ms), 30 * ms, time.Second})
 	p.at(101 * ms)
-	switch p.Algorithm {
-	case throttle.Rolling:
+	if p.Algorithm.KeepsLog() {
 		check([3]int{2, 0, 3}, [3]time.Duration{110 * ms, 0, time.Second})
-	case throttle.FixedWindow, throttle.TokenBucket:
+	} else {
 		check([3]int{0, 0, 3}, [3]time.Duration{0, 0, time.Second})
 	}
 	p.at(time.Second)

@@ -44,7 +44,7 @@ type Features struct {
 
 // exact tells whether no window of any position holds more than Max, and whether every admission is remembered by its
 // token. Both hold for a log, neither for counters.
-func (f Features) exact() bool { return f.Algorithm == throttle.Rolling }
+func (f Features) exact() bool { return f.Algorithm.KeepsLog() }
 
 // Case is one part of the suite.
 type Case struct {

@@ -1,0 +1,61 @@
+-- A token bucket refills `max` tokens per `per`: `from` is a moment, `load` what the bucket lacks to be full at that moment,
+-- `owed` what was charged beyond an empty bucket since it last had a token. A token is `per` units and each µs brings `max` of
+-- them, so that both are whole numbers and nothing is rounded away (while max·per is below 2^53).
+
+local function debt(c, rule, at)
+  if not c.from then return 0 end
+  return math.max(0, c.load - (at - c.from) * rule.max)
+end
+
+return {
+  -- Each limit has a bucket of its own: one that empties and refills as another limit does knows nothing of what this one
+  -- still counts.
+  own = true,
+
+  passed = function(c, rule, at) return debt(c, rule, at) == 0 end,
+
+  bound = function(c, rule, now, ahead)
+    local from, load = c.from, c.load
+    if not from or ahead.count > 0 and from < now then from, load = now, debt(c, rule, now) end
+    local lacking = load + (ahead.count + 1) * rule.per - rule.max * rule.per
+    local free = from + math.ceil(lacking / rule.max)
+    if ahead.count >= rule.max then
+      free = math.max(free, ahead.newest(rule.max) + math.ceil(rule.per / rule.max))
+    end
+    return free
+  end,
+
+  -- charge counts an admission that comes after a grant for a later moment at that moment: turned back, the bucket could
+  -- overflow and be less empty at that moment than it was.
+  charge = function(c, rule, at)
+    local full = rule.max * rule.per
+    at = math.max(at, c.from or at)
+    c.load = debt(c, rule, at) + rule.per
+    c.from = at
+    if c.load > full then
+      -- It bypassed the limit. A refund gives back first what the bucket could not give.
+      c.owed = c.owed + c.load - full
+      c.load = full
+    else
+      c.owed = 0
+    end
+  end,
+
+  -- refund gives back no more than what the time since then cannot have refilled anyway: without the admission the bucket
+  -- might have been full meanwhile, and what flows into a full bucket is lost. What the bucket owes it gets first.
+  refund = function(c, rule, at)
+    local back = rule.per - math.max(0, c.from - at) * rule.max
+    if back <= 0 then return false end
+    local paid = math.min(back, c.owed)
+    c.owed = c.owed - paid
+    c.load = math.max(0, c.load - (back - paid))
+    return true
+  end,
+
+  usage = function(c, rule, now)
+    local lacking = debt(c, rule, now)
+    if lacking == 0 then return 0, 0 end
+    local used = math.ceil(lacking / rule.per)
+    return used, now + math.ceil((lacking - (used - 1) * rule.per) / rule.max)
+  end,
+}
