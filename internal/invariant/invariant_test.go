@@ -70,20 +70,23 @@ func TestViolations(t *testing.T) {
 		at    []time.Duration
 		want  int64
 	}{
-		"as allowed":            {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 11 * s, 12 * s}, 0},
-		"a microsecond early":   {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, 1},
-		"each after the second": {limits(throttle.Rolling, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 2},
-		"the gap":               {limits(throttle.Rolling, two, gap), []time.Duration{s, s + s/2}, 1},
-		"no rule":               {limits(throttle.Rolling), []time.Duration{s, s, s}, 0},
-		"across an edge":        {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s}, 0},
-		"more than two windows": {limits(throttle.FixedWindow, two), []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, 1},
+		"as allowed":            {terms: limits(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11 * s, 12 * s}, want: 0},
+		"a microsecond early":   {terms: limits(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, want: 1},
+		"each after the second": {terms: limits(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 2},
+		"the gap":               {terms: limits(throttle.Rolling, two, gap), at: []time.Duration{s, s + s/2}, want: 1},
+		"no rule":               {terms: limits(throttle.Rolling), at: []time.Duration{s, s, s}, want: 0},
+		"across an edge":        {terms: limits(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 0},
+		"more than two windows": {terms: limits(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, want: 1},
 	} {
-		r := &store{}
-		r.admit(c.at...)
-		result, log := round(t, r, nil, c.terms)
-		if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
-			t.Errorf("%s: %d violations, want %d; the log says %s", name, result.Violations, c.want, log)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &store{}
+			r.admit(c.at...)
+			result, log := round(t, r, nil, c.terms)
+			if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
+				t.Errorf("%d violations, want %d; the log says %s", result.Violations, c.want, log)
+			}
+		})
 	}
 }
 
@@ -104,11 +107,14 @@ func TestWhatIsNoViolation(t *testing.T) {
 			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{"ada": true}, nil }
 		},
 	} {
-		r := &store{}
-		r.admit(at...)
-		if result, log := round(t, r, func(c *invariant.Config) { change(c, r) }, terms); result.Violations != 0 {
-			t.Errorf("%s counts as a violation: %s", name, log)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &store{}
+			r.admit(at...)
+			if result, log := round(t, r, func(c *invariant.Config) { change(c, r) }, terms); result.Violations != 0 {
+				t.Errorf("counts as a violation: %s", log)
+			}
+		})
 	}
 	r := &store{}
 	r.admit(at...)
@@ -125,19 +131,22 @@ func TestUnended(t *testing.T) {
 		open invariant.Open
 		want int64
 	}{
-		"young":            {invariant.Open{Since: now.Add(-10 * time.Minute)}, 0},
-		"too old":          {invariant.Open{Since: now.Add(-16 * time.Minute)}, 1},
-		"expired":          {invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, 1},
-		"expires later on": {invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, 0},
-		"rests":            {invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, 0},
+		"young":            {open: invariant.Open{Since: now.Add(-10 * time.Minute)}, want: 0},
+		"too old":          {open: invariant.Open{Since: now.Add(-16 * time.Minute)}, want: 1},
+		"expired":          {open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, want: 1},
+		"expires later on": {open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, want: 0},
+		"rests":            {open: invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, want: 0},
 	} {
-		c.open.ID = "n1"
-		resting := func(cfg *invariant.Config) {
-			cfg.Resting = func(o invariant.Open) bool { return o.Channel == "paused" }
-		}
-		if result, _ := round(t, &store{open: []invariant.Open{c.open}}, resting, terms); result.Unended != c.want {
-			t.Errorf("%s: %d unended, want %d", name, result.Unended, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.open.ID = "n1"
+			resting := func(cfg *invariant.Config) {
+				cfg.Resting = func(o invariant.Open) bool { return o.Channel == "paused" }
+			}
+			if result, _ := round(t, &store{open: []invariant.Open{c.open}}, resting, terms); result.Unended != c.want {
+				t.Errorf("%d unended, want %d", result.Unended, c.want)
+			}
+		})
 	}
 }
 

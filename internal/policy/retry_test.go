@@ -18,23 +18,25 @@ func TestBackoffDoublesUpToTheMaximum(t *testing.T) {
 	t.Parallel()
 	r := policy.Retry{MaxAttempts: 8, MinBackoff: time.Second, MaxBackoff: 10 * time.Second}
 	half := func() float64 { return 0.5 }
-	tests := []struct {
+	for name, test := range map[string]struct {
 		failures int
 		want     time.Duration // the middle between 1 s and the ceiling
 	}{
-		{1, 1500 * time.Millisecond}, // ceiling 2 s
-		{2, 2500 * time.Millisecond}, // 4 s
-		{3, 4500 * time.Millisecond}, // 8 s
-		{4, 5500 * time.Millisecond}, // 16 s, cut to 10 s
-		{5, 5500 * time.Millisecond},
-		{math.MaxInt, 5500 * time.Millisecond},
-		{0, 1500 * time.Millisecond}, // as after the first
-		{-7, 1500 * time.Millisecond},
-	}
-	for _, test := range tests {
-		if got := r.Backoff(test.failures, half); got != test.want {
-			t.Errorf("after %d failures: %s, want %s", test.failures, got, test.want)
-		}
+		"first failure: 2 s at most":            {failures: 1, want: 1500 * time.Millisecond},
+		"second failure: 4 s at most":           {failures: 2, want: 2500 * time.Millisecond},
+		"third failure: 8 s at most":            {failures: 3, want: 4500 * time.Millisecond},
+		"fourth failure: 16 s, cut to 10 s":     {failures: 4, want: 5500 * time.Millisecond},
+		"fifth failure":                         {failures: 5, want: 5500 * time.Millisecond},
+		"more failures than doublings fit":      {failures: math.MaxInt, want: 5500 * time.Millisecond},
+		"no failure counts as the first":        {failures: 0, want: 1500 * time.Millisecond},
+		"a negative number counts as the first": {failures: -7, want: 1500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := r.Backoff(test.failures, half); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
 	}
 }
 
