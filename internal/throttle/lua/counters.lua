@@ -30,8 +30,9 @@ local function inherit(found, rule)
   c.owed = most - c.load
 end
 
--- counters gives what a plan's hash holds, read once: {algorithm, token, at, gap, before, limits = rules, [rule] = the counter
--- of each}. The limits are those of the plan, those dormant, and those of other plans (with `past`).
+-- counters gives what a plan's hash holds, read once: {algorithm, token, at, gap, before, limits = rules, past, [rule] = the
+-- counter of each}. The limits are those of the plan, those dormant, and those of other plans (with `past`, which tells that
+-- there are any).
 local function counters(plan)
   if plan.counters then return plan.counters end
   local algorithm = made[plan.algorithm] or algorithms[plan.algorithm]()
@@ -63,6 +64,7 @@ local function counters(plan)
       local per, max = string.match(name, '^x(%d+)/?(%d*)$')
       max = tonumber(max) or tonumber(value) -- which it was while limits shared a bucket
       open({ max = max, per = tonumber(per), window = string.sub(name, 2), kind = KIND_DORMANT, past = true })
+      found.past = true
     end
   end
   if algorithm.own then
@@ -84,6 +86,7 @@ end
 
 -- forget takes the windows of past rules out that have passed, or all when there are too many.
 local function forget(plan, c, at)
+  if not c.past then return end
   local kept, fields = {}, {}
   for _, rule in ipairs(c.limits) do
     if rule.past and (#c.limits > MAX_WINDOWS or c.algorithm.passed(c[rule], rule, at)) then
