@@ -8,6 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -163,7 +164,7 @@ func TestDeferredForTheCap(t *testing.T) {
 	if total := w.total(); total.Deferred != 2 || total.Waiting.UserCap != 2 || total.UsersDeferred != 1 {
 		t.Fatalf("behind the cap: %+v", total)
 	}
-	if crowds, exact, err := w.store.Crowds(t.Context(), 10); err != nil || !exact || len(crowds) != 1 || crowds[0] != (agenda.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
+	if crowds, exact, err := w.store.Crowds(t.Context(), 10); err != nil || !exact || len(crowds) != 1 || crowds[0] != (stats.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
 		t.Errorf("the crowds are %v (%t), %v", crowds, exact, err)
 	}
 	w.drain()

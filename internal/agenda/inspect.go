@@ -146,18 +146,12 @@ func deferredOf(said string, waiting int64) int {
 	return int(max(0, waiting-fresh))
 }
 
-// Crowd is a user's category with deferred notifications.
-type Crowd struct {
-	UserID, Category string
-	Deferred         int64
-}
-
 // crowdsRead is how many backlogs of a partition are looked at for the largest crowds: those whose first waits longest.
 const crowdsRead = 250
 
 // Crowds gives the n backlogs with most deferred notifications. With more than some hundred of them in a partition it looks at
 // those whose first waits longest, and exact is false; so it is when a partition can't be asked.
-func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool, err error) {
+func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []stats.Crowd, exact bool, err error) {
 	names, sizes := make([]*redis.StringSliceCmd, len(s.partitions)), make([]*redis.IntCmd, len(s.partitions))
 	pipe := s.client.Pipeline()
 	for partition, prefix := range s.partitions {
@@ -179,14 +173,14 @@ func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []Crowd, exact bool
 		}
 		crowds = append(crowds, some...)
 	}
-	slices.SortFunc(crowds, func(a, b Crowd) int {
+	slices.SortFunc(crowds, func(a, b stats.Crowd) int {
 		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Category, b.Category))
 	})
 	return crowds[:min(n, len(crowds))], exact, nil
 }
 
 // crowdsOf counts what is deferred in some backlogs of a partition.
-func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) ([]Crowd, error) {
+func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) ([]stats.Crowd, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -199,11 +193,11 @@ func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("count what waits in %d backlogs of partition %d: %w", len(names), partition, err)
 	}
-	var crowds []Crowd
+	var crowds []stats.Crowd
 	for i, name := range names {
 		category, user, _ := strings.Cut(name, ":")
 		if deferred := deferredOf(said[i].Val(), waiting[i].Val()); deferred > 0 {
-			crowds = append(crowds, Crowd{UserID: user, Category: category, Deferred: int64(deferred)})
+			crowds = append(crowds, stats.Crowd{UserID: user, Category: category, Deferred: int64(deferred)})
 		}
 	}
 	return crowds, nil

@@ -21,7 +21,7 @@ type Channel = ops.Channel
 // channels lists the configured channels with their health in this process, for the ops pages.
 func (a *App) channels() []ops.Channel {
 	var all []ops.Channel
-	for _, name := range a.rules.channels.names() {
+	for _, name := range a.rules.channels.Names() {
 		channel := ops.Channel{Channel: name}
 		if gate, ok := a.gates[notification.Channel(name)]; ok {
 			for _, s := range gate.States() {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
 func (a *App) roles() []string {
@@ -33,7 +34,7 @@ func (a *App) logFacts(ctx context.Context) {
 		log.InfoContext(ctx, "set-up", "kind", a.cfg.Setup, "postgres", a.database(),
 			"means", "Postgres keeps the store, and Redis runs in this process, the only one of the deployment")
 	}
-	if a.pool != nil && throughPooler(a.pool) {
+	if a.pool != nil && storepostgres.ThroughPooler(a.pool) {
 		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means",
 			"each statement is planned when it runs, which costs some speed")
 	}
@@ -45,7 +46,7 @@ func (a *App) logFacts(ctx context.Context) {
 		log.InfoContext(ctx, "ops pages", "url", "http://"+a.ops.addr())
 	}
 	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
-	log.InfoContext(ctx, "channels", "configured", strings.Join(a.rules.channels.names(), ","))
+	log.InfoContext(ctx, "channels", "configured", strings.Join(a.rules.channels.Names(), ","))
 	log.InfoContext(ctx, "partitions", "count", a.cfg.Partitions)
 	if a.workers != nil {
 		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)

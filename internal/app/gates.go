@@ -28,7 +28,7 @@ func (a *App) gated(senders push.Registry, channels channels) (push.Registry, er
 		a.gates[name] = gate.New(sender, gate.Config{
 			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4), Budget: rulesOf(limits),
 			PerTarget: descriptor.PerTarget, BudgetKey: hashed(descriptor.Credential), Log: a.log,
-			Limiter: throttle.NewRedis(a.redis.pipe, func(string) string {
+			Limiter: throttle.NewRedis(a.redis.Pipe, func(string) string {
 				return "pacer:{provider-" + string(name) + "}:"
 			}),
 		})

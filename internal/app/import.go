@@ -57,7 +57,7 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 		return err
 	}
 	defer func() { err = errors.Join(err, a.closeAll()) }()
-	processes, err := presence.List(ctx, a.redis.client)
+	processes, err := presence.List(ctx, a.redis.Client)
 	switch {
 	case err != nil:
 		return err
@@ -76,18 +76,18 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 
 // redisStore is the store that is still in Redis.
 func (a *App) redisStore() (*storeredis.Store, error) {
-	agendas, err := agenda.New(a.redis.pipe, agenda.Config{
-		Direct: a.redis.client, Partitions: a.cfg.Partitions, Settings: a.rules.Settings,
+	agendas, err := agenda.New(a.redis.Pipe, agenda.Config{
+		Direct: a.redis.Client, Partitions: a.cfg.Partitions, Settings: a.rules.Settings,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return storeredis.New(a.redis.pipe, agendas), nil
+	return storeredis.New(a.redis.Pipe, agendas), nil
 }
 
 // importPauses has everything rest that rests.
 func (a *App) importPauses(ctx context.Context) error {
-	pauses, err := control.NewRedis(a.redis.client).Pauses(ctx)
+	pauses, err := control.NewRedis(a.redis.Client).Pauses(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,8 @@ import (
 // mutation tells whether a protection is switched off.
 func mutation(string) bool { return false }
 
-func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient,
-	options *redis.UniversalOptions,
-) redis.UniversalClient {
-	return open(options)
+func openRedisClient(options *redis.UniversalOptions) redis.UniversalClient {
+	return redis.NewUniversalClient(options)
 }
 
 func mutateDatabase(*pgxpool.Config) {}

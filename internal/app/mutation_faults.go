@@ -48,13 +48,11 @@ func mutation(name string) bool {
 // impatience is how long an impatient process waits for an answer.
 const impatience = 50 * time.Millisecond
 
-func mutateRedis(open func(*redis.UniversalOptions) redis.UniversalClient,
-	options *redis.UniversalOptions,
-) redis.UniversalClient {
+func openRedisClient(options *redis.UniversalOptions) redis.UniversalClient {
 	if mutation("settle-once") {
 		options.MaxRetries, options.ReadTimeout = -1, time.Second
 	}
-	client := open(options)
+	client := redis.NewUniversalClient(options)
 	if mutation("client-clock") {
 		client.AddHook(clientClock{})
 	}

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -26,7 +26,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	if a.templates, err = publishedTemplates(ctx, a.redis.client); err != nil {
+	if a.templates, err = publishedTemplates(ctx, a.redis.Client); err != nil {
 		return nil, errors.Join(err, a.closeAll())
 	}
 	if a.memory != nil {
@@ -51,25 +51,25 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 			err = errors.Join(err, a.closeAll())
 		}
 	}()
-	store, err := openRedis(ctx, cfg.Redis)
+	conn, err := redisconn.Open(ctx, cfg.Redis, openRedisClient)
 	if err != nil {
 		return nil, err
 	}
-	a.redis = store
-	a.defers("Redis", store.close)
+	a.redis = conn
+	a.defers("Redis", conn.Close)
 	if err := a.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	partitions, err := store.partitions(ctx)
+	partitions, err := deployment.Partitions(ctx, conn.Client)
 	if err != nil {
 		return nil, err
 	}
 	if partitions > 0 {
 		cfg.Partitions = partitions
-	} else if err := store.agreeOnPartitions(ctx, cfg.Partitions); err != nil {
+	} else if err := deployment.AgreeOnPartitions(ctx, conn.Client, cfg.Partitions); err != nil {
 		return nil, err
 	}
-	current, err := publishedPolicy(ctx, store.client)
+	current, err := deployment.Policy(ctx, conn.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 		}
 		current = a.policy.Current()
 	}
-	channels, err := publishedChannels(ctx, store.client)
+	channels, err := publishedChannels(ctx, conn.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +88,3 @@ func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *A
 
 // Close ends the connections.
 func (p *Producer) Close() error { return p.app.closeAll() }
-
-// publishedPolicy is the policy that the deployment's dispatchers run with; nil when none has started yet.
-func publishedPolicy(ctx context.Context, client redis.UniversalClient) (*policy.Policy, error) {
-	text, err := client.Get(ctx, policyKey).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil //nolint:nilnil // none published: no policy, no fault
-	}
-	if err != nil {
-		return nil, err
-	}
-	return policy.Parse("the deployment's policy", []byte(text))
-}

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/egress"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
@@ -21,23 +20,7 @@ import (
 )
 
 // channels are those that the deployment has.
-type channels map[notification.Channel]deployed
-
-// deployed is a channel of the deployment, with what looks at its notifications before they are accepted.
-type deployed struct {
-	channel.Descriptor
-	push.Checker
-}
-
-// names lists the channels in order.
-func (c channels) names() []string {
-	names := make([]string, 0, len(c))
-	for name := range c {
-		names = append(names, string(name))
-	}
-	slices.Sort(names)
-	return names
-}
+type channels = channel.Set
 
 // openChannels opens the senders of all channels that the settings configure. closeAll ends their connections.
 func openChannels(cfg *settings.Resolved, log *slog.Logger) (
@@ -63,7 +46,7 @@ func openChannels(cfg *settings.Resolved, log *slog.Logger) (
 			return nil, nil, nil, errors.Join(err, closeAll())
 		}
 		senders[descriptor.Name] = sender
-		all[descriptor.Name] = deployed{descriptor, sender}
+		all[descriptor.Name] = channel.Deployed{Descriptor: descriptor, Checker: sender}
 	}
 	return all, senders, closeAll, nil
 }
@@ -104,7 +87,7 @@ var everyTarget = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustP
 // publishChannels tells producers that write to the queue themselves which channels there are.
 func (a *App) publishChannels(ctx context.Context) error {
 	allow := append([]netip.Prefix{}, allowed(a.cfg)...) // none is told too
-	p := published{Channels: a.rules.channels.names(), Public: map[string]string{}, TargetsAllow: &allow}
+	p := published{Channels: a.rules.channels.Names(), Public: map[string]string{}, TargetsAllow: &allow}
 	for name, c := range a.rules.channels {
 		if c.Public != "" {
 			p.Public[string(name)] = c.Public
@@ -114,7 +97,7 @@ func (a *App) publishChannels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.redis.client.Set(ctx, channelsKey, text, 0).Err(); err != nil {
+	if err := a.redis.Client.Set(ctx, channelsKey, text, 0).Err(); err != nil {
 		return fmt.Errorf("publish the channels: %w", err)
 	}
 	return nil
@@ -150,7 +133,7 @@ func publishedChannels(ctx context.Context, client redis.UniversalClient) (chann
 	for _, descriptor := range known {
 		if name := string(descriptor.Name); slices.Contains(p.Channels, name) {
 			around := channel.Surroundings{Public: p.Public[name], CheckURL: dialer.CheckURL}
-			all[descriptor.Name] = deployed{descriptor, descriptor.NewChecker(around)}
+			all[descriptor.Name] = channel.Deployed{Descriptor: descriptor, Checker: descriptor.NewChecker(around)}
 		}
 	}
 	return all, nil

@@ -38,17 +38,17 @@ func (a *App) publishTemplates(ctx context.Context) error {
 		return nil
 	}
 	if a.templates == nil {
-		return a.redis.client.Del(ctx, templatesKey).Err()
+		return a.redis.Client.Del(ctx, templatesKey).Err()
 	}
 	packed, err := templates.Pack(os.DirFS(a.cfg.Templates))
 	if errors.Is(err, templates.ErrTooLarge) {
 		a.log.WarnContext(ctx, "producers that write to the queue themselves can't use templates", "error", err)
-		return a.redis.client.Del(ctx, templatesKey).Err()
+		return a.redis.Client.Del(ctx, templatesKey).Err()
 	}
 	if err != nil {
 		return refuse("--templates (PACER_TEMPLATES) %v", err)
 	}
-	if err := a.redis.client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
+	if err := a.redis.Client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
 		return fmt.Errorf("publish the templates: %w", err)
 	}
 	return nil

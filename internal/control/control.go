@@ -72,3 +72,24 @@ func Check(s Subject, names func(Kind) []string) error {
 	}
 	return nil
 }
+
+// Cleared is the action of an entry which says that a user's windows were cleared.
+const Cleared = "clear"
+
+// clearingsRead is how many entries of the audit log are searched for cleared windows.
+const clearingsRead = 1000
+
+// ClearedSince gives the users whose windows were cleared after a moment.
+func ClearedSince(ctx context.Context, store Store, since time.Time) (map[string]bool, error) {
+	entries, err := store.Audit(ctx, clearingsRead)
+	if err != nil {
+		return nil, err
+	}
+	users := map[string]bool{}
+	for _, e := range entries {
+		if e.Action == Cleared && e.At.After(since) {
+			users[e.Subject] = true
+		}
+	}
+	return users, nil
+}

@@ -39,14 +39,6 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Readiness is whether a process can take what its roles promise, for whoever sends it traffic.
-type Readiness struct {
-	// Reason why it is not ready; empty when it is.
-	Reason string
-	// Stores tells of each store in a line: its name, and whether it answers.
-	Stores []string
-}
-
 // UserCategory is a user's standing in one category.
 type UserCategory struct {
 	Category      string      `json:"category"`

@@ -19,7 +19,7 @@ type Snapshot struct {
 	Processes []Process `json:"processes"`
 	Channels  []Health  `json:"channels"`
 	// Crowds are the users' categories with most deferred; not CrowdsExact: of some thousands looked at.
-	Crowds      []Crowd         `json:"crowds"`
+	Crowds      []stats.Crowd   `json:"crowds"`
 	CrowdsExact bool            `json:"crowds_exact"`
 	Pauses      []control.Pause `json:"pauses"`
 	Categories  []string        `json:"categories"`
@@ -60,13 +60,6 @@ type Health struct {
 type ProcessHost struct {
 	Process string `json:"process"`
 	Host
-}
-
-// Crowd is a user's category with deferred notifications.
-type Crowd struct {
-	UserID   string `json:"user_id"`
-	Category string `json:"category"`
-	Deferred int64  `json:"deferred"`
 }
 
 // Redis is what the server says of itself.

@@ -146,3 +146,16 @@ func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) 
 	}
 	return processes, nil
 }
+
+// Alive gives the processes that are alive, without their reports.
+func Alive(ctx context.Context, client redis.UniversalClient) ([]stats.Process, error) {
+	listed, err := List(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	processes := make([]stats.Process, len(listed))
+	for i, p := range listed {
+		processes[i] = p.Process
+	}
+	return processes, nil
+}

@@ -67,3 +67,10 @@ type Process struct {
 	Since    time.Time `json:"since"`
 	InFlight int       `json:"in_flight"`
 }
+
+// Crowd is a user's category with deferred notifications.
+type Crowd struct {
+	UserID   string `json:"user_id"`
+	Category string `json:"category"`
+	Deferred int64  `json:"deferred"`
+}

@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/hosts"
+	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/version"
+)
+
+// openAPI binds the listener of the API, in the processes with its role.
+func (a *App) openAPI(ctx context.Context) error {
+	if !a.cfg.HasRole(settings.RoleAPI) {
+		return nil
+	}
+	handler, err := a.apiHandler(a.cfg.APITokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has)
+	if err != nil {
+		return err
+	}
+	if a.tracer != nil {
+		handler = a.tracer.Handler(handler)
+	}
+	if a.api, err = listen(ctx, "API", a.cfg.Listen, mutateAPI(httpapi.Server(handler))); err != nil {
+		return err
+	}
+	a.defers("API listener", a.api.close)
+	return nil
+}
+
+// apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all.
+func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler, error) {
+	limiter := throttle.NewRedis(a.redis.Pipe, func(string) string { return "pacer:{api}:" })
+	callers, err := httpapi.CallerLimit(limiter, rulesOf(a.cfg.APILimits), rulesOf(a.cfg.APIRouteLimits), a.log)
+	if err != nil {
+		return nil, err
+	}
+	cfg := httpapi.Config{
+		Intake: a.intake, Store: a.store, Devices: a.devices(), HasCategory: a.rules.HasCategory,
+		Throttle:  httpapi.Windows{Agendas: a.agendas, Audit: a.control, Log: a.log},
+		Processes: func(ctx context.Context) ([]stats.Process, error) { return presence.Alive(ctx, a.redis.Client) },
+		Tokens:    tokens, Host: host, Guard: callers, Version: version.Current().Version, Log: a.log,
+	}
+	for _, c := range a.cfg.Channels.All() {
+		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
+	}
+	if a.postgres != nil {
+		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}
+	}
+	return httpapi.New(cfg)
+}
+
+func rulesOf(limits []settings.RequestLimit) []throttle.Rule {
+	var rules []throttle.Rule
+	for _, l := range limits {
+		rules = append(rules, throttle.Rule{Max: l.Max, Per: l.Per})
+	}
+	return rules
+}
+
+// openOps binds the listener of the ops pages, in the processes with their role.
+func (a *App) openOps(ctx context.Context) error {
+	if !a.cfg.HasRole(settings.RoleOps) {
+		return nil
+	}
+	a.openAuditor()
+	reader := a.reader()
+	if err := a.registry.Register(ops.NewGaugeCollector(reader.Gauges)); err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	a.live = ops.NewLive(reader.Snapshot, a.log)
+	handler := ops.Handler(ops.Config{
+		Ready: a.Ready, Explain: a.store.View, User: reader.User, Channels: a.channels, Live: a.live,
+		Actions: a.operator(), Token: a.cfg.OpsToken,
+		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
+	})
+	var err error
+	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen,
+		&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {
+		return err
+	}
+	a.defers("ops listener", a.ops.close)
+	return nil
+}
+
+func (a *App) reader() *ops.Reader {
+	reader := &ops.Reader{
+		Store: a.store, Agendas: a.agendas, Redis: a.redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: a.memory,
+		Pool: a.pool, Control: a.control, Follower: a.follower, Checker: a.checker, ChannelNames: a.rules.channels.Names,
+		Categories: a.rules.CategoryNames, MaxDefer: a.rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
+		BreakersOpen: func() map[string]int {
+			open := map[string]int{}
+			for channel, gate := range a.gates {
+				open[string(channel)] = gate.Open()
+			}
+			return open
+		},
+	}
+	if a.workers != nil {
+		reader.Concurrency = a.cfg.Concurrency
+	}
+	return reader
+}
+
+func (a *App) operator() *ops.Operator {
+	return &ops.Operator{
+		Control: a.control, Follower: a.follower, Queue: a.queue, Store: a.store, Accept: a.intake.Accept,
+		Channels: a.rules.channels.Names, Categories: a.rules.CategoryNames, Partitions: a.cfg.Partitions, Log: a.log,
+	}
+}
+
+// Ready tells whether the process can take what its roles promise.
+func (a *App) Ready(ctx context.Context) ops.Readiness {
+	check := ops.ReadyCheck{
+		Redis: func(ctx context.Context) error { return a.redis.Client.Ping(ctx).Err() },
+		API:   a.cfg.HasRole(settings.RoleAPI), Draining: a.draining.Load,
+	}
+	if a.pool != nil {
+		check.Postgres = a.pool.Ping
+	}
+	return check.Ready(ctx)
+}

@@ -1,0 +1,151 @@
+// Package effective tells which settings are in effect for a user's category: those of the policy, with the user's own
+// limits in place of the policy's, and with what operators paused.
+package effective
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Policy is the policy in force together with what changes it: users' own limits and pauses.
+type Policy struct {
+	// Current gives the policy in force.
+	Current func() *policy.Policy
+	// Own are users' own limits. Defaults to none.
+	Own OwnLimits
+	// PausedFor tells how long a notification of a category has to wait because operators paused the category; 0 when
+	// the category is not paused. Defaults to never.
+	PausedFor func(category string) time.Duration
+
+	cached atomic.Pointer[categorySettings]
+}
+
+// OwnLimits are the limits that users have instead of those of the policy.
+type OwnLimits interface {
+	// Rules gives a user's own limits in a category, if there are any.
+	Rules(userID, category string) ([]throttle.Rule, bool)
+	// Has tells whether a user has limits of their own in any category.
+	Has(userID string) bool
+	// Longest is the longest window of any user.
+	Longest() time.Duration
+}
+
+// categorySettings are a policy's categories in the form that the agendas take, made once per policy.
+type categorySettings struct {
+	policy     *policy.Policy
+	categories map[string]agenda.Settings
+	names      []string // of all categories, when there are not too many
+}
+
+// Settings gives the settings of a user's category, with the user's own limits where there are any. A category that the
+// policy no longer names, because it was reloaded while something of it waited, is throttled as the default category.
+func (p *Policy) Settings(userID, category string) agenda.Settings {
+	found := p.ofCategory(category)
+	if p.PausedFor != nil {
+		found.Paused = p.PausedFor(category)
+	}
+	if p.Own == nil || userID == "" {
+		return found
+	}
+	if own, ok := p.Own.Rules(userID, category); ok {
+		found.Plan = found.Plan.WithOwnLimits(own)
+	}
+	return found
+}
+
+// atMostAtOnce is how many categories a policy may have for what waits to be granted in the round that pulls it: their
+// settings go with each round.
+const atMostAtOnce = 32
+
+// Categories lists those of the policy in force, unless there are too many.
+func (p *Policy) Categories() []string {
+	p.ofCategory(policy.DefaultCategory)
+	return p.cached.Load().names
+}
+
+// Personal tells whether a user has limits of their own.
+func (p *Policy) Personal(userID string) bool { return p.Own != nil && p.Own.Has(userID) }
+
+func (p *Policy) ofCategory(category string) agenda.Settings {
+	current := p.Current()
+	cached := p.cached.Load()
+	if cached == nil || cached.policy != current {
+		cached = &categorySettings{policy: current, categories: map[string]agenda.Settings{}}
+		for name, c := range current.Categories {
+			cached.categories[name] = agenda.Settings{
+				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c),
+			}
+		}
+		if len(cached.categories) <= atMostAtOnce {
+			cached.names = slices.Sorted(maps.Keys(cached.categories))
+		}
+		p.cached.Store(cached)
+	}
+	if found, ok := cached.categories[category]; ok {
+		return found
+	}
+	return cached.categories[policy.DefaultCategory]
+}
+
+// HasCategory implements intake's Rules.
+func (p *Policy) HasCategory(name string) bool {
+	_, ok := p.Current().Category(name)
+	return ok
+}
+
+// MaxDefer implements intake's Rules.
+func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("", category).MaxDefer }
+
+// CategoryNames lists the categories of the policy in force, in order.
+func (p *Policy) CategoryNames() []string { return slices.Sorted(maps.Keys(p.Current().Categories)) }
+
+// ShortestMaxDefer is that of the category whose notifications may wait least.
+func (p *Policy) ShortestMaxDefer() time.Duration {
+	shortest := time.Duration(0)
+	for _, category := range p.Current().Categories {
+		if shortest == 0 || category.MaxDefer < shortest {
+			shortest = category.MaxDefer
+		}
+	}
+	return shortest
+}
+
+// LongestWindow is the longest of any rule in effect.
+func (p *Policy) LongestWindow() time.Duration {
+	longest := time.Duration(0)
+	for name := range p.Current().Categories {
+		longest = max(longest, longestOf(p.Settings("", name)))
+	}
+	if p.Own != nil {
+		longest = max(longest, p.Own.Longest())
+	}
+	return longest
+}
+
+func longestOf(s agenda.Settings) time.Duration {
+	longest := time.Duration(0)
+	for _, rule := range s.Plan.Rules {
+		longest = max(longest, rule.Per)
+	}
+	if !s.Plan.Algorithm.KeepsLog() {
+		longest *= 2 // a counter's window may have begun a window before the admission that it still counts
+	}
+	return longest
+}
+
+// Retry gives the dispatcher its retry policy.
+func (p *Policy) Retry() dispatch.RetryPolicy {
+	retry := p.Current().Retry
+	return dispatch.RetryPolicy{
+		MaxAttempts: retry.MaxAttempts,
+		Backoff:     func(failures int) time.Duration { return retry.Backoff(failures, rand.Float64) },
+	}
+}

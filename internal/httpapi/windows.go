@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Windows is the [Throttle] over the agendas of a deployment.
+type Windows struct {
+	Agendas *agenda.Agendas
+	// Audit is told of windows that were cleared.
+	Audit control.Store
+	Log   *slog.Logger
+}
+
+var _ Throttle = Windows{}
+
+// Window implements [Throttle].
+func (w Windows) Window(ctx context.Context, userID, category string) (Window, error) {
+	in, err := w.Agendas.Peek(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions()))
+	if err != nil {
+		return Window{}, err
+	}
+	window := Window{
+		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(),
+		Deferred:   in.Deferred,
+		TimeLeftMS: int64((in.Wait() + time.Millisecond - 1) / time.Millisecond), Rules: []Rule{},
+	}
+	if in.Rule != throttle.NoRule {
+		window.Reason = in.Rules[in.Rule].Rule.String()
+	}
+	for _, r := range in.Rules {
+		rule := Rule{
+			Max: r.Rule.Max, Per: throttle.FormatDuration(r.Rule.Per), Used: r.Used,
+			Remaining: r.Remaining(),
+		}
+		if r.FreesAt > 0 {
+			at := r.FreesAt.Time().UTC()
+			rule.FreesAt = &at
+		}
+		window.Rules = append(window.Rules, rule)
+	}
+	return window, nil
+}
+
+// Clear implements [Throttle]. The cap's window is forgotten with the category's.
+func (w Windows) Clear(ctx context.Context, userID, category string) error {
+	if err := w.Agendas.Clear(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions())); err != nil {
+		return err
+	}
+	entry := control.Entry{By: "API", Action: control.Cleared, Subject: userID, Detail: category}
+	if err := w.Audit.Note(ctx, entry); err != nil {
+		w.Log.WarnContext(ctx, "could not write to the audit log that a user's windows were cleared; the checker may report violations",
+			"user_id", userID, "error", err)
+	}
+	return nil
+}

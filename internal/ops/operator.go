@@ -1,0 +1,137 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Operator takes the actions of operators.
+type Operator struct {
+	Control  control.Store
+	Follower *control.Follower
+	// Queue resumes a partition's queue, whoever paused it, and tells whether somebody had.
+	Queue interface {
+		Resume(ctx context.Context, partition int) (bool, error)
+	}
+	Store interface {
+		View(ctx context.Context, id string) (*notification.View, error)
+		Cancel(ctx context.Context, id string) error
+	}
+	// Accept takes notifications on.
+	Accept func(context.Context, []intake.Candidate) ([]intake.Result, error)
+	// Channels and Categories name those of the deployment, which has so many Partitions.
+	Channels, Categories func() []string
+	Partitions           int
+	Log                  *slog.Logger
+}
+
+var _ Actions = (*Operator)(nil)
+
+// names are those of the deployment that can be paused.
+func (o *Operator) names(kind control.Kind) []string {
+	switch kind {
+	case control.Channel:
+		return o.Channels()
+	case control.Category:
+		return o.Categories()
+	case control.Partition:
+	}
+	partitions := make([]string, o.Partitions)
+	for i := range partitions {
+		partitions[i] = strconv.Itoa(i)
+	}
+	return partitions
+}
+
+// Pause implements [Actions].
+func (o *Operator) Pause(ctx context.Context, p control.Pause) error {
+	if err := control.Check(p.Subject, o.names); err != nil {
+		return &RefusalError{Reason: err.Error()}
+	}
+	if err := o.Control.Pause(ctx, p); err != nil {
+		return err
+	}
+	o.follow(ctx)
+	return nil
+}
+
+// Resume implements [Actions]. A channel or category that the settings or the policy no longer name can be resumed all
+// the same, and so can a partition that was paused past pacer.
+func (o *Operator) Resume(ctx context.Context, s control.Subject) error {
+	was, err := o.Control.Resume(ctx, s)
+	if err != nil {
+		return err
+	}
+	if partition, err := strconv.Atoi(s.Name); err == nil && s.Kind == control.Partition {
+		stopped, err := o.Queue.Resume(ctx, partition)
+		if err != nil && !was {
+			return err // whether somebody paused it from outside is not known
+		}
+		was = was || stopped
+	}
+	if !was {
+		return &RefusalError{Reason: s.String() + " is not paused"}
+	}
+	o.follow(ctx)
+	return nil
+}
+
+// follow has this process obey a change at once instead of at its next look. The action is taken in any case: every
+// process follows what is written.
+func (o *Operator) follow(ctx context.Context) {
+	if err := o.Follower.Refresh(ctx); err != nil {
+		o.Log.WarnContext(ctx,
+			"could not read the pauses after a change; this process follows the change at its next look", "error", err)
+	}
+}
+
+// Cancel implements [Actions].
+func (o *Operator) Cancel(ctx context.Context, id string) error {
+	err := o.Store.Cancel(ctx, id)
+	if errors.Is(err, notification.ErrNotWaiting) {
+		return &RefusalError{Reason: id + " is " + err.Error()}
+	}
+	return err
+}
+
+// Retry implements [Actions]: a failed notification is accepted anew under a new id, since the old one has ended for
+// those who ask for it.
+func (o *Operator) Retry(ctx context.Context, id string) (string, error) {
+	view, err := o.Store.View(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if view.Status != notification.StatusFailed && view.Status != notification.StatusExpired {
+		return "", &RefusalError{Reason: fmt.Sprintf("%s is %s: only what has failed or expired is sent again", id,
+			view.Status)}
+	}
+	again := view.Notification
+	again.ID, again.CreatedAt = uuid.Must(uuid.NewV7()).String(), time.Time{}
+	again.SendAt, again.ExpiresAt = time.Time{}, time.Time{}
+	results, err := o.Accept(ctx, []intake.Candidate{{Notification: again}})
+	if err != nil {
+		return "", err
+	}
+	if err := results[0].Err; err != nil {
+		return "", &RefusalError{Reason: fmt.Sprintf("%s can't be sent again: %v", id, err)}
+	}
+	return again.ID, nil
+}
+
+// Note implements [Actions].
+func (o *Operator) Note(ctx context.Context, e control.Entry) error { return o.Control.Note(ctx, e) }
+
+// Trail implements [Actions].
+func (o *Operator) Trail(ctx context.Context, limit int) ([]control.Entry, error) {
+	return o.Control.Audit(ctx, limit)
+}

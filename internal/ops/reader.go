@@ -1,0 +1,167 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/redisconn"
+	"github.com/pacer-notify/pacer/internal/redismemory"
+	"github.com/pacer-notify/pacer/internal/stats"
+)
+
+// crowdsShown is how many of the largest crowds the dashboard lists.
+const crowdsShown = 15
+
+// Reader reads what ops see of a deployment and of the process that it runs in.
+type Reader struct {
+	// Store counts what the deployment holds and did.
+	Store interface {
+		Stats(ctx context.Context) (stats.Counts, error)
+	}
+	Agendas *agenda.Agendas
+	Redis   redis.UniversalClient
+	// Embedded says that Redis runs in this process.
+	Embedded bool
+	Memory   *redismemory.Watch // nil with an embedded Redis
+	Pool     *pgxpool.Pool      // nil without Postgres
+	Control  control.Store
+	Follower *control.Follower
+	Checker  *invariant.Checker
+	// ChannelNames and Categories are those of the deployment, in order; MaxDefer is the shortest of any category.
+	ChannelNames, Categories func() []string
+	MaxDefer                 func() time.Duration
+	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries,
+	// of at most Concurrency, which is 0 without the worker role.
+	BreakersOpen func() map[string]int
+	InFlight     func() int
+	Concurrency  int
+}
+
+// Gauges reads the deployment's counts for the metrics, and this process's load.
+func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
+	counts, err := r.Agendas.Stats(ctx)
+	if err != nil {
+		return Gauges{}, err
+	}
+	g := Gauges{
+		Counts: counts, Paused: r.Follower.Paused(), InFlight: r.InFlight(), Concurrency: r.Concurrency,
+		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(),
+	}
+	if !r.Embedded {
+		info, err := r.Redis.Info(ctx, "memory").Result()
+		if err != nil {
+			return Gauges{}, fmt.Errorf("ask Redis for its eviction policy: %w", err)
+		}
+		rule := redisconn.EvictionPolicy(info)
+		g.Evicts = rule != "" && rule != "noeviction"
+	}
+	return g, nil
+}
+
+// Snapshot reads what the dashboard shows, except the rates, which follow from the snapshot before.
+func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
+	at := time.Now().UTC() // before anything is read, so that it is no older than it says
+	counts, err := r.Store.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	crowds, exact, err := r.Agendas.Crowds(ctx, crowdsShown)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := r.Control.Pauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{
+		At: at, Counts: counts, Crowds: crowds, CrowdsExact: exact, Pauses: append(pauses, r.Follower.FromOutside()...),
+		Audit: Audit(r.Checker.Latest()),
+	}
+	s.Categories = r.Categories()
+	if err := r.fillProcesses(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.Redis, err = r.redisFigures(ctx); err != nil {
+		return nil, err
+	}
+	if r.Pool != nil {
+		pool := r.Pool.Stat()
+		s.Postgres = &Postgres{
+			InUse: pool.AcquiredConns(), Idle: pool.IdleConns(), Max: pool.MaxConns(), Waited: pool.EmptyAcquireCount(),
+		}
+	}
+	return s, nil
+}
+
+// fillProcesses fills in the processes, and what they say of the channels.
+func (r *Reader) fillProcesses(ctx context.Context, s *Snapshot) error {
+	processes, err := presence.List(ctx, r.Redis)
+	if err != nil {
+		return err
+	}
+	channels := map[string][]ProcessHost{}
+	for _, name := range r.ChannelNames() {
+		channels[name] = []ProcessHost{}
+	}
+	for _, p := range processes {
+		var report Report
+		if len(p.Report) > 0 {
+			if err := json.Unmarshal(p.Report, &report); err != nil {
+				continue // of another version
+			}
+		}
+		s.Processes = append(s.Processes, NewProcess(p.Process, report))
+		for _, channel := range report.Channels {
+			for _, host := range channel.Hosts {
+				channels[channel.Channel] = append(channels[channel.Channel],
+					ProcessHost{Process: p.ID, Host: host})
+			}
+		}
+	}
+	slices.SortFunc(s.Processes, func(a, b Process) int { return strings.Compare(a.ID, b.ID) })
+	for _, name := range slices.Sorted(maps.Keys(channels)) {
+		s.Channels = append(s.Channels, Health{Channel: name, Hosts: channels[name]})
+	}
+	return nil
+}
+
+// redisFigures reads what the server says of itself.
+func (r *Reader) redisFigures(ctx context.Context) (Redis, error) {
+	if r.Embedded {
+		return Redis{InThisProcess: true}, nil
+	}
+	info, err := r.Redis.Info(ctx).Result()
+	if err != nil {
+		return Redis{}, fmt.Errorf("ask Redis for its figures: %w", err)
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			fields[name] = value
+		}
+	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(fields[name], 10, 64) // absent means 0
+		return n
+	}
+	return Redis{
+		Version: fields["redis_version"], OpsPerSecond: number("instantaneous_ops_per_sec"),
+		Clients: number("connected_clients"),
+		Memory:  number("used_memory"), MaxMemory: number("maxmemory"), EvictionRule: fields["maxmemory_policy"],
+		AppendOnly: fields["aof_enabled"] == "1", LastSave: fields["rdb_last_bgsave_status"],
+		EvictedKeys: number("evicted_keys"),
+	}, nil
+}

@@ -1,0 +1,21 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/refusal"
+)
+
+// Migrate has a step of the migrations done on a database. Neither a refusal nor another error tells the password.
+func Migrate(ctx context.Context, address string, do func(context.Context, string) error) error {
+	if _, err := pgx.ParseConfig(address); err != nil {
+		return refusal.New("DATABASE_URL can't be read: %s", withoutPassword(err, address))
+	}
+	if err := do(ctx, address); err != nil {
+		return fmt.Errorf("migrate: %s", withoutPassword(err, address))
+	}
+	return nil
+}

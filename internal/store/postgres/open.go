@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/migrations"
+)
+
+// defaultConnections is how many connections a process has to Postgres unless the URL says so (pool_max_conns): the
+// batches of accepting, claiming and settling, the relay, many at once, and some for questions.
+const defaultConnections = 12
+
+// nodeLock is the advisory lock of the process that has a database to itself: "node" in ASCII.
+const nodeLock = 0x6e6f6465
+
+// reachTimeout is how long Postgres may take to answer at start.
+const reachTimeout = 10 * time.Second
+
+// Open connects to Postgres and refuses a database that this program can't keep its store in. Prepare may change how
+// connections are made; it may be nil.
+func Open(ctx context.Context, address string, prepare func(*pgxpool.Config)) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, refusal.New("DATABASE_URL can't be read: %s",
+			strings.TrimPrefix(withoutPassword(err, address), "cannot parse "))
+	}
+	if !strings.Contains(address, "pool_max_conns") {
+		config.MaxConns = defaultConnections
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 2 * time.Second
+	}
+	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs;
+	// idle connections by this.
+	config.HealthCheckPeriod = 5 * time.Second
+	if prepare != nil {
+		prepare(config)
+	}
+	// Whoever sets how statements are sent knows that a pooler stands between.
+	mode := Direct
+	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		mode = Pooled
+	}
+	pool, err := openPool(ctx, config, address, mode)
+	if errors.Is(err, ErrPooler) {
+		pool, err = openPool(ctx, config, address, Pooled)
+	}
+	return pool, err
+}
+
+// openPool connects in one of the two ways; in that of no pooler it gives [ErrPooler] when there is one.
+func openPool(ctx context.Context, config *pgxpool.Config, address string,
+	mode func(*pgxpool.Config),
+) (*pgxpool.Pool, error) {
+	config = config.Copy()
+	mode(config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, refusal.New("DATABASE_URL can't be used: %s", withoutPassword(err, address))
+	}
+	if err := checkDatabase(ctx, pool, config.ConnConfig); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// ThroughPooler tells whether a pool was made for a pooler.
+func ThroughPooler(pool *pgxpool.Pool) bool {
+	return pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+}
+
+// withoutPassword tells an error in one line, without what the address holds in secret.
+func withoutPassword(err error, address string) string {
+	text := oneLine(err)
+	if parsed, parseErr := url.Parse(address); parseErr == nil {
+		if password, set := parsed.User.Password(); set && password != "" {
+			text = strings.ReplaceAll(text, password, "xxxxx")
+		}
+		text = strings.ReplaceAll(text, address, parsed.Redacted())
+		return text
+	}
+	return strings.ReplaceAll(text, address, "the address")
+}
+
+// oneLine is the last of the lines in which the driver tells of every address that it tried.
+func oneLine(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// checkDatabase waits until the database answers, and checks its schema and that it can be written to.
+func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConfig) error {
+	where := fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
+	readOnly, err := backoff.Retry(ctx, func() (bool, error) { return askDatabase(ctx, pool) },
+		backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
+	if errors.Is(err, ErrPooler) {
+		return err
+	}
+	if err != nil {
+		return refusal.New("Postgres at %s can't be reached (DATABASE_URL): %s", where, oneLine(err))
+	}
+	if readOnly {
+		return refusal.New("Postgres at %s is read-only: point DATABASE_URL at the primary, with a role that may write",
+			where)
+	}
+	err = migrations.Check(ctx, pool)
+	if version, ok := errors.AsType[*migrations.VersionError](err); ok {
+		return refusal.New("Postgres at %s: %v", where, version)
+	}
+	return err
+}
+
+// askDatabase asks whether the database is read-only, and, unless the connections are made for one, whether a pooler
+// stands between.
+func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := pool.Acquire(ctx)
+	if RefusedByPooler(err) {
+		return false, backoff.Permanent(ErrPooler)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	if !ThroughPooler(pool) {
+		if err := FindPooler(ctx, conn.Conn()); errors.Is(err, ErrPooler) {
+			return false, backoff.Permanent(err)
+		} else if err != nil {
+			return false, err
+		}
+	}
+	err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
+	return readOnly, err
+}
+
+// TakeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits.
+// The lock is a transaction's, which is kept open: a session's would stay with the connection of a pooler.
+func TakeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	release = func() error { //nolint:contextcheck // at the end, when the start's context has ended
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		return tx.Rollback(ctx)
+	}
+	var mine bool
+	if err := tx.QueryRow(ctx, TryLockSQL, int64(nodeLock)).Scan(&mine); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the database for this process: %w", err), release())
+	}
+	if !mine {
+		return nil, errors.Join(refusal.New("another process without REDIS_URL works on this database: give all of them the same REDIS_URL"), release())
+	}
+	return release, nil
+}
