@@ -85,7 +85,7 @@ func (a *App) redisStore() (*storeredis.Store, error) {
 	return storeredis.New(a.redis.Pipe, agendas), nil
 }
 
-// importPauses has everything rest that rests.
+// importPauses pauses in Postgres what is paused in Redis.
 func (a *App) importPauses(ctx context.Context) error {
 	pauses, err := control.NewRedis(a.redis.Client).Pauses(ctx)
 	if err != nil {

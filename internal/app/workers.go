@@ -29,15 +29,15 @@ func (a *App) openControl(ctx context.Context) error {
 		a.control = control.NewRedis(a.redis.Client)
 	}
 	a.follower = control.NewFollower(a.control, a.reconcilePartitions, a.log)
-	return a.follower.Refresh(ctx) // what rests must not run in the first second
+	return a.follower.Refresh(ctx) // what is paused must not run in the first second
 }
 
-// reconcilePartitions has the queues of the partitions rest that rests says, and no others.
+// reconcilePartitions pauses the queues of the partitions that shouldPause names, and resumes the others.
 func (a *App) reconcilePartitions(
-	ctx context.Context, rests func(partition string) bool,
+	ctx context.Context, shouldPause func(partition string) bool,
 ) ([]control.PartitionState, error) {
 	found, err := a.queue.Reconcile(ctx, a.cfg.Partitions, func(partition int) bool {
-		return rests(strconv.Itoa(partition))
+		return shouldPause(strconv.Itoa(partition))
 	})
 	states := make([]control.PartitionState, len(found))
 	for i, rest := range found {

@@ -1,4 +1,4 @@
-// Package control keeps what operators told the deployment: which channels, categories and partitions rest, and who did
+// Package control keeps what operators told the deployment: which channels, categories and partitions are paused, and who did
 // what. Every process follows it within a second.
 package control
 
@@ -28,7 +28,7 @@ type Subject struct {
 // String is the subject as people write it, such as "channel fcm".
 func (s Subject) String() string { return string(s.Kind) + " " + s.Name }
 
-// Pause is a subject that rests.
+// Pause is a subject that is paused.
 type Pause struct {
 	Subject
 	// By is who paused it, Why what he said.
@@ -48,9 +48,9 @@ type Entry struct {
 
 // Store keeps pauses and the audit trail for all processes of a deployment.
 type Store interface {
-	// Pauses lists what rests.
+	// Pauses lists the subjects that are paused.
 	Pauses(ctx context.Context) ([]Pause, error)
-	// Pause has a subject rest. One that rests already goes on resting under the new reason.
+	// Pause pauses a subject. One that is paused already stays paused, under the new reason.
 	Pause(ctx context.Context, p Pause) error
 	// Resume ends a pause; false when there was none.
 	Resume(ctx context.Context, s Subject) (bool, error)

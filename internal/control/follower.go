@@ -36,9 +36,9 @@ type PartitionState struct {
 	Since   time.Time
 }
 
-// Reconcile makes the queue of every partition as it should be: stopped where rests says so, else going on unless
+// Reconcile makes the queue of every partition as it should be: paused where shouldPause says so, else going on unless
 // somebody stopped it from outside. It gives the partitions that could be asked, and with an error those are not all.
-type Reconcile func(ctx context.Context, rests func(partition string) bool) ([]PartitionState, error)
+type Reconcile func(ctx context.Context, shouldPause func(partition string) bool) ([]PartitionState, error)
 
 // Follower keeps in memory what is paused, for the path of every delivery.
 type Follower struct {
@@ -50,7 +50,7 @@ type Follower struct {
 	paused  atomic.Pointer[paused]
 }
 
-// paused is since when what rests.
+// paused tells since when each subject is paused.
 type paused struct{ told, outside map[Subject]time.Time }
 
 // NewFollower makes a follower that knows of no pause yet. It has the queues of the partitions reconciled at each
@@ -114,8 +114,8 @@ func (f *Follower) Refresh(ctx context.Context) error {
 // be asked it goes on believing what it knew.
 func (f *Follower) reconcile(ctx context.Context, now *paused) {
 	states, err := f.partitions(ctx, func(partition string) bool {
-		_, rests := now.told[Subject{Partition, partition}]
-		return rests
+		_, told := now.told[Subject{Partition, partition}]
+		return told
 	})
 	if err != nil && ctx.Err() == nil {
 		f.log.WarnContext(ctx, "could not look at the queues of all partitions; they are paused or resumed at a later look",
@@ -142,18 +142,18 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 	f.paused.Store(&paused{told: now.told, outside: outside})
 }
 
-// Wait is how long what belongs to a subject stays away before it asks again; 0 when the subject does not rest. The
+// Wait is how long what belongs to a subject stays away before it asks again; 0 when the subject is not paused. The
 // waits are spread, so that not all come back at once.
 func (f *Follower) Wait(kind Kind, name string) time.Duration {
 	paused := f.paused.Load()
 	if len(paused.told)+len(paused.outside) == 0 {
 		return 0
 	}
-	since, resting := paused.told[Subject{kind, name}]
-	if !resting {
-		since, resting = paused.outside[Subject{kind, name}]
+	since, found := paused.told[Subject{kind, name}]
+	if !found {
+		since, found = paused.outside[Subject{kind, name}]
 	}
-	if !resting {
+	if !found {
 		return 0
 	}
 	wait := min(max(time.Since(since)/2, shortest), longest)

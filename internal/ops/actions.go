@@ -17,7 +17,7 @@ import (
 
 // Actions are what operators can do to the deployment. Those of an error that is a [RefusalError] did nothing.
 type Actions interface {
-	// Pause has a channel, category or partition rest, Resume ends that.
+	// Pause pauses a channel, category or partition; Resume ends the pause.
 	Pause(ctx context.Context, p control.Pause) error
 	Resume(ctx context.Context, s control.Subject) error
 	// Cancel ends a notification that waits.

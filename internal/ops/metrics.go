@@ -168,7 +168,7 @@ type Gauges struct {
 	stats.Counts
 	// MaxDefer is the shortest that any category has.
 	MaxDefer time.Duration
-	// Paused is what operators have rest; Evicts tells whether Redis forgets keys when it is full.
+	// Paused are the subjects that operators paused; Evicts tells whether Redis forgets keys when it is full.
 	Paused []control.Subject
 	Evicts bool
 	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
@@ -206,7 +206,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		unreachable: gauge("pacer_partitions_unreachable",
 			"Partitions whose Redis could not be asked; the other gauges lack them."),
 		maxDefer: gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
-		paused: gauge("pacer_paused", "1 for each channel, category and partition that operators have rest.", "kind",
+		paused: gauge("pacer_paused", "1 for each channel, category and partition that operators paused.", "kind",
 			"name"),
 		evicts: gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
 		memory: gauge("pacer_redis_memory_ratio",
