@@ -25,12 +25,13 @@ const loopLength = demoLength + 4500*time.Millisecond
 // style of the picture. Who prefers less motion sees all of it at once.
 const style = `text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#c9d1d9;white-space:pre}
 .dim{fill:#8b949e}.accept{fill:#79c0ff}.arrive{fill:#7ee787}.stats{fill:#d2a8ff}.prompt{fill:#ffa657}
-.asked{fill:none;stroke:#79c0ff;stroke-width:1.6}.got{fill:#7ee787}.axis{stroke:#30363d}.now{stroke:#ffa657;stroke-width:1.2}
+.asked{fill:none;stroke:#79c0ff;stroke-width:1.6}.got{fill:#7ee787}
+.axis{stroke:#30363d}.now{stroke:#ffa657;stroke-width:1.2}
 @media (prefers-reduced-motion:reduce){.e,.now{animation:none!important}.now{display:none}}
 `
 
-// animation draws the events: the terminal above, and below it one row per user, with a ring where something was accepted and
-// a dot where something arrived.
+// animation draws the events: the terminal above, and below it one row per user, with a ring where something was
+// accepted and a dot where something arrived.
 func animation(events []event) string {
 	users := usersOf(events)
 	top := firstLine + lineHeight*len(events) + 16 // of the rows
@@ -57,7 +58,8 @@ func animation(events []event) string {
 <title>dispatcher demo</title>
 <style>%s%s</style>
 <rect width="%d" height="%d" rx="10" fill="#0d1117"/>
-<circle cx="24" cy="22" r="6" fill="#ff5f57"/><circle cx="44" cy="22" r="6" fill="#febc2e"/><circle cx="64" cy="22" r="6" fill="#28c840"/>
+<circle cx="24" cy="22" r="6" fill="#ff5f57"/><circle cx="44" cy="22" r="6" fill="#febc2e"/>
+<circle cx="64" cy="22" r="6" fill="#28c840"/>
 <text x="%d" y="%d"><tspan class="prompt">$</tspan> dispatcher demo</text>
 %s</svg>
 `, width, height, "notifications are accepted in bursts and arrive as far apart as the policy asks", style, css.String(), width, height,

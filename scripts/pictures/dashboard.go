@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 )
 
 const (
-	// loadFor is how long the load runs before the picture is taken: the charts show five minutes.
-	loadFor = 5*time.Minute + 10*time.Second
+	// loadFor is how long the load runs before the picture is taken: the charts show five minutes, and the invariant
+	// checker first goes through a store on Redis after ten.
+	loadFor = 10*time.Minute + 20*time.Second
 	// startPatience is how long a process may take to listen.
 	startPatience = 20 * time.Second
 	apiAddress    = "127.0.0.1:18080"
@@ -36,48 +38,44 @@ user_cap: {limits: [{max: 20, per: 5m}]}
 `
 
 // drawDashboard runs two dispatchers on a Redis, puts them under load, and takes a picture of the dashboard.
-func drawDashboard(ctx context.Context, program, folder, to string) error {
+func drawDashboard(ctx context.Context, program, folder string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	socket := filepath.Join(folder, "redis.sock")
 	stopAll, err := startDeployment(ctx, program, folder, socket)
 	defer stopAll()
 	defer cancel()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	receiver, err := receive(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- load(ctx, "http://"+apiAddress, receiver) }()
-	fmt.Printf("load runs for %s\n", loadFor)
-	picture, err := photograph(ctx, "http://"+opsAddress+"/", failed)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(to, picture, 0o644); err != nil { //nolint:gosec // a picture for everybody
-		return fmt.Errorf("write the picture: %w", err)
-	}
-	fmt.Println(to)
-	return nil
+	return photograph(ctx, "http://"+opsAddress+"/", failed)
 }
 
 // startDeployment starts Redis and two dispatchers. What it gives back stops them, also after an error.
 func startDeployment(ctx context.Context, program, folder, socket string) (stop func(), err error) {
 	var started []*exec.Cmd
 	stop = func() {
-		for i := len(started) - 1; i >= 0; i-- {
-			_ = started[i].Wait() // the end of ctx told it to stop
+		for _, process := range slices.Backward(started) {
+			_ = process.Wait() // the end of ctx told it to stop
 		}
 	}
 	policy := filepath.Join(folder, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(picturePolicy), 0o600); err != nil {
 		return stop, fmt.Errorf("write the policy: %w", err)
 	}
-	common := []string{"--redis-url", "unix://" + socket, "--policy", policy, "--log-level", "warn", "--webhook-allow", "127.0.0.0/8"}
+	common := []string{
+		"--redis-url", "unix://" + socket, "--policy", policy, "--log-level", "warn", "--webhook-allow", "127.0.0.0/8",
+	}
 	for _, command := range [][]string{
-		{"redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes", "--maxmemory", "256mb"},
+		{
+			"redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes",
+			"--maxmemory", "256mb",
+		},
 		append([]string{program, "--listen", apiAddress, "--ops-listen", opsAddress}, common...),
 		append([]string{program, "--roles", "worker"}, common...),
 	} {
@@ -108,10 +106,13 @@ func awaitListener(ctx context.Context, network, address string) error {
 		if err == nil {
 			return conn.Close()
 		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return fmt.Errorf("nothing listens on %s: %w", address, err)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -123,7 +124,7 @@ func photograph(ctx context.Context, url string, failed <-chan error) ([]byte, e
 	}
 	ctx, cancel := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(options...))
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 1110), chromedp.Navigate(url)); err != nil {
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 932), chromedp.Navigate(url)); err != nil {
 		return nil, fmt.Errorf("open the dashboard in Chromium: %w", err)
 	}
 	select {

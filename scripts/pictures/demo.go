@@ -50,30 +50,27 @@ func parseEvent(line string) (event, bool) {
 }
 
 // drawDemo runs the demo and draws what it prints.
-func drawDemo(ctx context.Context, program, to string) error {
+func drawDemo(ctx context.Context, program, _ string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
-	demo := exec.CommandContext(ctx, program, "demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "error")
+	demo := exec.CommandContext(ctx, program,
+		"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "error")
 	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
 	demo.Stderr = os.Stderr
 	out, err := demo.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("read what the demo prints: %w", err)
+		return nil, fmt.Errorf("read what the demo prints: %w", err)
 	}
 	if err := demo.Start(); err != nil {
-		return fmt.Errorf("start the demo: %w", err)
+		return nil, fmt.Errorf("start the demo: %w", err)
 	}
 	events := readEvents(out)
 	cancel()
 	_ = demo.Wait() // it was told to stop
 	if len(events) == 0 {
-		return fmt.Errorf("the demo printed nothing within %s", demoPatience)
+		return nil, fmt.Errorf("the demo printed nothing within %s", demoPatience)
 	}
-	if err := os.WriteFile(to, []byte(animation(events)), 0o644); err != nil { //nolint:gosec // a picture for everybody
-		return fmt.Errorf("write the picture: %w", err)
-	}
-	fmt.Println(to)
-	return nil
+	return []byte(animation(events)), nil
 }
 
 // readEvents reads the commentary up to demoLength.

@@ -18,7 +18,7 @@ const (
 	people = 3000
 	// loadEvery lies between two batches; perBatch is their size on the average.
 	loadEvery = 500 * time.Millisecond
-	perBatch  = 25
+	perBatch  = 20
 	// swell is how long the traffic takes to rise and fall.
 	swell = 2 * time.Minute
 	// outOfOrder is the share of deliveries that the receiver answers with 503.
@@ -41,15 +41,21 @@ func receive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("listen for webhooks: %w", err)
 	}
-	target := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(time.Duration(5+rand.IntN(40)) * time.Millisecond) //nolint:gosec // chance for a picture
-		if rand.Float64() < outOfOrder {                              //nolint:gosec // likewise
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})}
+	target := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(answerSlowly)}
 	go func() { _ = target.Serve(listener) }() // ends when it is closed
 	context.AfterFunc(ctx, func() { _ = target.Close() })
 	return "http://" + listener.Addr().String() + "/", nil
+}
+
+// answerSlowly answers after a while, and now and then that it is out of order.
+func answerSlowly(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-time.After(time.Duration(5+rand.IntN(40)) * time.Millisecond): //nolint:gosec // chance for a picture
+	case <-r.Context().Done():
+	}
+	if rand.Float64() < outOfOrder { //nolint:gosec // likewise
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 }
 
 // load gives notifications to the API until ctx ends.
@@ -73,8 +79,8 @@ func load(ctx context.Context, api, target string) error {
 func batch(n int, target string) []notice {
 	notices := make([]notice, n)
 	for i := range notices {
-		// The third power of chance brings the first users most.
-		user := int(people * math.Pow(rand.Float64(), 3)) //nolint:gosec // chance for a picture
+		// A power of chance brings the first users most.
+		user := int(people * math.Pow(rand.Float64(), 1.6)) //nolint:gosec // chance for a picture
 		made := notice{UserID: fmt.Sprintf("user-%04d", user), Channel: "webhook", To: target, Title: "hello"}
 		switch kind := rand.IntN(100); { //nolint:gosec // likewise
 		case kind < 45:
@@ -101,7 +107,8 @@ func send(ctx context.Context, api string, notices []notice) error {
 	if err != nil {
 		return fmt.Errorf("encode notifications: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/v1/notifications/bulk?results=errors", bytes.NewReader(body))
+	url := api + "/v1/notifications/bulk?results=errors"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("make a request: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,7 +20,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
@@ -30,8 +31,18 @@ func main() {
 // errUsage says how the command is called.
 var errUsage = errors.New("usage: go run ./scripts/pictures demo|dashboard, in the top folder of the project")
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, to io.Writer) error {
 	if len(args) != 1 {
+		return errUsage
+	}
+	var name string
+	var draw func(ctx context.Context, program, folder string) ([]byte, error)
+	switch args[0] {
+	case "demo":
+		name, draw = "demo.svg", drawDemo
+	case "dashboard":
+		name, draw = "dashboard.png", drawDashboard
+	default:
 		return errUsage
 	}
 	folder, err := os.MkdirTemp("", "pacer-pictures-")
@@ -45,11 +56,14 @@ func run(ctx context.Context, args []string) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the dispatcher: %w", err)
 	}
-	switch args[0] {
-	case "demo":
-		return drawDemo(ctx, program, filepath.Join("docs", "img", "demo.svg"))
-	case "dashboard":
-		return drawDashboard(ctx, program, folder, filepath.Join("docs", "img", "dashboard.png"))
+	picture, err := draw(ctx, program, folder)
+	if err != nil {
+		return err
 	}
-	return errUsage
+	name = filepath.Join("docs", "img", name)
+	if err := os.WriteFile(name, picture, 0o644); err != nil { //nolint:gosec // a picture for everybody
+		return fmt.Errorf("write the picture: %w", err)
+	}
+	fmt.Fprintln(to, name)
+	return nil
 }

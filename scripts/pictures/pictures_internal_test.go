@@ -99,7 +99,7 @@ func TestAnimation(t *testing.T) {
 func TestRunRefusesOtherArguments(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"demo", "dashboard"}} {
-		if err := run(t.Context(), args); !errors.Is(err, errUsage) {
+		if err := run(t.Context(), args, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("run %q: %v, want %v", args, err, errUsage)
 		}
 	}
