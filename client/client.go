@@ -1,9 +1,9 @@
-// Package client is how Go programs give notifications to pacer: over its HTTP API, or, where pacer keeps its store in
-// a Postgres that the program also writes to, within a transaction of the program's own ([EnqueueTx]).
+// Package client hands notifications to pacer from Go programs: over the HTTP API, or within a transaction of the
+// program's own, where pacer's store is in a Postgres that the program also writes to (EnqueueTx).
 //
-// Calls over HTTP are tried again when that can help. It is always safe: a notification that has neither an id nor an
-// idempotency key is given an id before the first try, and the same id twice is one notification. Your own program may
-// call again after an error as safely when its notification has an id: see [Notification.Identify].
+// The client repeats calls over HTTP when that can help, and repeating is always safe. A notification with neither an
+// id nor an idempotency key gets an id before the first try, and the same id twice is one notification. Your program
+// may repeat a call as safely when its notification has an id: see Notification.Identify.
 package client
 
 import (

@@ -1,6 +1,6 @@
-// Package devices sends notifications that name no target to each active device of their user. Each device has attempts
-// and an outcome of its own, while the user's throttle counts the notification once per attempt: a repeat goes to the
-// devices that have not had it.
+// Package devices sends a notification that names no target to each active device of its user. Each device has attempts
+// and an outcome of its own; a retry goes only to the devices that have not had the notification. The user's limits
+// count each attempt once, however many devices there are.
 package devices
 
 import (

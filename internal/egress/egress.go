@@ -1,6 +1,6 @@
-// Package egress guards connections to targets that come from input. What counts is the address that is really dialled,
-// judged at that moment, so that a name that changes what it resolves to (DNS rebinding) gains nothing; a check of the
-// target's text, at accept, only tells producers early.
+// Package egress guards connections to targets that come from input. It judges the address that is really dialled, at
+// that moment, so a name that changes what it resolves to (DNS rebinding) gains nothing. A check of the target's text,
+// at accept, only tells producers early.
 package egress
 
 import (

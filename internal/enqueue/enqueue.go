@@ -1,7 +1,7 @@
-// Package enqueue is what the program of that name does: it reads notifications, one JSON object a line, hands them to
-// the API in batches, and tells which lines were refused and why.
+// Package enqueue does the work of the program of that name. It reads notifications, one JSON object a line, hands them
+// to the API in batches, and reports which lines were refused and why.
 //
-// A line without an id gets one before it is sent, so that a batch whose answer was lost can be sent again and adds
+// A line without an id gets one before it is sent. So a batch whose response was lost can be sent again, and adds
 // nothing.
 package enqueue
 

@@ -1,7 +1,8 @@
-// Package hosts tells under which names a listener may be asked. A web page can point a name of its own at any address,
-// this machine's loopback address included, and is then of one origin with what listens there: DNS rebinding. What
-// needs no token must therefore answer only under names that such a page cannot have: those of this machine and those
-// that the settings allow. An address is no such name: who asks for it reaches nobody else.
+// Package hosts decides under which host names a listener answers. A web page can point a name of its own at any
+// address, this machine's loopback address included; the browser then takes page and listener for one origin (DNS
+// rebinding). So what needs no token answers only under names that such a page cannot have: those of this machine, and
+// those that the settings allow. Requests to a plain address are allowed, since no page can have an address for its
+// name.
 package hosts
 
 import (

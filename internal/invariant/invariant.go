@@ -1,6 +1,5 @@
-// Package invariant proves from the store, again and again, that no user got more than the rules allow and that
-// everything accepted has ended within its limits. It looks at what was written down, not at what the limiter
-// believes.
+// Package invariant checks, again and again, that no user got more than the rules allow, and that everything accepted
+// has ended in time. It looks at what the store holds, not at what the limiter believes.
 package invariant
 
 import (

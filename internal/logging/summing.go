@@ -1,5 +1,5 @@
-// Package logging is pacer's one schema of log lines on top of log/slog, and a handler that sums up what repeats: a
-// store that is away fails every delivery, and ten thousand lines tell no more than one.
+// Package logging is pacer's schema of log lines, on top of log/slog, and a handler that sums up repeated lines: a
+// store that is away fails every delivery, and ten thousand equal lines say no more than one.
 package logging
 
 import (

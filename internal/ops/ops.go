@@ -1,5 +1,5 @@
-// Package ops is the face of pacer for the people who run it: health, metrics, profiles, and answers to "why does it
-// wait". It listens apart from the API.
+// Package ops serves the people who run pacer: dashboard, health, metrics, profiles, and why a notification waits. It
+// listens apart from the API.
 package ops
 
 import (

@@ -1,5 +1,5 @@
-// Package presence tells which processes of a deployment are alive: each writes a short-lived entry on Redis and renews
-// it; anybody may list them.
+// Package presence knows which processes of a deployment are alive. Each process writes a short-lived entry on Redis
+// and renews it; anybody may list the entries.
 package presence
 
 import (

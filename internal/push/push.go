@@ -1,4 +1,4 @@
-// Package push is how notifications leave pacer: what a sender is, how it says what became of a delivery, and the
+// Package push is how notifications leave pacer: what a sender is, how it reports what became of a delivery, and the
 // registry of senders by channel. Each channel has a package of its own below this one.
 package push
 

@@ -1,9 +1,9 @@
-// Package redismemory watches how full the Redis servers of a deployment are, so that nothing more is taken on while
-// what waits still has room to be delivered.
+// Package redismemory watches how full the Redis servers of a deployment are. It stops accepting while there is still
+// memory to deliver what waits.
 //
 //	used / maxmemory    0 ........ 0.85 ........ 0.90 ........ 1
-//	taking on           yes        as before     no            no
-//	delivering          yes        yes           yes           held: a full Redis refuses grants, and still settles
+//	accepting           yes        as before     no            no
+//	delivering          yes        yes           yes           no grants; settling goes on
 package redismemory
 
 import (

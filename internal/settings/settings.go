@@ -1,13 +1,13 @@
-// Package settings reads what the two programs are told from outside: flags, environment variables and a YAML file, in
-// this order of precedence, before the defaults.
+// Package settings reads what the two programs are told from outside. A flag wins over an environment variable, which
+// wins over the YAML file, which wins over the default.
 //
-// [Server] and [Client] are the settings; a program embeds them in its command line, which [NewParser] builds and
-// [Parse] reads. [Server.Resolve] checks them and hands them on in the form that the rest of pacer uses. What is
-// refused is a [*UsageError], which the programs answer with exit code 2.
+// Server and Client are the settings. A program embeds one of them in its command line, which NewParser builds and
+// Parse reads. Server.Resolve checks the settings and converts them to the form that the rest of pacer uses. A setting
+// that is refused is a *UsageError, and the program exits with code 2.
 //
 // Every flag --foo-bar has the environment variable PACER_FOO_BAR, except the two connection strings, which keep their
-// usual names. A variable that is set to nothing counts as not set. In the file a setting is named as its flag, with
-// dashes or underscores.
+// usual names. A variable that is set to nothing counts as not set. In the file a setting has the name of its flag,
+// with dashes or underscores.
 package settings
 
 import (

@@ -1,6 +1,7 @@
-// Package templates makes the contents of notifications from named templates with fallback over locales.
+// Package templates makes the contents of notifications from named templates, with fallback over locales.
 //
-// A folder has one folder per template, in it one per locale, and in that the parts, of which body.txt is needed:
+// A folder has one folder per template. That has one folder per locale, which holds the parts; only body.txt is
+// required:
 //
 //	order-shipped/default/title.txt
 //	order-shipped/default/body.txt
@@ -8,7 +9,8 @@
 //	order-shipped/de/body.txt
 //	order-shipped/de/body.html    the HTML part of e-mails
 //
-// For de-AT the first of de-AT, de and default is taken. A template that uses what its data does not have is refused.
+// For de-AT, the first of de-AT, de and default that exists is taken. A template that uses a value which its data lacks
+// is refused.
 package templates
 
 import (

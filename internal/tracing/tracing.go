@@ -1,6 +1,6 @@
-// Package tracing tells what becomes of each notification to OpenTelemetry: one trace per notification, from the
-// producer's request to its delivery, although days may pass in between. No span is open for longer than something is
-// done; what came before is linked. It is off unless the standard OTEL_ variables name an exporter or an endpoint.
+// Package tracing reports what becomes of each notification to OpenTelemetry: one trace per notification, from the
+// producer's request to the delivery, even days later. A span covers only time in which something is done; earlier
+// spans are linked. Tracing is off unless the standard OTEL_ variables name an exporter or an endpoint.
 package tracing
 
 import (

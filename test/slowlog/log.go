@@ -1,7 +1,6 @@
-// Package slowlog judges what a server noted as slow, for tests. A server tells how long a script or a statement took
-// by the clock, which on a busy machine is mostly how long it waited for a processor. So a [Log] is filled in short
-// spans, each with what the server was kept from running in it, as the kernel tells, and blames only what that can't
-// explain.
+// Package slowlog judges, for tests, what a server noted as slow. A server measures a script or a statement by the
+// clock; on a busy machine, most of that time it waited for a processor. So a Log is filled in short spans. For each
+// span the kernel tells how long the server was kept from running, and the Log blames only what that cannot explain.
 package slowlog
 
 import (

@@ -1,5 +1,5 @@
-// Package egresstest gives tests of what is dialled a name service of their own, so that they ask nobody and can change
-// where a name leads.
+// Package egresstest gives tests a name service of their own, so that they ask no real one and can change where a name
+// leads.
 package egresstest
 
 import (

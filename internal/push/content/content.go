@@ -1,4 +1,5 @@
-// Package content makes providers' messages out of notifications: what all channels do alike with overrides and sizes.
+// Package content turns notifications into providers' messages. It holds what all channels do alike: overrides and
+// sizes.
 package content
 
 import (

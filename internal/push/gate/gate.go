@@ -1,6 +1,6 @@
-// Package gate stands between the dispatcher and a channel's sender: a budget that all processes share, so many calls
-// in flight per host, and a circuit breaker per host, so that one dead provider neither takes the room of the others
-// nor is hammered. What may not pass waits: that is a deferral, and costs no attempt.
+// Package gate stands between the dispatcher and a channel's sender. It has a budget that all processes share, a limit
+// of calls in flight per host, and a circuit breaker per host. So a dead provider neither takes the capacity of the
+// others nor is hammered. A notification that may not pass waits; that is a deferral, and costs no attempt.
 package gate
 
 import (

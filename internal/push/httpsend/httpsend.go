@@ -1,5 +1,5 @@
-// Package httpsend is what the channels over HTTP have in common: connections that can all be closed, whether a call
-// that failed may have gone out, and when a provider wants to be asked again.
+// Package httpsend is what the channels over HTTP share: connections that can all be closed, whether a call that failed
+// may have reached the provider, and when a provider wants to be called again.
 package httpsend
 
 import (

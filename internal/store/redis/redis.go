@@ -1,5 +1,5 @@
-// Package redis is the store of the set-ups without Postgres: notifications live, with all that happens to them, in
-// the agendas' own hashes on Redis, and every step is one script. It is as durable as that Redis is configured.
+// Package redis is the store of the set-ups without Postgres. Notifications, and all that happens to them, live in the
+// agendas' own hashes on Redis; every step is one script. The store is as durable as that Redis is configured.
 package redis
 
 import (

@@ -1,4 +1,4 @@
-// Package transfer is what a store on Redis hands over to one in Postgres when a deployment gets a database.
+// Package transfer is what the store on Redis hands over to the one in Postgres when a deployment gets a database.
 package transfer
 
 import (
