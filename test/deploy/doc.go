@@ -1,5 +1,11 @@
-// Package deploy holds the tests of the files that put pacer into containers and build it for others:
-// docker-compose.yml, Dockerfile, .dockerignore and the workflows. They load the files the way the tools do and state
-// what operators rely on: nothing is open to other hosts, nothing is evicted, nothing is cut off while it drains, no
-// secret is written down, and nothing of others runs in a workflow that is not pinned. There is no program code.
+// Package deploy holds the tests of the files around the code.
+//
+// Some of these files put pacer into containers and build it for others: docker-compose.yml, Dockerfile, .dockerignore
+// and the workflows. The tests load them the way the tools do and state what operators rely on: nothing is open to
+// other hosts, nothing is evicted, nothing is cut off while it drains, no secret is written down, and no workflow runs
+// a foreign action that is not pinned.
+//
+// Others are for readers: the words are those of the glossary, and ARCHITECTURE.md names what there is.
+//
+// There is no program code.
 package deploy
