@@ -93,7 +93,7 @@ type Store interface {
 	View(ctx context.Context, id string) (*notification.View, error)
 }
 
-// Rules are what the policy and the channels say of a candidate.
+// Rules are what the policy and the channels say of a notification.
 type Rules interface {
 	// HasCategory tells whether the policy names the category; MaxDefer how long its notifications may wait.
 	HasCategory(name string) bool
@@ -157,7 +157,7 @@ func MadeHere(id string) bool {
 }
 
 // Accept accepts what it can of a batch, and returns one result each, in order. An error is about the batch as a
-// whole: the store could not be reached, and it is unknown which candidates were accepted. Repeating the batch with
+// whole: the store could not be reached, and it is unknown which notifications were accepted. Repeating the batch with
 // the same ids or idempotency keys is safe.
 func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
 	if in.cfg.Full() {
@@ -207,7 +207,7 @@ func repeatOf(c, first *Candidate, r Result) Result {
 	return r
 }
 
-// withDevices refuses candidates without a target whose user has no device on the channel.
+// withDevices refuses notifications without a target whose user has no device on the channel.
 func (in *Intake) withDevices(ctx context.Context, results []Result, pending []int) ([]int, error) {
 	if in.cfg.HasDevice == nil {
 		return pending, nil
@@ -307,7 +307,7 @@ func fingerprint(c *Candidate) string {
 		Template *Template `json:",omitempty"`
 	}{n, c.Template})
 	if err != nil {
-		body = []byte(err.Error()) // data is not JSON; such a candidate was refused before
+		body = []byte(err.Error()) // data is not JSON; such a notification was refused before
 	}
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:16])
