@@ -28,8 +28,8 @@ type Notification struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// CollapseKey replaces one that still waits with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// FCM, APNs, WebPush, Email and Ntfy are JSON objects in the format of the channel's provider, laid over what is made
-	// of title, body and data. Only the one of the notification's own channel may be set.
+	// FCM, APNs, WebPush, Email and Ntfy are JSON objects in the format of the channel's provider, laid over what is
+	// made of title, body and data. Only the one of the notification's own channel may be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`

@@ -153,7 +153,7 @@ func TestEnqueueSaysWhatIsWrong(t *testing.T) {
 
 func TestContentInAChannelsOwnFormat(t *testing.T) {
 	t.Parallel()
-	conn := postgrestest.Connect(t, postgrestest.URL(t))
+	url := postgrestest.URL(t)
 	for _, c := range []struct{ name, body, want string }{
 		{name: "of its channel", body: `{"user_id":"ada","channel":"fcm","fcm":{"android":{}}}`},
 		{name: "of a channel that the schema has never heard of", body: `{"user_id":"ada","channel":"pigeon","pigeon":{"speed":3}}`},
@@ -165,8 +165,9 @@ func TestContentInAChannelsOwnFormat(t *testing.T) {
 		{name: "no notification", body: `[]`, want: "it must be a JSON object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			var fault string
-			err := conn.QueryRow(t.Context(), "SELECT coalesce(pacer.fault($1::jsonb), '')", c.body).Scan(&fault)
+			err := postgrestest.Connect(t, url).QueryRow(t.Context(), "SELECT coalesce(pacer.fault($1::jsonb), '')", c.body).Scan(&fault)
 			if err != nil || fault != c.want {
 				t.Errorf("the fault is %q, %v, want %q", fault, err, c.want)
 			}

@@ -1,5 +1,5 @@
-// Package control keeps what operators told the deployment: which channels, categories and partitions are paused, and who did
-// what. Every process follows it within a second.
+// Package control keeps what operators told the deployment: which channels, categories and partitions are paused, and
+// who did what. Every process follows it within a second.
 package control
 
 import (

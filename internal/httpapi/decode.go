@@ -33,7 +33,8 @@ type input struct {
 	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"As the header Idempotency-Key, for each item of a batch."`
 }
 
-// inputFields are the names that an input may have, exactly as written, besides those of channels with their own format.
+// inputFields are the names that an input may have, exactly as written, besides those of channels with their own
+// format.
 var inputFields = []string{
 	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at",
 	"collapse_key", "idempotency_key", "template",

@@ -27,8 +27,8 @@ func (s Set) Names() []string {
 	return names
 }
 
-// MaxContent is how large a notification's content may be on a channel, in bytes. A channel that is not configured is refused
-// by CheckDelivery.
+// MaxContent is how large a notification's content may be on a channel, in bytes. A channel that is not configured is
+// refused by CheckDelivery.
 func (s Set) MaxContent(name notification.Channel) int { return s[name].MostContent() }
 
 // CheckDelivery refuses a notification whose channel is not configured, or does not take its target or its content.

@@ -29,7 +29,8 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 			fresh[n.UserID] = true
 		}
 		all = append(all, invariant.Admission{
-			ID: n.ID, UserID: n.UserID, Category: n.Category, At: n.AdmittedAt, Priority: notification.Priority(n.Priority),
+			ID: n.ID, UserID: n.UserID, Category: n.Category, At: n.AdmittedAt,
+			Priority: notification.Priority(n.Priority),
 		})
 		return nil
 	})
