@@ -95,7 +95,7 @@ func (a *App) reader() *ops.Reader {
 		Store: a.store, Agendas: a.agendas, Redis: a.redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: a.memory,
 		Pool: a.pool, Control: a.control, Follower: a.follower, Checker: a.checker,
 		ChannelNames: a.rules.channels.Names,
-		Categories: a.rules.CategoryNames, MaxDefer: a.rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
+		Categories:   a.rules.CategoryNames, MaxDefer: a.rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
 		BreakersOpen: func() map[string]int {
 			open := map[string]int{}
 			for channel, gate := range a.gates {
