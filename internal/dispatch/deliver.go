@@ -24,7 +24,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 				"panic", p, "stack", string(debug.Stack()))
 		}
 		d.inFlight.Add(-1)
-		d.capacity.release(1)
+		d.capacity.release()
 	}()
 	if !d.claim(ctx, g) {
 		return

@@ -115,8 +115,7 @@ type Dispatcher struct {
 	senders push.Registry
 
 	staleness staleness
-	capacity  capacity
-	permits   permits
+	capacity  *capacity
 	inFlight  atomic.Int64
 	nonce     string
 	rounds    atomic.Uint64
@@ -134,8 +133,8 @@ func New(cfg Config, store Store, queue Queue, senders push.Registry) *Dispatche
 	cfg = cfg.withDefaults()
 	d := &Dispatcher{
 		cfg: cfg, store: store, queue: queue, senders: senders,
-		staleness: staleness{limit: cfg.Stale}, capacity: make(capacity, cfg.Concurrency),
-		permits: make(permits, maxRounds), nonce: rand.Text()[:12],
+		staleness: staleness{limit: cfg.Stale}, capacity: newCapacity(cfg.Concurrency),
+		nonce: rand.Text()[:12],
 	}
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.releasing, d.endReleasing = context.WithCancel(context.Background())

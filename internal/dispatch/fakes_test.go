@@ -41,11 +41,13 @@ type store struct {
 	scripts    map[string]func(r dispatch.TakeRequest) (turn, bool)
 	partitions map[int]*partition
 	generation int64
-	rounds     []asked
-	outcomes   []dispatch.Outcome
-	extended   []time.Time
-	archived   []dispatch.Task
-	released   []string
+	// servesAtOnce makes a round serve what it pulls, as far as it has tokens; else the next round does.
+	servesAtOnce bool
+	rounds       []asked
+	outcomes     []dispatch.Outcome
+	extended     []time.Time
+	archived     []dispatch.Task
+	released     []string
 }
 
 // partition is one partition.
@@ -176,9 +178,19 @@ func (s *store) answer(r dispatch.TakeRequest) dispatch.TakeResult {
 	}
 	for range min(r.Pull, len(l.pending)) {
 		s.generation++
-		reply.Pulled = append(reply.Pulled, dispatch.Wakeup{UserID: l.pending[0], Generation: s.generation, Categories: []string{"chat"}})
+		w := dispatch.Wakeup{UserID: l.pending[0], Generation: s.generation, Categories: []string{"chat"}}
 		reply.PulledCount++
 		l.pending = l.pending[1:]
+		if !s.servesAtOnce || r.Capacity == 0 {
+			reply.Pulled = append(reply.Pulled, w)
+			continue
+		}
+		next, _ := s.scripts[w.UserID](r)
+		r.Capacity -= len(next.Grants)
+		reply.Served = append(reply.Served, dispatch.ServedWakeup{Wakeup: w, WakeupResult: next.WakeupResult})
+		if next.back {
+			s.pushBack(r.Partition, w.UserID)
+		}
 	}
 	l.lastID, l.last = r.ID, reply
 	return reply

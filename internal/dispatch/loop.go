@@ -9,8 +9,8 @@ import (
 const (
 	// lostPause is how long a loop leaves a partition alone that has lost its state.
 	lostPause = 500 * time.Millisecond
-	// gatherTime is how long a loop that had to wait for a token waits for more of them, where there are more than
-	// gatherAbove: a round costs the same whether it may start one delivery or many.
+	// gatherTime is how long a loop that had to wait for a single token waits for more of them, where there are more than
+	// gatherAbove in all: a round costs the same whether it may start one delivery or many.
 	gatherTime  = 2 * time.Millisecond
 	gatherAbove = 32
 )
@@ -18,20 +18,19 @@ const (
 // state is what a loop does at the moment.
 type state uint8
 
-// The states of a loop. Each but the last has a method, which does the work of the state and returns the next one.
+// The states of a loop. Each has a method, which does the work of the state and returns the next one.
 //
-//	idle ──▶ awaitingPermit ──▶ awaitingCapacity ──▶ inRound
-//	 ▲                                 │                │
-//	 └─────────────────────────────────┴────────────────┘
+//	idle ──▶ awaitingTurn ──▶ inRound
+//	 ▲            │              │
+//	 └────────────┴──────────────┘
 //
-// Stop ends each of the first three at once, and a round at its end.
+// Stop ends the first two at once, and a round at its end.
 const (
 	// idle lasts until a held wake-up is due, or one stands in the queue.
 	idle state = iota
-	// awaitingPermit lasts until few enough rounds of all partitions are under way, or until permitTimeout.
-	awaitingPermit
-	// awaitingCapacity lasts until a delivery may start; wake-ups that are due for longer than Config.Hold are released.
-	awaitingCapacity
+	// awaitingTurn lasts until few enough rounds of all partitions are under way, a delivery may start, and no partition has
+	// waited longer; wake-ups that are due for longer than Config.Hold are released.
+	awaitingTurn
 	// inRound takes what is due from the store, and starts the deliveries.
 	inRound
 )
@@ -39,9 +38,8 @@ const (
 // loop serves one partition, one round after the other. Nobody else in this process takes from the partition.
 type loop struct {
 	partition
-	pending   <-chan struct{}
-	maxHeld   int  // wake-ups
-	hasPermit bool // for the next round
+	pending <-chan struct{}
+	maxHeld int // wake-ups
 }
 
 func newLoop(d *Dispatcher, number int) *loop {
@@ -58,16 +56,13 @@ func (l *loop) run() {
 		switch next {
 		case idle:
 			next = l.awaitWork()
-		case awaitingPermit:
-			next = l.awaitPermit()
-		case awaitingCapacity:
-			next = l.awaitCapacity()
+		case awaitingTurn:
+			next = l.awaitTurn()
 		case inRound:
 			next = l.makeRound()
 		}
 	}
-	l.returnPermit()
-	l.returnTokens()
+	l.endTurn()
 	l.release(l.releasing, l.held.popAll())
 }
 
@@ -75,10 +70,8 @@ func (l *loop) run() {
 func (l *loop) awaitWork() state {
 	now := time.Now()
 	if l.held.due(now, 1) > 0 || l.mayPull() {
-		return awaitingPermit
+		return awaitingTurn
 	}
-	l.returnPermit()
-	l.returnTokens()
 	var due <-chan time.Time
 	if at, ok := l.held.next(); ok {
 		timer := time.NewTimer(at.Sub(now))
@@ -98,21 +91,10 @@ func (l *loop) awaitWork() state {
 	return idle
 }
 
-// awaitPermit waits for a permit. After permitTimeout the round is made without one.
-func (l *loop) awaitPermit() state {
-	if !l.hasPermit {
-		l.hasPermit = l.permits.acquire(l.stopping.Done())
-	}
-	return awaitingCapacity
-}
-
-// awaitCapacity takes the round's share of the free tokens. Where none is free it waits for one; wake-ups that have been due
-// for too long are released meanwhile, so that another process can serve them.
-func (l *loop) awaitCapacity() state {
-	l.tokens += l.capacity.topUp(l.tokens)
-	if l.tokens > 0 {
-		return inRound
-	}
+// awaitTurn waits for the partition's turn. Wake-ups that have been due for too long by then are released, so that another
+// process can serve them.
+func (l *loop) awaitTurn() state {
+	l.turn = l.capacity.forRound()
 	var overdue <-chan time.Time
 	if at, ok := l.held.next(); ok {
 		timer := time.NewTimer(time.Until(at.Add(l.cfg.Hold)))
@@ -120,33 +102,32 @@ func (l *loop) awaitCapacity() state {
 		overdue = timer.C
 	}
 	select {
-	case l.capacity <- struct{}{}:
-		l.tokens++
-		if cap(l.capacity) > gatherAbove {
+	case <-l.turn.granted:
+		if l.turn.waited && l.turn.tokens == 1 && l.capacity.size > gatherAbove {
 			l.pause(gatherTime)
+			l.capacity.topUp(l.turn)
 		}
+		return inRound
 	case <-overdue:
+		l.endTurn()
 		l.release(l.releasing, l.held.popDue(time.Now(), releaseBatch))
 	case <-l.stopping.Done():
 	}
 	return idle
 }
 
-// makeRound makes one round, and returns the permit and the tokens that what is due by now does not need. It survives its own
-// panic; the wake-ups that the round asked for are lost to this process then, and the store replaces them.
+// makeRound makes one round, and ends the turn. It survives its own panic; the wake-ups that the round asked for are lost to
+// this process then, and the store replaces them.
 func (l *loop) makeRound() state {
 	defer func() {
 		if p := recover(); p != nil {
 			l.cfg.Log.Error("a partition's loop panicked; it continues", "partition", l.number, "panic", p, "stack", string(debug.Stack()))
-			l.returnPermit()
+			l.endTurn()
 			l.pause(lostPause)
 		}
 	}()
 	err := l.round(l.releasing, l.pullCount(time.Now()), l.start)
-	unused := l.tokens - l.held.due(time.Now(), l.tokens)
-	l.capacity.release(unused)
-	l.tokens -= unused
-	l.returnPermit()
+	l.endTurn()
 	if errors.Is(err, ErrLost) {
 		l.cfg.Log.Debug("a partition has lost its state; its loop waits until it is rebuilt", "partition", l.number)
 		l.pause(lostPause)
@@ -166,16 +147,9 @@ func (l *loop) pullCount(now time.Time) int {
 	case <-l.pending: // this is the pull that it asks for
 	default:
 	}
-	n := min(takeBatch, l.tokens)
+	n := min(takeBatch, l.turn.tokens)
 	left := l.held.due(now, 2*takeBatch) - n
 	return max(0, min(n-max(0, left), l.maxHeld-l.held.size()))
-}
-
-func (l *loop) returnPermit() {
-	if l.hasPermit {
-		l.hasPermit = false
-		l.permits.release()
-	}
 }
 
 // pause waits; shorter when the dispatcher stops.

@@ -24,8 +24,8 @@ type partition struct {
 	*Dispatcher
 	number int
 	held   heldWakeups
-	tokens int  // of the capacity, for the next round
-	more   bool // more may stand in the queue
+	turn   *turn // the last one; a round uses its tokens
+	more   bool  // more may stand in the queue
 }
 
 // result is that of a round.
@@ -38,16 +38,16 @@ type result struct {
 // round asks for as many of the due wake-ups as it has tokens, and pulls so many more. It calls start with each grant, in order;
 // with the grant, its delivery gets a token.
 func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) error {
-	due := p.held.pop(time.Now(), min(takeBatch, p.tokens))
+	due := p.held.pop(time.Now(), min(takeBatch, p.turn.tokens))
 	if len(due) == 0 && pull == 0 {
 		return nil
 	}
-	r := TakeRequest{Partition: p.number, ID: p.roundID(), Capacity: p.tokens, Pull: pull}
+	r := TakeRequest{Partition: p.number, ID: p.roundID(), Capacity: p.turn.tokens, Pull: pull}
 	for _, h := range due {
 		r.Wakeups = append(r.Wakeups, h.Wakeup)
 	}
-	// While the store does not answer, other partitions can use the tokens.
-	taken, err := p.take(ctx, r, p.returnTokens)
+	// While the store does not respond, other partitions can use the tokens.
+	taken, err := p.take(ctx, r, p.endTurn)
 	if errors.Is(err, ErrLost) {
 		p.held.clear()
 	}
@@ -56,20 +56,21 @@ func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) err
 	}
 	grants := p.apply(r, due, taken) //nolint:contextcheck // archiving a foreign task outlives the round
 	for _, g := range grants {
-		if p.tokens > 0 {
-			p.tokens--
-		} else { // they were returned meanwhile
-			p.capacity <- struct{}{}
+		if p.turn.tokens == 0 { // they were returned meanwhile
+			p.turn = p.capacity.forTokens(1)
+			<-p.turn.granted
 		}
+		p.turn.tokens--
 		start(g)
 	}
 	return nil
 }
 
-// returnTokens returns all tokens.
-func (p *partition) returnTokens() {
-	p.capacity.release(p.tokens)
-	p.tokens = 0
+// endTurn returns what is left of the turn, if there is one.
+func (p *partition) endTurn() {
+	if p.turn != nil {
+		p.capacity.end(p.turn)
+	}
 }
 
 // apply holds, starts and archives what a round brought, and returns its grants in order.
@@ -134,7 +135,7 @@ func (p *partition) holdAgain(h held, w WakeupResult, answeredAt time.Time) {
 func (p *partition) release(ctx context.Context, wakeups []Wakeup) {
 	for part := range slices.Chunk(wakeups, releaseBatch) {
 		r := TakeRequest{Partition: p.number, ID: p.roundID(), Release: part}
-		if _, err := p.take(ctx, r, p.returnTokens); err != nil {
+		if _, err := p.take(ctx, r, p.endTurn); err != nil {
 			return // take has logged it; the store replaces the wake-ups
 		}
 	}

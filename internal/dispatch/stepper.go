@@ -75,14 +75,12 @@ func (p *stepped) step(ctx context.Context, pull int) (grants []*Grant, err erro
 		return nil, ctx.Err()
 	}
 	defer p.leave()
-	defer p.returnTokens()
-	if p.tokens = p.capacity.topUp(0); p.tokens == 0 {
-		select {
-		case p.capacity <- struct{}{}:
-			p.tokens++
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	p.turn = p.capacity.forTokens(maxTokens)
+	defer p.endTurn()
+	select {
+	case <-p.turn.granted:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	err = p.round(ctx, min(pull, takeBatch), func(g *Grant) { grants = append(grants, g) })
 	return grants, err

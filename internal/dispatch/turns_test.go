@@ -10,9 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// Only a partition that makes a round, or waits for capacity to make one, has a permit: else the rounds of the others would
-// wait for nothing.
-func TestPermitsAreReturned(t *testing.T) {
+// Only a partition that makes a round counts: else the rounds of the others would wait for nothing.
+func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	lostWhen := func(lost func(r dispatch.TakeRequest) bool) func(*store) {
 		return func(s *store) {
@@ -29,13 +28,12 @@ func TestPermitsAreReturned(t *testing.T) {
 		look    time.Duration // when to look, after the start
 		want    int
 	}{
-		"by a partition that waited for capacity, released what was due, and is idle": {
+		"by a partition that waited for its turn, released what was due, and is idle": {
 			arrange: func(s *store) {
 				time.AfterFunc(100*time.Millisecond, func() { s.perform(0, "busy", burst(1000)) })
 				lostWhen(func(r dispatch.TakeRequest) bool { return len(r.Release) > 0 })(s)
 			},
 			look: 10 * time.Second,
-			want: 1, // that of the busy partition, which waits for more capacity
 		},
 		"by a partition that has lost its state, while it pauses": {
 			arrange: lostWhen(func(r dispatch.TakeRequest) bool { return r.Partition > 0 }),
@@ -60,8 +58,8 @@ func TestPermitsAreReturned(t *testing.T) {
 				cfg := dispatch.Config{Concurrency: 16, Partitions: 4, DrainTimeout: time.Hour}
 				b := newBench(cfg, s, newGauge().slow(time.Minute))
 				pass(test.look)
-				if n := b.PermitsTaken(); n != test.want {
-					t.Errorf("%d permits are taken, want %d", n, test.want)
+				if n := b.RoundsCounted(); n != test.want {
+					t.Errorf("%d rounds are counted, want %d", n, test.want)
 				}
 				b.Stop()
 			})
