@@ -46,7 +46,7 @@ func (g gauge) slow(d time.Duration) sender {
 	}
 }
 
-// burst is a script that grants n deliveries of a user, as many in a round as there is room for; then the wake-up goes back.
+// burst is a script that grants n deliveries of a user, as many in a round as it has tokens for; then the wake-up goes back to the queue.
 func burst(n int) func(dispatch.TakeRequest) (turn, bool) {
 	return func(r dispatch.TakeRequest) (turn, bool) {
 		next := turn{}
@@ -59,8 +59,8 @@ func burst(n int) func(dispatch.TakeRequest) (turn, bool) {
 	}
 }
 
-// One user's burst fills the whole room at once, and whatever becomes free. It costs few pulls.
-func TestBurstOfOneUserUsesTheWholeRoom(t *testing.T) {
+// One user's burst uses the whole capacity at once, and whatever becomes free. It costs few pulls.
+func TestBurstOfOneUserUsesTheWholeCapacity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n, concurrency = 1000, 256
@@ -68,7 +68,7 @@ func TestBurstOfOneUserUsesTheWholeRoom(t *testing.T) {
 		s.perform(0, "u-1", burst(n))
 		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 16}, s, inside.slow(200*time.Millisecond))
 		b.wantTokens(t, concurrency)
-		// Four times 200 ms, and the moments in which freed room is gathered.
+		// Four times 200 ms, and the moments in which free tokens are gathered.
 		pass(820 * time.Millisecond)
 		synctest.Wait()
 		if sends := b.journal.sends(); len(sends) != n || inside.peak() != concurrency {
@@ -95,7 +95,7 @@ func TestNeverMoreDeliveriesThanConcurrency(t *testing.T) {
 		b.wantTokens(t, concurrency)
 		pass(11 * time.Second)
 		b.wantTokens(t, 0)
-		// 31 deliveries of a second each, three at a time: the room was never left empty either.
+		// 31 deliveries of a second each, three at a time: no token was left unused either.
 		wantClock(t, "all delivered", start, 11*time.Second)
 		if inside.peak() != concurrency || len(b.journal.sends()) != users {
 			t.Errorf("%d deliveries, %d at once; want %d and %d", len(b.journal.sends()), inside.peak(), users, concurrency)
@@ -104,8 +104,8 @@ func TestNeverMoreDeliveriesThanConcurrency(t *testing.T) {
 	})
 }
 
-// A partition whose users have endless bursts leaves room to the others.
-func TestRoomIsSharedAmongPartitions(t *testing.T) {
+// A partition whose users have endless bursts leaves capacity to the others.
+func TestCapacityIsSharedAmongPartitions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const concurrency = 8
@@ -139,7 +139,7 @@ func TestRoomIsSharedAmongPartitions(t *testing.T) {
 	})
 }
 
-// Several users share the room of a round; what they leave is asked for at once.
+// Several users share the tokens of a round; what they leave is asked for at once.
 func TestBurstsOfSeveralUsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestBurstsOfSeveralUsers(t *testing.T) {
 	})
 }
 
-// A round takes half of what is free, and at least one; so others find room while it is under way.
+// A round takes half of what is free, and at least one; so that others find some while it is under way.
 func TestRoundTakesItsShare(t *testing.T) {
 	t.Parallel()
 	for concurrency, want := range map[int]int{1: 1, 2: 1, 3: 1, 10: 5, 200: 100, 256: 100, 1000: 100} {
@@ -174,7 +174,7 @@ func TestRoundTakesItsShare(t *testing.T) {
 			pass(time.Second / 2)
 			for _, r := range s.asks() {
 				if r.Capacity != want || r.Pull > want {
-					t.Errorf("with room for %d a round has room for %d, and pulls %d; want %d", concurrency, r.Capacity, r.Pull, want)
+					t.Errorf("of %d tokens a round has %d, and pulls %d; want %d", concurrency, r.Capacity, r.Pull, want)
 				}
 			}
 			b.wantTokens(t, 1)
@@ -183,8 +183,8 @@ func TestRoundTakesItsShare(t *testing.T) {
 	}
 }
 
-// Wake-ups that wait for their slot take no room from those that may go.
-func TestHeldWakeupsTakeNoRoom(t *testing.T) {
+// Wake-ups that wait for their slot take no tokens from those that may go.
+func TestHeldWakeupsTakeNoTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -204,9 +204,9 @@ func TestHeldWakeupsTakeNoRoom(t *testing.T) {
 	})
 }
 
-// What is due and finds no room goes back after a while, so that other processes can serve it; and nothing is asked for that
-// there is no room for.
-func TestWithoutRoomWakeupsGoBack(t *testing.T) {
+// What is due and gets no token goes back after a while, so that other processes can serve it; and nothing is asked for that
+// there is no token for.
+func TestWithoutTokensWakeupsGoBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -225,7 +225,7 @@ func TestWithoutRoomWakeupsGoBack(t *testing.T) {
 		}
 		for _, r := range s.asks()[asked:] {
 			if len(r.Release) == 0 || len(r.Wakeups)+r.Pull > 0 {
-				t.Errorf("without room it asks %+v", r)
+				t.Errorf("without a token it asks %+v", r)
 			}
 			if at := r.At.Sub(start) - time.Second + 5*time.Millisecond; at < 1500*time.Millisecond {
 				t.Errorf("it goes back %s after it was due", at)
@@ -241,8 +241,8 @@ func TestWithoutRoomWakeupsGoBack(t *testing.T) {
 	})
 }
 
-// Neither a panic of the store nor one of a sender costs room: else the process would stop delivering, one panic after another.
-func TestPanicsGiveRoomBack(t *testing.T) {
+// Neither a panic of the store nor one of a sender costs tokens: else the process would stop delivering, one panic after another.
+func TestPanicsReturnTokens(t *testing.T) {
 	t.Parallel()
 	for name, arrange := range map[string]func(*store){
 		"claim": func(s *store) {
@@ -256,7 +256,7 @@ func TestPanicsGiveRoomBack(t *testing.T) {
 		"grant": func(s *store) {
 			s.claim = func(_ context.Context, g *dispatch.Grant) (bool, error) { g.Notification = nil; return true, nil }
 		},
-		"answer": func(s *store) {
+		"grant that is nil": func(s *store) {
 			s.perform(0, "u-0", func(dispatch.TakeRequest) (turn, bool) { return grant(nil), true })
 		},
 	} {

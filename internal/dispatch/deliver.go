@@ -29,7 +29,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	if !d.claim(ctx, g) {
 		return
 	}
-	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.AnsweredAt)
+	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.RepliedAt)
 	outcome := d.attempt(ctx, g)
 	ended(outcome)
 	settlement, err := d.settle(ctx, g, outcome)
@@ -56,7 +56,7 @@ func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 
 // attempt waits for the grant's moment and delivers, unless it is too late for that.
 func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
-	moment := g.AnsweredAt.Add(g.StartIn)
+	moment := g.RepliedAt.Add(g.StartIn)
 	if wait := time.Until(moment); wait > 0 {
 		// A few milliseconds at most, the horizon of the store: a shutdown need not interrupt it.
 		timer := time.NewTimer(wait)
@@ -81,15 +81,15 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 	end := time.Now()
 	classified := push.Classify(err)
 	if classified != nil && classified.Class == push.AlreadyDelivered {
-		return d.judge(g, classified)
+		return d.outcome(g, classified)
 	}
 	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
 		// Nothing was sent: the notification waits for its provider's budget, or for the provider to come back.
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
-		return d.judge(g, classified)
+		return d.outcome(g, classified)
 	}
 	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt), classified)
-	outcome := d.judge(g, classified)
+	outcome := d.outcome(g, classified)
 	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {
 		d.cfg.Log.DebugContext(ctx, "delivery", "notification_id", g.Notification.ID, "channel", g.Notification.Channel,
 			"attempt", g.Attempt, "outcome", outcome.Reason)

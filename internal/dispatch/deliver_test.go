@@ -47,7 +47,7 @@ func TestGrantsAreDeliveredInOrder(t *testing.T) {
 	})
 }
 
-// A grant that can't be claimed, or must not be delivered, is nobody's any more, and takes no room.
+// A grant that can't be claimed, or must not be delivered, is nobody's any more, and takes no token.
 func TestGrantsThatAreNotClaimed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -133,7 +133,7 @@ func TestLatenessCountsFromTheSlot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				// The room is full when the slot comes: the grant is 400 ms later.
+				// All tokens are taken when the slot comes: the grant is 400 ms later.
 				s := newStore()
 				s.wake("u-1", hold(time.Second), turn{WakeupResult: dispatch.WakeupResult{Held: true, Rule: "1 per 1s"}}, func() turn {
 					var all []*dispatch.Grant
@@ -167,8 +167,8 @@ func TestLatenessCountsFromTheSlot(t *testing.T) {
 	}
 }
 
-// An answer that took long tells of an admission that may be as old: it is given back, unless it always takes that long.
-func TestSlowAnswersAreLate(t *testing.T) {
+// A reply that took long tells of an admission that may be as old: the grant is returned, unless replies always take that long.
+func TestSlowRepliesAreLate(t *testing.T) {
 	t.Parallel()
 	ms := time.Millisecond
 	for name, test := range map[string]struct {
@@ -177,7 +177,7 @@ func TestSlowAnswersAreLate(t *testing.T) {
 		returned  int
 		lateness  time.Duration // of the worst delivery
 	}{
-		"one answer of 3 s":                    {[]time.Duration{3 * time.Second, 0}, 1, 1, 0},
+		"one reply of 3 s":                     {[]time.Duration{3 * time.Second, 0}, 1, 1, 0},
 		"just in time":                         {[]time.Duration{250 * ms}, 3, 0, 250 * ms},
 		"a network of 600 ms":                  {[]time.Duration{600 * ms}, 20, 2, 600 * ms},
 		"a network of 5 s":                     {[]time.Duration{5 * time.Second}, 20, 5, 5 * time.Second},
@@ -264,9 +264,9 @@ func TestDeliveriesAreTraced(t *testing.T) {
 			return true, nil
 		}
 		s.after = func(context.Context, dispatch.TakeRequest) error { pass(20 * time.Millisecond); return nil }
-		cfg := dispatch.Config{Trace: func(ctx context.Context, g *dispatch.Grant, asked, answered time.Time) (context.Context, func(dispatch.Outcome)) {
-			if g.Notification.TraceParent != "00-1" || asked.Sub(start) != 20*time.Millisecond || answered.Sub(start) != 40*time.Millisecond {
-				t.Errorf("traced %q, asked %s, answered %s", g.Notification.TraceParent, asked.Sub(start), answered.Sub(start))
+		cfg := dispatch.Config{Trace: func(ctx context.Context, g *dispatch.Grant, asked, replied time.Time) (context.Context, func(dispatch.Outcome)) {
+			if g.Notification.TraceParent != "00-1" || asked.Sub(start) != 20*time.Millisecond || replied.Sub(start) != 40*time.Millisecond {
+				t.Errorf("traced %q, asked %s, replied %s", g.Notification.TraceParent, asked.Sub(start), replied.Sub(start))
 			}
 			return context.WithValue(ctx, key{}, "traced"), func(o dispatch.Outcome) { told = append(told, o) }
 		}}

@@ -62,9 +62,9 @@ type Config struct {
 	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when the
 	// channel is not paused. Defaults to no pause.
 	ChannelPaused func(channel notification.Channel) time.Duration
-	// Trace is called with each claimed grant, and with the times at which the store was asked for it and answered. It returns
+	// Trace is called with each claimed grant, and with the times at which the store was asked for it and replied. It returns
 	// the context of the delivery, and a function to call with the outcome. Defaults to no tracing.
-	Trace func(ctx context.Context, g *Grant, asked, answered time.Time) (context.Context, func(o Outcome))
+	Trace func(ctx context.Context, g *Grant, asked, replied time.Time) (context.Context, func(o Outcome))
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
 	Log      *slog.Logger

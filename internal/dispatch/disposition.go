@@ -10,8 +10,8 @@ import (
 // credentialsPause is how long a notification waits that its provider refused for the deployment's credentials.
 const credentialsPause = time.Minute
 
-// judge turns a sender's answer into the notification's disposition.
-func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
+// outcome decides what becomes of a notification whose sender returned e.
+func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 	if e == nil {
 		return Outcome{Disposition: Delivered, Reason: "delivered"}
 	}
@@ -23,27 +23,28 @@ func (d *Dispatcher) judge(g *Grant, e *push.Error) Outcome {
 	case push.Permanent, push.TargetGone:
 		o.Disposition, o.Failure = Failed, true
 	case push.Throttled:
-		d.judgeThrottled(g, e, retry, &o)
+		d.deferThrottled(g, e, retry, &o)
 	case push.CredentialsRefused:
 		o.RetryAfter = max(e.RetryAfter, credentialsPause)
 	case push.Transient, push.Ambiguous:
-		judgeFailure(g, e, retry, &o)
+		retryFailure(g, e, retry, &o)
 	default: // nobody knows the class, so nobody knows what became of the notification
-		judgeFailure(g, e, retry, &o)
+		retryFailure(g, e, retry, &o)
 	}
 	return o
 }
 
-// judgeThrottled has what a provider asks to slow down come again, after a wait that grows with each such answer and behind
-// what waits already: else a target that is never ready would take every slot of its user. It ends like what waits for
-// its slot too long. What nobody was asked about (its provider's budget, a pause) keeps its place.
-func (d *Dispatcher) judgeThrottled(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
+// deferThrottled defers a notification whose provider asks to slow down. The wait grows with each such response, and the
+// notification goes behind those that wait already: else a target that is never ready would take every slot of its user. After
+// max_defer it expires, as one does that waits for its slot too long. One that was not sent at all, because its provider's budget
+// is used up or its channel is paused, keeps its place.
+func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
 	if e.Unsent {
 		o.Untried = true
 		o.RetryAfter = max(e.RetryAfter, retry.Backoff(1))
 		return
 	}
-	// Attempts that did not fail were answered so, but for those whose worker died.
+	// Attempts that did not fail had such a response, but for those whose worker died.
 	o.Behind = true
 	o.RetryAfter = max(e.RetryAfter, retry.Backoff(max(1, g.Attempt-g.Failures)))
 	if limit := d.cfg.MaxDefer(g.Notification.Category); limit <= 0 || waited(g)+o.RetryAfter <= limit {
@@ -64,8 +65,8 @@ func waited(g *Grant) time.Duration {
 	return g.AdmittedAt.Sub(since)
 }
 
-// judgeFailure has a failed attempt tried again until there were too many.
-func judgeFailure(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
+// retryFailure retries a failed attempt, until there were too many.
+func retryFailure(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
 	failures := g.Failures + 1
 	switch {
 	case failures < retry.MaxAttempts:

@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// What each class of answer does to a notification that has failed so many times before. Three failures end it, and the
+// What each class of response does to a notification that has failed so many times before. Three failures end it, and the
 // wait after the n-th is n seconds.
 func TestFates(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestFates(t *testing.T) {
 }
 
 // A target that always asks to slow down is left alone longer and longer, and not for ever.
-func TestThrottledAnswersBackOffAndEnd(t *testing.T) {
+func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 	t.Parallel()
 	const maxDefer = 10 * time.Minute
 	busy := &push.Error{Class: push.Throttled, Code: "429"}

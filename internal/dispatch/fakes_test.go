@@ -28,9 +28,9 @@ type turn struct {
 }
 
 // store is a queue and a store in one. A user's wake-up gets what the user's script says, one turn after the other, and is
-// used up at its end. A round that is asked again has the same answer again.
+// used up at its end. A request that is repeated has the same result.
 type store struct {
-	// before and after, which may be nil, are called before a round is made and before its answer is given.
+	// before and after, which may be nil, are called before a round is made and before its result is returned.
 	before, after func(ctx context.Context, r dispatch.TakeRequest) error
 	claim         func(ctx context.Context, g *dispatch.Grant) (bool, error)
 	settle        func(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error)
@@ -146,7 +146,7 @@ func (s *store) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Take
 			return dispatch.TakeResult{}, err
 		}
 	}
-	reply := s.answer(r)
+	reply := s.result(r)
 	if s.after != nil {
 		if err := s.after(ctx, r); err != nil {
 			return dispatch.TakeResult{}, err
@@ -155,7 +155,7 @@ func (s *store) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Take
 	return reply, nil
 }
 
-func (s *store) answer(r dispatch.TakeRequest) dispatch.TakeResult {
+func (s *store) result(r dispatch.TakeRequest) dispatch.TakeResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.partition(r.Partition)
@@ -412,7 +412,7 @@ func (b *bench) await() {
 	b.AwaitDeliveries()
 }
 
-// wantTokens fails the test unless that much room is taken.
+// wantTokens fails the test unless that many are taken.
 func (b *bench) wantTokens(t *testing.T, taken int) {
 	t.Helper()
 	synctest.Wait()

@@ -87,7 +87,7 @@ func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 		cfg   dispatch.Config
 		after time.Duration
 		rule  string
-		want  time.Duration // after the answer
+		want  time.Duration // after the reply
 	}{
 		"for a rule":               {dispatch.Config{}, time.Second, "1 per 1s", 995 * time.Millisecond},
 		"with an early of its own": {dispatch.Config{Early: 300 * time.Millisecond}, time.Second, "1 per 1s", 700 * time.Millisecond},
@@ -110,7 +110,7 @@ func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 					t.Fatalf("%d rounds, want 3", len(rounds))
 				}
 				if got := rounds[2].At.Sub(rounds[1].At) - latency; got != test.want {
-					t.Errorf("asked again %s after the answer, want %s", got, test.want)
+					t.Errorf("asked again %s after the reply, want %s", got, test.want)
 				}
 				want := []dispatch.Wakeup{{UserID: "u-1", Generation: 1, Categories: []string{"chat", "news"}}}
 				if diff := cmp.Diff(want, rounds[2].Wakeups); diff != "" {
@@ -140,7 +140,7 @@ func TestManyWakeups(t *testing.T) {
 		var order []string
 		for _, r := range s.asks() {
 			if len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Wakeups) > r.Capacity {
-				t.Errorf("a round asks for %d, and pulls %d, with room for %d", len(r.Wakeups), r.Pull, r.Capacity)
+				t.Errorf("a round asks for %d, and pulls %d, with %d tokens", len(r.Wakeups), r.Pull, r.Capacity)
 			}
 			for _, w := range r.Wakeups {
 				order = append(order, w.UserID)
@@ -269,10 +269,10 @@ func TestLostPartitionIsForgotten(t *testing.T) {
 	})
 }
 
-// A round whose answer was lost is asked again by its name, with growing pauses; meanwhile nobody's room is taken.
-func TestLostAnswersAreAskedForAgain(t *testing.T) {
+// A request whose result was lost is repeated under its name, with growing pauses; meanwhile it takes no tokens.
+func TestLostResultsAreRequestedAgain(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]bool{"the question is lost": false, "the answer is lost": true} {
+	for name, lost := range map[string]bool{"the request is lost": false, "the result is lost": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -320,8 +320,8 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// What is granted may be as old as the first question.
-func TestAnswerThatComesLateIsReturned(t *testing.T) {
+// What is granted may be as old as the first request.
+func TestGrantThatComesLateIsReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -373,7 +373,7 @@ func TestRoundIsGivenUp(t *testing.T) {
 					t.Errorf("asked for %s, from %s to %s", last, rounds[0].ID, rounds[len(rounds)-1].ID)
 				}
 				log := b.ledger.Lines()
-				if len(log) != 2 || !strings.Contains(log[1], "did not answer in time") || strings.Contains(strings.Join(log, ""), "u-1") {
+				if len(log) != 2 || !strings.Contains(log[1], "did not reply in time") || strings.Contains(strings.Join(log, ""), "u-1") {
 					t.Errorf("it logs %q", log)
 				}
 				away.Store(false)
@@ -388,8 +388,8 @@ func TestRoundIsGivenUp(t *testing.T) {
 	}
 }
 
-// An answer that does not fit its question is no answer.
-func TestAnswerThatDoesNotFit(t *testing.T) {
+// A result that does not fit its request is none.
+func TestResultThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -405,7 +405,7 @@ func TestAnswerThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// shortOfOne is a store whose first answer to a question lacks what became of the last wake-up.
+// shortOfOne is a store whose first result of a request lacks what became of the last wake-up.
 type shortOfOne struct {
 	*store
 	done bool

@@ -32,7 +32,7 @@ type partition struct {
 type result struct {
 	TakeResult
 	// askedAt is when the request was sent for the first time; the store has decided since.
-	askedAt, answeredAt time.Time
+	askedAt, repliedAt time.Time
 }
 
 // round asks for as many of the due wake-ups as it has tokens, and pulls so many more. It calls start with each grant, in order;
@@ -86,7 +86,7 @@ func (p *partition) apply(r TakeRequest, due []held, taken result) []*Grant {
 		grants = append(grants, p.applyWakeup(held{Wakeup: w.Wakeup}, w.WakeupResult, taken)...)
 	}
 	for _, w := range taken.Pulled {
-		p.held.add(w, taken.answeredAt, time.Time{})
+		p.held.add(w, taken.repliedAt, time.Time{})
 	}
 	for _, t := range taken.Foreign {
 		p.archiving.Go(func() { p.archiveForeign(p.number, t) })
@@ -107,24 +107,24 @@ func (p *partition) apply(r TakeRequest, due []held, taken result) []*Grant {
 // applyWakeup holds a wake-up again if it is to be held, and completes its grants.
 func (p *partition) applyWakeup(h held, w WakeupResult, taken result) []*Grant {
 	for n, g := range w.Grants {
-		g.AskedAt, g.AnsweredAt = taken.askedAt, taken.answeredAt
+		g.AskedAt, g.RepliedAt = taken.askedAt, taken.repliedAt
 		if n == 0 || g.StartIn == 0 { // one that goes after others of its user did not wait for this slot
 			g.Slot = h.slot
 		}
 	}
 	if w.Held {
-		p.holdAgain(h, w, taken.answeredAt)
+		p.holdAgain(h, w, taken.repliedAt)
 	}
 	return w.Grants
 }
 
 // holdAgain holds a wake-up until it is due again.
-func (p *partition) holdAgain(h held, w WakeupResult, answeredAt time.Time) {
-	slot := answeredAt.Add(max(0, w.After))
+func (p *partition) holdAgain(h held, w WakeupResult, repliedAt time.Time) {
+	slot := repliedAt.Add(max(0, w.After))
 	if w.After <= 0 && len(w.Grants) == 0 && !h.slot.IsZero() {
 		slot = h.slot // there was no token for it: it still waits for the same moment
 	}
-	at := answeredAt.Add(w.After)
+	at := repliedAt.Add(w.After)
 	if w.Rule != "" {
 		at = at.Add(-p.cfg.Early)
 	}
@@ -169,7 +169,7 @@ func (d *Dispatcher) take(ctx context.Context, r TakeRequest, failed func()) (re
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			d.cfg.Log.WarnContext(ctx, "the store did not answer in time; it will replace the wake-ups of this round",
+			d.cfg.Log.WarnContext(ctx, "the store did not reply in time; it will replace the wake-ups of this round",
 				"partition", r.Partition, "asked", len(r.Wakeups), "released", len(r.Release), "error", err)
 			return result{}, err
 		}
@@ -185,7 +185,7 @@ func (d *Dispatcher) takeOnce(ctx context.Context, r TakeRequest) (taken TakeRes
 	}()
 	taken, err = d.store.Take(ctx, r)
 	if err == nil && len(taken.Results) != len(r.Wakeups) {
-		err = fmt.Errorf("the store answered for %[2]d of %[1]d wake-ups", len(r.Wakeups), len(taken.Results))
+		err = fmt.Errorf("the store replied about %[2]d of %[1]d wake-ups", len(r.Wakeups), len(taken.Results))
 	}
 	return taken, err
 }

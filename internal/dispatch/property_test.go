@@ -84,7 +84,7 @@ type play struct {
 	claimed map[*dispatch.Grant]bool
 	settled map[*dispatch.Grant][]dispatch.Disposition
 	sent    map[string]int
-	given   map[*dispatch.Grant]bool // in an answer that arrived
+	given   map[*dispatch.Grant]bool // in a result that arrived
 	hand    map[int64]inHand         // by generation
 	asking  map[string]bool          // rounds that were asked before
 	faults  []string
@@ -129,14 +129,14 @@ func (p *play) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeR
 	return reply, err
 }
 
-// check judges a question.
+// check looks what is wrong with a request.
 func (p *play) check(r dispatch.TakeRequest) {
 	if p.asking[r.ID] {
 		return // again
 	}
 	p.asking[r.ID] = true
 	if len(r.Wakeups) > r.Capacity || len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Release) > 100 {
-		p.fault("a round asks for %d, pulls %d and releases %d, with room for %d", len(r.Wakeups), r.Pull, len(r.Release), r.Capacity)
+		p.fault("a round asks for %d, pulls %d and releases %d, with %d tokens", len(r.Wakeups), r.Pull, len(r.Release), r.Capacity)
 	}
 	for _, w := range slices.Concat(r.Wakeups, r.Release) {
 		h, ok := p.hand[w.Generation]
@@ -153,27 +153,36 @@ func (p *play) check(r dispatch.TakeRequest) {
 	}
 }
 
-// arrived notes what an answer brings.
+// arrived notes what a result brings.
 func (p *play) arrived(r dispatch.TakeRequest, reply dispatch.TakeResult) {
 	now := time.Now()
 	for i, taken := range reply.Results {
-		for _, g := range taken.Grants {
-			p.given[g] = true
-		}
-		if taken.Held {
-			from := now.Add(taken.After)
-			if taken.Rule != "" {
-				from = from.Add(-5 * time.Millisecond)
-			}
-			if from.Before(now) {
-				from = now
-			}
-			p.hand[r.Wakeups[i].Generation] = inHand{from}
-		}
+		p.took(r.Wakeups[i].Generation, taken, now)
+	}
+	for _, w := range reply.Served {
+		p.took(w.Generation, w.WakeupResult, now)
 	}
 	for _, w := range reply.Pulled {
 		p.hand[w.Generation] = inHand{now}
 	}
+}
+
+// took notes what a wake-up got.
+func (p *play) took(generation int64, taken dispatch.WakeupResult, now time.Time) {
+	for _, g := range taken.Grants {
+		p.given[g] = true
+	}
+	if !taken.Held {
+		return
+	}
+	from := now.Add(taken.After)
+	if taken.Rule != "" {
+		from = from.Add(-5 * time.Millisecond)
+	}
+	if from.Before(now) {
+		from = now
+	}
+	p.hand[generation] = inHand{from}
 }
 
 // perform gives a user's wake-up a script.
@@ -270,7 +279,7 @@ func (p *play) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome
 // Extend implements dispatch.Store.
 func (*play) Extend(context.Context, *dispatch.Grant) error { return errAway }
 
-// Whatever store, queue and senders do, and whenever it is stopped: the dispatcher gives all room back, never makes more
+// Whatever store, queue and senders do, and whenever it is stopped: the dispatcher returns all tokens, never makes more
 // deliveries at once than it may, none before its moment, each at most once, and settles each exactly as far as it went; and
 // each wake-up in its hand is asked for again, not too early, or given back. That no goroutine is left over is what the bubble
 // checks.
@@ -281,6 +290,7 @@ func TestRandomScripts(t *testing.T) {
 		partitions := rapid.IntRange(1, 3).Draw(draw, "partitions")
 		scripts := rapid.SliceOfN(rapid.SliceOfN(scenes, 0, 5), 1, 8).Draw(draw, "scripts")
 		bad := rapid.SliceOfN(mishaps, 0, 12).Draw(draw, "mishaps")
+		atOnce := rapid.Bool().Draw(draw, "serves at once")
 		stop := time.Second + 10*duration(draw, "stop", 10*time.Second)
 		var faults []string
 		synctest.Test(t, func(*testing.T) {
@@ -291,6 +301,7 @@ func TestRandomScripts(t *testing.T) {
 				hand: map[int64]inHand{}, asking: map[string]bool{},
 			}
 			cfg := dispatch.Config{Concurrency: concurrency, Partitions: partitions, Retry: retries, DrainTimeout: time.Hour, Log: slog.New(slog.DiscardHandler)}
+			p.servesAtOnce = atOnce
 			p.dispatcher = dispatch.New(cfg, p, p, push.Registry{notification.ChannelLog: p})
 			p.dispatcher.Start()
 			for i, script := range scripts {
@@ -302,7 +313,7 @@ func TestRandomScripts(t *testing.T) {
 			p.mishaps = nil // so that all can be given back
 			p.mutex.Unlock()
 			p.dispatcher.Stop()
-			faults = p.judge(concurrency)
+			faults = p.verdict(concurrency)
 		})
 		for _, fault := range faults { // rapid's own failures must not be raised in the bubble
 			draw.Error(fault)
@@ -310,8 +321,8 @@ func TestRandomScripts(t *testing.T) {
 	})
 }
 
-// judge tells what went against the promises.
-func (p *play) judge(concurrency int) []string {
+// verdict tells what went against the promises.
+func (p *play) verdict(concurrency int) []string {
 	if p.dispatcher.TokensTaken() != 0 || p.dispatcher.InFlight() != 0 {
 		p.fault("tokens taken: %d, in flight: %d; want none", p.dispatcher.TokensTaken(), p.dispatcher.InFlight())
 	}

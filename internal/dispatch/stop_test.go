@@ -74,7 +74,7 @@ func TestReleaseTimeoutEndsTheTries(t *testing.T) {
 				b.Stop()
 				wantClock(t, "stopped", start, 3*time.Second)
 				b.wantTokens(t, 0)
-				if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "did not answer in time") {
+				if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "did not reply in time") {
 					t.Errorf("it logs %s", log)
 				}
 			})
@@ -82,7 +82,7 @@ func TestReleaseTimeoutEndsTheTries(t *testing.T) {
 	}
 }
 
-// A dispatcher that waits for room stops at once.
+// A dispatcher that waits for tokens stops at once.
 func TestStopWhileWaitingForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Repairs is what one sweep of a partition found and mended.
+// Repairs is what one sweep of a partition found and repaired.
 type Repairs struct {
 	// LeasesEnded counts deliveries whose worker did not settle them in time, Expired notifications that expired while
 	// they waited, Woken users whose wake-up was lost.

@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// partitions answers a sweep of each partition.
+// partitions responds to a sweep of each partition.
 type partitions []func(ctx context.Context) (dispatch.Repairs, error)
 
 func (l partitions) Partitions() int { return len(l) }
@@ -23,14 +23,14 @@ func (l partitions) Sweep(ctx context.Context, partition int) (dispatch.Repairs,
 	return l[partition](ctx)
 }
 
-// each answers each sweep with the same.
+// each returns the same for each sweep.
 func each(r dispatch.Repairs, err error) func(context.Context) (dispatch.Repairs, error) {
 	return func(context.Context) (dispatch.Repairs, error) { return r, err }
 }
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	mended := dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3}
+	repaired := dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3}
 	woken := dispatch.Repairs{Woken: 1}
 	told := dispatch.Repairs{Accepted: []dispatch.Accepted{{Category: "chat", Count: 2}}}
 	for name, test := range map[string]struct {
@@ -38,17 +38,17 @@ func TestSweep(t *testing.T) {
 		fault      error
 		reported   []dispatch.Repairs
 	}{
-		"nothing to mend": {partitions: partitions{each(dispatch.Repairs{}, nil), each(dispatch.Repairs{}, nil)}},
+		"nothing to repair": {partitions: partitions{each(dispatch.Repairs{}, nil), each(dispatch.Repairs{}, nil)}},
 		"all kinds": {
-			partitions: partitions{each(mended, nil), each(dispatch.Repairs{}, nil), each(woken, nil)},
-			reported:   []dispatch.Repairs{mended, woken},
+			partitions: partitions{each(repaired, nil), each(dispatch.Repairs{}, nil), each(woken, nil)},
+			reported:   []dispatch.Repairs{repaired, woken},
 		},
 		"each kind alone": {
 			partitions: partitions{each(dispatch.Repairs{LeasesEnded: 1}, nil), each(dispatch.Repairs{Expired: 1}, nil), each(dispatch.Repairs{Woken: 1}, nil)},
 			reported:   []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
 		},
 		"what others accepted": {partitions: partitions{each(told, nil), each(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
-		// The partitions of a cluster lie on different shards: one that is away must not leave the others unmended.
+		// The partitions of a cluster lie on different shards: one that is away must not leave the others unrepaired.
 		"a partition that is away": {
 			partitions: partitions{each(dispatch.Repairs{}, errAway), each(dispatch.Repairs{}, nil), each(woken, nil)},
 			fault:      errAway,
@@ -155,7 +155,7 @@ func TestSweeperEndsQuietly(t *testing.T) {
 	})
 }
 
-// A partition with more to mend than one sweep may is swept again at once, but not for ever: others wait too.
+// A partition with more to repair than one sweep may is swept again at once, but not for ever: others wait too.
 func TestAPartitionIsSweptUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ more, sweeps int }{

@@ -78,7 +78,7 @@ type TakeRequest struct {
 	Release []Wakeup
 }
 
-// TakeResult is the answer to a TakeRequest.
+// TakeResult is the result of a TakeRequest.
 type TakeResult struct {
 	// Results has one for each of the Wakeups of the request.
 	Results []WakeupResult
@@ -128,11 +128,11 @@ type Grant struct {
 	Attempt, Failures int
 	// AdmittedAt is the moment that the limiter counted, on its clock.
 	AdmittedAt time.Time
-	// StartIn is how long after AnsweredAt that moment comes; 0 when it has come.
+	// StartIn is how long after RepliedAt that moment comes; 0 when it has come.
 	StartIn time.Duration
-	// AskedAt is when the request was sent, and AnsweredAt when its result came, on this process's clock: the admission was made
+	// AskedAt is when the request was sent, and RepliedAt when its result came, on this process's clock: the admission was made
 	// in between.
-	AskedAt, AnsweredAt time.Time
+	AskedAt, RepliedAt time.Time
 	// Slot is the moment for which the wake-up was held, on this process's clock; zero when it was not held.
 	Slot time.Time
 	// Deferrals is how often it was deferred; History is what the store remembers of that, in the store's own format.
@@ -169,7 +169,7 @@ const (
 // Outcome is what became of a grant.
 type Outcome struct {
 	Disposition Disposition
-	// Reason says why, for people: the class and code of the provider's answer.
+	// Reason says why, for people: the class and code of the provider's response.
 	Reason string
 	// RetryAfter is how long to wait before a retry.
 	RetryAfter time.Duration
