@@ -14,14 +14,16 @@ const archiveTries = 8
 
 // archiveForeign archives a task that is not a wake-up, for people to look at. It retries for a while.
 func (d *Dispatcher) archiveForeign(partition int, t Task) {
-	d.cfg.Log.Warn("found a task in the queue that is not a wake-up; archiving it", "partition", partition, "task", t.ID)
+	d.cfg.Log.Warn("found a task in the queue that is not a wake-up; archiving it", "partition", partition,
+		"task", t.ID)
 	pause := firstRoundPause
 	for range archiveTries {
 		err := d.archive(partition, t)
 		if err == nil {
 			return
 		}
-		d.cfg.Log.Warn("could not archive a task that is not a wake-up; retrying", "partition", partition, "task", t.ID, "error", err)
+		d.cfg.Log.Warn("could not archive a task that is not a wake-up; retrying", "partition", partition, "task", t.ID,
+			"error", err)
 		if !d.waitForRetry(pause) {
 			return
 		}

@@ -11,16 +11,17 @@ const (
 	maxTokens = 100
 	// freePerShare says which part of the free tokens one turn gets: the turns after it need some too.
 	freePerShare = 2
-	// maxRounds is how many rounds of all partitions are under way at once. A round costs the store much the same whether it
-	// grants one delivery or thirty: few rounds that start many deliveries each cost less than many rounds that start few.
+	// maxRounds is how many rounds of all partitions are under way at once. A round costs the store much the same
+	// whether it grants one delivery or thirty: few rounds that start many deliveries each cost less than many rounds
+	// that start few.
 	maxRounds = 3
-	// countedFor is how long a turn counts among those rounds: a partition whose server does not respond must not keep the
-	// others from theirs, and a store that is far away is asked more at once.
+	// countedFor is how long a turn counts among those rounds: a partition whose server does not respond must not keep
+	// the others from theirs, and a store that is far away is asked more at once.
 	countedFor = 5 * time.Millisecond
 )
 
-// capacity is what all partitions share: tokens, of which each delivery in flight holds one, and the rounds that may be under
-// way at once. Partitions get both in turns: who has waited longest is next, whatever it waits for.
+// capacity is what all partitions share: tokens, of which each delivery in flight holds one, and the rounds that may
+// be under way at once. Partitions get both in turns: who has waited longest is next, whatever it waits for.
 type capacity struct {
 	size int
 

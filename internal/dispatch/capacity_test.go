@@ -46,7 +46,8 @@ func (g gauge) slow(d time.Duration) sender {
 	}
 }
 
-// burst is a script that grants n deliveries of a user, as many in a round as it has tokens for; then the wake-up goes back to the queue.
+// burst is a script that grants n deliveries of a user, as many in a round as it has tokens for; then the wake-up goes
+// back to the queue.
 func burst(n int) func(dispatch.TakeRequest) (turn, bool) {
 	return func(r dispatch.TakeRequest) (turn, bool) {
 		next := turn{}
@@ -91,14 +92,17 @@ func TestNeverMoreDeliveriesThanConcurrency(t *testing.T) {
 			s.wakeIn(i%2, fmt.Sprint(i), grant(granted()))
 		}
 		start := time.Now()
-		b := newBench(dispatch.Config{Concurrency: concurrency, Partitions: 2, Hold: time.Minute}, s, inside.slow(time.Second))
+		b := newBench(dispatch.Config{
+			Concurrency: concurrency, Partitions: 2, Hold: time.Minute,
+		}, s, inside.slow(time.Second))
 		b.wantTokens(t, concurrency)
 		pass(11 * time.Second)
 		b.wantTokens(t, 0)
 		// 31 deliveries of a second each, three at a time: no token was left unused either.
 		wantClock(t, "all delivered", start, 11*time.Second)
 		if inside.peak() != concurrency || len(b.journal.sends()) != users {
-			t.Errorf("%d deliveries, %d at once; want %d and %d", len(b.journal.sends()), inside.peak(), users, concurrency)
+			t.Errorf("%d deliveries, %d at once; want %d and %d", len(b.journal.sends()), inside.peak(), users,
+				concurrency)
 		}
 		b.Stop()
 	})
@@ -167,18 +171,21 @@ func TestBurstsOfSeveralUsers(t *testing.T) {
 func TestRoundTakesItsShare(t *testing.T) {
 	t.Parallel()
 	for concurrency, want := range map[int]int{1: 1, 2: 1, 3: 1, 10: 5, 200: 100, 256: 100, 1000: 100} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStore()
-			s.wake("u-1", grant(granted()))
-			b := newBench(dispatch.Config{Concurrency: concurrency}, s, newGauge().slow(time.Second))
-			pass(time.Second / 2)
-			for _, r := range s.asks() {
-				if r.Capacity != want || r.Pull > want {
-					t.Errorf("of %d tokens a round has %d, and pulls %d; want %d", concurrency, r.Capacity, r.Pull, want)
+		t.Run(fmt.Sprintf("of %d", concurrency), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				s.wake("u-1", grant(granted()))
+				b := newBench(dispatch.Config{Concurrency: concurrency}, s, newGauge().slow(time.Second))
+				pass(time.Second / 2)
+				for _, r := range s.asks() {
+					if r.Capacity != want || r.Pull > want {
+						t.Errorf("a round has %d tokens, and pulls %d; want %d", r.Capacity, r.Pull, want)
+					}
 				}
-			}
-			b.wantTokens(t, 1)
-			b.Stop()
+				b.wantTokens(t, 1)
+				b.Stop()
+			})
 		})
 	}
 }
@@ -204,8 +211,8 @@ func TestHeldWakeupsTakeNoTokens(t *testing.T) {
 	})
 }
 
-// What is due and gets no token goes back after a while, so that other processes can serve it; and nothing is asked for that
-// there is no token for.
+// What is due and gets no token goes back after a while, so that other processes can serve it; and nothing is asked
+// for that there is no token for.
 func TestWithoutTokensWakeupsGoBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -241,7 +248,8 @@ func TestWithoutTokensWakeupsGoBack(t *testing.T) {
 	})
 }
 
-// Neither a panic of the store nor one of a sender costs tokens: else the process would stop delivering, one panic after another.
+// Neither a panic of the store nor one of a sender costs tokens: else the process would stop delivering, one panic
+// after another.
 func TestPanicsReturnTokens(t *testing.T) {
 	t.Parallel()
 	for name, arrange := range map[string]func(*store){
@@ -254,7 +262,10 @@ func TestPanicsReturnTokens(t *testing.T) {
 			}
 		},
 		"grant": func(s *store) {
-			s.claim = func(_ context.Context, g *dispatch.Grant) (bool, error) { g.Notification = nil; return true, nil }
+			s.claim = func(_ context.Context, g *dispatch.Grant) (bool, error) {
+				g.Notification = nil
+				return true, nil
+			}
 		},
 		"grant that is nil": func(s *store) {
 			s.perform(0, "u-0", func(dispatch.TakeRequest) (turn, bool) { return grant(nil), true })

@@ -15,13 +15,14 @@ func (d *Dispatcher) start(g *Grant) {
 	d.deliveries.Go(func() { d.run(context.Background(), g) })
 }
 
-// run makes one granted delivery. After a panic its token is returned, and the delivery is made again when its lease has ended.
+// run makes one granted delivery. After a panic its token is returned, and the delivery is made again when its lease
+// has ended.
 func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	d.inFlight.Add(1)
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease ends", "partition", g.Partition,
-				"panic", p, "stack", string(debug.Stack()))
+			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease ends",
+				"partition", g.Partition, "panic", p, "stack", string(debug.Stack()))
 		}
 		d.inFlight.Add(-1)
 		d.capacity.release()
@@ -35,7 +36,8 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	settlement, err := d.settle(ctx, g, outcome)
 	switch {
 	case err != nil:
-		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends", "outcome", outcome.Reason, "error", err)
+		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends",
+			"outcome", outcome.Reason, "error", err)
 	case settlement.Stale:
 		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease; its result was discarded",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
@@ -48,7 +50,9 @@ func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 	defer cancel()
 	ok, err := d.store.Claim(ctx, g)
 	if err != nil {
-		d.cfg.Log.WarnContext(ctx, "could not claim a grant; the notification is granted again, at the latest when its lease ends", "partition", g.Partition, "error", err)
+		d.cfg.Log.WarnContext(ctx,
+			"could not claim a grant; the notification is granted again, at the latest when its lease ends",
+			"partition", g.Partition, "error", err)
 		return false
 	}
 	return ok
@@ -88,7 +92,8 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
 		return d.outcome(g, classified)
 	}
-	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt), classified)
+	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt),
+		classified)
 	outcome := d.outcome(g, classified)
 	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {
 		d.cfg.Log.DebugContext(ctx, "delivery", "notification_id", g.Notification.ID, "channel", g.Notification.Channel,

@@ -34,7 +34,10 @@ func TestGrantsAreDeliveredInOrder(t *testing.T) {
 			}
 			s.wake(fmt.Sprint(user), grant(all...))
 		}
-		b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error { started <- m.ID; return nil })
+		b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {
+			started <- m.ID
+			return nil
+		})
 		b.await()
 		b.Stop()
 		close(started)
@@ -54,8 +57,8 @@ func TestGrantsThatAreNotClaimed(t *testing.T) {
 		err  error
 		want []string
 	}{
-		"must not go out": {nil, nil},
-		"away": {errAway, []string{
+		"must not go out": {},
+		"away": {err: errAway, want: []string{
 			`level=WARN msg="could not claim a grant; the notification is granted again, at the latest when its lease ends" partition=0 error="the store is away"`,
 		}},
 	} {
@@ -77,8 +80,8 @@ func TestGrantsThatAreNotClaimed(t *testing.T) {
 	}
 }
 
-// A grant is for its moment. When the process was kept from it for too long, the windows may have moved on: it is given back
-// uncounted.
+// A grant is for its moment. When the process was kept from it for too long, the windows may have moved on: it is
+// given back uncounted.
 func TestLateGrantIsReturned(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -87,12 +90,14 @@ func TestLateGrantIsReturned(t *testing.T) {
 		startIn time.Duration
 		returns bool
 	}{
-		"just in time":             {dispatch.Config{}, 250 * time.Millisecond, 0, false},
-		"too late":                 {dispatch.Config{}, 250*time.Millisecond + 1, 0, true},
-		"in time for what's ahead": {dispatch.Config{}, 260 * time.Millisecond, 10 * time.Millisecond, false},
-		"too late for what's past": {dispatch.Config{}, 261 * time.Millisecond, 10 * time.Millisecond, true},
-		"with a limit of its own":  {dispatch.Config{Stale: time.Second}, 999 * time.Millisecond, 0, false},
-		"too late for its own":     {dispatch.Config{Stale: time.Second}, 1001 * time.Millisecond, 0, true},
+		"just in time":             {kept: 250 * time.Millisecond},
+		"too late":                 {kept: 250*time.Millisecond + 1, returns: true},
+		"in time for what's ahead": {kept: 260 * time.Millisecond, startIn: 10 * time.Millisecond},
+		"too late for what's past": {kept: 261 * time.Millisecond, startIn: 10 * time.Millisecond, returns: true},
+		"with a limit of its own":  {cfg: dispatch.Config{Stale: time.Second}, kept: 999 * time.Millisecond},
+		"too late for its own": {
+			cfg: dispatch.Config{Stale: time.Second}, kept: 1001 * time.Millisecond, returns: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,9 +107,13 @@ func TestLateGrantIsReturned(t *testing.T) {
 				g := granted()
 				g.StartIn = test.startIn
 				b := deliver(test.cfg, s, g, sends)
-				want, sends, deferrals := dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}, 1, []string(nil)
+				want, sends, deferrals := dispatch.Outcome{
+					Disposition: dispatch.Delivered, Reason: "delivered",
+				}, 1, []string(nil)
 				if test.returns {
-					want, sends, deferrals = dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true}, 0, []string{"chat: late, 1"}
+					want, sends, deferrals = dispatch.Outcome{
+						Disposition: dispatch.Returned, Reason: "late", Refund: true,
+					}, 0, []string{"chat: late, 1"}
 				}
 				if diff := cmp.Diff([]dispatch.Outcome{want}, s.settled()); diff != "" {
 					t.Errorf("outcomes differ (-want +got):\n%s", diff)
@@ -117,25 +126,33 @@ func TestLateGrantIsReturned(t *testing.T) {
 	}
 }
 
-// How late a delivery is counts from the moment for which its wake-up was held, not from the moment that it got in the end;
-// but what may go only later has not waited for that.
+// How late a delivery is counts from the moment for which its wake-up was held, not from the moment that it got in the
+// end; but what may go only later has not waited for that.
 func TestLatenessCountsFromTheSlot(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		startIn []time.Duration
 		want    []time.Duration
 	}{
-		"at once":         {[]time.Duration{0}, []time.Duration{400 * time.Millisecond}},
-		"some together":   {[]time.Duration{0, 0}, []time.Duration{400 * time.Millisecond, 400 * time.Millisecond}},
-		"and one later":   {[]time.Duration{0, 5 * time.Millisecond}, []time.Duration{400 * time.Millisecond, 0}},
-		"the first later": {[]time.Duration{5 * time.Millisecond}, []time.Duration{405 * time.Millisecond}},
+		"at once": {startIn: []time.Duration{0}, want: []time.Duration{400 * time.Millisecond}},
+		"some together": {
+			startIn: []time.Duration{0, 0}, want: []time.Duration{400 * time.Millisecond, 400 * time.Millisecond},
+		},
+		"and one later": {
+			startIn: []time.Duration{0, 5 * time.Millisecond}, want: []time.Duration{400 * time.Millisecond, 0},
+		},
+		"the first later": {
+			startIn: []time.Duration{5 * time.Millisecond}, want: []time.Duration{405 * time.Millisecond},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				// All tokens are taken when the slot comes: the grant is 400 ms later.
 				s := newStore()
-				s.wake("u-1", hold(time.Second), turn{WakeupResult: dispatch.WakeupResult{Held: true, Rule: "1 per 1s"}}, func() turn {
+				s.wake("u-1", hold(time.Second), turn{
+					WakeupResult: dispatch.WakeupResult{Held: true, Rule: "1 per 1s"},
+				}, func() turn {
 					var all []*dispatch.Grant
 					for _, in := range test.startIn {
 						g := granted()
@@ -167,7 +184,8 @@ func TestLatenessCountsFromTheSlot(t *testing.T) {
 	}
 }
 
-// A reply that took long tells of an admission that may be as old: the grant is returned, unless replies always take that long.
+// A reply that took long tells of an admission that may be as old: the grant is returned, unless replies always take
+// that long.
 func TestSlowRepliesAreLate(t *testing.T) {
 	t.Parallel()
 	ms := time.Millisecond
@@ -177,11 +195,20 @@ func TestSlowRepliesAreLate(t *testing.T) {
 		returned  int
 		lateness  time.Duration // of the worst delivery
 	}{
-		"one reply of 3 s":                     {[]time.Duration{3 * time.Second, 0}, 1, 1, 0},
-		"just in time":                         {[]time.Duration{250 * ms}, 3, 0, 250 * ms},
-		"a network of 600 ms":                  {[]time.Duration{600 * ms}, 20, 2, 600 * ms},
-		"a network of 5 s":                     {[]time.Duration{5 * time.Second}, 20, 5, 5 * time.Second},
-		"slow for a while, then one of 400 ms": {[]time.Duration{600 * ms, 600 * ms, 600 * ms, 0, 400 * ms, 0}, 3, 3, 600 * ms},
+		"one reply of 3 s": {
+			latencies: []time.Duration{3 * time.Second, 0}, handled: 1, returned: 1,
+		},
+		"just in time": {latencies: []time.Duration{250 * ms}, handled: 3, lateness: 250 * ms},
+		"a network of 600 ms": {
+			latencies: []time.Duration{600 * ms}, handled: 20, returned: 2, lateness: 600 * ms,
+		},
+		"a network of 5 s": {
+			latencies: []time.Duration{5 * time.Second}, handled: 20, returned: 5, lateness: 5 * time.Second,
+		},
+		"slow for a while, then one of 400 ms": {
+			latencies: []time.Duration{600 * ms, 600 * ms, 600 * ms, 0, 400 * ms, 0},
+			handled:   3, returned: 3, lateness: 600 * ms,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,8 +251,8 @@ func TestSlowRepliesAreLate(t *testing.T) {
 	}
 }
 
-// Many grants of a partition are under way when the store stalls. All of them are late, not only the first few, whose lateness
-// would excuse that of the others.
+// Many grants of a partition are under way when the store stalls. All of them are late, not only the first few, whose
+// lateness would excuse that of the others.
 func TestOneStallExcusesNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,12 +291,16 @@ func TestDeliveriesAreTraced(t *testing.T) {
 			return true, nil
 		}
 		s.after = func(context.Context, dispatch.TakeRequest) error { pass(20 * time.Millisecond); return nil }
-		cfg := dispatch.Config{Trace: func(ctx context.Context, g *dispatch.Grant, asked, replied time.Time) (context.Context, func(dispatch.Outcome)) {
-			if g.Notification.TraceParent != "00-1" || asked.Sub(start) != 20*time.Millisecond || replied.Sub(start) != 40*time.Millisecond {
-				t.Errorf("traced %q, asked %s, replied %s", g.Notification.TraceParent, asked.Sub(start), replied.Sub(start))
+		cfg := dispatch.Config{}
+		cfg.Trace = func(
+			ctx context.Context, g *dispatch.Grant, asked, replied time.Time,
+		) (context.Context, func(dispatch.Outcome)) {
+			askedIn, repliedIn := asked.Sub(start), replied.Sub(start)
+			if g.Notification.TraceParent != "00-1" || askedIn != 20*time.Millisecond || repliedIn != 40*time.Millisecond {
+				t.Errorf("traced %q, asked %s, replied %s", g.Notification.TraceParent, askedIn, repliedIn)
 			}
 			return context.WithValue(ctx, key{}, "traced"), func(o dispatch.Outcome) { told = append(told, o) }
-		}}
+		}
 		s.wake("u-1", grant(granted()))
 		b := newBench(cfg, s, func(ctx context.Context, _ push.Message) error {
 			if ctx.Value(key{}) != "traced" {
@@ -292,7 +323,8 @@ func TestDeliveryLog(t *testing.T) {
 		g := granted()
 		g.Notification.To, g.Notification.Body = "https://secret.example/hook?key=1", "secret"
 		l := &ledger{}
-		deliver(dispatch.Config{Log: l.logger(slog.LevelDebug)}, newStore(), g, func(context.Context, push.Message) error {
+		cfg := dispatch.Config{Log: l.logger(slog.LevelDebug)}
+		deliver(cfg, newStore(), g, func(context.Context, push.Message) error {
 			return &push.Error{Class: push.Transient, Code: "503"}
 		})
 		want := []string{`level=DEBUG msg=delivery notification_id=n-1 channel=log attempt=1 outcome="transient: 503"`}
@@ -312,7 +344,8 @@ func TestChannelWithoutSender(t *testing.T) {
 		g.Notification.Channel = "fcm"
 		deliver(dispatch.Config{}, s, g, sends)
 		want := []dispatch.Outcome{{
-			Disposition: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second, Refund: true, Failure: true,
+			Disposition: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second,
+			Refund: true, Failure: true,
 		}}
 		if diff := cmp.Diff(want, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)

@@ -1,15 +1,15 @@
-// Package dispatch takes notifications from the store when their limits admit them, sends them, and settles them. It pulls a
-// wake-up off the queue, asks the store which notifications of the wake-up's user may go, sends each of them at its moment, and
-// writes what became of it.
+// Package dispatch takes notifications from the store when their limits admit them, sends them, and settles them. It
+// pulls a wake-up off the queue, asks the store which notifications of the wake-up's user may go, sends each of them
+// at its moment, and writes what became of it.
 //
 //	pull ─▶ take ─┬─ grants ──▶ claim ─▶ send ─▶ settle (the store places the user's next wake-up)
 //	         ▲    ├─ held ─────▶ until its moment ┐
 //	         └────┼───────────────────────────────┘
 //	              └─ back in the queue, or used up
 //
-// One [loop] serves each partition, in rounds: a round takes what is due, and pulls more wake-ups. Each delivery has a goroutine
-// of its own, and holds a token of the capacity that all partitions share. The package declares the small interfaces that it
-// needs; the queue, the stores and the senders implement them.
+// One [loop] serves each partition, in rounds: a round takes what is due, and pulls more wake-ups. Each delivery has a
+// goroutine of its own, and holds a token of the capacity that all partitions share. The package declares the small
+// interfaces that it needs; the queue, the stores and the senders implement them.
 package dispatch
 
 import (
@@ -34,36 +34,36 @@ type Config struct {
 	Concurrency int
 	// Held is how many wake-ups this process may hold, in all partitions together. Defaults to 4,096.
 	Held int
-	// Hold is how long a wake-up that is due waits for a delivery that may start. Then it goes back to the queue, so that
-	// another process can serve it. Defaults to 1.5 s.
+	// Hold is how long a wake-up that is due waits for a delivery that may start. Then it goes back to the queue, so
+	// that another process can serve it. Defaults to 1.5 s.
 	Hold time.Duration
-	// Early is how long before the slot of a held wake-up the store is asked; it grants a slot that is so close in advance.
-	// Defaults to 5 ms.
+	// Early is how long before the slot of a held wake-up the store is asked; it grants a slot that is so close in
+	// advance. Defaults to 5 ms.
 	Early time.Duration
-	// Stale is how late after its moment a grant is returned instead of used: windows may have moved on. The moment counts
-	// from when the store was asked, the earliest that it can have been. After a late grant the next one of its partition may
-	// be twice as late, until one comes in time. Defaults to 250 ms.
+	// Stale is how late after its moment a grant is returned instead of used: windows may have moved on. The moment
+	// counts from when the store was asked, the earliest that it can have been. After a late grant the next one of its
+	// partition may be twice as late, until one comes in time. Defaults to 250 ms.
 	Stale time.Duration
 	// SendTimeout bounds the claim, and after it the delivery. Defaults to 10 s.
 	SendTimeout time.Duration
-	// SettleTimeout bounds the writing of a result, with its retries. A notification whose result was never written may be
-	// delivered again. Until then the delivery counts as in flight, and keeps its token. Defaults to 30 s.
+	// SettleTimeout bounds the writing of a result, with its retries. A notification whose result was never written
+	// may be delivered again. Until then the delivery counts as in flight, and keeps its token. Defaults to 30 s.
 	SettleTimeout time.Duration
-	// ReleaseTimeout is how long after Stop the dispatcher goes on trying to release wake-ups and to write results. Defaults to
-	// 10 s.
+	// ReleaseTimeout is how long after Stop the dispatcher goes on trying to release wake-ups and to write results.
+	// Defaults to 10 s.
 	ReleaseTimeout time.Duration
 	// DrainTimeout is how long Stop waits for deliveries in flight. Defaults to 20 s.
 	DrainTimeout time.Duration
 	// Retry gives the current retry policy.
 	Retry func() RetryPolicy
-	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to slow down.
-	// Defaults to no bound.
+	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to
+	// slow down. Defaults to no bound.
 	MaxDefer func(category string) time.Duration
-	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when the
-	// channel is not paused. Defaults to no pause.
+	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when
+	// the channel is not paused. Defaults to no pause.
 	ChannelPaused func(channel notification.Channel) time.Duration
-	// Trace is called with each claimed grant, and with the times at which the store was asked for it and replied. It returns
-	// the context of the delivery, and a function to call with the outcome. Defaults to no tracing.
+	// Trace is called with each claimed grant, and with the times at which the store was asked for it and replied. It
+	// returns the context of the delivery, and a function to call with the outcome. Defaults to no tracing.
 	Trace func(ctx context.Context, g *Grant, asked, replied time.Time) (context.Context, func(o Outcome))
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
@@ -120,7 +120,8 @@ type Dispatcher struct {
 	nonce     string
 	rounds    atomic.Uint64
 
-	// stopping ends with Stop; releasing ends Config.ReleaseTimeout after it, or when all loops have released their wake-ups.
+	// stopping ends with Stop; releasing ends Config.ReleaseTimeout after it, or when all loops have released their
+	// wake-ups.
 	stopping, releasing context.Context //nolint:containedctx // see above
 	stop, endReleasing  context.CancelFunc
 	once                sync.Once
@@ -148,8 +149,8 @@ func (d *Dispatcher) Start() {
 	}
 }
 
-// Stop ends the rounds, releases the wake-ups that are held, and waits for the deliveries in flight, for Config.DrainTimeout at
-// most. It may be called more than once.
+// Stop ends the rounds, releases the wake-ups that are held, and waits for the deliveries in flight, for
+// Config.DrainTimeout at most. It may be called more than once.
 func (d *Dispatcher) Stop() {
 	d.once.Do(func() {
 		drain := time.NewTimer(d.cfg.DrainTimeout)
@@ -165,7 +166,8 @@ func (d *Dispatcher) Stop() {
 		select {
 		case <-done:
 		case <-drain.C:
-			d.cfg.Log.Warn("stopped before all deliveries had ended; those in flight may be made again", "in_flight", d.InFlight())
+			d.cfg.Log.Warn("stopped before all deliveries had ended; those in flight may be made again",
+				"in_flight", d.InFlight())
 		}
 	})
 }

@@ -34,10 +34,10 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 	return o
 }
 
-// deferThrottled defers a notification whose provider asks to slow down. The wait grows with each such response, and the
-// notification goes behind those that wait already: else a target that is never ready would take every slot of its user. After
-// max_defer it expires, as one does that waits for its slot too long. One that was not sent at all, because its provider's budget
-// is used up or its channel is paused, keeps its place.
+// deferThrottled defers a notification whose provider asks to slow down. The wait grows with each such response, and
+// the notification goes behind those that wait already: else a target that is never ready would take every slot of its
+// user. After max_defer it expires, as one does that waits for its slot too long. One that was not sent at all,
+// because its provider's budget is used up or its channel is paused, keeps its place.
 func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
 	if e.Unsent {
 		o.Untried = true

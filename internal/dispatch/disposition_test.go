@@ -14,8 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// What each class of response does to a notification that has failed so many times before. Three failures end it, and the
-// wait after the n-th is n seconds.
+// What each class of response does to a notification that has failed so many times before. Three failures end it, and
+// the wait after the n-th is n seconds.
 func TestFates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -23,39 +23,192 @@ func TestFates(t *testing.T) {
 		err      error
 		want     dispatch.Outcome
 	}{
-		"delivered":                {0, nil, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}},
-		"delivered at the last":    {2, nil, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}},
-		"permanent":                {0, &push.Error{Class: push.Permanent, Code: "400"}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true}},
-		"permanent, asked to wait": {0, &push.Error{Class: push.Permanent, Code: "400", RetryAfter: time.Hour}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true}},
-		"permanent, unsent":        {0, &push.Error{Class: push.Permanent, Code: "egress_refused", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: egress_refused", Failure: true, Refund: true}},
-		"target gone":              {0, &push.Error{Class: push.TargetGone, Code: "410"}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "target_gone: 410", Failure: true}},
-		"target gone, unsent":      {1, &push.Error{Class: push.TargetGone, Code: "no_device", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "target_gone: no_device", Failure: true, Refund: true}},
+		"delivered": {want: dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}},
+		"delivered at the last": {
+			failures: 2, want: dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"},
+		},
+		"permanent": {
+			err:  &push.Error{Class: push.Permanent, Code: "400"},
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true},
+		},
+		"permanent, asked to wait": {
+			err:  &push.Error{Class: push.Permanent, Code: "400", RetryAfter: time.Hour},
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true},
+		},
+		"permanent, unsent": {
+			err: &push.Error{Class: push.Permanent, Code: "egress_refused", Unsent: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "permanent: egress_refused", Failure: true, Refund: true,
+			},
+		},
+		"target gone": {
+			err:  &push.Error{Class: push.TargetGone, Code: "410"},
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "target_gone: 410", Failure: true},
+		},
+		"target gone, unsent": {
+			failures: 1,
+			err:      &push.Error{Class: push.TargetGone, Code: "no_device", Unsent: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "target_gone: no_device", Failure: true, Refund: true,
+			},
+		},
 
-		"transient, first":          {0, &push.Error{Class: push.Transient, Code: "503"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Second, Failure: true}},
-		"transient, second":         {1, &push.Error{Class: push.Transient, Code: "503"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 2 * time.Second, Failure: true}},
-		"transient, third and last": {2, &push.Error{Class: push.Transient, Code: "503"}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true}},
-		"transient, beyond":         {7, &push.Error{Class: push.Transient, Code: "503"}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true}},
-		"transient, asked to wait":  {0, &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Minute}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Minute, Failure: true}},
-		"transient, asked for less": {1, &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Second}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 2 * time.Second, Failure: true}},
-		"transient, unsent":         {0, &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: connection_refused", RetryAfter: time.Second, Failure: true, Refund: true}},
-		"transient, unsent, last":   {2, &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "max_attempts, last transient: connection_refused", Failure: true, Refund: true}},
+		"transient, first": {
+			err: &push.Error{Class: push.Transient, Code: "503"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Second, Failure: true,
+			},
+		},
+		"transient, second": {
+			failures: 1,
+			err:      &push.Error{Class: push.Transient, Code: "503"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 2 * time.Second, Failure: true,
+			},
+		},
+		"transient, third and last": {
+			failures: 2,
+			err:      &push.Error{Class: push.Transient, Code: "503"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true,
+			},
+		},
+		"transient, beyond": {
+			failures: 7,
+			err:      &push.Error{Class: push.Transient, Code: "503"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true,
+			},
+		},
+		"transient, asked to wait": {
+			err: &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Minute},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Minute, Failure: true,
+			},
+		},
+		"transient, asked for less": {
+			failures: 1,
+			err:      &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Second},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 2 * time.Second, Failure: true,
+			},
+		},
+		"transient, unsent": {
+			err: &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry,
+				Reason:      "transient: connection_refused",
+				RetryAfter:  time.Second, Failure: true, Refund: true,
+			},
+		},
+		"transient, unsent, last": {
+			failures: 2,
+			err:      &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed,
+				Reason:      "max_attempts, last transient: connection_refused",
+				Failure:     true, Refund: true,
+			},
+		},
 
-		"throttled":                    {0, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
-		"throttled, asked to wait":     {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour, Behind: true}},
-		"throttled, asked for less":    {0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
-		"throttled, no failures left":  {2, &push.Error{Class: push.Throttled, Code: "429"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
-		"throttled, unsent":            {0, &push.Error{Class: push.Throttled, Code: "quota", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true, Untried: true}},
-		"credentials refused":          {0, &push.Error{Class: push.CredentialsRefused, Code: "401"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute, Refund: true}},
-		"refused, but one took it":     {0, &push.Error{Class: push.CredentialsRefused, Code: "401", Partial: true, Reached: true}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute}},
-		"already delivered":            {1, &push.Error{Class: push.AlreadyDelivered, Code: "devices", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered", Refund: true}},
-		"the last of some, unsent":     {2, &push.Error{Class: push.Transient, Code: "dns", Unsent: true, Partial: true}, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered to some devices, last transient: dns", Refund: true}},
-		"ambiguous":                    {0, &push.Error{Class: push.Ambiguous, Code: "timeout"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "ambiguous: timeout", RetryAfter: time.Second, Failure: true}},
-		"ambiguous, last":              {2, &push.Error{Class: push.Ambiguous, Code: "timeout"}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "max_attempts, last ambiguous: timeout", Failure: true}},
-		"without class":                {0, errors.New("something"), dispatch.Outcome{Disposition: dispatch.Retry, Reason: "ambiguous: unknown", RetryAfter: time.Second, Failure: true}},
-		"without class, out of time":   {0, fmt.Errorf("post: %w", context.DeadlineExceeded), dispatch.Outcome{Disposition: dispatch.Retry, Reason: "ambiguous: timeout", RetryAfter: time.Second, Failure: true}},
-		"wrapped, its class is kept":   {0, fmt.Errorf("post: %w", &push.Error{Class: push.Permanent, Code: "413"}), dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 413", Failure: true}},
-		"a class that does not exist":  {0, &push.Error{Class: 99, Code: "odd"}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "invalid: odd", RetryAfter: time.Second, Failure: true}},
-		"a class that was not thought": {2, &push.Error{Code: "odd"}, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "max_attempts, last invalid: odd", Failure: true}},
+		"throttled": {
+			err: &push.Error{Class: push.Throttled, Code: "429"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+			},
+		},
+		"throttled, asked to wait": {
+			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour, Behind: true,
+			},
+		},
+		"throttled, asked for less": {
+			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+			},
+		},
+		"throttled, no failures left": {
+			failures: 2,
+			err:      &push.Error{Class: push.Throttled, Code: "429"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+			},
+		},
+		"throttled, unsent": {
+			err: &push.Error{Class: push.Throttled, Code: "quota", Unsent: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true,
+				Untried: true,
+			},
+		},
+		"credentials refused": {
+			err: &push.Error{Class: push.CredentialsRefused, Code: "401"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute, Refund: true,
+			},
+		},
+		"refused, but one took it": {
+			err: &push.Error{Class: push.CredentialsRefused, Code: "401", Partial: true, Reached: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute,
+			},
+		},
+		"already delivered": {
+			failures: 1,
+			err:      &push.Error{Class: push.AlreadyDelivered, Code: "devices", Unsent: true},
+			want:     dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered", Refund: true},
+		},
+		"the last of some, unsent": {
+			failures: 2,
+			err:      &push.Error{Class: push.Transient, Code: "dns", Unsent: true, Partial: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Delivered, Reason: "delivered to some devices, last transient: dns", Refund: true,
+			},
+		},
+		"ambiguous": {
+			err: &push.Error{Class: push.Ambiguous, Code: "timeout"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "ambiguous: timeout", RetryAfter: time.Second, Failure: true,
+			},
+		},
+		"ambiguous, last": {
+			failures: 2,
+			err:      &push.Error{Class: push.Ambiguous, Code: "timeout"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "max_attempts, last ambiguous: timeout", Failure: true,
+			},
+		},
+		"without class": {
+			err: errors.New("something"),
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "ambiguous: unknown", RetryAfter: time.Second, Failure: true,
+			},
+		},
+		"without class, out of time": {
+			err: fmt.Errorf("post: %w", context.DeadlineExceeded),
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "ambiguous: timeout", RetryAfter: time.Second, Failure: true,
+			},
+		},
+		"wrapped, its class is kept": {
+			err:  fmt.Errorf("post: %w", &push.Error{Class: push.Permanent, Code: "413"}),
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 413", Failure: true},
+		},
+		"a class that does not exist": {
+			err: &push.Error{Class: 99, Code: "odd"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "invalid: odd", RetryAfter: time.Second, Failure: true,
+			},
+		},
+		"a class that was not thought": {
+			failures: 2,
+			err:      &push.Error{Code: "odd"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "max_attempts, last invalid: odd", Failure: true,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,14 +235,58 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 		err               *push.Error
 		want              dispatch.Outcome
 	}{
-		"first":                {1, 0, 0, busy, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true}},
-		"seventh":              {7, 0, 0, busy, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 7 * time.Second, Behind: true}},
-		"after failures":       {7, 3, 0, busy, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true}},
-		"just in time":         {3, 0, maxDefer - 3*time.Second, busy, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 3 * time.Second, Behind: true}},
-		"too late":             {3, 0, maxDefer - 2*time.Second, busy, dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"}},
-		"asked for too long":   {1, 0, 0, &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}, dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"}},
-		"some devices have it": {1, 0, maxDefer, &push.Error{Class: push.Throttled, Code: "429", Partial: true}, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered to some devices, last throttled: 429"}},
-		"nobody was asked":     {3, 0, maxDefer, &push.Error{Class: push.Throttled, Code: "quota", Unsent: true}, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true, Untried: true}},
+		"first": {
+			attempt: 1, err: busy,
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+			},
+		},
+		"seventh": {
+			attempt: 7, err: busy,
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 7 * time.Second, Behind: true,
+			},
+		},
+		"after failures": {
+			attempt: 7, failures: 3, err: busy,
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true,
+			},
+		},
+		"just in time": {
+			attempt: 3,
+			waited:  maxDefer - 3*time.Second,
+			err:     busy,
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 3 * time.Second, Behind: true,
+			},
+		},
+		"too late": {
+			attempt: 3,
+			waited:  maxDefer - 2*time.Second,
+			err:     busy,
+			want:    dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"},
+		},
+		"asked for too long": {
+			attempt: 1,
+			err:     &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
+			want:    dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"},
+		},
+		"some devices have it": {
+			attempt: 1, waited: maxDefer,
+			err: &push.Error{Class: push.Throttled, Code: "429", Partial: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Delivered, Reason: "delivered to some devices, last throttled: 429",
+			},
+		},
+		"nobody was asked": {
+			attempt: 3, waited: maxDefer,
+			err: &push.Error{Class: push.Throttled, Code: "quota", Unsent: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true,
+				Untried: true,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +330,9 @@ func TestPanicOfASenderIsAnAmbiguousDelivery(t *testing.T) {
 		})
 		pass(time.Second)
 		b.Stop()
-		retry := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "ambiguous: panic", RetryAfter: time.Second, Failure: true}
+		retry := dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: "ambiguous: panic", RetryAfter: time.Second, Failure: true,
+		}
 		if diff := cmp.Diff([]dispatch.Outcome{retry, retry, retry}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}
@@ -147,8 +346,8 @@ func TestDeliveryIsBounded(t *testing.T) {
 		cfg  dispatch.Config
 		want time.Duration
 	}{
-		"by default": {dispatch.Config{}, 10 * time.Second},
-		"as set":     {dispatch.Config{SendTimeout: 250 * time.Millisecond}, 250 * time.Millisecond},
+		"by default": {want: 10 * time.Second},
+		"as set":     {cfg: dispatch.Config{SendTimeout: 250 * time.Millisecond}, want: 250 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,8 @@ func (m *memory) accept(title string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.backlog = append(m.backlog, &notification.Notification{
-		ID: title, UserID: "ada", Category: "chat", Title: title, Channel: notification.ChannelLog, CreatedAt: time.Now(),
+		ID: title, UserID: "ada", Category: "chat", Title: title, Channel: notification.ChannelLog,
+		CreatedAt: time.Now(),
 	})
 	m.settled.Add(1)
 	m.woken = true

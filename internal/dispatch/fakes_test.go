@@ -27,8 +27,8 @@ type turn struct {
 	back bool
 }
 
-// store is a queue and a store in one. A user's wake-up gets what the user's script says, one turn after the other, and is
-// used up at its end. A request that is repeated has the same result.
+// store is a queue and a store in one. A user's wake-up gets what the user's script says, one turn after the other,
+// and is used up at its end. A request that is repeated has the same result.
 type store struct {
 	// before and after, which may be nil, are called before a round is made and before its result is returned.
 	before, after func(ctx context.Context, r dispatch.TakeRequest) error
@@ -270,7 +270,9 @@ func grant(all ...*dispatch.Grant) turn {
 
 // hold is a turn that has the wake-up wait for a rule.
 func hold(d time.Duration) turn {
-	return turn{WakeupResult: dispatch.WakeupResult{Held: true, After: d, Rule: "1 per 1s", Categories: []string{"chat"}}}
+	return turn{
+		WakeupResult: dispatch.WakeupResult{Held: true, After: d, Rule: "1 per 1s", Categories: []string{"chat"}},
+	}
 }
 
 // sender sends as its function says.
@@ -322,7 +324,7 @@ func (j *journal) Sent(n *notification.Notification, provider, lateness, endToEn
 	if err != nil {
 		class = err.Class.String()
 	}
-	j.Sends = append(j.Sends, sent{n.ID, provider, lateness, endToEnd, class})
+	j.Sends = append(j.Sends, sent{ID: n.ID, Provider: provider, Lateness: lateness, EndToEnd: endToEnd, Class: class})
 }
 
 func (j *journal) sends() []sent {
@@ -374,7 +376,9 @@ func (l *ledger) logger(level slog.Level) *slog.Logger {
 
 // retries is the policy of retries in tests.
 func retries() dispatch.RetryPolicy {
-	return dispatch.RetryPolicy{MaxAttempts: 3, Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Second }}
+	return dispatch.RetryPolicy{
+		MaxAttempts: 3, Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Second },
+	}
 }
 
 // bench is a dispatcher with everything around it.

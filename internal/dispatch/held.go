@@ -13,8 +13,8 @@ type held struct {
 	order    uint64
 }
 
-// heldWakeups are those of a partition that this process holds: some were just pulled, the others wait for their moment. The
-// one that is due first comes first; of those due at the same moment, the one that was added first.
+// heldWakeups are those of a partition that this process holds: some were just pulled, the others wait for their
+// moment. The one that is due first comes first; of those due at the same moment, the one that was added first.
 type heldWakeups struct {
 	wakeups wakeupHeap
 	added   uint64

@@ -11,7 +11,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// lineStep is one thing that somebody does to the line of turns; which picks the turn, of those for which it is possible.
+// lineStep is one thing that somebody does to the line of turns; which picks the turn, of those for which it is
+// possible.
 type lineStep struct {
 	what  string
 	which int
@@ -87,8 +88,8 @@ func (l *line) check(nothingCounts bool) string {
 	return ""
 }
 
-// Whatever happens in whatever order: who has waited longest is next, no token is lost or made, few rounds count, and none
-// counts for long.
+// Whatever happens in whatever order: who has waited longest is next, no token is lost or made, few rounds count, and
+// none counts for long.
 func TestTurnsComeInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(draw *rapid.T) {

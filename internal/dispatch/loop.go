@@ -9,8 +9,8 @@ import (
 const (
 	// lostPause is how long a loop leaves a partition alone that has lost its state.
 	lostPause = 500 * time.Millisecond
-	// gatherTime is how long a loop that had to wait for a single token waits for more of them, where there are more than
-	// gatherAbove in all: a round costs the same whether it may start one delivery or many.
+	// gatherTime is how long a loop that had to wait for a single token waits for more of them, where there are more
+	// than gatherAbove in all: a round costs the same whether it may start one delivery or many.
 	gatherTime  = 2 * time.Millisecond
 	gatherAbove = 32
 )
@@ -28,8 +28,8 @@ type state uint8
 const (
 	// idle lasts until a held wake-up is due, or one stands in the queue.
 	idle state = iota
-	// awaitingTurn lasts until few enough rounds of all partitions are under way, a delivery may start, and no partition has
-	// waited longer; wake-ups that are due for longer than Config.Hold are released.
+	// awaitingTurn lasts until few enough rounds of all partitions are under way, a delivery may start, and no
+	// partition has waited longer; wake-ups that are due for longer than Config.Hold are released.
 	awaitingTurn
 	// inRound takes what is due from the store, and starts the deliveries.
 	inRound
@@ -91,8 +91,8 @@ func (l *loop) awaitWork() state {
 	return idle
 }
 
-// awaitTurn waits for the partition's turn. Wake-ups that have been due for too long by then are released, so that another
-// process can serve them.
+// awaitTurn waits for the partition's turn. Wake-ups that have been due for too long by then are released, so that
+// another process can serve them.
 func (l *loop) awaitTurn() state {
 	l.turn = l.capacity.forRound()
 	var overdue <-chan time.Time
@@ -116,12 +116,13 @@ func (l *loop) awaitTurn() state {
 	return idle
 }
 
-// makeRound makes one round, and ends the turn. It survives its own panic; the wake-ups that the round asked for are lost to
-// this process then, and the store replaces them.
+// makeRound makes one round, and ends the turn. It survives its own panic; the wake-ups that the round asked for are
+// lost to this process then, and the store replaces them.
 func (l *loop) makeRound() state {
 	defer func() {
 		if p := recover(); p != nil {
-			l.cfg.Log.Error("a partition's loop panicked; it continues", "partition", l.number, "panic", p, "stack", string(debug.Stack()))
+			l.cfg.Log.Error("a partition's loop panicked; it continues", "partition", l.number, "panic", p,
+				"stack", string(debug.Stack()))
 			l.endTurn()
 			l.pause(lostPause)
 		}

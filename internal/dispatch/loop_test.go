@@ -20,8 +20,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// The whole way of a wake-up: pulled, asked for, held in place, asked for again shortly before its slot without another pull,
-// and its notification sent in its moment.
+// The whole way of a wake-up: pulled, asked for, held in place, asked for again shortly before its slot without
+// another pull, and its notification sent in its moment.
 func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,14 +44,16 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		if !sentAt.Equal(admitted) {
 			t.Errorf("sent %s after its slot", sentAt.Sub(admitted))
 		}
-		if diff := cmp.Diff(push.Message{Notification: g.Notification, Attempt: 2, AdmittedAt: admitted}, got); diff != "" {
+		if diff := cmp.Diff(push.Message{
+			Notification: g.Notification, Attempt: 2, AdmittedAt: admitted,
+		}, got); diff != "" {
 			t.Errorf("message differs (-want +got):\n%s", diff)
 		}
 		w := []dispatch.Wakeup{{UserID: "u-1", Generation: 1, Categories: []string{"chat"}}}
 		want := []asked{
-			{dispatch.TakeRequest{Capacity: 100, Pull: 32}, start},
-			{dispatch.TakeRequest{Capacity: 100, Wakeups: w}, start},
-			{dispatch.TakeRequest{Capacity: 100, Wakeups: w}, admitted.Add(-5 * time.Millisecond)},
+			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Pull: 32}, At: start},
+			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Wakeups: w}, At: start},
+			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Wakeups: w}, At: admitted.Add(-5 * time.Millisecond)},
 		}
 		rounds := s.asks()
 		if diff := cmp.Diff(want, rounds, cmpopts.IgnoreFields(dispatch.TakeRequest{}, "ID")); diff != "" {
@@ -64,12 +66,16 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		if len(names) != len(rounds) || names[""] {
 			t.Errorf("%d rounds have the names %v", len(rounds), names)
 		}
-		if diff := cmp.Diff([]dispatch.Outcome{{Disposition: dispatch.Delivered, Reason: "delivered"}}, s.settled()); diff != "" {
+		if diff := cmp.Diff([]dispatch.Outcome{
+			{Disposition: dispatch.Delivered, Reason: "delivered"},
+		}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}
 		wantJournal := &journal{
 			Pulls: 1, Took: []time.Duration{0, 0},
-			Sends: []sent{{ID: "n-1", Provider: 70 * time.Millisecond, EndToEnd: 1070 * time.Millisecond, Class: "delivered"}},
+			Sends: []sent{
+				{ID: "n-1", Provider: 70 * time.Millisecond, EndToEnd: 1070 * time.Millisecond, Class: "delivered"},
+			},
 		}
 		if diff := cmp.Diff(wantJournal, b.journal, cmpopts.IgnoreUnexported(journal{})); diff != "" {
 			t.Errorf("the observer was told otherwise (-want +got):\n%s", diff)
@@ -78,8 +84,8 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 	})
 }
 
-// What waits for a rule is asked for early, what waits for a retry or a send_at exactly at its moment; and a wait counts from
-// the answer.
+// What waits for a rule is asked for early, what waits for a retry or a send_at exactly at its moment; and a wait
+// counts from the answer.
 func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 	t.Parallel()
 	const latency = 30 * time.Millisecond
@@ -89,19 +95,26 @@ func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 		rule  string
 		want  time.Duration // after the reply
 	}{
-		"for a rule":               {dispatch.Config{}, time.Second, "1 per 1s", 995 * time.Millisecond},
-		"with an early of its own": {dispatch.Config{Early: 300 * time.Millisecond}, time.Second, "1 per 1s", 700 * time.Millisecond},
-		"sooner than early":        {dispatch.Config{}, 3 * time.Millisecond, "1 per 1s", 0},
-		"for a retry":              {dispatch.Config{}, 700 * time.Millisecond, "", 700 * time.Millisecond},
-		"at once":                  {dispatch.Config{}, 0, "", 0},
-		"since a moment ago":       {dispatch.Config{}, -time.Second, "1 per 1s", 0},
+		"for a rule": {after: time.Second, rule: "1 per 1s", want: 995 * time.Millisecond},
+		"with an early of its own": {
+			cfg:   dispatch.Config{Early: 300 * time.Millisecond},
+			after: time.Second, rule: "1 per 1s", want: 700 * time.Millisecond,
+		},
+		"sooner than early":  {after: 3 * time.Millisecond, rule: "1 per 1s"},
+		"for a retry":        {after: 700 * time.Millisecond, want: 700 * time.Millisecond},
+		"at once":            {},
+		"since a moment ago": {after: -time.Second, rule: "1 per 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
 				s.after = func(context.Context, dispatch.TakeRequest) error { pass(latency); return nil }
-				s.wake("u-1", turn{WakeupResult: dispatch.WakeupResult{Held: true, After: test.after, Rule: test.rule, Categories: []string{"chat", "news"}}})
+				s.wake("u-1", turn{
+					WakeupResult: dispatch.WakeupResult{
+						Held: true, After: test.after, Rule: test.rule, Categories: []string{"chat", "news"},
+					},
+				})
 				b := newBench(test.cfg, s, sends)
 				pass(2 * time.Second)
 				b.Stop()
@@ -121,8 +134,8 @@ func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 	}
 }
 
-// Of those that are due the first comes first, and one round asks for a bounded number. Nobody has to signal more than once
-// while pulls come back full.
+// Of those that are due the first comes first, and one round asks for a bounded number. Nobody has to signal more than
+// once while pulls come back full.
 func TestManyWakeups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -337,7 +350,9 @@ func TestGrantThatComesLateIsReturned(t *testing.T) {
 		b := newBench(dispatch.Config{}, s, sends)
 		pass(time.Second)
 		b.Stop()
-		if diff := cmp.Diff([]dispatch.Outcome{{Disposition: dispatch.Returned, Reason: "late", Refund: true}}, s.settled()); diff != "" {
+		if diff := cmp.Diff([]dispatch.Outcome{
+			{Disposition: dispatch.Returned, Reason: "late", Refund: true},
+		}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}
 	})
@@ -369,11 +384,13 @@ func TestRoundIsGivenUp(t *testing.T) {
 				pass(40 * time.Second)
 				b.wantTokens(t, 0)
 				rounds := s.asks()[2:]
-				if last := rounds[len(rounds)-1].At.Sub(rounds[0].At); last > 30*time.Second || rounds[0].ID != rounds[len(rounds)-1].ID {
-					t.Errorf("asked for %s, from %s to %s", last, rounds[0].ID, rounds[len(rounds)-1].ID)
+				first, last := rounds[0], rounds[len(rounds)-1]
+				if asked := last.At.Sub(first.At); asked > 30*time.Second || first.ID != last.ID {
+					t.Errorf("asked for %s, from %s to %s", asked, first.ID, last.ID)
 				}
 				log := b.ledger.Lines()
-				if len(log) != 2 || !strings.Contains(log[1], "did not reply in time") || strings.Contains(strings.Join(log, ""), "u-1") {
+				if len(log) != 2 || !strings.Contains(log[1], "did not reply in time") ||
+					strings.Contains(strings.Join(log, ""), "u-1") {
 					t.Errorf("it logs %q", log)
 				}
 				away.Store(false)
@@ -395,7 +412,8 @@ func TestResultThatDoesNotFit(t *testing.T) {
 		s := newStore()
 		s.wake("u-1", grant(granted()))
 		short := &shortOfOne{store: s}
-		d := dispatch.New(dispatch.Config{Log: slog.New(slog.DiscardHandler)}, short, s, push.Registry{notification.ChannelLog: sender(sends)})
+		d := dispatch.New(dispatch.Config{Log: slog.New(slog.DiscardHandler)}, short, s,
+			push.Registry{notification.ChannelLog: sender(sends)})
 		d.Start()
 		pass(100 * time.Millisecond)
 		d.Stop()

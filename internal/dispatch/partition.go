@@ -35,8 +35,8 @@ type result struct {
 	askedAt, repliedAt time.Time
 }
 
-// round asks for as many of the due wake-ups as it has tokens, and pulls so many more. It calls start with each grant, in order;
-// with the grant, its delivery gets a token.
+// round asks for as many of the due wake-ups as it has tokens, and pulls so many more. It calls start with each grant,
+// in order; with the grant, its delivery gets a token.
 func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) error {
 	due := p.held.pop(time.Now(), min(takeBatch, p.turn.tokens))
 	if len(due) == 0 && pull == 0 {
@@ -141,8 +141,8 @@ func (p *partition) release(ctx context.Context, wakeups []Wakeup) {
 	}
 }
 
-// take sends a request to the store until its result arrives; a repeated request has the same result. It calls failed after the
-// first try that fails.
+// take sends a request to the store until its result arrives; a repeated request has the same result. It calls failed
+// after the first try that fails.
 func (d *Dispatcher) take(ctx context.Context, r TakeRequest, failed func()) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
@@ -162,7 +162,8 @@ func (d *Dispatcher) take(ctx context.Context, r TakeRequest, failed func()) (re
 		}
 		if pause == firstRoundPause {
 			failed()
-			d.cfg.Log.WarnContext(ctx, "could not take from the store; retrying", "partition", r.Partition, "error", err)
+			d.cfg.Log.WarnContext(ctx, "could not take from the store; retrying", "partition", r.Partition,
+				"error", err)
 		}
 		timer := time.NewTimer(pause)
 		select {

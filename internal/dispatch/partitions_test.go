@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// A user's partition (32-bit FNV-1a modulo the number of partitions) is part of the keys of running deployments: no version of pacer may
-// change it.
+// A user's partition (32-bit FNV-1a modulo the number of partitions) is part of the keys of running deployments: no
+// version of pacer may change it.
 func TestPartitionOfNeverChanges(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[string]map[int]int{
@@ -60,7 +60,8 @@ func TestPartitionNames(t *testing.T) {
 		}
 	})
 	for _, name := range []string{
-		"", "3", "push-", "push", "push-x", "push-3x", "push- 3", "push-03", "push-+3", "push--0", "PUSH-3", "push-push-3",
+		"", "3", "push-", "push", "push-x", "push-3x", "push- 3", "push-03", "push-+3", "push--0", "PUSH-3",
+		"push-push-3",
 		"default", "push-99999999999999999999",
 	} {
 		if partition, err := dispatch.PartitionOfName(name); err == nil {

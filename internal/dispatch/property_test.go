@@ -45,12 +45,14 @@ func duration(t *rapid.T, name string, most time.Duration) time.Duration {
 
 var scenes = rapid.Custom(func(t *rapid.T) scene {
 	return scene{
-		next:     rapid.SampledFrom([]string{"held", "held", "back", "used"}).Draw(t, "next"),
-		after:    duration(t, "after", 2*time.Second) - duration(t, "less", 10*time.Millisecond),
-		rule:     rapid.SampledFrom([]string{"", "1 per 1s"}).Draw(t, "rule"),
-		grants:   rapid.SampledFrom([]int{0, 0, 1, 1, 2, 5, 20}).Draw(t, "grants"),
-		in:       duration(t, "in", 10*time.Millisecond),
-		claims:   rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "refused", "error", "panic"}).Draw(t, "claims"),
+		next:   rapid.SampledFrom([]string{"held", "held", "back", "used"}).Draw(t, "next"),
+		after:  duration(t, "after", 2*time.Second) - duration(t, "less", 10*time.Millisecond),
+		rule:   rapid.SampledFrom([]string{"", "1 per 1s"}).Draw(t, "rule"),
+		grants: rapid.SampledFrom([]int{0, 0, 1, 1, 2, 5, 20}).Draw(t, "grants"),
+		in:     duration(t, "in", 10*time.Millisecond),
+		claims: rapid.SampledFrom([]string{
+			"claimed", "claimed", "claimed", "refused", "error", "panic",
+		}).Draw(t, "claims"),
 		sends:    rapid.SampledFrom([]string{"delivered", "delivered", "transient", "panic", "hangs"}).Draw(t, "sends"),
 		provider: duration(t, "provider", 3*time.Second),
 		settles:  rapid.SampledFrom([]string{"settled", "settled", "stale", "hangs", "panic"}).Draw(t, "settles"),
@@ -136,7 +138,8 @@ func (p *play) check(r dispatch.TakeRequest) {
 	}
 	p.asking[r.ID] = true
 	if len(r.Wakeups) > r.Capacity || len(r.Wakeups) > 32 || r.Pull > 32 || len(r.Release) > 100 {
-		p.fault("a round asks for %d, pulls %d and releases %d, with %d tokens", len(r.Wakeups), r.Pull, len(r.Release), r.Capacity)
+		p.fault("a round asks for %d, pulls %d and releases %d, with %d tokens", len(r.Wakeups), r.Pull, len(r.Release),
+			r.Capacity)
 	}
 	for _, w := range slices.Concat(r.Wakeups, r.Release) {
 		h, ok := p.hand[w.Generation]
@@ -279,10 +282,10 @@ func (p *play) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome
 // Extend implements dispatch.Store.
 func (*play) Extend(context.Context, *dispatch.Grant) error { return errAway }
 
-// Whatever store, queue and senders do, and whenever it is stopped: the dispatcher returns all tokens, never makes more
-// deliveries at once than it may, none before its moment, each at most once, and settles each exactly as far as it went; and
-// each wake-up in its hand is asked for again, not too early, or given back. That no goroutine is left over is what the bubble
-// checks.
+// Whatever store, queue and senders do, and whenever it is stopped: the dispatcher returns all tokens, never makes
+// more deliveries at once than it may, none before its moment, each at most once, and settles each exactly as far as
+// it went; and each wake-up in its hand is asked for again, not too early, or given back. That no goroutine is left
+// over is what the bubble checks.
 func TestRandomScripts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(draw *rapid.T) {
@@ -295,12 +298,18 @@ func TestRandomScripts(t *testing.T) {
 		var faults []string
 		synctest.Test(t, func(*testing.T) {
 			p := &play{
-				store: newStore(), inside: newGauge(), mishaps: bad, calm: concurrency == 40 && len(bad) == 0 && len(scripts) == 1,
-				scenes: map[*dispatch.Grant]scene{}, byID: map[string]*dispatch.Grant{}, claimed: map[*dispatch.Grant]bool{},
-				settled: map[*dispatch.Grant][]dispatch.Disposition{}, sent: map[string]int{}, given: map[*dispatch.Grant]bool{},
-				hand: map[int64]inHand{}, asking: map[string]bool{},
+				store: newStore(), inside: newGauge(), mishaps: bad,
+				calm:   concurrency == 40 && len(bad) == 0 && len(scripts) == 1,
+				scenes: map[*dispatch.Grant]scene{}, byID: map[string]*dispatch.Grant{},
+				claimed: map[*dispatch.Grant]bool{},
+				settled: map[*dispatch.Grant][]dispatch.Disposition{}, sent: map[string]int{},
+				given: map[*dispatch.Grant]bool{},
+				hand:  map[int64]inHand{}, asking: map[string]bool{},
 			}
-			cfg := dispatch.Config{Concurrency: concurrency, Partitions: partitions, Retry: retries, DrainTimeout: time.Hour, Log: slog.New(slog.DiscardHandler)}
+			cfg := dispatch.Config{
+				Concurrency: concurrency, Partitions: partitions, Retry: retries, DrainTimeout: time.Hour,
+				Log: slog.New(slog.DiscardHandler),
+			}
 			p.servesAtOnce = atOnce
 			p.dispatcher = dispatch.New(cfg, p, p, push.Registry{notification.ChannelLog: p})
 			p.dispatcher.Start()
@@ -336,10 +345,12 @@ func (p *play) verdict(concurrency int) []string {
 		}
 		switch {
 		case !claimed && (sent != 0 || len(dispositions) != 0):
-			p.fault("grant %s was not claimed, but sent %d times and settled as %v", g.Notification.ID, sent, dispositions)
+			p.fault("grant %s was not claimed, but sent %d times and settled as %v", g.Notification.ID, sent,
+				dispositions)
 		case claimed && len(dispositions) == 0:
 			p.fault("grant %s was not settled", g.Notification.ID)
-		case claimed && dispositions[0] == dispatch.Returned && sent != 0, claimed && dispositions[0] != dispatch.Returned && sent != 1:
+		case claimed && dispositions[0] == dispatch.Returned && sent != 0,
+			claimed && dispositions[0] != dispatch.Returned && sent != 1:
 			p.fault("grant %s was sent %d times and settled as %v", g.Notification.ID, sent, dispositions)
 		}
 	}

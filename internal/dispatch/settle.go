@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// firstPause and longestPause bound the pause between tries to write a result. The longest is much shorter than the truce in
-	// which no lease ends after the store was away.
+	// firstPause and longestPause bound the pause between tries to write a result. The longest is much shorter than
+	// the truce in which no lease ends after the store was away.
 	firstPause, longestPause = 10 * time.Millisecond, 250 * time.Millisecond
-	// extendEvery is how often the lease of a delivery is extended while its result can't be written: several times in a lease.
+	// extendEvery is how often the lease of a delivery is extended while its result can't be written: several times in
+	// a lease.
 	extendEvery = 3 * time.Second
 )
 
-// settle writes the result, also after the context has ended. It retries until Config.SettleTimeout: a notification that was
-// sent and not settled is sent again.
+// settle writes the result, also after the context has ended. It retries until Config.SettleTimeout: a notification
+// that was sent and not settled is sent again.
 func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
 	defer cancel()
@@ -37,7 +38,8 @@ func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlemen
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return Settlement{}, fmt.Errorf("settle notification %s: %w", g.Notification.ID, errors.Join(err, ctx.Err()))
+			return Settlement{}, fmt.Errorf("settle notification %s: %w", g.Notification.ID,
+				errors.Join(err, ctx.Err()))
 		}
 	}
 }
@@ -47,11 +49,13 @@ func (d *Dispatcher) extend(ctx context.Context, g *Grant) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := d.store.Extend(ctx, g); err != nil {
-		d.cfg.Log.DebugContext(ctx, "could not extend the lease of a delivery whose result can't be written yet", "notification_id", g.Notification.ID, "error", err)
+		d.cfg.Log.DebugContext(ctx, "could not extend the lease of a delivery whose result can't be written yet",
+			"notification_id", g.Notification.ID, "error", err)
 	}
 }
 
-// cancelAfterStop ends the tries Config.ReleaseTimeout after Stop. The function that it returns must be called when they have ended.
+// cancelAfterStop ends the tries Config.ReleaseTimeout after Stop. The function that it returns must be called when
+// they have ended.
 func (d *Dispatcher) cancelAfterStop(ctx context.Context, cancel context.CancelFunc) (done func() bool) {
 	return context.AfterFunc(d.stopping, func() { //nolint:contextcheck // it only says that Stop was called
 		timer := time.NewTimer(d.cfg.ReleaseTimeout)

@@ -56,9 +56,11 @@ func TestSettleIsGivenUpInTime(t *testing.T) {
 		settle func(context.Context, *dispatch.Grant, dispatch.Outcome) (dispatch.Settlement, error)
 		want   time.Duration
 	}{
-		"a store that refuses, by default": {dispatch.Config{}, fails, 30 * time.Second},
-		"a store that refuses, as set":     {dispatch.Config{SettleTimeout: 100 * time.Millisecond}, fails, 100 * time.Millisecond},
-		"a store that hangs":               {dispatch.Config{}, hangs, 30 * time.Second},
+		"a store that refuses, by default": {settle: fails, want: 30 * time.Second},
+		"a store that refuses, as set": {
+			cfg: dispatch.Config{SettleTimeout: 100 * time.Millisecond}, settle: fails, want: 100 * time.Millisecond,
+		},
+		"a store that hangs": {settle: hangs, want: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +70,9 @@ func TestSettleIsGivenUpInTime(t *testing.T) {
 				b := deliver(test.cfg, s, granted(), sends)
 				wantClock(t, "given up", start, test.want)
 				log := strings.Join(b.ledger.Lines(), "\n")
-				for _, part := range []string{errAway.Error(), context.DeadlineExceeded.Error(), "settle notification n-1: ", "outcome=delivered"} {
+				for _, part := range []string{
+					errAway.Error(), context.DeadlineExceeded.Error(), "settle notification n-1: ", "outcome=delivered",
+				} {
 					if !strings.Contains(log, part) {
 						t.Errorf("it logs %s, which does not tell %q", log, part)
 					}
@@ -118,7 +122,9 @@ func TestStaleResult(t *testing.T) {
 			return dispatch.Settlement{Stale: true}, nil
 		}
 		b := deliver(dispatch.Config{}, s, granted(), sends)
-		want := []string{`level=WARN msg="a delivery ended after its lease; its result was discarded" notification_id=n-1 attempt=1`}
+		want := []string{
+			`level=WARN msg="a delivery ended after its lease; its result was discarded" notification_id=n-1 attempt=1`,
+		}
 		if diff := cmp.Diff(want, b.ledger.Lines()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)
 		}

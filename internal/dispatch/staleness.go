@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// staleness decides whether a grant comes too late to be used. It may be late by a fixed limit; but on a network on which every
-// reply takes longer than that, nothing would ever be sent. So after a late grant the next one of its partition may be twice
-// as late, until one comes in time. Where every reply takes d, each worker returns about log2(d/limit) grants, once. From then
-// on all grants are equally late, so they keep their distances.
+// staleness decides whether a grant comes too late to be used. It may be late by a fixed limit; but on a network on
+// which every reply takes longer than that, nothing would ever be sent. So after a late grant the next one of its
+// partition may be twice as late, until one comes in time. Where every reply takes d, each worker returns about
+// log2(d/limit) grants, once. From then on all grants are equally late, so they keep their distances.
 //
-// A grant doubles the limit only if it was asked for after the last doubling. All that were under way during one stall are
-// held to the same limit: a stall says nothing about the network, and what it held back must not go out in a row.
+// A grant doubles the limit only if it was asked for after the last doubling. All that were under way during one stall
+// are held to the same limit: a stall says nothing about the network, and what it held back must not go out in a row.
 type staleness struct {
 	limit time.Duration
 

@@ -8,8 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// Stepper serves the partitions as a [Dispatcher] does, one round at a time, but only when it is told to: for tests of whole
-// deployments, in which somebody else decides what happens when. Its methods may be called from any goroutine.
+// Stepper serves the partitions as a [Dispatcher] does, one round at a time, but only when it is told to: for tests of
+// whole deployments, in which somebody else decides what happens when. Its methods may be called from any goroutine.
 type Stepper struct {
 	dispatcher *Dispatcher
 	partitions []*stepped
@@ -34,9 +34,9 @@ func NewStepper(cfg Config, store Store, archive Archiver, senders push.Registry
 	return s
 }
 
-// Round makes one round of a partition: it asks for held wake-ups that are due, and pulls up to pull new ones. Each granted delivery
-// is made by spawn, in the order in which they were granted; if it is nil, here, one after the other. While another round of the
-// partition is under way it waits for that. The error is that of the round.
+// Round makes one round of a partition: it asks for held wake-ups that are due, and pulls up to pull new ones. Each
+// granted delivery is made by spawn, in the order in which they were granted; if it is nil, here, one after the other.
+// While another round of the partition is under way it waits for that. The error is that of the round.
 func (s *Stepper) Round(ctx context.Context, number, pull int, spawn func(deliver func())) error {
 	grants, err := s.partitions[number].step(ctx, pull)
 	for _, g := range grants {

@@ -59,7 +59,13 @@ func TestStepperMakesOneRoundAtATime(t *testing.T) {
 		w := func(user string, generation int64) []dispatch.Wakeup {
 			return []dispatch.Wakeup{{UserID: user, Generation: generation, Categories: []string{"chat"}}}
 		}
-		want := []dispatch.TakeRequest{{Pull: 1}, {Pull: 1, Wakeups: w("u-1", 1)}, {Wakeups: w("u-2", 2)}, {Wakeups: w("u-1", 1)}, {Release: w("u-2", 2)}}
+		want := []dispatch.TakeRequest{
+			{Pull: 1},
+			{Pull: 1, Wakeups: w("u-1", 1)},
+			{Wakeups: w("u-2", 2)},
+			{Wakeups: w("u-1", 1)},
+			{Release: w("u-2", 2)},
+		}
 		var got []dispatch.TakeRequest
 		for _, r := range s.asks() {
 			got = append(got, r.TakeRequest)
@@ -85,7 +91,9 @@ func TestStepperRoundsDoNotOverlap(t *testing.T) {
 			pass(time.Second)
 			return nil
 		}
-		stepper := dispatch.NewStepper(dispatch.Config{Partitions: 2, Log: slog.New(slog.DiscardHandler)}, s, s, push.Registry{
+		stepper := dispatch.NewStepper(dispatch.Config{
+			Partitions: 2, Log: slog.New(slog.DiscardHandler),
+		}, s, s, push.Registry{
 			notification.ChannelLog: newGauge().slow(time.Minute),
 		})
 		errs := make(chan error, 2)

@@ -88,7 +88,9 @@ func TestStopWhileWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.wake("busy", grant(granted()))
-		b := newBench(dispatch.Config{Concurrency: 1, Hold: time.Hour, DrainTimeout: time.Minute}, s, newGauge().slow(10*time.Second))
+		b := newBench(dispatch.Config{
+			Concurrency: 1, Hold: time.Hour, DrainTimeout: time.Minute,
+		}, s, newGauge().slow(10*time.Second))
 		b.wantTokens(t, 1)
 		s.wake("u-1", grant(granted()))
 		pass(time.Second)
@@ -119,7 +121,8 @@ func TestStopDrains(t *testing.T) {
 		start := time.Now()
 		b.Stop()
 		wantClock(t, "stopped", start, 7*time.Second)
-		if outcomes := s.settled(); during != nil || len(outcomes) != 1 || outcomes[0].Disposition != dispatch.Delivered {
+		outcomes := s.settled()
+		if during != nil || len(outcomes) != 1 || outcomes[0].Disposition != dispatch.Delivered {
 			t.Errorf("interrupted: %v; settled %+v, want delivered, once", during, outcomes)
 		}
 		b.wantTokens(t, 0)

@@ -29,8 +29,8 @@ type Partitions interface {
 	Sweep(ctx context.Context, partition int) (Repairs, error)
 }
 
-// Sweeper repairs every partition, over and over: what a killed worker held, what expired, and wake-ups that were lost. Any
-// number of processes may run one; each repair is one atomic step.
+// Sweeper repairs every partition, over and over: what a killed worker held, what expired, and wake-ups that were
+// lost. Any number of processes may run one; each repair is one atomic step.
 type Sweeper struct {
 	partitions Partitions
 	interval   time.Duration
@@ -38,7 +38,8 @@ type Sweeper struct {
 	log        *slog.Logger
 }
 
-// NewSweeper makes a Sweeper that looks at every partition once per interval and reports repairs to repaired, which may be nil.
+// NewSweeper makes a Sweeper that looks at every partition once per interval and reports repairs to repaired, which
+// may be nil.
 func NewSweeper(partitions Partitions, interval time.Duration, repaired func(Repairs), log *slog.Logger) *Sweeper {
 	if repaired == nil {
 		repaired = func(Repairs) {}
@@ -70,8 +71,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep looks at every partition once. One that can't be repaired does not keep it from the others, which may lie on other
-// shards; the error is the first one.
+// Sweep looks at every partition once. One that can't be repaired does not keep it from the others, which may lie on
+// other shards; the error is the first one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	var first error
 	for partition := range s.partitions.Partitions() {

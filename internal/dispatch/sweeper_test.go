@@ -44,10 +44,15 @@ func TestSweep(t *testing.T) {
 			reported:   []dispatch.Repairs{repaired, woken},
 		},
 		"each kind alone": {
-			partitions: partitions{each(dispatch.Repairs{LeasesEnded: 1}, nil), each(dispatch.Repairs{Expired: 1}, nil), each(dispatch.Repairs{Woken: 1}, nil)},
-			reported:   []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
+			partitions: partitions{
+				each(dispatch.Repairs{LeasesEnded: 1}, nil), each(dispatch.Repairs{Expired: 1}, nil),
+				each(dispatch.Repairs{Woken: 1}, nil),
+			},
+			reported: []dispatch.Repairs{{LeasesEnded: 1}, {Expired: 1}, {Woken: 1}},
 		},
-		"what others accepted": {partitions: partitions{each(told, nil), each(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told}},
+		"what others accepted": {
+			partitions: partitions{each(told, nil), each(dispatch.Repairs{}, nil)}, reported: []dispatch.Repairs{told},
+		},
 		// The partitions of a cluster lie on different shards: one that is away must not leave the others unrepaired.
 		"a partition that is away": {
 			partitions: partitions{each(dispatch.Repairs{}, errAway), each(dispatch.Repairs{}, nil), each(woken, nil)},
@@ -59,7 +64,9 @@ func TestSweep(t *testing.T) {
 			t.Parallel()
 			var reported []dispatch.Repairs
 			l := &ledger{}
-			sweeper := dispatch.NewSweeper(test.partitions, time.Second, func(r dispatch.Repairs) { reported = append(reported, r) }, l.logger(slog.LevelDebug))
+			sweeper := dispatch.NewSweeper(test.partitions, time.Second, func(r dispatch.Repairs) {
+				reported = append(reported, r)
+			}, l.logger(slog.LevelDebug))
 			if err := sweeper.Sweep(t.Context()); !errors.Is(err, test.fault) {
 				t.Errorf("Sweep gives %v, want %v", err, test.fault)
 			}
@@ -69,7 +76,8 @@ func TestSweep(t *testing.T) {
 			if len(l.Lines()) != 0 {
 				t.Errorf("an error that is returned is logged too: %v", l.Lines())
 			}
-			if err := dispatch.NewSweeper(test.partitions, time.Second, nil, l.logger(slog.LevelDebug)).Sweep(t.Context()); !errors.Is(err, test.fault) {
+			if err := dispatch.NewSweeper(test.partitions, time.Second, nil,
+				l.logger(slog.LevelDebug)).Sweep(t.Context()); !errors.Is(err, test.fault) {
 				t.Errorf("without anybody to report to, Sweep gives %v, want %v", err, test.fault)
 			}
 		})
@@ -103,11 +111,11 @@ func TestSweeperRuns(t *testing.T) {
 			during time.Duration
 			log    []string
 		}{
-			{false, 10 * time.Second, nil},
-			{true, 60 * time.Second, []string{warned}},
-			{false, 10 * time.Second, []string{back}},
-			{true, time.Second, []string{warned}},
-			{false, time.Second, []string{back}},
+			{during: 10 * time.Second},
+			{away: true, during: 60 * time.Second, log: []string{warned}},
+			{during: 10 * time.Second, log: []string{back}},
+			{away: true, during: time.Second, log: []string{warned}},
+			{during: time.Second, log: []string{back}},
 		} {
 			away.Store(map[bool]int64{true: 1}[step.away])
 			pass(step.during)
@@ -159,8 +167,8 @@ func TestSweeperEndsQuietly(t *testing.T) {
 func TestAPartitionIsSweptUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ more, sweeps int }{
-		"three times": {2, 3},
-		"for ever":    {1 << 30, 100},
+		"three times": {more: 2, sweeps: 3},
+		"for ever":    {more: 1 << 30, sweeps: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

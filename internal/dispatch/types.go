@@ -35,9 +35,10 @@ func PartitionOf(userID string, partitions int) int {
 // PartitionName names a partition's queue. As the hash tag of all keys of the partition it keeps them on one shard.
 func PartitionName(partition int) string { return partitionName + strconv.Itoa(partition) }
 
-// PartitionKeys are the keys that a script of a partition names: the prefix of all keys that it touches, and a second one. Neither
-// is ever written. While Redis Cluster moves the partition's hash slot, each server has some of the keys; a script that names two
-// missing keys is refused then (TRYAGAIN), while one that names a single key would run on half of the partition.
+// PartitionKeys are the keys that a script of a partition names: the prefix of all keys that it touches, and a second
+// one. Neither is ever written. While Redis Cluster moves the partition's hash slot, each server has some of the keys;
+// a script that names two missing keys is refused then (TRYAGAIN), while one that names a single key would run on half
+// of the partition.
 func PartitionKeys(prefix string) []string { return []string{prefix, prefix + "whole"} }
 
 // PartitionOfName reads a partition's number back from its name.
@@ -54,19 +55,20 @@ const partitionName = "push-"
 // Wakeup is an active task of the queue, which this process works on. It says that something of its user may be due.
 type Wakeup struct {
 	UserID string
-	// Generation is this run of the task. Once another process has been given the task, requests of an older generation change
-	// nothing.
+	// Generation is this run of the task. Once another process has been given the task, requests of an older
+	// generation change nothing.
 	Generation int64
 	// Categories in which something of the user waits; the store needs their settings to decide.
 	Categories []string
 }
 
-// TakeRequest asks a partition for deliveries that may start now, and for more wake-ups: one round of a worker, made in one step.
+// TakeRequest asks a partition for deliveries that may start now, and for more wake-ups: one round of a worker, made
+// in one step.
 type TakeRequest struct {
 	Partition int
-	// ID names the round, as name.number with growing numbers. A request that is repeated with its ID, because the result was
-	// lost, has the same result. Rounds of one process and partition must not overlap; a request that arrives after a later one
-	// of its process gets nothing.
+	// ID names the round, as name.number with growing numbers. A request that is repeated with its ID, because the
+	// result was lost, has the same result. Rounds of one process and partition must not overlap; a request that
+	// arrives after a later one of its process gets nothing.
 	ID string
 	// Wakeups are those that are due, in order.
 	Wakeups []Wakeup
@@ -101,8 +103,8 @@ type ServedWakeup struct {
 type WakeupResult struct {
 	// Grants are deliveries that may be made, most urgent first.
 	Grants []*Grant
-	// Held tells that the process keeps the wake-up: it has to ask for it again After the result, with these Categories.
-	// Otherwise the wake-up is used up, or back in the queue.
+	// Held tells that the process keeps the wake-up: it has to ask for it again After the result, with these
+	// Categories. Otherwise the wake-up is used up, or back in the queue.
 	Held       bool
 	After      time.Duration
 	Categories []string
@@ -130,8 +132,8 @@ type Grant struct {
 	AdmittedAt time.Time
 	// StartIn is how long after RepliedAt that moment comes; 0 when it has come.
 	StartIn time.Duration
-	// AskedAt is when the request was sent, and RepliedAt when its result came, on this process's clock: the admission was made
-	// in between.
+	// AskedAt is when the request was sent, and RepliedAt when its result came, on this process's clock: the admission
+	// was made in between.
 	AskedAt, RepliedAt time.Time
 	// Slot is the moment for which the wake-up was held, on this process's clock; zero when it was not held.
 	Slot time.Time
@@ -189,31 +191,32 @@ type Settlement struct {
 	Stale bool
 }
 
-// ErrLost says that a partition has lost its state, and has to be rebuilt. The wake-ups that were taken off its queue before are
-// void.
+// ErrLost says that a partition has lost its state, and has to be rebuilt. The wake-ups that were taken off its queue
+// before are void.
 var ErrLost = errors.New("the partition has lost its state")
 
 // Store keeps notifications, their agendas and the limiter's state.
 type Store interface {
-	// Take makes a round. After an error its effect is unknown: either the request is sent again, with its ID, or the store
-	// repairs what the round did once this process counts as gone, or the leases of its grants have ended. [ErrLost] says that
-	// the round was not made, and never will be.
+	// Take makes a round. After an error its effect is unknown: either the request is sent again, with its ID, or the
+	// store repairs what the round did once this process counts as gone, or the leases of its grants have ended.
+	// [ErrLost] says that the round was not made, and never will be.
 	Take(ctx context.Context, r TakeRequest) (TakeResult, error)
-	// Claim completes a grant; false when it must not be delivered. Then the store has returned or ended it, and after an error
-	// has tried to.
+	// Claim completes a grant; false when it must not be delivered. Then the store has returned or ended it, and after
+	// an error has tried to.
 	Claim(ctx context.Context, g *Grant) (bool, error)
-	// Settle writes what became of a grant, and makes sure that the user has a wake-up if one is needed. It is idempotent.
+	// Settle writes what became of a grant, and makes sure that the user has a wake-up if one is needed. It is
+	// idempotent.
 	Settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error)
-	// Extend extends the lease of a grant whose result can't be written yet. After an error, or when the lease is another
-	// worker's, nothing has changed.
+	// Extend extends the lease of a grant whose result can't be written yet. After an error, or when the lease is
+	// another worker's, nothing has changed.
 	Extend(ctx context.Context, g *Grant) error
 }
 
 // Queue signals pending wake-ups, and archives tasks that are not wake-ups.
 type Queue interface {
 	Archiver
-	// Pending returns a channel that signals, repeatedly, that a partition's queue has a pending wake-up. A receiver that waits
-	// while the queue is empty does not miss the next one.
+	// Pending returns a channel that signals, repeatedly, that a partition's queue has a pending wake-up. A receiver
+	// that waits while the queue is empty does not miss the next one.
 	Pending(partition int) <-chan struct{}
 }
 
@@ -231,7 +234,7 @@ type Observer interface {
 	Decided(took time.Duration)
 	// Deferred counts notifications that have to wait, for a rule or for another reason.
 	Deferred(category, rule string, n int)
-	// Sent reports one delivery: how long the provider took, how long after its slot it started, how long after acceptance it
-	// ended, and the error; nil when it was delivered.
+	// Sent reports one delivery: how long the provider took, how long after its slot it started, how long after
+	// acceptance it ended, and the error; nil when it was delivered.
 	Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error)
 }
