@@ -65,7 +65,7 @@ func crowds(ctx context.Context, o options) ([]figure, error) {
 }
 
 func pacerCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, err error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -100,7 +100,7 @@ func (w waitError) Error() string { return "wait " + time.Duration(w).String() }
 
 // handCrowd is the dispatcher that one writes first: ask the limiter, and put the task back for the time left.
 func handCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, err error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return 0, 0, err
 	}

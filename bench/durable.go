@@ -28,7 +28,7 @@ func withDurable(ctx context.Context, do func(*pacer) (time.Duration, error), n 
 	if err != nil {
 		return 0, err
 	}
-	redis, err := startRedis(ctx)
+	redis, err := startRedis()
 	if err != nil {
 		return 0, errors.Join(err, stopDatabase())
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -237,7 +236,7 @@ func measure(t *testing.T, store *server, p *pacer, make func(int) notification.
 
 func begin(t *testing.T, policyText string) (*server, *pacer) {
 	t.Helper()
-	store, err := startRedis(context.WithoutCancel(t.Context()))
+	store, err := startRedis()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func twoEach(i int) notification.Notification { return oneEach(i / 2) }
 
 // pairedCapacity is how many of twoEach are delivered a second at most.
 func pairedCapacity(ctx context.Context, n int) (float64, error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return 0, err
 	}
@@ -79,7 +79,7 @@ func pairedCapacity(ctx context.Context, n int) (float64, error) {
 
 // paced accepts so many a second, and gives the histograms of the process after all were delivered.
 func paced(ctx context.Context, rate float64, lasts time.Duration, policyText string, make func(int) notification.Notification) (map[string]histogram, error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return nil, err
 	}

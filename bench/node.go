@@ -13,7 +13,7 @@ import (
 // node gives the rate of a peer that is written for Node, see node/peers.mjs, on a Redis server of its own.
 func node(what string) func(context.Context, options) (float64, error) {
 	return func(ctx context.Context, o options) (float64, error) {
-		store, err := startRedis(ctx)
+		store, err := startRedis()
 		if err != nil {
 			return 0, err
 		}
@@ -23,7 +23,7 @@ func node(what string) func(context.Context, options) (float64, error) {
 			n = decisionsOf(o)
 		}
 		script := filepath.Join("node", "peers.mjs")
-		out, err := exec.CommandContext(ctx, "node", script, what, strings.TrimPrefix(store.url, "unix://"), strconv.Itoa(n)).Output()
+		out, err := exec.CommandContext(ctx, "node", script, what, store.socket, strconv.Itoa(n)).Output()
 		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 			return 0, fmt.Errorf("node %s %s: %w: %s", script, what, err, failed.Stderr)
 		}

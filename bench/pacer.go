@@ -115,7 +115,7 @@ func pacerDispatch(ctx context.Context, o options) (float64, error) {
 
 // dispatchAll accepts everything before the workers start.
 func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notification, change ...func(*settings.Resolved)) (float64, error) {
-	redis, err := startRedis(ctx)
+	redis, err := startRedis()
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +153,7 @@ func standingAccept(ctx context.Context, o options) (float64, error) {
 
 // acceptAfter tells how many a second are accepted, beside no workers; standing tells that one of each user waits before.
 func acceptAfter(ctx context.Context, n int, standing bool) (float64, error) {
-	redis, err := startRedis(ctx)
+	redis, err := startRedis()
 	if err != nil {
 		return 0, err
 	}
@@ -206,7 +206,7 @@ func spread(n int, do func(i int) error) (float64, error) {
 func decisionsOf(o options) int { return 4 * o.n }
 
 func pacerLimiter(ctx context.Context, o options) (float64, error) {
-	redis, err := startRedis(ctx)
+	redis, err := startRedis()
 	if err != nil {
 		return 0, err
 	}

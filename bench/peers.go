@@ -13,7 +13,7 @@ import (
 
 // dispatch enqueues n tasks and lets one asynq server with the handler work them off.
 func dispatch(ctx context.Context, n int, handler func(client *redis.Client) asynq.HandlerFunc) (float64, error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func handDispatch(ctx context.Context, o options) (float64, error) {
 }
 
 func redisRate(ctx context.Context, o options) (float64, error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return 0, err
 	}
@@ -98,7 +98,7 @@ func redisRate(ctx context.Context, o options) (float64, error) {
 }
 
 func asynqEnqueue(ctx context.Context, o options) (float64, error) {
-	store, err := startRedis(ctx)
+	store, err := startRedis()
 	if err != nil {
 		return 0, err
 	}

@@ -4,49 +4,36 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // server is a redis-server of its own, without persistence, on a unix socket.
 type server struct {
 	url    string
+	socket string
 	client *redis.Client
 	stop   func()
 }
 
-func startRedis(ctx context.Context) (*server, error) {
-	dir, err := os.MkdirTemp("", "pacer-bench")
+func startRedis() (*server, error) {
+	url, stop, err := redistest.StartUnowned()
 	if err != nil {
 		return nil, err
 	}
-	socket := filepath.Join(dir, "redis.sock")
-	process := exec.CommandContext(ctx, "redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
-	if err := process.Start(); err != nil {
-		return nil, fmt.Errorf("start redis-server (apt-get install redis-server): %w", err)
-	}
+	socket := strings.TrimPrefix(url, "unix://")
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, PoolSize: 64})
-	s := &server{url: "unix://" + socket, client: client, stop: func() {
-		_ = client.Close()         // the server ends anyway
-		_ = process.Process.Kill() // it may have ended
-		_ = process.Wait()         // killed: never without an error
-		_ = os.RemoveAll(dir)      // a temporary folder
-	}}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if client.Ping(ctx).Err() == nil {
-			return s, nil
+	return &server{url: url, socket: socket, client: client, stop: func() {
+		_ = client.Close() // the server ends anyway
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			s.stop()
-			return nil, fmt.Errorf("redis-server does not answer")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	}}, nil
 }
 
 // cpu is how much the server has used.

@@ -5,32 +5,40 @@ import (
 	"errors"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// trustTestServers lets this program trust the certificate that all servers of httptest have, before anything asks for the
-// system's roots.
-func trustTestServers() {
+// trustTestServers lets this program trust the certificate that all servers of httptest have, before anything asks for
+// the system's roots. The roots are in a file of the returned directory.
+func trustTestServers() *processtest.Dir {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
-	file, err := os.CreateTemp("", "pacer-roots-*.pem")
-	if err == nil {
-		err = errors.Join(pem.Encode(file, &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), file.Close(),
-			os.Setenv("SSL_CERT_FILE", file.Name()))
-	}
+	dir, err := processtest.NewDir("roots")
 	if err != nil {
 		panic(err)
 	}
+	roots := filepath.Join(dir.Path, "roots.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := errors.Join(os.WriteFile(roots, certificate, 0o600), os.Setenv("SSL_CERT_FILE", roots)); err != nil {
+		panic(err)
+	}
+	return dir
 }
 
 func TestMain(m *testing.M) {
-	trustTestServers()
+	roots := trustTestServers()
 	options := []goleak.Option{
+		goleak.Cleanup(func(code int) {
+			_ = roots.Remove() // a temporary folder
+			os.Exit(code)
+		}),
 		// go-redis ends these a moment after its client is closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9.(*fdEngine).run"),
 		goleak.IgnoreAnyFunction("internal/poll.runtime_pollWait"),

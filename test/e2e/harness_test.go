@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -27,9 +28,9 @@ import (
 var dispatcherPath string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "pacer-accept")
+	dir, err := processtest.NewDir("accept")
 	if err == nil {
-		dispatcherPath = filepath.Join(dir, "dispatcher")
+		dispatcherPath = filepath.Join(dir.Path, "dispatcher")
 		build := exec.Command("go", "build", "-o", dispatcherPath, "../../cmd/dispatcher")
 		build.Stderr = os.Stderr
 		err = build.Run()
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(dir) // a temporary folder
+	_ = dir.Remove() // a temporary folder
 	os.Exit(code)
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
 // program is the built dispatcher, whose protections can be switched off. programs is the folder that it lies in.
@@ -24,9 +26,9 @@ var migrations int
 
 func TestMain(m *testing.M) {
 	zerolog.SetGlobalLevel(zerolog.Disabled) // Toxiproxy's toxics write to the library's own log
-	dir, err := os.MkdirTemp("", "pacer-faults")
+	dir, err := processtest.NewDir("faults")
 	if err == nil {
-		programs, program = dir, filepath.Join(dir, "dispatcher")
+		programs, program = dir.Path, filepath.Join(dir.Path, "dispatcher")
 		known, _ := filepath.Glob("../../migrations/*.sql") // a constant pattern
 		migrations = len(known)
 		err = build(program, "../..")
@@ -36,7 +38,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(dir) // a temporary folder
+	_ = dir.Remove() // a temporary folder
 	os.Exit(code)
 }
 

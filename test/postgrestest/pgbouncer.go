@@ -1,7 +1,6 @@
 package postgrestest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,11 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/test/processtest"
 )
@@ -26,70 +22,53 @@ var errNoPgBouncer = errors.New(
 // that statements of one client run on the connections that others used before.
 const serverConnections = 6
 
-// PgBouncer puts a real PgBouncer in transaction mode before the database at address, and gives the address of the
+// throughTimeout bounds one attempt to reach the database through a PgBouncer that is starting.
+const throughTimeout = 10 * time.Second
+
+// PgBouncer puts a real PgBouncer in transaction mode before the database at address, and returns the address of the
 // database behind it. Settings are lines of its section [pgbouncer]. It is gone when the test ends.
 func PgBouncer(tb testing.TB, address string, settings ...string) string {
 	tb.Helper()
-	through, stop, err := startPgBouncer(address, settings)
+	database, err := url.Parse(address)
+	if err != nil {
+		tb.Fatalf("read the database's address: %v", err)
+	}
+	program, err := pgBouncer(database, settings)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(stop)
-	return through
+	return through(database, processtest.Start(tb, program).Port())
 }
 
-func startPgBouncer(address string, settings []string) (through string, stop func(), err error) {
-	binary, err := pgBouncerProgram()
+// through is the database behind a PgBouncer on the port.
+func through(database *url.URL, port int) string {
+	behind := *database
+	behind.Host = processtest.Addr(port)
+	return behind.String()
+}
+
+// pgBouncer runs PgBouncer before a database.
+func pgBouncer(database *url.URL, settings []string) (processtest.Program, error) {
+	binary, err := pgBouncerBinary()
 	if err != nil {
-		return "", nil, err
+		return processtest.Program{}, err
 	}
 	owner, err := processtest.NotRoot("postgres", "nobody")
 	if err != nil {
-		return "", nil, err
+		return processtest.Program{}, err
 	}
-	dir, err := os.MkdirTemp("", "pgbouncertest-")
-	if err != nil {
-		return "", nil, fmt.Errorf("make a directory for pgbouncer: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
-	server, err := url.Parse(address)
-	if err != nil {
-		return "", nil, fmt.Errorf("read the database's address: %w", err)
-	}
-	for range processtest.PortAttempts {
-		port, err := processtest.FreePort()
-		if err != nil {
-			return "", nil, err
-		}
-		if err := writePgBouncer(dir, server, port, settings, owner); err != nil {
-			return "", nil, err
-		}
-		proc, err := processtest.Launch(binary, []string{"-q", filepath.Join(dir, "pgbouncer.ini")}, dir,
-			filepath.Join(dir, "log"), owner)
-		if err != nil {
-			return "", nil, err
-		}
-		behind := *server
-		behind.Host = processtest.Addr(port)
-		err = awaitPgBouncer(behind.String(), proc)
-		if err == nil {
-			return behind.String(), func() { proc.End(syscall.SIGKILL); _ = os.RemoveAll(dir) }, nil
-		}
-		proc.End(syscall.SIGKILL)
-		if !errors.Is(err, processtest.ErrPortTaken) {
-			out, _ := os.ReadFile(filepath.Join(dir, "log")) // the error below says enough without it
-			return "", nil, fmt.Errorf("%w; its output is:\n%s", err, out)
-		}
-	}
-	return "", nil, processtest.ErrPortTaken
+	return processtest.Program{
+		Name: "pgbouncer", Owner: owner,
+		Command: func(dir string, port int) (string, []string, error) {
+			return binary, []string{filepath.Join(dir, "pgbouncer.ini")}, configure(dir, database, port, settings, owner)
+		},
+		// Whoever else may have the port does not lead to this database.
+		Ready: func(_ string, port int) bool { return reachable(through(database, port), throughTimeout) },
+	}, nil
 }
 
-// pgBouncerProgram finds it on PATH or where Debian keeps it.
-func pgBouncerProgram() (string, error) {
+// pgBouncerBinary finds it on PATH or where Debian keeps it.
+func pgBouncerBinary() (string, error) {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
@@ -98,8 +77,8 @@ func pgBouncerProgram() (string, error) {
 	return "", errNoPgBouncer
 }
 
-// writePgBouncer writes the configuration, as whoever runs it.
-func writePgBouncer(dir string, server *url.URL, port int, settings []string, owner *processtest.Owner) error {
+// configure writes PgBouncer's settings, for the user who runs it.
+func configure(dir string, database *url.URL, port int, settings []string, owner *processtest.Owner) error {
 	text := fmt.Sprintf(`[databases]
 * = host=%s port=%s
 [pgbouncer]
@@ -112,7 +91,7 @@ pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 200
 %s
-`, server.Hostname(), server.Port(), port, filepath.Join(dir, "users"), serverConnections, strings.Join(settings, "\n"))
+`, database.Hostname(), database.Port(), port, filepath.Join(dir, "users"), serverConnections, strings.Join(settings, "\n"))
 	for name, content := range map[string]string{"pgbouncer.ini": text, "users": fmt.Sprintf("%q \"\"\n", role)} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -122,32 +101,5 @@ max_client_conn = 200
 			return err
 		}
 	}
-	return owner.Give(dir)
-}
-
-// awaitPgBouncer returns when the database answers behind it.
-func awaitPgBouncer(address string, proc *processtest.Process) error {
-	deadline := time.NewTimer(startTimeout)
-	defer deadline.Stop()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		conn, err := pgx.Connect(ctx, address)
-		if err == nil {
-			err = conn.Close(ctx)
-		}
-		cancel()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-proc.Done():
-			// It ends at once when it can't have its port, which is the only thing that another attempt changes.
-			return processtest.ErrPortTaken
-		case <-deadline.C:
-			return fmt.Errorf("no answer through pgbouncer: %w", err)
-		case <-tick.C:
-		}
-	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -29,19 +28,11 @@ func (s *Server) WatchStatements(tb testing.TB) *slowlog.Watch {
 			tb.Fatalf("watch the statements of postgres: %v", err)
 		}
 	}
-	tail := &tail{path: s.in.logPath()}
+	tail := &tail{path: s.LogPath()}
 	if _, err := tail.read(); err != nil { // what was before
 		tb.Fatalf("watch the statements of postgres: %v", err)
 	}
-	return slowlog.Begin(tb, slowlog.Source{Disks: true, PIDs: s.runningPIDs, Stops: s.stops.Load, Read: tail.read})
-}
-
-// runningPIDs are those of PIDs, none while the server is down.
-func (s *Server) runningPIDs() []int {
-	if _, err := os.Stat(filepath.Join(s.in.data(), "postmaster.pid")); err != nil {
-		return nil
-	}
-	return s.PIDs()
+	return slowlog.Begin(tb, slowlog.Source{Disks: true, PIDs: s.PIDs, Stops: s.Interruptions, Read: tail.read})
 }
 
 // tail reads a log as it grows.

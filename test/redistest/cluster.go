@@ -43,7 +43,7 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 			c.Replicas = append(c.Replicas, node())
 		}
 	}
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), clusterTimeout)
 	defer cancel()
 	if err := c.join(ctx, tb); err != nil {
 		tb.Fatalf("form a cluster of %d: %v", masters, err)

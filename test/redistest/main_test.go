@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -19,14 +20,14 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// hold starts a server, prints its address and waits for the end of standard input.
+// hold starts a server, prints its socket and waits for the end of standard input.
 func hold() int {
-	s, err := redistest.StartUnowned()
+	url, _, err := redistest.StartUnowned()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(s.Addr())
+	fmt.Println(strings.TrimPrefix(url, "unix://"))
 	_, _ = bufio.NewReader(os.Stdin).ReadByte() // Its end is what matters.
 	return 0
 }

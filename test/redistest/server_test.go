@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-func TestStartAnswersAndDoesNotEvict(t *testing.T) {
+func TestStartedServerRespondsAndDoesNotEvict(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := s.Client(t)
@@ -30,7 +31,7 @@ func TestStartAnswersAndDoesNotEvict(t *testing.T) {
 	}
 }
 
-func TestStartTakesArguments(t *testing.T) {
+func TestArgumentsWinOverDefaults(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--databases", "3")
 	c := s.Client(t)
@@ -95,7 +96,7 @@ func TestKillAndRestartKeepTheAddress(t *testing.T) {
 
 	s.Kill()
 	if err := c.Ping(t.Context()).Err(); err == nil {
-		t.Error("a killed server answered")
+		t.Error("a killed server responded")
 	}
 	s.Kill() // killing twice is legal
 
@@ -138,7 +139,7 @@ func TestStopWritesTheSnapshot(t *testing.T) {
 	set(t, c, "k", "v")
 	s.Stop()
 	if err := c.Ping(t.Context()).Err(); err == nil {
-		t.Error("a stopped server answered")
+		t.Error("a stopped server responded")
 	}
 	s.Restart()
 	if got, err := c.Get(t.Context(), "k").Result(); got != "v" || err != nil {
@@ -202,7 +203,7 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 		defer close(restarted)
 		s.Restart()
 	}()
-	log := strings.TrimSuffix(strings.TrimPrefix(s.SocketURL(), "unix://"), "redis.sock?db=0") + "redis.log"
+	log := filepath.Join(s.Dir(), "log")
 	eventually(t, "the server did not run into the port being taken", func() bool {
 		out, err := os.ReadFile(log)
 		return err == nil && strings.Contains(string(out), "Address already in use")
@@ -311,18 +312,18 @@ func size(t *testing.T, c *redis.Client) int64 {
 	return n
 }
 
-// eventually asks until the answer is yes, and fails the test with the complaint after ten seconds.
+// eventually asks until ok says yes, and fails the test with the complaint after ten seconds.
 func eventually(t *testing.T, complaint string, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(10 * time.Second)
 	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
 	for !ok() {
 		select {
 		case <-deadline.C:
 			t.Fatal(complaint)
-		case <-tick.C:
+		case <-poll.C:
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	noteFrom = time.Millisecond
 	// noteAtMost is how many commands are noted between two looks.
 	noteAtMost = 1024
-	// lookTimeout is when a server that does not answer is taken to be away. A slow script must not take that long.
+	// lookTimeout is when a server that does not respond is taken to be away. A slow script must not take that long.
 	lookTimeout = 30 * time.Second
 )
 
@@ -28,7 +28,7 @@ const (
 func (s *Server) WatchScripts(tb testing.TB) *slowlog.Watch {
 	tb.Helper()
 	settings := options(s.Addr(), 0)
-	settings.ReadTimeout, settings.MaxRetries = lookTimeout, -1 // an answer that is lost takes its entries along
+	settings.ReadTimeout, settings.MaxRetries = lookTimeout, -1 // a reply that is lost takes its entries along
 	client := closing(tb, redis.NewClient(settings))
 	read := func() ([]slowlog.Step, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), lookTimeout)
@@ -38,7 +38,7 @@ func (s *Server) WatchScripts(tb testing.TB) *slowlog.Watch {
 	if _, err := read(); err != nil { // what was before
 		tb.Fatalf("watch the scripts of redis-server %s: %v", s.Addr(), err)
 	}
-	return slowlog.Begin(tb, slowlog.Source{PIDs: s.pids, Stops: s.stops.Load, Read: read})
+	return slowlog.Begin(tb, slowlog.Source{PIDs: s.pids, Stops: s.Interruptions, Read: read})
 }
 
 func (s *Server) pids() []int {
