@@ -29,9 +29,10 @@ NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe bench
 INSTALLED_NODE_PACKAGES := $(NODE_PACKAGES:%=%/node_modules/.package-lock.json)
 # What the tests start themselves, by its name in scripts/need.sh; gcc is for the race detector.
 SERVERS := redis postgres pgbouncer node chromium promtool gcc
-LINT := go tool -modfile=tools/go.mod golangci-lint
-# All build tags of the product's module: they are compatible. test/deploy's tests tell when one is missing here.
+LINT := go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+# All build tags of each module: they are compatible. test/deploy's tests fail when one is missing here.
 LINT_TAGS := accept,faults,soak
+BENCH_LINT_TAGS := growth
 VULN := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 
 .PHONY: help
@@ -119,6 +120,11 @@ bench-docs: check-servers ## the same, and write the tables and the chart into d
 growth: check-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/measurements/scale.md
 	GROWTH_DOCS=../docs/measurements go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
+.PHONY: pictures
+pictures: check-servers ## make the pictures of README.md from real runs (12 minutes)
+	go run ./scripts/pictures demo
+	go run ./scripts/pictures dashboard
+
 .PHONY: bench-smoke
 bench-smoke: check-servers ## run every benchmark once and small, to see that it still works
 	go test -run '^$$' -bench . -benchtime 1x $(PKGS)
@@ -128,6 +134,7 @@ bench-smoke: check-servers ## run every benchmark once and small, to see that it
 lint: ## run the linters (built from source the first time: some minutes)
 	$(LINT) run --build-tags $(LINT_TAGS)
 	$(LINT) run # for the files that only a build without these tags has
+	$(if $(BENCH_MODULE),cd $(BENCH_MODULE) && $(LINT) run --build-tags $(BENCH_LINT_TAGS))
 
 .PHONY: fmt
 fmt: ## format all Go files
@@ -155,11 +162,7 @@ check-servers: $(filter install-servers,$(MAKECMDGOALS)) ## say what the tests s
 	@missing=0; for program in $(SERVERS); do scripts/need.sh --check $$program || missing=1; done; \
 	for package in $(NODE_PACKAGES); do scripts/need.sh --check-package $$package || missing=1; done; exit $$missing
 
-# bench/node.go tells of it by this name.
-.PHONY: need-servers
-need-servers: install-servers
-
-# What the tests ask in another language: libraries that read what the senders send, and rules of accessibility.
+# What the tests need of Node: libraries that read what the senders send, and rules of accessibility.
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@scripts/need.sh node
 	npm ci --silent --prefix $*

@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	webpush "github.com/SherClockHolmes/webpush-go"
@@ -28,6 +29,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/apns"
 	pacerwebpush "github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
 // provider takes all that is sent to it over HTTP/2 with TLS, in this process: both sides of a contest pay for it.
@@ -36,7 +38,7 @@ type provider struct {
 	calls  atomic.Int64
 }
 
-// startProvider answers with the status. The system's authorities vouch for it, for as long as this process runs.
+// startProvider runs a provider that responds with the status.
 func startProvider(status int) *provider {
 	p := &provider{}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,20 +51,18 @@ func startProvider(status int) *provider {
 	return p
 }
 
-// trustProviders lets this process take the certificate that all test servers of net/http have for genuine. It must be
-// called before the first connection.
-func trustProviders() error {
+// trustProviders lets this process trust the certificate that all test servers of net/http have. It must be called
+// before the first connection. The certificate is in a file of the returned directory.
+func trustProviders() (*processtest.Dir, error) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	file, err := os.CreateTemp("", "pacer-bench-*.pem")
+	dir, err := processtest.NewDir("bench-roots")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer file.Close()
-	if err := pem.Encode(file, &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}); err != nil {
-		return err
-	}
-	return os.Setenv("SSL_CERT_FILE", file.Name())
+	roots := filepath.Join(dir.Path, "roots.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return dir, errors.Join(os.WriteFile(roots, certificate, 0o600), os.Setenv("SSL_CERT_FILE", roots))
 }
 
 // sent fails unless each notification was sent once.
@@ -113,7 +113,8 @@ func bareAPNs(_ context.Context, o options) (float64, error) {
 	defer client.HTTPClient.CloseIdleConnections()
 	rate, err := spread(o.n, func(int) error {
 		response, err := client.Push(&apns2.Notification{
-			DeviceToken: deviceToken, Topic: bundle, Payload: payload.NewPayload().AlertTitle("hello").AlertBody("world"),
+			DeviceToken: deviceToken, Topic: bundle,
+			Payload: payload.NewPayload().AlertTitle("hello").AlertBody("world"),
 		})
 		if err == nil && !response.Sent() {
 			err = errors.New(response.Reason)
@@ -132,7 +133,8 @@ func subscribe(service *provider) (subscription webpush.Subscription, private, p
 	auth := make([]byte, 16)
 	_, _ = rand.Read(auth) // never fails
 	subscription = webpush.Subscription{Endpoint: service.server.URL + "/push", Keys: webpush.Keys{
-		P256dh: base64.RawURLEncoding.EncodeToString(browser.PublicKey().Bytes()), Auth: base64.RawURLEncoding.EncodeToString(auth),
+		P256dh: base64.RawURLEncoding.EncodeToString(browser.PublicKey().Bytes()),
+		Auth:   base64.RawURLEncoding.EncodeToString(auth),
 	}}
 	private, public, err = webpush.GenerateVAPIDKeys()
 	return subscription, private, public, err
@@ -161,12 +163,13 @@ func bareWebPush(ctx context.Context, o options) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = callers
+	transport := &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: callers}
 	defer transport.CloseIdleConnections()
 	rate, err := spread(o.n, func(int) error {
-		response, err := webpush.SendNotificationWithContext(ctx, []byte(`{"title":"hello","body":"world"}`), &subscription, &webpush.Options{
-			HTTPClient: &http.Client{Transport: transport}, Subscriber: "ops@example.com", VAPIDPublicKey: public, VAPIDPrivateKey: private, TTL: 60,
+		content := []byte(`{"title":"hello","body":"world"}`)
+		response, err := webpush.SendNotificationWithContext(ctx, content, &subscription, &webpush.Options{
+			HTTPClient: &http.Client{Transport: transport}, Subscriber: "ops@example.com",
+			VAPIDPublicKey: public, VAPIDPrivateKey: private, TTL: 60,
 		})
 		if err != nil {
 			return err
@@ -178,8 +181,10 @@ func bareWebPush(ctx context.Context, o options) (float64, error) {
 	return rate, errors.Join(err, service.sent(o.n))
 }
 
-// dispatchOver is pacer's dispatch on a channel that one user each has a target on.
-func dispatchOver(ctx context.Context, n int, channel notification.Channel, to string, channels settings.Channels) (float64, error) {
+// dispatchOver measures pacer's dispatch on a channel, where all users have the same target.
+func dispatchOver(
+	ctx context.Context, n int, channel notification.Channel, to string, channels settings.Channels,
+) (float64, error) {
 	return dispatchAll(ctx, n, func(i int) notification.Notification {
 		one := oneEach(i)
 		one.Channel, one.To = channel, to

@@ -115,7 +115,8 @@ func handCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, e
 	var pulled, delivered atomic.Int64
 	finished := make(chan struct{})
 	server := asynq.NewServerFromRedisClient(store.client, asynq.Config{
-		Concurrency: 256, LogLevel: asynq.FatalLevel, DelayedTaskCheckInterval: 100 * time.Millisecond, TaskCheckInterval: 20 * time.Millisecond,
+		Concurrency: 256, LogLevel: asynq.FatalLevel,
+		DelayedTaskCheckInterval: 100 * time.Millisecond, TaskCheckInterval: 20 * time.Millisecond,
 		IsFailure: func(error) bool { return false },
 		RetryDelayFunc: func(_ int, err error, _ *asynq.Task) time.Duration {
 			if w, ok := errors.AsType[waitError](err); ok {

@@ -41,7 +41,7 @@ func withDurable(ctx context.Context, do func(*pacer) (time.Duration, error), n 
 	return float64(n) / took.Seconds(), errors.Join(err, p.stop(), stopDatabase())
 }
 
-// durableDispatch: everything is accepted before the workers start, as for the peer.
+// durableDispatch measures delivering: everything is accepted before the workers start, as for the peer.
 func durableDispatch(ctx context.Context, o options) (float64, error) {
 	return withDurable(ctx, func(p *pacer) (time.Duration, error) {
 		if err := errors.Join(p.ready(ctx), p.accept(ctx, o.n, oneEach)); err != nil {
@@ -56,7 +56,7 @@ func durableDispatch(ctx context.Context, o options) (float64, error) {
 	}, o.n)
 }
 
-// durableAccept counts what is accepted, wake-up in the queue included; workers of the same process rest.
+// durableAccept measures accepting, wake-ups in the queue included; the workers of the process are not started.
 func durableAccept(ctx context.Context, o options) (float64, error) {
 	return withDurable(ctx, func(p *pacer) (time.Duration, error) {
 		if err := p.ready(ctx); err != nil {
@@ -93,7 +93,9 @@ func (c *counter) Work(context.Context, *river.Job[job]) error {
 }
 
 // withRiver runs do on a River client on a server of its own.
-func withRiver(ctx context.Context, o options, do func(*river.Client[pgx.Tx], *counter) (time.Duration, error)) (float64, error) {
+func withRiver(
+	ctx context.Context, o options, do func(*river.Client[pgx.Tx], *counter) (time.Duration, error),
+) (float64, error) {
 	database, stopDatabase, err := startPostgres()
 	if err != nil {
 		return 0, err
@@ -122,7 +124,8 @@ func withRiver(ctx context.Context, o options, do func(*river.Client[pgx.Tx], *c
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 256}}, Workers: workers,
 		// As many at once as all others here, and fetched as fast as River allows itself in its own benchmark.
-		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return 0, err

@@ -19,21 +19,24 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// growthPolicy lets one go to each user: what else there is waits for ten minutes and more.
+// growthPolicy delivers one notification to each user: the others wait for ten minutes or longer.
 const growthPolicy = `version: 1
 categories:
   default: {limits: [{max: 1, per: 10m}]}
   free: {limits: [{max: 1000, per: 1h}]}
 `
 
-// perUser is how many of a backlog wait for one user.
+// perUser is how many notifications of a backlog wait for one user.
 const perUser = 100
 
-// delivered is how many notifications are delivered to see what one costs.
+// delivered is how many notifications are delivered to measure the cost of one.
 const delivered = 20_000
 
-// What one notification costs, in Redis's time, scripts and memory, as the backlog and the users grow; and how many a
-// second several processes deliver on one and three servers. GROWTH_DOCS=../docs/measurements writes the tables into scale.md.
+// TestGrowth measures what a notification costs in Redis's time, scripts and memory as the backlog and the number of
+// users grow, and how many a second several processes deliver on one and on three servers.
+// GROWTH_DOCS=../docs/measurements writes the tables into scale.md.
+//
+//nolint:paralleltest // it measures
 func TestGrowth(t *testing.T) {
 	sections := []func(*testing.T) [][]string{backlogs, oneBacklog, deferredOfUsers, crowdsOfUsers, machines}
 	var text strings.Builder
@@ -51,25 +54,32 @@ func TestGrowth(t *testing.T) {
 
 // of is a notification of a user.
 func of(user, category string) notification.Notification {
-	return notification.Notification{UserID: user, Category: category, Channel: notification.ChannelLog, Title: "hello", Body: "something has happened"}
+	return notification.Notification{
+		UserID: user, Category: category, Channel: notification.ChannelLog,
+		Title: "hello", Body: "something has happened",
+	}
 }
 
-// backlogs lets so many wait and delivers others beside them.
+// backlogs delivers notifications of some users while more and more wait for others.
 func backlogs(t *testing.T) [][]string {
-	rows := [][]string{{"deferred", "memory each, all keys", "beside them, delivered a second", "scripts each", "Redis CPU each", "process CPU each"}}
+	rows := [][]string{{
+		"deferred", "memory each, all keys", "beside them, delivered a second",
+		"scripts each", "Redis CPU each", "process CPU each",
+	}}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		store, p := begin(t, growthPolicy)
 		before := store.memory(t)
 		fill(t, p, n)
 		each := float64(store.memory(t)-before) / float64(n)
-		c := measure(t, store, p, func(i int) notification.Notification { return of(fmt.Sprint("free-", i), "free") }, delivered)
-		rows = append(rows, []string{fmt.Sprint(n), fmt.Sprintf("%.0f B", each), perSecond(c.rate), fmt.Sprintf("%.2f", c.scripts), micros(c.redis), micros(c.process)})
+		free := func(i int) notification.Notification { return of(fmt.Sprint("free-", i), "free") }
+		c := measure(t, store, p, free, delivered)
+		rows = append(rows, append([]string{fmt.Sprint(n), fmt.Sprintf("%.0f B", each)}, c.cells()...))
 		end(t, p)
 	}
 	return rows
 }
 
-// fill has n wait, deferred.
+// fill has n notifications wait, deferred.
 func fill(t *testing.T, p *pacer, n int) {
 	t.Helper()
 	users := n / perUser
@@ -77,10 +87,10 @@ func fill(t *testing.T, p *pacer, n int) {
 	waits(t, p, n+users, n, func(i int) notification.Notification { return of(fmt.Sprint("user-", i%users), "default") })
 }
 
-// waits accepts some, starts the process and waits until so many are deferred.
-func waits(t *testing.T, p *pacer, accepted, n int, make func(int) notification.Notification) {
+// waits accepts notifications, starts the process and returns when n of them are deferred.
+func waits(t *testing.T, p *pacer, accepted, n int, nth func(int) notification.Notification) {
 	t.Helper()
-	if err := p.accept(t.Context(), accepted, make); err != nil {
+	if err := p.accept(t.Context(), accepted, nth); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Start(t.Context()); err != nil {
@@ -89,7 +99,7 @@ func waits(t *testing.T, p *pacer, accepted, n int, make func(int) notification.
 	awaitDeferred(t, p, n)
 }
 
-// deferred asks the API how many are.
+// deferred asks the API how many notifications are deferred.
 func deferred(t *testing.T, p *pacer) int {
 	t.Helper()
 	response, err := http.Get("http://" + p.Addr() + "/v1/stats") //nolint:noctx // a measurement
@@ -104,24 +114,30 @@ func deferred(t *testing.T, p *pacer) int {
 	return stats.Deferred
 }
 
-// crowdsOfUsers delivers one to each of so many users.
+// crowdsOfUsers delivers one notification to each of more and more users.
 func crowdsOfUsers(t *testing.T) [][]string {
-	rows := [][]string{{"users with one delivered", "memory each", "of it, the windows", "delivered a second", "scripts each", "Redis CPU each", "process CPU each"}}
+	rows := [][]string{{
+		"users with one delivered", "memory each", "of it, the windows",
+		"delivered a second", "scripts each", "Redis CPU each", "process CPU each",
+	}}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		store, p := begin(t, growthPolicy)
 		before := store.memory(t)
 		if err := p.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c := measure(t, store, p, func(i int) notification.Notification { return of(fmt.Sprint("user-", i), "default") }, n)
+		one := func(i int) notification.Notification { return of(fmt.Sprint("user-", i), "default") }
+		c := measure(t, store, p, one, n)
 		each := float64(store.memory(t)-before) / float64(n)
-		rows = append(rows, []string{fmt.Sprint(n), fmt.Sprintf("%.0f B", each), fmt.Sprintf("%d B", windows(t, store)), perSecond(c.rate), fmt.Sprintf("%.2f", c.scripts), micros(c.redis), micros(c.process)})
+		rows = append(rows, append([]string{
+			fmt.Sprint(n), fmt.Sprintf("%.0f B", each), fmt.Sprintf("%d B", windows(t, store)),
+		}, c.cells()...))
 		end(t, p)
 	}
 	return rows
 }
 
-// windows is what Redis says that one user's log takes.
+// windows is how much memory one user's log takes, as Redis says.
 func windows(t *testing.T, store *server) int64 {
 	t.Helper()
 	keys, _, err := store.client.Scan(t.Context(), 0, "pacer:{push-*}:l:*", 100_000).Result()
@@ -131,9 +147,12 @@ func windows(t *testing.T, store *server) int64 {
 	return store.client.MemoryUsage(t.Context(), keys[0]).Val()
 }
 
-// machines has several processes deliver, on one server and on a cluster of three.
+// machines measures several processes, on one server and on a cluster of three.
 func machines(t *testing.T) [][]string {
-	rows := [][]string{{"shards", "processes", "delivered a second", "Redis CPU each, all shards", "process CPU each, all processes", "of two cores"}}
+	rows := [][]string{{
+		"shards", "processes", "delivered a second",
+		"Redis CPU each, all shards", "process CPU each, all processes", "of two cores",
+	}}
 	for _, shards := range []int{1, 3} {
 		for _, processes := range []int{1, 2, 4} {
 			servers, url := clusterOf(t, shards)
@@ -162,7 +181,8 @@ func machines(t *testing.T) [][]string {
 			onRedis, own := (servers.cpu(t)-redisBefore)/n, (ownCPU(t)-ownBefore)/n
 			used := float64((onRedis+own)*n) / float64(2*took)
 			rows = append(rows, []string{
-				fmt.Sprint(shards), fmt.Sprint(processes), perSecond(n / took.Seconds()), micros(onRedis), micros(own), fmt.Sprintf("%.0f %%", 100*used),
+				fmt.Sprint(shards), fmt.Sprint(processes), perSecond(n / took.Seconds()),
+				micros(onRedis), micros(own), fmt.Sprintf("%.0f %%", 100*used),
 			})
 			for _, p := range all {
 				if err := p.stop(); err != nil {
@@ -206,15 +226,20 @@ type cost struct {
 	redis, process time.Duration
 }
 
-// measure delivers n and tells what each cost, accepting included.
-func measure(t *testing.T, store *server, p *pacer, make func(int) notification.Notification, n int) cost {
+// cells are the end of a table's row.
+func (c cost) cells() []string {
+	return []string{perSecond(c.rate), fmt.Sprintf("%.2f", c.scripts), micros(c.redis), micros(c.process)}
+}
+
+// measure delivers n notifications and returns the cost of each, accepting included.
+func measure(t *testing.T, store *server, p *pacer, nth func(int) notification.Notification, n int) cost {
 	t.Helper()
 	before, err := p.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	scripts, onRedis, own, start := store.scripts(t), store.cpu(t.Context()), ownCPU(t), time.Now()
-	if err := p.accept(t.Context(), n, make); err != nil {
+	if err := p.accept(t.Context(), n, nth); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -225,12 +250,14 @@ func measure(t *testing.T, store *server, p *pacer, make func(int) notification.
 		if now.Totals.Delivered == before.Totals.Delivered+int64(n) {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	took := time.Since(start)
 	return cost{
-		float64(n) / took.Seconds(), float64(store.scripts(t)-scripts) / float64(n),
-		(store.cpu(t.Context()) - onRedis) / time.Duration(n), (ownCPU(t) - own) / time.Duration(n),
+		rate:    float64(n) / took.Seconds(),
+		scripts: float64(store.scripts(t)-scripts) / float64(n),
+		redis:   (store.cpu(t.Context()) - onRedis) / time.Duration(n),
+		process: (ownCPU(t) - own) / time.Duration(n),
 	}
 }
 
@@ -255,13 +282,13 @@ func end(t *testing.T, p *pacer) {
 	}
 }
 
-// memory is what the server has in use.
+// memory is how many bytes the server uses.
 func (s *server) memory(t *testing.T) int64 {
 	t.Helper()
 	return s.number(t, "memory", "used_memory:")
 }
 
-// scripts is how many were run.
+// scripts is how many scripts the server has run.
 func (s *server) scripts(t *testing.T) int64 {
 	t.Helper()
 	return s.number(t, "commandstats", "cmdstat_evalsha:calls=")
@@ -281,7 +308,7 @@ func (s *server) number(t *testing.T, section, name string) int64 {
 	return 0
 }
 
-// ownCPU is what this process, with all pacers in it, has used.
+// ownCPU is how much of the CPU this process has used, with all pacers in it.
 func ownCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage

@@ -14,20 +14,30 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// waitingPolicy lets 100,000 of one user wait in category crowd, which 200 fill.
+// waitingPolicy lets 100,000 notifications of one user wait in category crowd, whose window 200 fill.
 const waitingPolicy = growthPolicy + "  crowd: {limits: [{max: 200, per: 200m}], max_defer: 90d}\n"
 
-// deferredOfUsers has notifications wait for few users and for many, whose windows are full, and tells what that takes: by
-// used_memory of a server that nobody else talks to, and by key.
+// deferredOfUsers measures the memory of notifications that wait for few users and for many, whose windows are full: by
+// used_memory of a server that nobody else talks to, and by kind of key.
 func deferredOfUsers(t *testing.T) [][]string {
-	rows := [][]string{{"users", "deferred of each", "memory each, all keys", "notification", "backlog", "agenda", "asynq's task", "indexes of the partitions", "Redis's table of keys"}}
+	rows := [][]string{{
+		"users", "deferred of each", "memory each, all keys", "notification", "backlog", "agenda",
+		"asynq's task", "indexes of the partitions", "Redis's table of keys",
+	}}
 	for _, row := range []struct {
 		users, each int
 		category    string
 		fill        int
-	}{{1, 100_000, "crowd", 200}, {1_000, 100, "default", 1}, {100_000, 10, "default", 1}, {100_000, 1, "default", 1}} {
+	}{
+		{users: 1, each: 100_000, category: "crowd", fill: 200},
+		{users: 1_000, each: 100, category: "default", fill: 1},
+		{users: 100_000, each: 10, category: "default", fill: 1},
+		{users: 100_000, each: 1, category: "default", fill: 1},
+	} {
 		n := row.users * row.each
-		toEach := func(i int) notification.Notification { return of(fmt.Sprint("user-", i%row.users), row.category) }
+		toEach := func(i int) notification.Notification {
+			return of(fmt.Sprint("user-", i%row.users), row.category)
+		}
 		store, p := begin(t, waitingPolicy)
 		if err := p.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -55,8 +65,8 @@ func deferredOfUsers(t *testing.T) [][]string {
 	return rows
 }
 
-// idle is what the server has in use when it has come to rest: nobody is connected but who asks, and it has moved its tables
-// of keys into those that they have grown to.
+// idle is how many bytes the server uses when nothing changes any more: no other client is connected, and its tables of
+// keys have been moved into larger ones where they had grown.
 func (s *server) idle(t *testing.T) int64 {
 	t.Helper()
 	for _, command := range [][]any{{"SLOWLOG", "RESET"}, {"MEMORY", "PURGE"}} {
@@ -65,27 +75,29 @@ func (s *server) idle(t *testing.T) int64 {
 		}
 	}
 	var samples []int64
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(200 * time.Millisecond) {
 		samples = append(samples, s.memory(t))
 		if last := samples[max(0, len(samples)-5):]; len(last) == 5 && slices.Max(last)-slices.Min(last) < 4096 {
 			return slices.Min(last)
 		}
 	}
-	t.Fatalf("the server does not come to rest: %v", samples)
+	t.Fatalf("the memory of the server keeps changing: %v", samples)
 	return 0
 }
 
-// The kinds of keys that a deferred notification needs: one of its own, of its backlog, its user, the user's task; all others are
-// the partitions'. The windows are there before.
+// kindsOfKeys are the keys that a deferred notification needs. The windows are not among them: they exist before.
 var kindsOfKeys = []*regexp.Regexp{
-	regexp.MustCompile(`^pacer:\{push-\d+\}:n:`), regexp.MustCompile(`^pacer:\{push-\d+\}:w:`), regexp.MustCompile(`^pacer:\{push-\d+\}:a:`),
-	regexp.MustCompile(`^asynq:\{push-\d+\}:t:`), regexp.MustCompile(`.`),
+	regexp.MustCompile(`^pacer:\{push-\d+\}:n:`), // its own
+	regexp.MustCompile(`^pacer:\{push-\d+\}:w:`), // its backlog's
+	regexp.MustCompile(`^pacer:\{push-\d+\}:a:`), // its user's agenda
+	regexp.MustCompile(`^asynq:\{push-\d+\}:t:`), // the task of its user's wake-up
+	regexp.MustCompile(`.`),                      // the partitions'
 }
 
-// sampled is every how many-th key of a kind is asked for its size, where there are many.
+// sampled says which keys of a kind are measured where there are many: each 20th.
 const sampled = 20
 
-// kinds is what all keys of each kind take, as Redis tells it of every key, or of a sample of many.
+// kinds is how many bytes the keys of each kind take, as Redis says for each key, or for a sample of many.
 func (s *server) kinds(t *testing.T) []int64 {
 	t.Helper()
 	keys := make([][]string, len(kindsOfKeys))

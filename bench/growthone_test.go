@@ -12,29 +12,37 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// onePolicy lets 20,000 of one user go, and a million wait behind them.
+// onePolicy delivers 20,000 notifications to one user, and a million wait behind them.
 const onePolicy = `version: 1
 categories:
   default: {limits: [{max: 20000, per: 24h}], max_defer: 90d}
 `
 
-// drained is how many of a backlog go before the rest is deferred, cancelled how many are taken out of its middle then.
-const drained, cancelled = 20_000, 1_000
+const (
+	// drained is how many of a backlog are delivered before the others are deferred.
+	drained = 20_000
+	// cancelled is how many are cancelled in the middle of the backlog then.
+	cancelled = 1_000
+)
 
-// oneBacklog has so many wait for one user, has some delivered and some cancelled.
+// oneBacklog measures a growing backlog of one user: how fast it is accepted, delivered and cancelled.
 func oneBacklog(t *testing.T) [][]string {
-	rows := [][]string{{"waiting of one user", "accepted a second", "Redis CPU each", "of them delivered a second", "Redis CPU each", "cancelled a second", "Redis CPU each"}}
+	rows := [][]string{{
+		"waiting of one user", "accepted a second", "Redis CPU each",
+		"of them delivered a second", "Redis CPU each", "cancelled a second", "Redis CPU each",
+	}}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		store, p := begin(t, onePolicy)
 		row := []string{fmt.Sprint(n)}
 		step := func(count int, do func()) {
 			cpu, start := store.cpu(t.Context()), time.Now()
 			do()
-			rate, each := float64(count)/time.Since(start).Seconds(), (store.cpu(t.Context())-cpu)/time.Duration(count)
-			row = append(row, perSecond(rate), micros(each))
+			took, used := time.Since(start), store.cpu(t.Context())-cpu
+			row = append(row, perSecond(float64(count)/took.Seconds()), micros(used/time.Duration(count)))
 		}
 		step(n+drained, func() {
-			if err := p.accept(t.Context(), n+drained, func(int) notification.Notification { return of("ada", "default") }); err != nil {
+			toAda := func(int) notification.Notification { return of("ada", "default") }
+			if err := p.accept(t.Context(), n+drained, toAda); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -61,7 +69,8 @@ func cancelMiddle(t *testing.T, store *server, p *pacer, waiting int) {
 	backlog := fmt.Sprintf("pacer:{%s}:w:default:ada", partitions.PartitionName(partitions.PartitionOf("ada", 16)))
 	first := int64(waiting-cancelled) / 2
 	for _, id := range store.client.ZRange(t.Context(), backlog, first, first+cancelled-1).Val() {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+p.Addr()+"/v1/notifications/"+id, http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete,
+			"http://"+p.Addr()+"/v1/notifications/"+id, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,17 +78,17 @@ func cancelMiddle(t *testing.T, store *server, p *pacer, waiting int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response.Body.Close()
+		_ = response.Body.Close() // only the status matters
 		if response.StatusCode != http.StatusOK {
 			t.Fatalf("cancel %s: %s", id, response.Status)
 		}
 	}
 }
 
-// awaitDeferred waits until exactly so many are deferred.
+// awaitDeferred waits until exactly n notifications are deferred.
 func awaitDeferred(t *testing.T, p *pacer, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(8 * time.Minute); deferred(t, p) != n; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(8 * time.Minute); deferred(t, p) != n; <-time.After(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d are deferred, not %d", deferred(t, p), n)
 		}

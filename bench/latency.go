@@ -42,15 +42,17 @@ func latencies(ctx context.Context, o options) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	endToEnd, lateness := atOnce["pacer_end_to_end_seconds"], deferred["pacer_delivery_lateness_seconds"]
 	return []figure{
 		{
-			fmt.Sprintf("accepted to delivered, 10 %% load (%.1f k/s)", single/10000),
-			fmt.Sprintf("%.2f %% within 50 ms", 100*atOnce["pacer_end_to_end_seconds"].within(0.05)), "≥ 99 % within 50 ms",
+			what:   fmt.Sprintf("accepted to delivered, 10 %% load (%.1f k/s)", single/10000),
+			got:    fmt.Sprintf("%.2f %% within 50 ms", 100*endToEnd.within(0.05)),
+			wanted: "≥ 99 % within 50 ms",
 		},
 		{
-			fmt.Sprintf("lateness, half load (%.1f k/s), every other deferred", paired/2000),
-			fmt.Sprintf("%.2f %% within 20 ms, p99 %.1f ms", 100*deferred["pacer_delivery_lateness_seconds"].within(0.02),
-				1000*deferred["pacer_delivery_lateness_seconds"].quantile(0.99)), "≥ 99 % within 20 ms",
+			what:   fmt.Sprintf("lateness, half load (%.1f k/s), every other deferred", paired/2000),
+			got:    fmt.Sprintf("%.2f %% within 20 ms, p99 %.1f ms", 100*lateness.within(0.02), 1000*lateness.quantile(0.99)),
+			wanted: "≥ 99 % within 20 ms",
 		},
 	}, nil
 }
@@ -77,8 +79,10 @@ func pairedCapacity(ctx context.Context, n int) (float64, error) {
 	return float64(n) / time.Since(start).Seconds(), errors.Join(err, p.stop())
 }
 
-// paced accepts so many a second, and gives the histograms of the process after all were delivered.
-func paced(ctx context.Context, rate float64, lasts time.Duration, policyText string, make func(int) notification.Notification) (map[string]histogram, error) {
+// paced accepts rate notifications a second, and returns the process's histograms after all were delivered.
+func paced(
+	ctx context.Context, rate float64, lasts time.Duration, policyText string, nth func(int) notification.Notification,
+) (map[string]histogram, error) {
 	store, err := startRedis()
 	if err != nil {
 		return nil, err
@@ -91,7 +95,7 @@ func paced(ctx context.Context, rate float64, lasts time.Duration, policyText st
 	if err := p.Start(ctx); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
-	sent, err := p.feed(ctx, rate, lasts, make)
+	sent, err := p.feed(ctx, rate, lasts, nth)
 	if err == nil {
 		_, err = p.await(ctx, int64(sent))
 	}
@@ -102,14 +106,16 @@ func paced(ctx context.Context, rate float64, lasts time.Duration, policyText st
 	return found, errors.Join(err, p.stop())
 }
 
-// feed accepts so many a second, every five milliseconds some, and gives how many it were.
-func (p *pacer) feed(ctx context.Context, rate float64, lasts time.Duration, make func(int) notification.Notification) (sent int, err error) {
+// feed accepts rate notifications a second, some every five milliseconds, and returns how many it accepted.
+func (p *pacer) feed(
+	ctx context.Context, rate float64, lasts time.Duration, nth func(int) notification.Notification,
+) (sent int, err error) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for start := time.Now(); time.Since(start) < lasts; <-ticker.C {
 		due := int(rate*time.Since(start).Seconds()) &^ 1 // pairs stay together
 		from := sent
-		if err := p.accept(ctx, due-from, func(i int) notification.Notification { return make(from + i) }); err != nil {
+		if err := p.accept(ctx, due-from, func(i int) notification.Notification { return nth(from + i) }); err != nil {
 			return sent, err
 		}
 		sent = due
@@ -117,10 +123,10 @@ func (p *pacer) feed(ctx context.Context, rate float64, lasts time.Duration, mak
 	return sent, nil
 }
 
-// histogram is how many were below each bound.
+// histogram holds how many values were below each bound.
 type histogram struct{ bounds, below []float64 }
 
-// histograms reads those that a process shows.
+// histograms reads all histograms on the metrics page of a process.
 func histograms(ctx context.Context, url string) (map[string]histogram, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -150,7 +156,7 @@ func histograms(ctx context.Context, url string) (map[string]histogram, error) {
 	return found, nil
 }
 
-// within is the share that was at most that long; bound must be one of the histogram's.
+// within is the share of values up to bound; bound must be one of the histogram's.
 func (h histogram) within(bound float64) float64 {
 	for i, b := range h.bounds {
 		if b == bound {

@@ -16,7 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 )
 
-// verbose has dispatches tell what they cost Redis.
+// verbose has every run print how much of Redis's CPU it used.
 var verbose bool
 
 // options of a run.
@@ -27,8 +27,8 @@ type options struct {
 	docs      string
 }
 
-// contest is pacer and a peer doing the same work; each gives its rate per second. Asked is the ratio that is wanted, 0 when
-// none is.
+// contest has pacer and a peer do the same work; both return their rate per second. Asked is the ratio that pacer has
+// to reach, 0 when it need not reach any.
 type contest struct {
 	name, peer    string
 	asked         float64
@@ -42,20 +42,60 @@ const (
 	bulkAccept       = "bulk accept, batches of 1,000"
 )
 
+// contests are all that are measured, in the order of the report.
 var contests = []contest{
-	{dispatchAdmitted, "bare asynq, no-op handler, one server", 1.5, pacerDispatch, bareDispatch},
-	{dispatchAdmitted, "hand-written: asynq and a limiter call", 0, pacerDispatch, handDispatch},
-	{dispatchAdmitted, "BullMQ, no-op worker, 256 at once", 1, pacerDispatch, node("dispatch")},
-	{durableAdmitted, "River, no-op worker", 0.7, durableDispatch, riverDispatch},
-	{decisions, "redis_rate, one rule, 50 callers", 1.2, pacerLimiter, redisRate},
-	{decisions, "rolling-rate-limiter, two rules, 50 callers", 3, pacerLimiter, node("limiter")},
-	{bulkAccept, "asynq Enqueue one by one, 50 callers", 0, pacerAccept, asynqEnqueue},
-	{bulkAccept, "BullMQ addBulk, batches of 1,000", 0, pacerAccept, node("accept")},
-	{bulkAccept, "River InsertManyFast, batches of 1,000", 1, pacerAccept, riverAccept},
-	{"bulk accept into standing backlogs, batches of 1,000", "pacer itself, into empty ones", 1.3, standingAccept, pacerAccept},
-	{"durable " + bulkAccept, "River InsertManyFast, batches of 1,000", 0.6, durableAccept, riverAccept},
-	{"push over APNs, all admitted", "the bare library apns2, 50 callers", 0.6, pacerAPNs, bareAPNs},
-	{"push over Web Push, all admitted", "the bare library webpush-go, 50 callers", 0.8, pacerWebPush, bareWebPush},
+	{
+		name: dispatchAdmitted, peer: "bare asynq, no-op handler, one server",
+		asked: 1.5, pacer: pacerDispatch, beside: bareDispatch,
+	},
+	{
+		name: dispatchAdmitted, peer: "hand-written: asynq and a limiter call",
+		pacer: pacerDispatch, beside: handDispatch,
+	},
+	{
+		name: dispatchAdmitted, peer: "BullMQ, no-op worker, 256 at once",
+		asked: 1, pacer: pacerDispatch, beside: node("dispatch"),
+	},
+	{
+		name: durableAdmitted, peer: "River, no-op worker",
+		asked: 0.7, pacer: durableDispatch, beside: riverDispatch,
+	},
+	{
+		name: decisions, peer: "redis_rate, one rule, 50 callers",
+		asked: 1.2, pacer: pacerLimiter, beside: redisRate,
+	},
+	{
+		name: decisions, peer: "rolling-rate-limiter, two rules, 50 callers",
+		asked: 3, pacer: pacerLimiter, beside: node("limiter"),
+	},
+	{
+		name: bulkAccept, peer: "asynq Enqueue one by one, 50 callers",
+		pacer: pacerAccept, beside: asynqEnqueue,
+	},
+	{
+		name: bulkAccept, peer: "BullMQ addBulk, batches of 1,000",
+		pacer: pacerAccept, beside: node("accept"),
+	},
+	{
+		name: bulkAccept, peer: "River InsertManyFast, batches of 1,000",
+		asked: 1, pacer: pacerAccept, beside: riverAccept,
+	},
+	{
+		name: "bulk accept into standing backlogs, batches of 1,000", peer: "pacer itself, into empty ones",
+		asked: 1.3, pacer: standingAccept, beside: pacerAccept,
+	},
+	{
+		name: "durable " + bulkAccept, peer: "River InsertManyFast, batches of 1,000",
+		asked: 0.6, pacer: durableAccept, beside: riverAccept,
+	},
+	{
+		name: "push over APNs, all admitted", peer: "the bare library apns2, 50 callers",
+		asked: 0.6, pacer: pacerAPNs, beside: bareAPNs,
+	},
+	{
+		name: "push over Web Push, all admitted", peer: "the bare library webpush-go, 50 callers",
+		asked: 0.8, pacer: pacerWebPush, beside: bareWebPush,
+	},
 }
 
 func main() {
@@ -64,23 +104,23 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what holds this in its name: dispatch, limiter, accept, durable, push, latency, crowd")
+	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, latency, crowd")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
-	flag.BoolVar(&verbose, "v", false, "tell what Redis's CPU was used for")
+	flag.BoolVar(&verbose, "v", false, "print how much of Redis's CPU each run used")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
-	flag.StringVar(&o.docs, "docs", "", "write table and chart into this folder")
+	flag.StringVar(&o.docs, "docs", "", "write the tables and the chart into this folder")
 	flag.Parse()
 	if o.smoke {
 		o.rounds, o.n = 1, 500
 	}
-	app.CollectLess() // as the program does; the peers in this process have it too
+	app.CollectLess() // as the dispatcher does; the peers in this process collect less too
 	if err := profiled(*profile, func() error { return run(ctx, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// profiled does what it is given and writes its profile to the file; none when that is empty.
+// profiled calls do and writes a CPU profile of it to the file at path, unless path is empty.
 func profiled(path string, do func() error) error {
 	if path == "" {
 		return do()
@@ -98,9 +138,11 @@ func profiled(path string, do func() error) error {
 }
 
 func run(ctx context.Context, o options) error {
-	if err := trustProviders(); err != nil {
+	roots, err := trustProviders()
+	if err != nil {
 		return err
 	}
+	defer func() { _ = roots.Remove() }() // a temporary folder
 	r := report{title: fmt.Sprintf("%s, %d CPUs, %s/%s; medians of %d rounds of %d",
 		runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, o.rounds, o.n)}
 	for _, c := range contests {
@@ -134,7 +176,7 @@ func run(ctx context.Context, o options) error {
 	return r.write(o.docs)
 }
 
-// compete lets both do their work in turn, so that a machine that slows down slows both.
+// compete lets both sides do their work in turn, so that a machine that slows down slows both.
 func compete(ctx context.Context, c contest, o options) (pacer, beside float64, err error) {
 	var ours, theirs []float64
 	for range o.rounds {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,9 +16,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
-// policy under which dispatch and accept are measured: two rules are judged for each, none refuses.
+// policy is what dispatching and accepting are measured under: two rules are checked for each notification, and neither
+// defers it.
 const policy = `version: 1
 categories:
   default: {limits: [{max: 100, per: 1m}], min_gap: 1ms}
@@ -29,17 +32,19 @@ type pacer struct {
 	stop func() error
 }
 
-// startPacer keeps the store in the database, or in Redis when that is empty.
-func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, change ...func(*settings.Resolved)) (*pacer, error) {
+// startPacer starts no workers. It keeps the store in the database, or in Redis when that is empty.
+func startPacer(
+	ctx context.Context, redisURL, databaseURL, policyText string, change ...func(*settings.Resolved),
+) (*pacer, error) {
 	where, err := settings.ParseRedisURL(redisURL)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pacer-bench")
+	dir, err := processtest.NewDir("bench")
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "policy.yaml")
+	file := filepath.Join(dir.Path, "policy.yaml")
 	if err := os.WriteFile(file, []byte(policyText), 0o600); err != nil {
 		return nil, err
 	}
@@ -48,8 +53,10 @@ func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, c
 		setup = settings.SetupDurable
 	}
 	cfg := &settings.Resolved{
-		Setup: setup, Redis: where, DatabaseURL: databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
-		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file, Concurrency: 256, Partitions: 16, DrainTimeout: 20 * time.Second,
+		Setup: setup, Redis: where, DatabaseURL: databaseURL,
+		Roles:  []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: file,
+		Concurrency: 256, Partitions: 16, DrainTimeout: 20 * time.Second,
 	}
 	for _, c := range change {
 		c(cfg)
@@ -58,18 +65,18 @@ func startPacer(ctx context.Context, redisURL, databaseURL, policyText string, c
 	if err != nil {
 		return nil, err
 	}
-	return &pacer{process, func() error { defer os.RemoveAll(dir); return process.Stop(ctx) }}, nil
+	return &pacer{process, func() error { return errors.Join(process.Stop(ctx), dir.Remove()) }}, nil
 }
 
-// ready waits until the partitions are built, which the workers of the first process of a durable deployment do.
+// ready builds the partitions, as the first process of a durable deployment does.
 func (p *pacer) ready(ctx context.Context) error { return p.BuildPartitions(ctx) }
 
 // accept accepts n notifications, in batches of 1,000.
-func (p *pacer) accept(ctx context.Context, n int, make func(i int) notification.Notification) error {
+func (p *pacer) accept(ctx context.Context, n int, nth func(i int) notification.Notification) error {
 	for from := 0; from < n; from += 1000 {
 		var batch []intake.Candidate
 		for i := from; i < min(n, from+1000); i++ {
-			batch = append(batch, intake.Candidate{Notification: make(i)})
+			batch = append(batch, intake.Candidate{Notification: nth(i)})
 		}
 		results, err := p.Intake().Accept(ctx, batch)
 		if err != nil {
@@ -84,7 +91,7 @@ func (p *pacer) accept(ctx context.Context, n int, make func(i int) notification
 	return nil
 }
 
-// await waits until n were delivered and gives how long that took; each exactly once, or it is an error.
+// await waits until n were delivered and returns how long that took. A second attempt of any is an error.
 func (p *pacer) await(ctx context.Context, n int64) (time.Duration, error) {
 	start := time.Now()
 	for {
@@ -98,7 +105,7 @@ func (p *pacer) await(ctx context.Context, n int64) (time.Duration, error) {
 		case delivered > n || attempts > n:
 			return 0, fmt.Errorf("%d delivered in %d attempts, want %d", delivered, attempts, n)
 		}
-		time.Sleep(10 * time.Millisecond) // counting costs Redis too
+		<-time.After(10 * time.Millisecond) // counting costs Redis too
 	}
 }
 
@@ -114,7 +121,9 @@ func pacerDispatch(ctx context.Context, o options) (float64, error) {
 }
 
 // dispatchAll accepts everything before the workers start.
-func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notification, change ...func(*settings.Resolved)) (float64, error) {
+func dispatchAll(
+	ctx context.Context, n int, nth func(i int) notification.Notification, change ...func(*settings.Resolved),
+) (float64, error) {
 	redis, err := startRedis()
 	if err != nil {
 		return 0, err
@@ -124,7 +133,7 @@ func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notif
 	if err != nil {
 		return 0, err
 	}
-	if err := p.accept(ctx, n, make); err != nil {
+	if err := p.accept(ctx, n, nth); err != nil {
 		return 0, err
 	}
 	if err := p.Start(ctx); err != nil {
@@ -133,7 +142,7 @@ func dispatchAll(ctx context.Context, n int, make func(i int) notification.Notif
 	cpu := redis.cpu(ctx)
 	took, err := p.await(ctx, int64(n))
 	if verbose {
-		fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per delivery\n", float64((redis.cpu(ctx)-cpu).Microseconds())/float64(n))
+		printCPU(redis.cpu(ctx)-cpu, n, "delivery")
 	}
 	if stopErr := p.stop(); err == nil {
 		err = stopErr
@@ -151,7 +160,7 @@ func standingAccept(ctx context.Context, o options) (float64, error) {
 	return acceptAfter(ctx, o.n, true)
 }
 
-// acceptAfter tells how many a second are accepted, beside no workers; standing tells that one of each user waits before.
+// acceptAfter measures accepting while no workers run. When standing is set, each user has a waiting notification.
 func acceptAfter(ctx context.Context, n int, standing bool) (float64, error) {
 	redis, err := startRedis()
 	if err != nil {
@@ -171,7 +180,7 @@ func acceptAfter(ctx context.Context, n int, standing bool) (float64, error) {
 	}
 	took := time.Since(start)
 	if verbose {
-		fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per accepted\n", float64((redis.cpu(ctx)-cpu).Microseconds())/float64(n))
+		printCPU(redis.cpu(ctx)-cpu, n, "accepted")
 	}
 	if stopErr := p.stop(); err == nil {
 		err = stopErr
@@ -179,10 +188,15 @@ func acceptAfter(ctx context.Context, n int, standing bool) (float64, error) {
 	return float64(n) / took.Seconds(), err
 }
 
-// callers is how many ask a limiter or enqueue at once.
+// printCPU says how much of Redis's CPU each of n took.
+func printCPU(used time.Duration, n int, each string) {
+	fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per %s\n", float64(used.Microseconds())/float64(n), each)
+}
+
+// callers is how many goroutines ask a limiter, or enqueue, at once.
 const callers = 50
 
-// spread calls do for each of n numbers, from many goroutines, and gives the rate.
+// spread calls do for each of n numbers, from many goroutines, and returns the rate.
 func spread(n int, do func(i int) error) (float64, error) {
 	var all sync.WaitGroup
 	var once sync.Once
@@ -202,7 +216,7 @@ func spread(n int, do func(i int) error) (float64, error) {
 	return float64(n) / time.Since(start).Seconds(), failed
 }
 
-// decisionsOf is how many a limiter is asked for: they are quick, and a short run measures its beginning.
+// decisionsOf is how many decisions a limiter is asked for: they are quick, and a short run measures its beginning.
 func decisionsOf(o options) int { return 4 * o.n }
 
 func pacerLimiter(ctx context.Context, o options) (float64, error) {
@@ -212,15 +226,17 @@ func pacerLimiter(ctx context.Context, o options) (float64, error) {
 	}
 	defer redis.stop()
 	limiter := throttle.NewRedis(redis.client, func(string) string { return "bench:" })
-	plan := throttle.Plan{Rules: []throttle.Rule{{Max: 10, Per: time.Minute}, {Max: 1, Per: time.Millisecond, Kind: throttle.KindGap}}}
+	plan := throttle.Plan{Rules: []throttle.Rule{
+		{Max: 10, Per: time.Minute},
+		{Max: 1, Per: time.Millisecond, Kind: throttle.KindGap},
+	}}
 	cpu := redis.cpu(ctx)
 	if verbose {
-		defer func() {
-			fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per decision\n", float64((redis.cpu(ctx)-cpu).Microseconds())/float64(decisionsOf(o)))
-		}()
+		defer func() { printCPU(redis.cpu(ctx)-cpu, decisionsOf(o), "decision") }()
 	}
 	return spread(decisionsOf(o), func(i int) error {
-		_, err := limiter.Allow(ctx, throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}, plan, strconv.Itoa(i))
+		key := throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}
+		_, err := limiter.Allow(ctx, key, plan, strconv.Itoa(i))
 		return err
 	})
 }

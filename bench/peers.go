@@ -68,9 +68,12 @@ redis.call('PEXPIRE', KEYS[1], math.ceil(ARGV[2] / 1000))
 return 0
 `)
 
-// askClassic gives how long to wait; 0: it may go, and was counted.
-func askClassic(ctx context.Context, client *redis.Client, user, id string, limit int, per, gap time.Duration) (time.Duration, error) {
-	micros, err := classic.Run(ctx, client, []string{"limit:" + user}, time.Now().UnixMicro(), per.Microseconds(), limit, gap.Microseconds(), id).Int64()
+// askClassic returns how long to wait; 0 means that it may go, and was counted.
+func askClassic(
+	ctx context.Context, client *redis.Client, user, id string, limit int, per, gap time.Duration,
+) (time.Duration, error) {
+	micros, err := classic.Run(ctx, client, []string{"limit:" + user},
+		time.Now().UnixMicro(), per.Microseconds(), limit, gap.Microseconds(), id).Int64()
 	return time.Duration(micros) * time.Microsecond, err
 }
 
@@ -97,7 +100,7 @@ func redisRate(ctx context.Context, o options) (float64, error) {
 	})
 }
 
-func asynqEnqueue(ctx context.Context, o options) (float64, error) {
+func asynqEnqueue(_ context.Context, o options) (float64, error) {
 	store, err := startRedis()
 	if err != nil {
 		return 0, err

@@ -12,17 +12,17 @@ import (
 	"text/template"
 )
 
-// ratio is what a contest gave, in things a second.
+// ratio is the result of a contest, in things a second.
 type ratio struct {
 	contest
 
 	ours, theirs float64
 }
 
-// Value is ours in theirs.
+// Value is how many times as fast as the peer pacer is.
 func (r ratio) Value() float64 { return r.ours / r.theirs }
 
-// wanted tells the ratio that is asked for; empty when none is.
+// wanted is the ratio that pacer has to reach, empty when there is none.
 func (r ratio) wanted() string {
 	if r.asked == 0 {
 		return ""
@@ -30,7 +30,7 @@ func (r ratio) wanted() string {
 	return fmt.Sprintf("≥ %.1f", r.asked)
 }
 
-// figure is something measured that stands alone.
+// figure is a measurement without a peer.
 type figure struct{ what, got, wanted string }
 
 // report is what a run measured.
@@ -40,7 +40,7 @@ type report struct {
 	figures []figure
 }
 
-// rows are the report's table: a heading, then a line each.
+// rows is the table of ratios: a heading, then a row for each contest.
 func (r report) rows() [][]string {
 	rows := [][]string{{"what", "pacer", "beside", "its", "ratio", "asked"}}
 	for _, x := range r.ratios {
@@ -86,23 +86,24 @@ const (
 func (r report) write(folder string) error {
 	chart, err := r.chart()
 	return errors.Join(err,
-		between(filepath.Join(folder, "benchmarks.md"), r.title+".\n\n"+markdown(r.rows())+"\n"+markdown(r.figureRows())),
-		os.WriteFile(filepath.Join(folder, "benchmarks.svg"), []byte(chart), 0o644),
+		between(filepath.Join(folder, "benchmarks.md"),
+			r.title+".\n\n"+markdown(r.rows())+"\n"+markdown(r.figureRows())),
+		os.WriteFile(filepath.Join(folder, "benchmarks.svg"), []byte(chart), 0o644), //nolint:gosec // for everybody
 	)
 }
 
 // between puts text between the marks of a page.
 func between(page, text string) error {
-	whole, err := os.ReadFile(page)
+	whole, err := os.ReadFile(page) //nolint:gosec // a page of our own
 	if err != nil {
 		return err
 	}
 	before, rest, begun := strings.Cut(string(whole), beginMark)
 	_, after, ended := strings.Cut(rest, endMark)
 	if !begun || !ended {
-		return fmt.Errorf("%s lacks the marks between which the tables stand", page)
+		return fmt.Errorf("%s lacks the marks around its tables", page)
 	}
-	return os.WriteFile(page, []byte(before+beginMark+text+endMark+after), 0o644)
+	return os.WriteFile(page, []byte(before+beginMark+text+endMark+after), 0o644) //nolint:gosec // for everybody
 }
 
 func markdown(rows [][]string) string {
@@ -132,13 +133,13 @@ func (b bar) Name() string { return b.name }
 // Peer is what pacer is compared with.
 func (b bar) Peer() string { return b.peer }
 
-// Short tells that less was reached than is asked.
+// Short tells whether pacer missed the ratio that it has to reach.
 func (b bar) Short() bool { return b.Value() < b.asked }
 
-// Wanted tells that something is asked.
+// Wanted tells whether there is such a ratio.
 func (b bar) Wanted() bool { return b.asked > 0 }
 
-// Below is where the bar ends downwards.
+// Below is the lower edge of the bar.
 func (b bar) Below() float64 { return b.Y + 22 }
 
 const (
@@ -154,7 +155,10 @@ func (r report) chart() (string, error) {
 	bars := make([]bar, len(r.ratios))
 	for i, x := range r.ratios {
 		length := chartUnit * min(x.Value(), chartMost)
-		bars[i] = bar{x, chartAbove + chartRow*float64(i), length, chartLeft + max(length, chartUnit*x.asked) + 8, chartLeft + chartUnit*x.asked}
+		bars[i] = bar{
+			ratio: x, Y: chartAbove + chartRow*float64(i), Length: length,
+			Label: chartLeft + max(length, chartUnit*x.asked) + 8, Asked: chartLeft + chartUnit*x.asked,
+		}
 	}
 	var drawn strings.Builder
 	err := template.Must(template.New("chart").Parse(chartTemplate)).Execute(&drawn, map[string]any{

@@ -20,29 +20,36 @@ var unlinted = map[string]string{
 	"race": "go test -race sets it, and compiles the file that asks for it; that file holds one constant",
 }
 
-// TestLintSeesEveryFile fails when a file has a build constraint that neither run of make lint meets: with all of the
-// Makefile's LINT_TAGS, and with none.
+// TestLintSeesEveryFile fails when a file has a build constraint that no run of make lint meets: with all of the
+// Makefile's tags for the module, or with none.
 func TestLintSeesEveryFile(t *testing.T) {
 	t.Parallel()
-	match := regexp.MustCompile(`(?m)^LINT_TAGS := (\S+)$`).FindStringSubmatch(readFile(t, "Makefile"))
-	if match == nil {
-		t.Fatal("Makefile has no LINT_TAGS")
-	}
-	tags := strings.Split(match[1], ",")
-	constrained := 0
-	for name, line := range constraints(t) {
-		expression, err := constraint.Parse(line)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		constrained++
-		if !seenByLint(expression, tags) {
-			t.Errorf("%s: make lint does not see it (%s); add its tag to LINT_TAGS", name, line)
-		}
-	}
-	if constrained == 0 {
-		t.Error("no file with a build constraint found: the test does not see what it is for")
+	for name, module := range map[string]struct{ folder, tags string }{
+		"product":    {folder: ".", tags: "LINT_TAGS"},
+		"benchmarks": {folder: "bench", tags: "BENCH_LINT_TAGS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			match := regexp.MustCompile(`(?m)^` + module.tags + ` := (\S+)$`).FindStringSubmatch(readFile(t, "Makefile"))
+			if match == nil {
+				t.Fatalf("Makefile has no %s", module.tags)
+			}
+			tags := strings.Split(match[1], ",")
+			found := constraints(t, module.folder)
+			if len(found) == 0 {
+				t.Error("no file with a build constraint found: the test does not see what it is for")
+			}
+			for name, line := range found {
+				expression, err := constraint.Parse(line)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				if !seenByLint(expression, tags) {
+					t.Errorf("%s: make lint does not see it (%s); add its tag to %s", name, line, module.tags)
+				}
+			}
+		})
 	}
 }
 
@@ -64,10 +71,10 @@ func platform(tag string) bool {
 	return tag == runtime.GOOS || tag == runtime.GOARCH || tag == "unix" || strings.HasPrefix(tag, "go1.")
 }
 
-// constraints returns the build constraint of each Go file of the product's module that has one.
-func constraints(t *testing.T) map[string]string {
+// constraints returns the build constraint of each Go file that has one, of the module in a folder.
+func constraints(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	top := filepath.Join("..", "..")
+	top := filepath.Join("..", "..", folder)
 	line := regexp.MustCompile(`(?m)^//go:build .*$`)
 	found := map[string]string{}
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
