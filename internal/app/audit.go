@@ -26,16 +26,16 @@ func (a *App) openAuditor() {
 		every = auditEvery
 	}
 	a.checker = invariant.New(invariant.Config{
-		Source: a.store, Terms: a.auditTerms, Window: a.rules.LongestWindow, InForce: a.inForceSince,
+		Source: a.store, Limits: a.auditTerms, Window: a.rules.LongestWindow, InForce: a.inForceSince,
 		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
 			return control.ClearedSince(ctx, a.control, since)
-		}, Resting: a.rests, Every: every, Found: a.metrics.Audited, Log: a.log,
+		}, Paused: a.rests, Every: every, Found: a.metrics.Audited, Log: a.log,
 	})
 }
 
-func (a *App) auditTerms(userID, category string) invariant.Terms {
+func (a *App) auditTerms(userID, category string) invariant.Limits {
 	of, retry := a.rules.Settings(userID, category), a.rules.Current().Retry
-	return invariant.Terms{
+	return invariant.Limits{
 		Plan: of.Plan, BypassFrom: of.BypassFrom,
 		MaxLife: of.MaxDefer + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter),
 	}

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// store is a source of what a test wrote down.
+// store is a source of what a test wrote into it.
 type store struct {
 	admissions []invariant.Admission
 	open       []invariant.Open
@@ -21,31 +22,40 @@ type store struct {
 }
 
 // Admissions implements [invariant.Source].
-func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros, time.Duration) ([]invariant.Admission, error) {
+func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
+	time.Duration,
+) ([]invariant.Admission, error) {
 	return r.admissions, r.away
 }
 
 // Open implements [invariant.Source].
 func (r *store) Open(context.Context, time.Time) ([]invariant.Open, error) { return r.open, r.away }
 
-// admit writes admissions of ada's chat down, each so long after the checker was made.
+// admit adds admissions of ada in chat, each so long after now.
 func (r *store) admit(after ...time.Duration) {
 	for i, d := range after {
 		r.admissions = append(r.admissions, invariant.Admission{
-			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: throttle.MicrosOf(time.Now().Add(d)), Priority: 3,
+			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: throttle.MicrosOf(time.Now().Add(d)),
+			Priority: notification.PriorityNormal,
 		})
 	}
 }
 
-// round audits a store once, a minute after all was admitted, and gives what was found and logged.
-func round(t *testing.T, r *store, change func(*invariant.Config), terms invariant.Terms) (result invariant.Result, log string) {
+// round checks a store once, an hour from now, and returns what the checker found and logged.
+func round(t *testing.T, r *store, change func(*invariant.Config),
+	limits invariant.Limits,
+) (result invariant.Result, log string) {
 	t.Helper()
 	var text bytes.Buffer
 	cfg := invariant.Config{
-		Source: r, Terms: func(string, string) invariant.Terms { return terms }, Window: func() time.Duration { return time.Hour },
-		InForce: func() time.Time { return time.Time{} }, Resting: func(invariant.Open) bool { return false },
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
-		Found:   func(int, int) {}, Log: slog.New(slog.NewTextHandler(&text, nil)),
+		Source:  r,
+		Limits:  func(string, string) invariant.Limits { return limits },
+		Window:  func() time.Duration { return time.Hour },
+		InForce: func() time.Time { return time.Time{} },
+		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
+		Paused:  func(invariant.Open) bool { return false },
+		Found:   func(int, int) {},
+		Log:     slog.New(slog.NewTextHandler(&text, nil)),
 	}
 	if change != nil {
 		change(&cfg)
@@ -57,8 +67,8 @@ func round(t *testing.T, r *store, change func(*invariant.Config), terms invaria
 	return checker.Latest(), text.String()
 }
 
-func limits(algorithm throttle.Algorithm, rules ...throttle.Rule) invariant.Terms {
-	return invariant.Terms{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1, MaxLife: time.Hour}
+func limitsOf(algorithm throttle.Algorithm, rules ...throttle.Rule) invariant.Limits {
+	return invariant.Limits{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1, MaxLife: time.Hour}
 }
 
 func TestViolations(t *testing.T) {
@@ -66,23 +76,35 @@ func TestViolations(t *testing.T) {
 	const s = time.Second
 	two, gap := throttle.Rule{Max: 2, Per: 10 * s}, throttle.Rule{Max: 1, Per: s, Kind: throttle.KindGap}
 	for name, c := range map[string]struct {
-		terms invariant.Terms
-		at    []time.Duration
-		want  int64
+		limits invariant.Limits
+		at     []time.Duration
+		want   int64
 	}{
-		"as allowed":            {terms: limits(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11 * s, 12 * s}, want: 0},
-		"a microsecond early":   {terms: limits(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, want: 1},
-		"each after the second": {terms: limits(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 2},
-		"the gap":               {terms: limits(throttle.Rolling, two, gap), at: []time.Duration{s, s + s/2}, want: 1},
-		"no rule":               {terms: limits(throttle.Rolling), at: []time.Duration{s, s, s}, want: 0},
-		"across an edge":        {terms: limits(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 0},
-		"more than two windows": {terms: limits(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, want: 1},
+		"as allowed": {
+			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11 * s, 12 * s}, want: 0,
+		},
+		"a microsecond early": {
+			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, want: 1,
+		},
+		"each after the second": {
+			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 2,
+		},
+		"the gap": {
+			limits: limitsOf(throttle.Rolling, two, gap), at: []time.Duration{s, s + s/2}, want: 1,
+		},
+		"no rule": {limits: limitsOf(throttle.Rolling), at: []time.Duration{s, s, s}, want: 0},
+		"across an edge": {
+			limits: limitsOf(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 0,
+		},
+		"more than two windows": {
+			limits: limitsOf(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, want: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &store{}
 			r.admit(c.at...)
-			result, log := round(t, r, nil, c.terms)
+			result, log := round(t, r, nil, c.limits)
 			if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
 				t.Errorf("%d violations, want %d; the log says %s", result.Violations, c.want, log)
 			}
@@ -90,99 +112,109 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// What the store alone can't tell is not taken for a violation.
+// An admission that some limit seems to forbid is no violation when it bypassed the limit, or the limit was another.
 func TestWhatIsNoViolation(t *testing.T) {
 	t.Parallel()
-	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
 	at := []time.Duration{20 * time.Second, 21 * time.Second}
 	for name, change := range map[string]func(*invariant.Config, *store){
 		"bypass":          func(_ *invariant.Config, r *store) { r.admissions[1].Priority = 1 },
 		"another user":    func(_ *invariant.Config, r *store) { r.admissions[1].UserID = "ben" },
 		"a category more": func(_ *invariant.Config, r *store) { r.admissions[1].Category = "news" },
-		"new terms": func(c *invariant.Config, _ *store) {
+		"new limits": func(c *invariant.Config, _ *store) {
 			changed := time.Now().Add(10 * time.Second)
 			c.InForce = func() time.Time { return changed }
 		},
 		"cleared": func(c *invariant.Config, _ *store) {
-			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{"ada": true}, nil }
+			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) {
+				return map[string]bool{"ada": true}, nil
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &store{}
 			r.admit(at...)
-			if result, log := round(t, r, func(c *invariant.Config) { change(c, r) }, terms); result.Violations != 0 {
+			if result, log := round(t, r, func(c *invariant.Config) { change(c, r) }, limits); result.Violations != 0 {
 				t.Errorf("counts as a violation: %s", log)
 			}
 		})
 	}
 	r := &store{}
 	r.admit(at...)
-	if result, _ := round(t, r, nil, terms); result.Violations != 1 {
-		t.Errorf("without any of that %d are found, want 1", result.Violations)
+	if result, _ := round(t, r, nil, limits); result.Violations != 1 {
+		t.Errorf("without any of these reasons %d are found, want 1", result.Violations)
 	}
 }
 
 func TestUnended(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Add(time.Hour)
-	terms := invariant.Terms{MaxLife: 10 * time.Minute}
+	limits := invariant.Limits{MaxLife: 10 * time.Minute}
 	for name, c := range map[string]struct {
 		open invariant.Open
 		want int64
 	}{
-		"young":            {open: invariant.Open{Since: now.Add(-10 * time.Minute)}, want: 0},
-		"too old":          {open: invariant.Open{Since: now.Add(-16 * time.Minute)}, want: 1},
-		"expired":          {open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, want: 1},
+		"young":   {open: invariant.Open{Since: now.Add(-10 * time.Minute)}, want: 0},
+		"too old": {open: invariant.Open{Since: now.Add(-16 * time.Minute)}, want: 1},
+		"expired": {
+			open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, want: 1,
+		},
 		"expires later on": {open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, want: 0},
-		"rests":            {open: invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, want: 0},
+		"paused":           {open: invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.open.ID = "n1"
-			resting := func(cfg *invariant.Config) {
-				cfg.Resting = func(o invariant.Open) bool { return o.Channel == "paused" }
+			paused := func(cfg *invariant.Config) {
+				cfg.Paused = func(o invariant.Open) bool { return o.Channel == "paused" }
 			}
-			if result, _ := round(t, &store{open: []invariant.Open{c.open}}, resting, terms); result.Unended != c.want {
+			if result, _ := round(t, &store{open: []invariant.Open{c.open}}, paused, limits); result.Unended != c.want {
 				t.Errorf("%d unended, want %d", result.Unended, c.want)
 			}
 		})
 	}
 }
 
-// A store that can't be read is no clean one.
-func TestNoResultWithoutTheRecord(t *testing.T) {
+// A store that can't be read does not count as checked.
+func TestNoResultWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	away := errors.New("away")
 	checker := invariant.New(invariant.Config{
-		Source: &store{away: away}, Window: func() time.Duration { return time.Hour }, InForce: func() time.Time { return time.Time{} },
-		Found: func(int, int) { t.Error("it tells of a round") }, Log: slog.New(slog.DiscardHandler),
+		Source:  &store{away: away},
+		Window:  func() time.Duration { return time.Hour },
+		InForce: func() time.Time { return time.Time{} },
+		Found:   func(int, int) { t.Error("it reports a round") },
+		Log:     slog.New(slog.DiscardHandler),
 	})
-	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, away) || !checker.Latest().At.IsZero() {
-		t.Errorf("gives %v and %+v", err, checker.Latest())
+	if err := checker.Round(t.Context(),
+		time.Now().Add(time.Hour)); !errors.Is(err, away) || !checker.Latest().At.IsZero() {
+		t.Errorf("returns %v, the result is %+v", err, checker.Latest())
 	}
 }
 
-// Who changed his own limits is left out until the windows before that have passed.
+// A user who changed their own limits is left out until the windows from before the change have passed.
 func TestChangedLimits(t *testing.T) {
 	t.Parallel()
 	r := &store{}
 	r.admit(time.Second, 2*time.Second)
 	var found int
-	terms := limits(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
-	checker := invariant.New(invariant.Config{
-		Source: r, Terms: func(string, string) invariant.Terms { return terms }, Window: func() time.Duration { return time.Minute },
-		InForce: func() time.Time { return time.Time{} }, Found: func(v, _ int) { found = v }, Log: slog.New(slog.DiscardHandler),
+	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	cfg := invariant.Config{
+		Source:  r,
+		Limits:  func(string, string) invariant.Limits { return limits },
+		Window:  func() time.Duration { return time.Minute },
+		InForce: func() time.Time { return time.Time{} },
 		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, errors.ErrUnsupported },
-	})
-	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Fatalf("gives %v", err)
+		Found:   func(v, _ int) { found = v },
+		Log:     slog.New(slog.DiscardHandler),
 	}
-	ok := invariant.New(invariant.Config{
-		Source: r, Terms: func(string, string) invariant.Terms { return terms }, Window: func() time.Duration { return time.Minute },
-		InForce: func() time.Time { return time.Time{} }, Found: func(v, _ int) { found = v }, Log: slog.New(slog.DiscardHandler),
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
-	})
+	checker := invariant.New(cfg)
+	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("returns %v", err)
+	}
+	cfg.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil }
+	ok := invariant.New(cfg)
 	ok.Exempt("ada")
 	if err := ok.Round(t.Context(), time.Now().Add(time.Hour)); err != nil || found != 0 {
 		t.Errorf("%d found, %v", found, err)

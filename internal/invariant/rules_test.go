@@ -32,8 +32,9 @@ categories:
   free: {}
 `
 
-// policyTerms gives the terms of the policy's categories, as the program makes them; those of ben and cid are their own.
-func policyTerms(t *testing.T) func(userID, category string) invariant.Terms {
+// policyLimits gives the limits of the policy's categories, as the program makes them. Ben and cid have limits of their
+// own.
+func policyLimits(t *testing.T) func(userID, category string) invariant.Limits {
 	t.Helper()
 	p, err := policy.Parse("policy.yaml", []byte(everyRule))
 	if err != nil {
@@ -47,7 +48,7 @@ func policyTerms(t *testing.T) func(userID, category string) invariant.Terms {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(userID, category string) invariant.Terms {
+	return func(userID, category string) invariant.Limits {
 		c, known := p.Category(category)
 		if !known {
 			t.Errorf("the policy does not name %s", category)
@@ -56,18 +57,18 @@ func policyTerms(t *testing.T) func(userID, category string) invariant.Terms {
 		if rules, replaced := map[string][]throttle.Rule{"ben": own, "cid": gap}[userID]; replaced {
 			plan = plan.WithOwnLimits(rules)
 		}
-		return invariant.Terms{Plan: plan, BypassFrom: p.BypassFrom(c), MaxLife: c.MaxDefer}
+		return invariant.Limits{Plan: plan, BypassFrom: p.BypassFrom(c), MaxLife: c.MaxDefer}
 	}
 }
 
-// planted is an admission of a test: who, in which category, so long after the first, and whether it bypassed the limits.
+// planted is an admission of a test, so long after the first one.
 type planted struct {
 	user, category string
 	after          time.Duration
 	bypass         bool
 }
 
-// admission is what the store tells of it.
+// admission is what the store says of it.
 func (p planted) admission(id string, start throttle.Micros) invariant.Admission {
 	priority := notification.PriorityNormal
 	if p.bypass {
@@ -103,27 +104,75 @@ func ruleCases() []ruleCase {
 	}
 	bypassed := append([]planted{{user: "ada", category: "default", bypass: true}}, of("ada", "default", s)...)
 	return []ruleCase{
-		{name: "limit", rule: "limit 2/10s", fill: of("ada", "default", 0, s), allow: planted{user: "ada", category: "default", after: 10 * s}},
-		{name: "second limit", rule: "limit 3/30s", fill: of("ada", "default", 0, s, 15*s), allow: planted{user: "ada", category: "default", after: 30 * s}},
-		{name: "limit after a bypass", rule: "limit 2/10s", fill: bypassed, allow: planted{user: "ada", category: "default", after: 10 * s}},
-		{name: "gap", rule: "min_gap 3s", fill: of("ada", "gap", 0), allow: planted{user: "ada", category: "gap", after: 3 * s}},
-		{name: "fixed window", rule: "limit 1/10s", fill: of("ada", "window", 0, 5*s), allow: planted{user: "ada", category: "window", after: 10 * s}},
-		{name: "gap beside a fixed window", rule: "min_gap 1s", fill: of("ada", "window", 0), allow: planted{user: "ada", category: "window", after: s}},
-		{name: "token bucket", rule: "limit 1/10s", fill: of("ada", "bucket", 0, 5*s), allow: planted{user: "ada", category: "bucket", after: 10 * s}},
-		{name: "cap", rule: "user_cap 4/1m", fill: everywhere("ada", false), allow: planted{user: "ada", category: "free", after: 60 * s}},
-		{name: "cap of one category alone", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s), allow: planted{user: "ada", category: "free", after: 60 * s}},
-		{name: "cap beside a fixed window", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s), allow: planted{user: "ada", category: "window", after: 60 * s}},
-		{name: "cap beside a token bucket", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s), allow: planted{user: "ada", category: "bucket", after: 60 * s}},
-		{name: "cap after bypasses", rule: "user_cap 4/1m", fill: everywhere("ada", true), allow: planted{user: "ada", category: "free", after: 60 * s}},
-		{name: "own limit", rule: "limit 1/20s", fill: of("ben", "default", 0), allow: planted{user: "ben", category: "default", after: 20 * s}},
-		{name: "own gap", rule: "min_gap 5s", fill: of("cid", "default", 0), allow: planted{user: "cid", category: "default", after: 5 * s}},
-		{name: "own limit beside a token bucket", rule: "limit 1/20s", fill: of("ben", "bucket", 0, 5*s), allow: planted{user: "ben", category: "bucket", after: 20 * s}},
-		{name: "cap beside own limits", rule: "user_cap 4/1m", fill: everywhere("ben", false), allow: planted{user: "ben", category: "window", after: 60 * s}},
+		{
+			name: "limit", rule: "limit 2/10s", fill: of("ada", "default", 0, s),
+			allow: planted{user: "ada", category: "default", after: 10 * s},
+		},
+		{
+			name: "second limit", rule: "limit 3/30s", fill: of("ada", "default", 0, s, 15*s),
+			allow: planted{user: "ada", category: "default", after: 30 * s},
+		},
+		{
+			name: "limit after a bypass", rule: "limit 2/10s", fill: bypassed,
+			allow: planted{user: "ada", category: "default", after: 10 * s},
+		},
+		{
+			name: "gap", rule: "min_gap 3s", fill: of("ada", "gap", 0),
+			allow: planted{user: "ada", category: "gap", after: 3 * s},
+		},
+		{
+			name: "fixed window", rule: "limit 1/10s", fill: of("ada", "window", 0, 5*s),
+			allow: planted{user: "ada", category: "window", after: 10 * s},
+		},
+		{
+			name: "gap beside a fixed window", rule: "min_gap 1s", fill: of("ada", "window", 0),
+			allow: planted{user: "ada", category: "window", after: s},
+		},
+		{
+			name: "token bucket", rule: "limit 1/10s", fill: of("ada", "bucket", 0, 5*s),
+			allow: planted{user: "ada", category: "bucket", after: 10 * s},
+		},
+		{
+			name: "cap", rule: "user_cap 4/1m", fill: everywhere("ada", false),
+			allow: planted{user: "ada", category: "free", after: 60 * s},
+		},
+		{
+			name: "cap of one category alone", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s),
+			allow: planted{user: "ada", category: "free", after: 60 * s},
+		},
+		{
+			name: "cap beside a fixed window", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s),
+			allow: planted{user: "ada", category: "window", after: 60 * s},
+		},
+		{
+			name: "cap beside a token bucket", rule: "user_cap 4/1m", fill: of("ada", "free", 0, s, 2*s, 3*s),
+			allow: planted{user: "ada", category: "bucket", after: 60 * s},
+		},
+		{
+			name: "cap after bypasses", rule: "user_cap 4/1m", fill: everywhere("ada", true),
+			allow: planted{user: "ada", category: "free", after: 60 * s},
+		},
+		{
+			name: "own limit", rule: "limit 1/20s", fill: of("ben", "default", 0),
+			allow: planted{user: "ben", category: "default", after: 20 * s},
+		},
+		{
+			name: "own gap", rule: "min_gap 5s", fill: of("cid", "default", 0),
+			allow: planted{user: "cid", category: "default", after: 5 * s},
+		},
+		{
+			name: "own limit beside a token bucket", rule: "limit 1/20s", fill: of("ben", "bucket", 0, 5*s),
+			allow: planted{user: "ben", category: "bucket", after: 20 * s},
+		},
+		{
+			name: "cap beside own limits", rule: "user_cap 4/1m", fill: everywhere("ben", false),
+			allow: planted{user: "ben", category: "window", after: 60 * s},
+		},
 	}
 }
 
-// A violation of each kind of rule is found, in plans that come out of the policy's parser; a microsecond later there is
-// none.
+// The checker finds a violation of each kind of rule, in plans that come from the policy's parser. A microsecond later
+// there is none.
 func TestEachKindOfRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range ruleCases() {
@@ -141,7 +190,7 @@ func TestEachKindOfRule(t *testing.T) {
 	}
 }
 
-// check has the checker look at the case's admissions and one more.
+// check has the checker go through the case's admissions and one more.
 func (c ruleCase) check(t *testing.T, last planted) (violations int64, log string) {
 	t.Helper()
 	admitted := &store{}
@@ -149,15 +198,15 @@ func (c ruleCase) check(t *testing.T, last planted) (violations int64, log strin
 	for i, p := range append(slices.Clone(c.fill), last) {
 		admitted.admissions = append(admitted.admissions, p.admission(string(rune('a'+i)), start))
 	}
-	terms := policyTerms(t)
-	result, log := round(t, admitted, func(cfg *invariant.Config) { cfg.Terms = terms }, invariant.Terms{})
+	limits := policyLimits(t)
+	result, log := round(t, admitted, func(cfg *invariant.Config) { cfg.Limits = limits }, invariant.Limits{})
 	return result.Violations, log
 }
 
-// Bypasses fill a fixed window, but not the next one: who goes then is no violation.
+// Bypasses fill a fixed window, but not the next one: an admission in the next window is no violation.
 func TestBypassesBesideAFixedWindow(t *testing.T) {
 	t.Parallel()
-	terms := policyTerms(t)
+	limits := policyLimits(t)
 	r := &store{}
 	start := time.Now().Add(time.Minute)
 	for i, after := range []time.Duration{0, 9 * time.Second, 9500 * time.Millisecond, 10500 * time.Millisecond} {
@@ -166,10 +215,12 @@ func TestBypassesBesideAFixedWindow(t *testing.T) {
 			priority = notification.PriorityNormal
 		}
 		r.admissions = append(r.admissions, invariant.Admission{
-			ID: string(rune('a' + i)), UserID: "ada", Category: "window", At: throttle.MicrosOf(start.Add(after)), Priority: priority,
+			ID: string(rune('a' + i)), UserID: "ada", Category: "window", At: throttle.MicrosOf(start.Add(after)),
+			Priority: priority,
 		})
 	}
-	if result, log := round(t, r, func(cfg *invariant.Config) { cfg.Terms = terms }, invariant.Terms{}); result.Violations != 0 {
+	if result, log := round(t, r, func(cfg *invariant.Config) { cfg.Limits = limits },
+		invariant.Limits{}); result.Violations != 0 {
 		t.Errorf("%d violations: %s", result.Violations, log)
 	}
 }

@@ -11,12 +11,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
+// The outcomes that many cases settle with.
 var (
 	wasDelivered = dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
-	wasLost      = dispatch.Outcome{
+	// wasLost is a failure that is tried again at once.
+	wasLost = dispatch.Outcome{
 		Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond,
 	}
 )
+
+// acceptedOnce: an id is accepted once, for one user; a repeat finds the first.
 
 func acceptedOnce(p *probe) {
 	n := p.accept(nil)
@@ -36,6 +40,7 @@ func acceptedOnce(p *probe) {
 	}
 }
 
+// acceptedTwiceInOneBatch: an id that comes twice in one batch makes one notification.
 func acceptedTwiceInOneBatch(p *probe) {
 	n := p.notification(nil)
 	accepted, err := p.Accept(p.Context(), []*notification.Notification{n, n})
@@ -43,9 +48,10 @@ func acceptedTwiceInOneBatch(p *probe) {
 		p.Fatalf("%+v, %v", accepted, err)
 	}
 	p.settle(p.grant(), wasDelivered)
-	p.wantNoGrant("it is given out twice")
+	p.wantNoGrant("it is granted twice")
 }
 
+// contentComesBack: a notification is granted and shown as it was accepted, every character of it.
 func contentComesBack(p *probe) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
 	n := p.accept(func(n *notification.Notification) {
@@ -59,14 +65,15 @@ func contentComesBack(p *probe) {
 	g := p.grant()
 	n.CreatedAt = g.Notification.CreatedAt
 	if diff := cmp.Diff(n, g.Notification); diff != "" {
-		p.Errorf("what is delivered differs (accepted -, granted +):\n%s", diff)
+		p.Errorf("the granted notification differs (accepted -, granted +):\n%s", diff)
 	}
 	v := p.want(n.ID, notification.StatusSending, 1, "")
 	if diff := cmp.Diff(*n, v.Notification); diff != "" {
-		p.Errorf("what is shown differs (accepted -, shown +):\n%s", diff)
+		p.Errorf("the view differs (accepted -, shown +):\n%s", diff)
 	}
 }
 
+// delivered: a notification is granted once, and ends as delivered.
 func delivered(p *probe) {
 	n := p.accept(nil)
 	g := p.grant()
@@ -75,7 +82,7 @@ func delivered(p *probe) {
 		p.Fatalf("granted %+v", g)
 	}
 	p.want(n.ID, notification.StatusSending, 1, "")
-	p.wantNoGrant("it is given out twice")
+	p.wantNoGrant("it is granted twice")
 	if s := p.settle(g, wasDelivered); s != (dispatch.Settlement{}) {
 		p.Errorf("settled: %+v", s)
 	}
@@ -85,23 +92,24 @@ func delivered(p *probe) {
 	}
 }
 
-func sameRound(p *probe) {
+// sameRequest: a take request that is repeated, because its result was lost, gets the same result.
+func sameRequest(p *probe) {
 	n := p.accept(nil)
 	pull := dispatch.TakeRequest{Partition: dispatch.PartitionOf(n.UserID, Partitions), ID: "pull", Pull: 8}
-	first, second := p.serve(pull), p.serve(pull)
+	first, second := p.take(pull), p.take(pull)
 	if diff := cmp.Diff(first.Pulled, second.Pulled); diff != "" || len(first.Pulled) != 1 {
-		p.Fatalf("asked again the wake-ups differ (first -, second +):\n%s", diff)
+		p.Fatalf("the repeat pulls other wake-ups (first -, second +):\n%s", diff)
 	}
-	take := dispatch.TakeRequest{
-		Partition: pull.Partition, ID: "the answer was lost", Wakeups: first.Pulled, Capacity: 8,
+	serve := dispatch.TakeRequest{
+		Partition: pull.Partition, ID: "the result was lost", Wakeups: first.Pulled, Capacity: 8,
 	}
-	g, again := p.serve(take).Results[0].Grants, p.serve(take).Results[0].Grants
+	g, again := p.take(serve).Results[0].Grants, p.take(serve).Results[0].Grants
 	if len(g) != 1 || len(again) != 1 {
-		p.Fatalf("granted %v, asked again %v", g, again)
+		p.Fatalf("granted %v, the repeat %v", g, again)
 	}
 	again[0].StartIn = g[0].StartIn
 	if diff := cmp.Diff(g[0], again[0]); diff != "" {
-		p.Errorf("asked again the grant differs (first -, second +):\n%s", diff)
+		p.Errorf("the repeat gets another grant (first -, second +):\n%s", diff)
 	}
 	for _, grant := range []*dispatch.Grant{g[0], again[0]} {
 		if ok, err := p.Claim(p.Context(), grant); !ok || err != nil {
@@ -112,6 +120,7 @@ func sameRound(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
+// settledTwice: a settlement that is repeated, because its result was lost, changes nothing more.
 func settledTwice(p *probe) {
 	n := p.accept(nil)
 	g := p.grant()
@@ -132,6 +141,7 @@ func settledTwice(p *probe) {
 	}
 }
 
+// throttled: what a limit holds back is deferred, in order, and knows its slot.
 func throttled(p *probe) {
 	slow := func(n *notification.Notification) { n.Category = "slow" }
 	first := p.accept(slow)
@@ -141,7 +151,7 @@ func throttled(p *probe) {
 		p.Fatalf("%s goes first", g.Notification.ID)
 	}
 	p.settle(g, wasDelivered)
-	p.wantNoGrant("the second goes too")
+	p.wantNoGrant("the second is granted too")
 	v := p.want(second.ID, notification.StatusDeferred, 0, "limit 1/1h")
 	if v.Deferrals != 1 || time.Until(v.DeliverAt) < 59*time.Minute {
 		p.Errorf("deferred %d times, expected at %s", v.Deferrals, v.DeliverAt)
@@ -152,6 +162,7 @@ func throttled(p *probe) {
 	}
 }
 
+// retried: a failed attempt is followed by another.
 func retried(p *probe) {
 	n := p.accept(nil)
 	p.settle(p.grant(), wasLost)
@@ -164,18 +175,19 @@ func retried(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 2, "")
 }
 
+// returned: a grant that was returned unsent was no attempt, and its slot is refunded.
 func returned(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
 	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true})
 	p.want(n.ID, notification.StatusQueued, 0, "")
-	g := p.grant() // its slot was given back
+	g := p.grant() // its slot was refunded
 	if g.Attempt != 1 || g.Failures != 0 {
 		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
 	}
 }
 
-// held: what waits for its provider is tried again, and was no attempt.
-func held(p *probe) {
+// untried: a notification that waits for its provider comes again, and nothing was an attempt.
+func untried(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
 	outcome := dispatch.Outcome{
 		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond, Refund: true,
@@ -183,7 +195,7 @@ func held(p *probe) {
 	}
 	p.settle(p.grant(), outcome)
 	p.want(n.ID, notification.StatusRetrying, 0, outcome.Reason)
-	g := p.grant() // its slot was given back
+	g := p.grant() // its slot was refunded
 	if g.Attempt != 1 || g.Failures != 0 {
 		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
 	}
@@ -191,7 +203,7 @@ func held(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
-// throttledByItsProvider: it comes back behind what waits by then, and may end as having waited too long.
+// throttledByItsProvider: a notification that its provider throttled waits behind the others, and may expire.
 func throttledByItsProvider(p *probe) {
 	first := p.accept(nil)
 	g := p.grant()
@@ -214,25 +226,28 @@ func throttledByItsProvider(p *probe) {
 	p.want(first.ID, notification.StatusExpired, 2, "max_defer, last throttled: 429")
 }
 
+// failed: a notification that can't be delivered ends as failed.
 func failed(p *probe) {
 	n := p.accept(nil)
 	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Failed, Reason: "target_gone: 410", Failure: true})
 	p.want(n.ID, notification.StatusFailed, 1, "target_gone: 410")
-	p.wantNoGrant("it comes again")
+	p.wantNoGrant("it is granted again")
 }
 
+// cancelled: a waiting notification is cancelled once, and never granted.
 func cancelled(p *probe) {
 	n := p.accept(nil)
 	if err := p.Cancel(p.Context(), n.ID); err != nil {
 		p.Fatal(err)
 	}
 	p.want(n.ID, notification.StatusCancelled, 0, "cancelled")
-	p.wantNoGrant("a cancelled one is given out")
+	p.wantNoGrant("a cancelled notification is granted")
 	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
 		p.Errorf("cancelled again: %v", err)
 	}
 }
 
+// notCancelled: a notification that is being sent, or has ended, is not cancelled.
 func notCancelled(p *probe) {
 	n := p.accept(nil)
 	g := p.grant()
@@ -246,6 +261,7 @@ func notCancelled(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
+// replaced: of two that wait with one collapse key the newer is sent.
 func replaced(p *probe) {
 	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
 	first := p.accept(keyed)
@@ -253,11 +269,11 @@ func replaced(p *probe) {
 	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
 	p.want(first.ID, notification.StatusReplaced, 0, "collapse_key")
 	if g := p.grant(); g.Notification.ID != second.ID {
-		p.Errorf("%s is given out", g.Notification.ID)
+		p.Errorf("%s is granted", g.Notification.ID)
 	}
 }
 
-// What fails while a newer one with its collapse key waits, or has gone, is not tried again.
+// replacedInFlight: a notification that fails after a newer one with its collapse key was accepted is not tried again.
 func replacedInFlight(p *probe) {
 	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
 	first := p.accept(keyed)
@@ -265,7 +281,7 @@ func replacedInFlight(p *probe) {
 	second := p.accept(keyed)
 	newer := p.grant()
 	if newer.Notification.ID != second.ID {
-		p.Fatalf("%s is given out", newer.Notification.ID)
+		p.Fatalf("%s is granted", newer.Notification.ID)
 	}
 	p.settle(newer, wasDelivered)
 	if s := p.settle(older, wasLost); s.Stale {
@@ -276,12 +292,14 @@ func replacedInFlight(p *probe) {
 	p.want(second.ID, notification.StatusDelivered, 1, "")
 }
 
+// expires: a notification that waits until its expires_at ends as expired.
 func expires(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
 	p.repairUntil("it expires", p.becomes(n.ID, notification.StatusExpired))
 	p.want(n.ID, notification.StatusExpired, 0, "expires_at")
 }
 
+// retryTooLate: a retry that would come after expires_at is an end.
 func retryTooLate(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Minute) })
 	late := wasLost
@@ -292,6 +310,7 @@ func retryTooLate(p *probe) {
 	p.want(n.ID, notification.StatusExpired, 1, "expires_at")
 }
 
+// leaseEnds: when a lease ends, the notification is granted again, and the first worker's late result is refused.
 func leaseEnds(p *probe) {
 	n := p.accept(nil)
 	stale := p.grant()
@@ -308,6 +327,7 @@ func leaseEnds(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 2, "")
 }
 
+// crashLoop: a notification whose workers crash MaxCrashes times ends as failed.
 func crashLoop(p *probe) {
 	n := p.accept(nil)
 	for range MaxCrashes {
@@ -320,6 +340,7 @@ func crashLoop(p *probe) {
 	p.want(n.ID, notification.StatusFailed, MaxCrashes, "crash_loop")
 }
 
+// keys: an idempotency key belongs to one body and one notification.
 func keys(p *probe) {
 	reserve := func(key, fingerprint, id string) intake.Reservation {
 		p.Helper()
@@ -333,9 +354,9 @@ func keys(p *probe) {
 		fingerprint, id string
 		want            intake.Reservation
 	}{
-		{"body", "first", intake.Reservation{Claim: intake.ClaimNew, ID: "first"}},
-		{"body", "second", intake.Reservation{Claim: intake.ClaimBusy, ID: "first"}},
-		{"other", "third", intake.Reservation{Claim: intake.ClaimOther, ID: "first"}},
+		{fingerprint: "body", id: "first", want: intake.Reservation{Claim: intake.ClaimNew, ID: "first"}},
+		{fingerprint: "body", id: "second", want: intake.Reservation{Claim: intake.ClaimBusy, ID: "first"}},
+		{fingerprint: "other", id: "third", want: intake.Reservation{Claim: intake.ClaimOther, ID: "first"}},
 	} {
 		if got := reserve("key", step.fingerprint, step.id); got != step.want {
 			p.Errorf("%s: %+v, want %+v", step.id, got, step.want)
@@ -357,6 +378,7 @@ func keys(p *probe) {
 	}
 }
 
+// unknown: an id that was never accepted is not found.
 func unknown(p *probe) {
 	if _, err := p.View(p.Context(), "nobody"); !errors.Is(err, notification.ErrNotFound) {
 		p.Errorf("view: %v", err)

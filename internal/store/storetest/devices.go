@@ -11,7 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// withoutTimes compares devices and deliveries but for when they were written.
+// withoutTimes compares devices and deliveries without the times at which they were written.
 var withoutTimes = cmp.Options{
 	cmpopts.IgnoreFields(notification.Device{}, "CreatedAt", "UpdatedAt", "DeactivatedAt"),
 	cmpopts.IgnoreFields(notification.Delivery{}, "At"),
@@ -37,6 +37,7 @@ func (p *probe) wantDevices(user string, want ...notification.Device) {
 	}
 }
 
+// devicesAreKept: devices are registered, registered again, listed and removed.
 func devicesAreKept(p *probe) {
 	p.wantDevices("ada")
 	if _, err := p.Device(p.Context(), "ada", "phone"); !errors.Is(err, notification.ErrNoDevice) {
@@ -58,7 +59,7 @@ func devicesAreKept(p *probe) {
 		!got.UpdatedAt.Equal(again.UpdatedAt) {
 		p.Errorf("kept as %+v, %v; want %+v", got, err, again)
 	}
-	for range 2 { // removing what is gone is no fault
+	for range 2 { // to remove a device that is gone is no fault
 		if err := p.DeleteDevice(p.Context(), "ada", "desk"); err != nil {
 			p.Errorf("remove: %v", err)
 		}
@@ -66,6 +67,7 @@ func devicesAreKept(p *probe) {
 	p.wantDevices("ada", again)
 }
 
+// goneDevicesAreDeactivated: a device whose target is gone is deactivated, unless it was registered again meanwhile.
 func goneDevicesAreDeactivated(p *probe) {
 	old := p.register("ada", "phone", "https://example.com/old")
 	deactivate := func(d notification.Device, since time.Time) {
@@ -92,6 +94,7 @@ func goneDevicesAreDeactivated(p *probe) {
 	deactivate(notification.Device{UserID: "ada", ID: "unknown", Target: "x"}, time.Time{})
 }
 
+// devicesAreLimited: a user has at most [notification.MaxDevices] devices.
 func devicesAreLimited(p *probe) {
 	for i := range notification.MaxDevices {
 		p.register("ada", fmt.Sprintf("d%d", i), "https://example.com/")
@@ -106,6 +109,7 @@ func devicesAreLimited(p *probe) {
 	p.register("ada", "d0", "https://example.com/again")
 }
 
+// deliveriesAreKept: what became of a notification is kept by device.
 func deliveriesAreKept(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.To = "" })
 	other := p.accept(nil)

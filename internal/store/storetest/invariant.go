@@ -11,16 +11,20 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// audited has an checker look at the store under terms that may be others than those it was made under.
-func audited(p *probe, terms invariant.Terms) func(after time.Duration) (violations, unended int) {
+// checkerOf makes an invariant checker of the store. Its limits may differ from those under which the store admits. The
+// function that it returns makes a round so long after now, and returns what the round found.
+func checkerOf(p *probe, limits invariant.Limits) func(after time.Duration) (violations, unended int) {
 	var violations, unended int
 	checker := invariant.New(invariant.Config{
-		Source: p.Subject, Terms: func(string, string) invariant.Terms { return terms },
+		Source:  p.Subject,
+		Limits:  func(string, string) invariant.Limits { return limits },
 		Window:  func() time.Duration { return time.Hour },
-		InForce: func() time.Time { return time.Time{} }, Resting: func(invariant.Open) bool { return false },
+		InForce: func() time.Time { return time.Time{} },
 		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
+		Paused:  func(invariant.Open) bool { return false },
 		Behind:  time.Microsecond,
-		Found:   func(v, u int) { violations, unended = v, u }, Log: slog.New(slog.DiscardHandler),
+		Found:   func(v, u int) { violations, unended = v, u },
+		Log:     slog.New(slog.DiscardHandler),
 	})
 	return func(after time.Duration) (int, int) {
 		p.Helper()
@@ -31,14 +35,15 @@ func audited(p *probe, terms invariant.Terms) func(after time.Duration) (violati
 	}
 }
 
-// auditorSees: what was delivered is judged by its own moments, and what has not ended is found, each once.
-func auditorSees(p *probe) {
-	limited := func(rules ...throttle.Rule) invariant.Terms {
-		return invariant.Terms{Plan: throttle.Plan{Rules: rules}, MaxLife: time.Hour}
+// checkerSees: the invariant checker finds each admission that came too early, and each notification that has not ended
+// in time, once.
+func checkerSees(p *probe) {
+	limited := func(rules ...throttle.Rule) invariant.Limits {
+		return invariant.Limits{Plan: throttle.Plan{Rules: rules}, MaxLife: time.Hour}
 	}
-	strict := audited(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
-	loose := audited(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
-	capped := audited(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}))
+	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
+	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
+	capped := checkerOf(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}))
 	for i := range 3 {
 		p.accept(func(n *notification.Notification) {
 			if i == 2 {
@@ -51,7 +56,11 @@ func auditorSees(p *probe) {
 	for name, c := range map[string]struct {
 		round func(time.Duration) (int, int)
 		want  int
-	}{"one a minute": {strict, 1}, "three a minute": {loose, 0}, "two of all": {capped, 1}} {
+	}{
+		"one a minute":           {round: strict, want: 1},
+		"three a minute":         {round: loose, want: 0},
+		"two in all, the user's": {round: capped, want: 1},
+	} {
 		if violations, unended := c.round(time.Second); violations != c.want || unended != 0 {
 			p.Errorf("%s: %d violations and %d unended, want %d and 0", name, violations, unended, c.want)
 		}

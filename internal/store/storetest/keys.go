@@ -8,8 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 )
 
-// keysAtOnce has many reserve a new idempotency key in the same moment, with the same body and with another: one gets
-// it, and the others are told so. Nobody gets an error.
+// keysAtOnce: many callers reserve a new idempotency key at the same moment, with one body or another. One gets it, the
+// others are told so, and nobody gets an error.
 func keysAtOnce(p *probe) {
 	const callers = 16
 	for round := range 20 {

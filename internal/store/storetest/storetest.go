@@ -1,5 +1,5 @@
-// Package storetest is the suite that every store passes: what is accepted is given out once, under the limits,
-// fenced and leased, and reaches one end.
+// Package storetest is the suite that every store passes: each accepted notification is granted to one worker at a time,
+// under the limits and with a lease, a late result is refused, and the notification reaches exactly one end.
 package storetest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Store is what the suite asks of one.
+// Store is what the suite needs of a store.
 type Store interface {
 	dispatch.Store
 	intake.Store
@@ -30,18 +30,18 @@ type Store interface {
 // Subject is an empty store under test.
 type Subject struct {
 	Store
-	// Repair does once what the deployment's background work does: ends leases, expires, writes down what ended.
+	// Repair does the deployment's background work once: it ends leases, expires notifications, and writes ends.
 	Repair func(ctx context.Context) error
 }
 
+// A subject must be set up with these.
 const (
-	// Partitions, Lease and MaxCrashes are what a subject must be set up with; the lease is that of the agendas.
 	Partitions = 2
-	Lease      = 300 * time.Millisecond
+	Lease      = 300 * time.Millisecond // of the agendas
 	MaxCrashes = 3
 )
 
-// Settings are those of every category: "free" is not throttled, "slow" lets one an hour go, any other two a minute.
+// Settings are those of every category: "free" is not throttled, "slow" admits one an hour, any other two a minute.
 func Settings(_, category string) agenda.Settings {
 	settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 	switch category {
@@ -70,13 +70,13 @@ func Cases() []Case {
 		{"AcceptedOnce", acceptedOnce},
 		{"AcceptedInOneBatchTwice", acceptedTwiceInOneBatch},
 		{"ContentComesBack", contentComesBack},
-		{"GivenOutOnceAndDelivered", delivered},
-		{"TheSameRoundHasTheSameAnswer", sameRound},
+		{"GrantedOnceAndDelivered", delivered},
+		{"TheSameRequestHasTheSameResult", sameRequest},
 		{"SettledTwiceIsSettledOnce", settledTwice},
 		{"ThrottledWaits", throttled},
 		{"FailureIsTriedAgain", retried},
 		{"ReturnedIsNoAttempt", returned},
-		{"HeldIsNoAttempt", held},
+		{"UntriedIsNoAttempt", untried},
 		{"ThrottledByItsProviderComesBackBehind", throttledByItsProvider},
 		{"FailedEnds", failed},
 		{"CancelledWhileItWaits", cancelled},
@@ -90,7 +90,7 @@ func Cases() []Case {
 		{"KeysAreClaimedOnce", keys},
 		{"KeysAreClaimedOnceByManyAtOnce", keysAtOnce},
 		{"UnknownIsNotFound", unknown},
-		{"AuditorSees", auditorSees},
+		{"InvariantCheckerSees", checkerSees},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},
@@ -115,16 +115,16 @@ func Run(t *testing.T, subject func(tb testing.TB) Subject) {
 	}
 }
 
-// probe is a case at work.
+// probe runs a case against a subject.
 type probe struct {
 	testing.TB
 	Subject
-	made, rounds int
+	made, rounds int // notifications and rounds, for their ids
 	held         []heldWakeup
 	granted      []*dispatch.Grant
 }
 
-// notification makes one with defaults for what the case does not care about.
+// notification makes a notification with defaults for what the case does not care about.
 func (p *probe) notification(change func(*notification.Notification)) *notification.Notification {
 	p.made++
 	n := &notification.Notification{
@@ -137,7 +137,7 @@ func (p *probe) notification(change func(*notification.Notification)) *notificat
 	return n
 }
 
-// accept has one accepted.
+// accept makes a notification and has it accepted.
 func (p *probe) accept(change func(*notification.Notification)) *notification.Notification {
 	p.Helper()
 	n := p.notification(change)
@@ -148,7 +148,7 @@ func (p *probe) accept(change func(*notification.Notification)) *notification.No
 	return n
 }
 
-// heldWakeup is a wake-up that the probe has at work, to be asked for at a moment.
+// heldWakeup is a wake-up that the probe holds until its moment.
 type heldWakeup struct {
 	dispatch.Wakeup
 
@@ -156,16 +156,18 @@ type heldWakeup struct {
 	at        time.Time
 }
 
-func (p *probe) serve(r dispatch.TakeRequest) dispatch.TakeResult {
+// take makes a take request.
+func (p *probe) take(r dispatch.TakeRequest) dispatch.TakeResult {
 	p.Helper()
-	reply, err := p.Take(p.Context(), r)
+	result, err := p.Take(p.Context(), r)
 	if err != nil {
-		p.Fatalf("serve partition %d: %v", r.Partition, err)
+		p.Fatalf("take from partition %d: %v", r.Partition, err)
 	}
-	return reply
+	return result
 }
 
-// round asks once in a partition, with room for one delivery, and pulls; what is granted and can be claimed is kept.
+// round makes one take request for a partition, with capacity for one delivery: it serves the held wake-ups that are due
+// and pulls others. It keeps the grants that it could claim.
 func (p *probe) round(partition int) {
 	p.Helper()
 	p.rounds++
@@ -177,17 +179,17 @@ func (p *probe) round(partition int) {
 		}
 		return due
 	})
-	reply := p.serve(r)
-	answered := make([]dispatch.ServedWakeup, 0, len(reply.Results)+len(reply.Served))
-	for i, taken := range reply.Results {
-		answered = append(answered, dispatch.ServedWakeup{Wakeup: r.Wakeups[i], WakeupResult: taken})
+	result := p.take(r)
+	served := make([]dispatch.ServedWakeup, 0, len(result.Results)+len(result.Served))
+	for i, of := range result.Results {
+		served = append(served, dispatch.ServedWakeup{Wakeup: r.Wakeups[i], WakeupResult: of})
 	}
-	for _, a := range append(answered, reply.Served...) {
-		if a.Held {
-			w := dispatch.Wakeup{UserID: a.UserID, Generation: a.Generation, Categories: a.WakeupResult.Categories}
-			p.held = append(p.held, heldWakeup{w, partition, time.Now().Add(a.After)})
+	for _, s := range append(served, result.Served...) {
+		if s.Held {
+			w := dispatch.Wakeup{UserID: s.UserID, Generation: s.Generation, Categories: s.WakeupResult.Categories}
+			p.held = append(p.held, heldWakeup{Wakeup: w, partition: partition, at: time.Now().Add(s.After)})
 		}
-		for _, g := range a.Grants {
+		for _, g := range s.Grants {
 			ok, err := p.Claim(p.Context(), g)
 			if err != nil {
 				p.Fatalf("claim %s: %v", g.Notification.ID, err)
@@ -197,12 +199,12 @@ func (p *probe) round(partition int) {
 			}
 		}
 	}
-	for _, w := range reply.Pulled {
-		p.held = append(p.held, heldWakeup{w, partition, time.Now()})
+	for _, w := range result.Pulled {
+		p.held = append(p.held, heldWakeup{Wakeup: w, partition: partition, at: time.Now()})
 	}
 }
 
-// look makes the rounds that show what may go now.
+// look makes the rounds that grant what may go now: the first pulls wake-ups, the second serves them.
 func (p *probe) look() {
 	p.Helper()
 	for partition := range Partitions {
@@ -211,7 +213,7 @@ func (p *probe) look() {
 	}
 }
 
-// grant asks until something is granted, and wants that to be soon.
+// grant makes rounds until something is granted, and returns the grant. The case fails when that takes too long.
 func (p *probe) grant() *dispatch.Grant {
 	p.Helper()
 	for range 500 {
@@ -227,7 +229,7 @@ func (p *probe) grant() *dispatch.Grant {
 	return nil
 }
 
-// wantNoGrant wants that nothing may go now.
+// wantNoGrant makes rounds, and wants nothing to be granted.
 func (p *probe) wantNoGrant(fault string) {
 	p.Helper()
 	p.look()
@@ -236,6 +238,7 @@ func (p *probe) wantNoGrant(fault string) {
 	}
 }
 
+// settle settles a grant.
 func (p *probe) settle(g *dispatch.Grant, o dispatch.Outcome) dispatch.Settlement {
 	p.Helper()
 	s, err := p.Settle(p.Context(), g, o)
@@ -259,7 +262,7 @@ func (p *probe) want(id string, status notification.Status, attempts int, reason
 	return v
 }
 
-// repairUntil repairs until something is so.
+// repairUntil repairs until a condition holds.
 func (p *probe) repairUntil(what string, ok func() bool) {
 	p.Helper()
 	for range 500 {
@@ -274,7 +277,7 @@ func (p *probe) repairUntil(what string, ok func() bool) {
 	p.Fatalf("never came: %s", what)
 }
 
-// becomes tells whether a notification has the status.
+// becomes gives a condition for repairUntil: a notification has a status.
 func (p *probe) becomes(id string, status notification.Status) func() bool {
 	return func() bool {
 		v, err := p.View(p.Context(), id)
