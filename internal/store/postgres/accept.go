@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// insertBatch is how many notifications of a larger batch one statement accepts, or a few more; inserters how many
-	// such statements are under way at once.
+	// insertBatch is about how many notifications of a larger batch one statement accepts.
 	insertBatch = 500
-	inserters   = 2
+	// inserters is how many such statements of one batch are under way at once.
+	inserters = 2
 )
 
-// insertSQL accepts what is new, and tells of that when it was accepted. Of two in one statement the first was accepted
-// earlier: order, and which of two with one collapse key is the newer, go by that moment. What the user has opted out
-// of is accepted too, and known as such. $15 is 'yes' where the process counts in its own metrics what it accepts.
+// insertSQL accepts the notifications whose ids are new. It returns when each of those was accepted, and whether its
+// user has opted out of it. Of two notifications in one statement the first has the earlier moment: the moment decides
+// the order, and which of two with the same collapse key is newer. $15 is 'yes' when the process counts in its own
+// metrics what it accepts.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
 INSERT INTO pacer.notifications AS n
@@ -36,8 +37,8 @@ FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $
 ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
-// knownSQL tells when, and for whom, the first with an id was accepted. A repeat of what still waits makes sure that it
-// stands in its backlog: the relay looks.
+// knownSQL returns when, and for whom, the first notification with an id was accepted. If that one still waits, the
+// relay checks that it stands in its backlog.
 const knownSQL = `
 WITH known AS MATERIALIZED (
 	SELECT id, accepted_at, user_id, status IN ('waiting', 'retrying') AS waits FROM pacer.notifications WHERE id = ANY ($1)
@@ -49,14 +50,14 @@ SELECT id, accepted_at, user_id FROM known`
 // insertResult is what the database did with a notification.
 type insertResult struct {
 	at time.Time
-	// fresh is true for the one that was accepted now, sameUser unless its id belongs to another user's.
+	// fresh is true for a notification that was accepted now; sameUser is false when its id belongs to another user.
 	fresh, sameUser, optedOut bool
-	// placing brings it into its backlog; nil when the relay has to.
+	// placing puts it into its backlog; nil when the relay has to.
 	placing *placing
 }
 
-// Accept implements [intake.Store]. It has accepted what it says once the database has, whatever Redis does. Many go
-// in parts, so that one is written while another is put into line.
+// Accept implements [intake.Store]. A notification is accepted once the database has committed it, whatever Redis does.
+// A large batch is divided, so that one part is inserted while another is put into its backlogs.
 func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
 	var parts errgroup.Group
@@ -70,8 +71,8 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	return accepted, nil
 }
 
-// partsOf divides a batch by partitions, so that the notifications of a user keep their order. One in which an id comes
-// twice is not divided: two statements would wait for each other.
+// partsOf divides a batch by partitions, so that the notifications of a user keep their order. A batch in which an id
+// comes twice is not divided: two statements would wait for each other.
 func (r *Store) partsOf(batch []*notification.Notification) [][]int {
 	partitions := map[int][]int{}
 	ids := make(map[string]struct{}, len(batch))
@@ -95,18 +96,18 @@ func (r *Store) partsOf(batch []*notification.Notification) [][]int {
 		parts = append(parts, part)
 	}
 	for _, part := range parts {
-		slices.Sort(part) // the ids that pacer makes grow, and an index likes that
+		slices.Sort(part) // the ids that pacer makes grow, and the index is fastest in their order
 	}
 	return parts
 }
 
-// acceptPart accepts those of a batch with these numbers.
+// acceptPart accepts the notifications of a batch that have the given indexes.
 func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
 	notifications := make([]*notification.Notification, len(part))
-	for i, number := range part {
-		notifications[i] = batch[number]
+	for i, index := range part {
+		notifications[i] = batch[index]
 	}
 	found, err := r.insertAll(ctx, notifications)
 	if err != nil {
@@ -123,7 +124,7 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 	return nil
 }
 
-// acceptedAs is what intake is told of a notification.
+// acceptedAs turns the database's result for a notification into intake's.
 func acceptedAs(found insertResult) intake.Accepted {
 	a := intake.Accepted{At: found.at, Known: !found.fresh}
 	if !found.sameUser {
@@ -132,7 +133,7 @@ func acceptedAs(found insertResult) intake.Accepted {
 	return a
 }
 
-// insertAll writes a single notification together with those of other callers, and many in a statement of their own.
+// insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
 func (r *Store) insertAll(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	if len(batch) == 1 {
 		a, err := r.inserts.Do(ctx, batch[0])
@@ -141,7 +142,7 @@ func (r *Store) insertAll(ctx context.Context, batch []*notification.Notificatio
 	return r.insert(ctx, batch)
 }
 
-// insert accepts notifications in one statement. Of those that were accepted before a second tells.
+// insert accepts notifications in one statement. A second statement looks up those that were accepted before.
 func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
@@ -175,7 +176,7 @@ func (r *Store) insert(ctx context.Context, batch []*notification.Notification) 
 	return results, nil
 }
 
-// findKnown fills in the results of those that were not accepted now, and has the relay look for those that wait.
+// findKnown fills in the results of notifications that were accepted before. The relay checks those that still wait.
 func (r *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
 	var ids []string
 	places := map[string][]int{}
@@ -220,7 +221,7 @@ func columns(batch []*notification.Notification) []any {
 	}
 }
 
-// document is NULL for no JSON.
+// document gives JSON to the driver, and NULL for none.
 func document(text json.RawMessage) *string {
 	if len(text) == 0 {
 		return nil
@@ -229,7 +230,7 @@ func document(text json.RawMessage) *string {
 	return &value
 }
 
-// timestamp is NULL for the zero time.
+// timestamp gives a time to the driver, and NULL for the zero time.
 func timestamp(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// beforeScripts is called before each script that a client sends; its error is the answer.
+// beforeScripts is called before each script that a client sends. When it returns an error, the script fails with that.
 type beforeScripts func(ctx context.Context, command goredis.Cmder) error
 
 // DialHook implements [goredis.Hook].
@@ -60,7 +60,7 @@ type process struct {
 	store *postgres.Store
 }
 
-// process starts one whose scripts pass by before.
+// process starts one that calls before for each of its scripts.
 func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *process) error) *process {
 	t.Helper()
 	pool, err := pgxpool.NewWithConfig(t.Context(), w.pool.Config())
@@ -72,9 +72,11 @@ func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *proces
 	options := *w.redis.Options()
 	options.ContextTimeoutEnabled = true
 	client := goredis.NewClient(&options)
-	t.Cleanup(func() { _ = client.Close() }) // every command was answered
+	t.Cleanup(func() { _ = client.Close() }) // every command has its reply
 	client.AddHook(beforeScripts(func(context.Context, goredis.Cmder) error { return before(p) }))
-	agendas, err := agenda.New(client, agenda.Config{Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: storetest.Lease, Guarded: true})
+	agendas, err := agenda.New(client, agenda.Config{
+		Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: storetest.Lease, Guarded: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *proces
 	return p
 }
 
-// errDied answers what a dead process would have asked.
+// errDied is what every command of a dead process returns.
 var errDied = errors.New("the process has died")
 
 // diesBeforePut is a process that dies once Postgres has committed what it accepts, before Redis learns of any of it.
@@ -100,22 +102,23 @@ func batchOf(user, category string, n int) []*notification.Notification {
 	var batch []*notification.Notification
 	for i := range n {
 		batch = append(batch, &notification.Notification{
-			ID: fmt.Sprintf("%s-%s-%03d", user, category, i), UserID: user, Category: category, Channel: notification.ChannelLog,
+			ID: fmt.Sprintf("%s-%s-%03d", user, category, i), UserID: user, Category: category,
+			Channel:  notification.ChannelLog,
 			Priority: notification.PriorityNormal,
 		})
 	}
 	return batch
 }
 
-// later plays that so much time has passed since everything in the database was accepted.
+// later makes everything in the database older, as if that time had passed since it was accepted.
 func (w *world) later(t *testing.T, by time.Duration) {
 	t.Helper()
 	w.exec(t, "UPDATE pacer.notifications SET accepted_at = accepted_at - $1::interval", by)
 	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - $1::interval", by)
 }
 
-// A process dies between the commit and Redis. However much later the relay runs again, it carries all over.
-func TestWhatAProcessLeftBehindIsCarriedOver(t *testing.T) {
+// A process dies between the commit and Redis. However much later the relay runs, it carries everything over.
+func TestTheRelayCarriesOverWhatADeadProcessLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	dead := w.diesBeforePut(t)
@@ -132,8 +135,9 @@ func TestWhatAProcessLeftBehindIsCarriedOver(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// The same file again, after its process died half-way: every one that waits makes sure that it stands in its backlog.
-func TestARepeatMakesSureThatItStandsInLine(t *testing.T) {
+// The same file is enqueued again, after its process died half-way: the relay places every notification of it that
+// still waits.
+func TestARepeatIsPlacedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	dead := w.diesBeforePut(t)
@@ -141,7 +145,7 @@ func TestARepeatMakesSureThatItStandsInLine(t *testing.T) {
 	if _, err := dead.store.Accept(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	w.exec(t, "DELETE FROM pacer.unplaced") // whatever else may have lost them
+	w.exec(t, "DELETE FROM pacer.unplaced") // whatever may have lost the rows
 	w.later(t, 70*time.Second)
 	accepted, err := w.store.Accept(t.Context(), batch)
 	if err != nil {
@@ -159,10 +163,10 @@ func TestARepeatMakesSureThatItStandsInLine(t *testing.T) {
 	if _, err := w.store.Accept(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	w.wantNothingLeft(t) // a repeat of what has ended leaves nothing
+	w.wantNothingLeft(t) // a repeat of what has ended leaves nothing behind
 }
 
-// A commit stalls while a relay runs throughout, and others are accepted and found to stand in line.
+// A commit stalls while a relay runs, and while others are accepted and placed. It is carried over all the same.
 func TestACommitThatStallsIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
@@ -171,7 +175,8 @@ func TestACommitThatStallsIsNotMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // after the commit it does nothing
-	if _, err := tx.Exec(t.Context(), `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at)
+	if _, err := tx.Exec(t.Context(),
+		`INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at)
 		SELECT 'stalled-' || i, 'ada', 'free', 'log', 3, now() - interval '5 s' FROM generate_series(1, 20) i`); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +186,7 @@ func TestACommitThatStallsIsNotMissed(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.round(t) // no time at all after the commit: it is not the age of the row that counts
+	w.round(t) // at once after the commit: the age of the row does not matter
 	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
 	w.round(t)
 	got := w.deliverAll(t)
@@ -211,7 +216,7 @@ func (w *world) wantNothingLeft(t *testing.T) {
 	}
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (w *world) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -223,8 +228,8 @@ func (w *world) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// What is accepted while Redis is well leaves nothing behind, one by one or many at once.
-func TestWhatHasArrivedIsForgotten(t *testing.T) {
+// A notification that is accepted while Redis works leaves no row in unplaced or outbox, alone or with many others.
+func TestWhatHasReachedRedisLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	w.accept(t, "ada", "free", 1500) // more than one row of ids
@@ -232,9 +237,9 @@ func TestWhatHasArrivedIsForgotten(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// Those of one statement are accepted one after the other, however fast the database is: two of the same moment would have no
-// order, and of two with one collapse key none would be the newer.
-func TestThoseOfOneStatementHaveAnOrder(t *testing.T) {
+// The notifications of one statement are accepted at different moments, however fast the database is. Two of the same
+// moment would have no order, and of two with one collapse key neither would be the newer.
+func TestNotificationsOfOneStatementHaveAnOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	batch := make([]*notification.Notification, 300)

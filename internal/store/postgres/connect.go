@@ -12,18 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// SessionParams are the settings of a connection that the store's statements want.
+// SessionParams are the settings that the store's statements need on a connection.
 func SessionParams() map[string]string {
 	return map[string]string{
-		// The statements are few and always the same: planning them anew at each run, or compiling them, costs more
-		// than they do.
+		// The statements are few and always the same: to plan or compile one at each run costs more than to run it.
 		"plan_cache_mode": "force_generic_plan",
 		"jit":             "off",
-		// Each has its index. A plan that was made while a table was empty must not read all of it, or of an index that
-		// has all columns it wants, once it is full.
+		// Each statement has its index. A plan that was made while a table was empty must not read all of the table, or
+		// all of an index that happens to have every column it needs, once the table is full.
 		"enable_seqscan":       "off",
 		"enable_indexonlyscan": "off",
-		// What is wanted in order to a limit is read in order, not sorted whole first.
+		// The first few rows in some order are read in that order: not all rows are sorted first.
 		"enable_sort": "off",
 	}
 }
@@ -34,8 +33,8 @@ func Direct(config *pgxpool.Config) {
 }
 
 // Pooled prepares the connections of a pool to a pooler, such as PgBouncer in transaction mode, which gives each
-// transaction whatever connection is free. Nothing of a session may be relied on: no setting, no prepared statement, no
-// lock. Each statement is planned when it runs, so that no plan is ever older than the tables.
+// transaction whatever connection is free. Nothing of a session survives: no setting, no prepared statement, no lock.
+// Each statement is planned when it runs, so no plan is ever older than the tables.
 func Pooled(config *pgxpool.Config) {
 	for name := range SessionParams() {
 		delete(config.ConnConfig.RuntimeParams, name)
@@ -43,11 +42,11 @@ func Pooled(config *pgxpool.Config) {
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 }
 
-// ErrPooler says that a pooler stands between, and the connection was not made for one.
+// ErrPooler says that a pooler stands before Postgres, and the connection was not made for one.
 var ErrPooler = errors.New("a connection pooler stands before Postgres")
 
-// FindPooler gives [ErrPooler] when a connection made as [Direct] says leads to a pooler. A pooler gives its clients a
-// process number of its own, since it does not know yet which of its connections will serve them.
+// FindPooler returns [ErrPooler] when a connection that [Direct] prepared leads to a pooler. A pooler gives its clients
+// a process number of its own, because it does not know yet which of its connections will serve them.
 func FindPooler(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
@@ -59,7 +58,7 @@ func FindPooler(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// RefusedByPooler tells whether a connection was refused for its settings, which Postgres itself knows.
+// RefusedByPooler tells whether a pooler refused a connection because of settings that Postgres itself knows.
 func RefusedByPooler(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.Contains(refused.Message, "unsupported startup parameter")

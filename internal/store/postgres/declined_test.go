@@ -13,8 +13,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
-// refuse has the database refuse to write a status, the first times that it is asked to. What a sequence has counted stays
-// counted when a statement fails.
+// refuse makes the database refuse to write a status, the first so many times. A sequence keeps its count when a
+// statement fails.
 func (w *world) refuse(t *testing.T, status string, times int) {
 	t.Helper()
 	w.exec(t, "CREATE SEQUENCE tries")
@@ -26,7 +26,7 @@ func (w *world) refuse(t *testing.T, status string, times int) {
 	w.exec(t, "CREATE TRIGGER refuse BEFORE UPDATE ON pacer.notifications FOR EACH ROW EXECUTE FUNCTION refuse()")
 }
 
-// comeDue plays that the time has come for what is later of a user, and that the sweeper looks.
+// comeDue makes everything of a user due that waits for a moment of its own, and sweeps.
 func (w *world) comeDue(t *testing.T, user string) {
 	t.Helper()
 	later := w.prefixOf(user) + "r:" + user
@@ -35,47 +35,57 @@ func (w *world) comeDue(t *testing.T, user string) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.redis.ZAddXX(t.Context(), w.prefixOf(user)+"wakeups", goredis.Z{Score: 1, Member: user}).Err(); err != nil {
+	wakeups := w.prefixOf(user) + "wakeups"
+	if err := w.redis.ZAddXX(t.Context(), wakeups, goredis.Z{Score: 1, Member: user}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	w.sweep(t)
 }
 
-// A grant whose claim is declined or fails is not used. It is given back at once, its wake-up may be used up, and nothing is
-// lost: a wake-up stands for what is left, and that goes when it may. What comes again unchanged is not granted in a circle.
-func TestWhatIsLeftOfAGrantThatIsNotUsed(t *testing.T) {
+// A grant whose claim is declined or fails is returned at once. Nothing is lost: a wake-up stands for whatever is left,
+// which goes when it may. A grant that would come again unchanged is kept for a while, so that it does not go round in
+// circles.
+func TestAGrantThatIsNotUsedIsReturned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		spoil, mend string // statements
-		refuse      string // status that the database refuses to write once
-		fails       bool
-		kept        time.Duration // before it is given back
-		status      string        // in the end
-		want        []string      // delivered in the end
+		spoil, restore string // statements
+		refuse         string // status that the database refuses to write once
+		fails          bool
+		kept           time.Duration // before it is returned
+		status         string        // in the end
+		want           []string      // delivered in the end
 	}{
 		"Ended": {
-			spoil: "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id = 'ada-slow-0'", status: "cancelled",
-			want: []string{"ada-slow-1"},
+			spoil:  "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id = 'ada-slow-0'",
+			status: "cancelled",
+			want:   []string{"ada-slow-1"},
 		},
 		"Void": {
-			spoil: "UPDATE pacer.partitions SET epoch = epoch + 1", mend: "UPDATE pacer.partitions SET epoch = epoch - 1",
-			kept: 500 * time.Millisecond, status: "delivered", want: []string{"ada-slow-0"},
+			spoil:   "UPDATE pacer.partitions SET epoch = epoch + 1",
+			restore: "UPDATE pacer.partitions SET epoch = epoch - 1",
+			kept:    500 * time.Millisecond, status: "delivered", want: []string{"ada-slow-0"},
 		},
 		"Busy": {
-			spoil: "UPDATE pacer.notifications SET status = 'sending', token = 'another', claimed_until = now() + interval '1 hour' WHERE id = 'ada-slow-0'",
-			mend:  "UPDATE pacer.notifications SET claimed_until = now() - interval '1 second' WHERE status = 'sending'", status: "delivered",
-			want: []string{"ada-slow-0"},
+			spoil: `UPDATE pacer.notifications SET status = 'sending', token = 'another',
+				claimed_until = now() + interval '1 hour' WHERE id = 'ada-slow-0'`,
+			restore: `UPDATE pacer.notifications SET claimed_until = now() - interval '1 second'
+				WHERE status = 'sending'`,
+			status:  "delivered",
+			want:    []string{"ada-slow-0"},
 		},
 		"Expired": {
-			spoil: "UPDATE pacer.notifications SET expires_at = now() - interval '1 second' WHERE id = 'ada-slow-0'", status: "expired",
-			want: []string{"ada-slow-1"},
+			spoil:  "UPDATE pacer.notifications SET expires_at = now() - interval '1 second' WHERE id = 'ada-slow-0'",
+			status: "expired",
+			want:   []string{"ada-slow-1"},
 		},
 		"EndFails": {
 			spoil:  "UPDATE pacer.notifications SET expires_at = now() - interval '1 second' WHERE id = 'ada-slow-0'",
-			refuse: "expired", fails: true, kept: 50 * time.Millisecond, status: "expired", want: []string{"ada-slow-1"},
+			refuse: "expired", fails: true, kept: 50 * time.Millisecond, status: "expired",
+			want: []string{"ada-slow-1"},
 		},
 		"ClaimFails": {
-			spoil: "ALTER TABLE pacer.preferences RENAME TO away", mend: "ALTER TABLE pacer.away RENAME TO preferences", fails: true,
+			spoil:   "ALTER TABLE pacer.preferences RENAME TO away",
+			restore: "ALTER TABLE pacer.away RENAME TO preferences", fails: true,
 			kept: 100 * time.Millisecond, status: "delivered", want: []string{"ada-slow-0"},
 		},
 	} {
@@ -86,7 +96,9 @@ func TestWhatIsLeftOfAGrantThatIsNotUsed(t *testing.T) {
 			if name == "ClaimFails" {
 				patience = c.kept
 			}
-			p := w.process(t, postgres.Config{ClaimPatience: patience, StatementTimeout: time.Minute}, func(*process) error { return nil })
+			p := w.process(t, postgres.Config{
+				ClaimPatience: patience, StatementTimeout: time.Minute,
+			}, func(*process) error { return nil })
 			w.accept(t, "ada", "slow", 2) // one an hour
 			w.exec(t, c.spoil)
 			if c.refuse != "" {
@@ -101,17 +113,17 @@ func TestWhatIsLeftOfAGrantThatIsNotUsed(t *testing.T) {
 				t.Fatalf("claimed: %t, %v", ok, err)
 			}
 			if kept := time.Since(begun); kept < c.kept {
-				t.Errorf("it was given back after %s, want it kept for %s: it may be granted anew at once", kept, c.kept)
+				t.Errorf("it was returned after %s, want it kept for %s: it may be granted again at once", kept, c.kept)
 			}
 			if n := w.redis.ZCard(t.Context(), w.prefix()+"e").Val(); n != 0 {
-				t.Errorf("%d are in flight: it is not given back", n)
+				t.Errorf("%d are in flight: it was not returned", n)
 			}
 			w.wantAwake(t, "ada")
-			if c.mend != "" {
-				w.exec(t, c.mend)
+			if c.restore != "" {
+				w.exec(t, c.restore)
 			}
 			if name == "Busy" {
-				if got := w.deliverAll(t); !slices.Equal(got, []string{"ada-slow-1"}) { // its slot was given back
+				if got := w.deliverAll(t); !slices.Equal(got, []string{"ada-slow-1"}) { // its slot was refunded
 					t.Errorf("while another has it %v are delivered", got)
 				}
 				w.wantAwake(t, "ada")
@@ -135,8 +147,9 @@ func (w *world) clear(t *testing.T, user, category string) {
 	}
 }
 
-// The answer to a claim was lost, and it is asked again: it holds, and is one attempt. Another grant does not have it.
-func TestAClaimWhoseAnswerWasLostHolds(t *testing.T) {
+// The result of a claim was lost, and the claim is repeated: it holds, and makes one attempt. Another grant does not
+// have it.
+func TestAClaimWhoseResultWasLostHolds(t *testing.T) {
 	t.Parallel()
 	w := endWorld(t)
 	w.accept(t, "ada", "free", 1)
@@ -146,8 +159,9 @@ func TestAClaimWhoseAnswerWasLostHolds(t *testing.T) {
 	if !w.claim(t, &first) || !w.claim(t, &again) {
 		t.Fatal("the same claim does not hold twice")
 	}
-	if again.Claimed != first.Claimed || again.Attempt != 1 || again.Notification.ID != "ada-free-0" || again.Notification.UserID != "ada" {
-		t.Errorf("asked again it is %+v, was %+v", again, first)
+	if again.Claimed != first.Claimed || again.Attempt != 1 || again.Notification.ID != "ada-free-0" ||
+		again.Notification.UserID != "ada" {
+		t.Errorf("the repeated claim is %+v, the first was %+v", again, first)
 	}
 	if w.claim(t, &another) {
 		t.Error("another grant has the same claim")
@@ -161,7 +175,8 @@ func TestAClaimWhoseAnswerWasLostHolds(t *testing.T) {
 	}
 }
 
-// Postgres is away for a moment: the claim is tried again, the grant keeps its slot, and nothing else is granted for it.
+// Postgres is away for a moment: the claim is tried again, the grant keeps its slot, and nothing else is granted for
+// it.
 func TestAClaimIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := endWorld(t)
@@ -180,8 +195,9 @@ func TestAClaimIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Redis was lost while a grant was on its way to be claimed. Built anew it grants the same notification, as the first grant that
-// it knows of. What becomes of the old one does not touch that: its slot stays taken, and it stays in flight.
+// Redis was lost while a grant was on its way to be claimed. After the rebuild Redis grants the same notification,
+// under the same generation. Whatever becomes of the old grant does not touch the new one: its slot stays taken, and it
+// stays in flight.
 func TestAGrantFromBeforeALossLeavesTheNextAlone(t *testing.T) {
 	t.Parallel()
 	w := endWorld(t)
@@ -206,6 +222,6 @@ func TestAGrantFromBeforeALossLeavesTheNextAlone(t *testing.T) {
 	}
 	w.accept(t, "ada", "slow", 2) // the first of them is known
 	if got := w.deliverAll(t); len(got) > 0 {
-		t.Errorf("%v are delivered within the hour: the slot was given back", got)
+		t.Errorf("%v are delivered within the hour: the slot was refunded", got)
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
+// deviceColumns are what scanDevice reads.
 const deviceColumns = `user_id, device_id, channel, target, active, reason, created_at, updated_at, deactivated_at`
 
-// putDeviceSQL registers a device, unless it is new and the user has as many as there may be.
+// putDeviceSQL registers a device, unless it is new and the user has the most devices already.
 const putDeviceSQL = `
 INSERT INTO pacer.devices (user_id, device_id, channel, target)
 SELECT $1, $2, $3, $4 WHERE (SELECT count(*) FROM pacer.devices WHERE user_id = $1 AND device_id <> $2) < $5
@@ -37,6 +38,7 @@ func (r *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 	return nil
 }
 
+// scanDevice reads a device from its row.
 func scanDevice(row pgx.CollectableRow) (notification.Device, error) {
 	var d notification.Device
 	var channel string
@@ -114,7 +116,8 @@ func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([
 
 // NoteDelivery implements devices.Store.
 func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
-	_, err := r.pool.Exec(ctx, `INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome) VALUES ($1, $2, $3, $4, $5)
+	_, err := r.pool.Exec(ctx,
+		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (notification_id, device_id) DO UPDATE SET attempts = excluded.attempts, ended = excluded.ended,
 			outcome = excluded.outcome, updated_at = clock_timestamp()`, n.ID, d.DeviceID, d.Attempts, d.Ended, d.Outcome)
 	if err != nil {

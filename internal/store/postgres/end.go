@@ -12,9 +12,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// endsSQL ends notifications, unless they have ended or are being sent. One whose worker let the lease end is not being
-// sent any more: it ends, its attempt is noted as crashed, and a late result of the worker is refused. For each id it
-// returns the user, whether this statement ended the notification, and whether it has ended at all.
+// endsSQL ends notifications, unless they have ended or are being sent. When the lease of a worker has run out, its
+// notification is not being sent any more: it ends, its attempt is noted as crashed, and a late result of the worker is
+// refused. For each id the statement returns the user, whether it ended the notification, and whether the notification
+// has ended at all.
 const endsSQL = `
 WITH told AS MATERIALIZED (
 	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
@@ -86,13 +87,15 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	}
 	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(result.userID), id, reason)
 	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
-		r.cfg.Log.WarnContext(ctx, "could not remove an ended notification from its agenda; it is removed when its turn comes",
+		r.cfg.Log.WarnContext(ctx,
+			"could not remove an ended notification from its agenda; it is removed when its turn comes",
 			"notification_id", id, "error", err)
 	}
 	return nil
 }
 
-// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+// Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or
+// [notification.ErrNotWaiting].
 func (r *Store) Cancel(ctx context.Context, id string) error {
 	return r.end(ctx, id, notification.StatusCancelled, "cancelled")
 }
@@ -100,11 +103,11 @@ func (r *Store) Cancel(ctx context.Context, id string) error {
 const (
 	// endsBatch is how many ends of a partition are written at a time.
 	endsBatch = 500
-	// endPartitions is of how many partitions ends are written at once.
+	// endPartitions is for how many partitions ends are written at once.
 	endPartitions = 8
 )
 
-// writeEnds writes the ends that the agendas decided by themselves. A partition that can't be asked does not hold up
+// writeEnds writes the ends that the agendas decided by themselves. A partition whose Redis is away does not hold up
 // the others.
 func (l *Relay) writeEnds(ctx context.Context) error {
 	faults := make([]error, l.store.agendas.Partitions())
@@ -139,6 +142,7 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	})
 }
 
+// writeEnds writes some ends of one partition.
 func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()

@@ -21,7 +21,7 @@ func endWorld(t *testing.T) *world {
 	return newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: storetest.MaxCrashes, Lease: time.Hour})
 }
 
-// acceptOne has one of ada's accepted.
+// acceptOne has a notification of ada accepted.
 func (w *world) acceptOne(t *testing.T, n notification.Notification) {
 	t.Helper()
 	n.UserID, n.Category, n.Channel, n.Priority = "ada", "free", notification.ChannelLog, notification.PriorityNormal
@@ -38,10 +38,11 @@ func (w *world) prefixOf(user string) string {
 	return agenda.PartitionPrefix(w.agendas.PartitionOf(user))
 }
 
-// lapse ends the lease of a notification in both stores, as when its worker was killed long ago, and has the sweeper look.
+// lapse ends the lease of a notification in both stores, as if its worker had been killed long ago, and sweeps.
 func (w *world) lapse(t *testing.T, id string) {
 	t.Helper()
-	w.exec(t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE id = $1", id)
+	w.exec(t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE id = $1",
+		id)
 	w.lapseInRedis(t, id)
 }
 
@@ -69,11 +70,12 @@ func (w *world) round(t *testing.T) {
 	}
 }
 
-// wantStatus compares what Postgres, and not the view that puts both stores together, says of a notification.
+// wantStatus compares the status that Postgres has, not the one that the view makes of both stores.
 func (w *world) wantStatus(t *testing.T, id, want string) {
 	t.Helper()
 	var status string
-	if err := w.pool.QueryRow(t.Context(), "SELECT status FROM pacer.notifications WHERE id = $1", id).Scan(&status); err != nil || status != want {
+	if err := w.pool.QueryRow(t.Context(), "SELECT status FROM pacer.notifications WHERE id = $1",
+		id).Scan(&status); err != nil || status != want {
 		t.Errorf("%s is %q in Postgres, %v; want %q", id, status, err, want)
 	}
 }
@@ -86,7 +88,7 @@ func (w *world) wantEnds(t *testing.T, want int64) {
 	}
 }
 
-// wantRefused has a worker write a result long after its lease.
+// wantRefused settles a grant long after its lease, and wants that to be refused.
 func (w *world) wantRefused(t *testing.T, g *dispatch.Grant) {
 	t.Helper()
 	s, err := w.store.Settle(t.Context(), g, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
@@ -95,7 +97,7 @@ func (w *world) wantRefused(t *testing.T, g *dispatch.Grant) {
 	}
 }
 
-// wantGone loses all of Redis and wants nothing of a notification to come once that is rebuilt.
+// wantGone loses all of Redis, rebuilds it, and wants a notification not to come back.
 func (w *world) wantGone(t *testing.T, id string) {
 	t.Helper()
 	w.flush(t)
@@ -107,41 +109,42 @@ func (w *world) wantGone(t *testing.T, id string) {
 	}
 }
 
-// A worker died, its notification went back into line, and ended there: by one crash too many, by its expiry, or because a
-// newer one replaced it. Postgres, which has it as being sent, is told and writes that down.
+// A worker died. Its notification went back into its backlog and ended there: by one crash too many, by its expiry, or
+// because a newer one replaced it. Postgres has it as being sent; the relay writes the end.
 func TestEndsAfterACrashAreWritten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		notification notification.Notification
-		end          func(t *testing.T, w *world)
-		want         string
+		expiresAt   time.Time
+		collapseKey string
+		end         func(t *testing.T, w *world)
+		want        string
 	}{
-		"CrashLoop": {notification.Notification{}, func(t *testing.T, w *world) {
+		"CrashLoop": {end: func(t *testing.T, w *world) {
 			t.Helper()
 			if err := w.redis.HSet(t.Context(), w.prefix()+"n:old", "x", storetest.MaxCrashes-1).Err(); err != nil {
 				t.Fatal(err)
 			}
 			w.lapse(t, "old")
-		}, "failed"},
-		"Expiry": {notification.Notification{ExpiresAt: time.Now().Add(time.Hour)}, func(t *testing.T, w *world) {
+		}, want: "failed"},
+		"Expiry": {expiresAt: time.Now().Add(time.Hour), end: func(t *testing.T, w *world) {
 			t.Helper()
 			w.lapse(t, "old")
-			if err := w.redis.ZAddXX(t.Context(), w.prefix()+"y", goredis.Z{Score: 1, Member: "old"}).Err(); err != nil {
+			expiries := w.prefix() + "y"
+			if err := w.redis.ZAddXX(t.Context(), expiries, goredis.Z{Score: 1, Member: "old"}).Err(); err != nil {
 				t.Fatal(err)
 			}
 			w.sweep(t)
-		}, "expired"},
-		"Replacement": {notification.Notification{CollapseKey: "score"}, func(t *testing.T, w *world) {
+		}, want: "expired"},
+		"Replacement": {collapseKey: "score", end: func(t *testing.T, w *world) {
 			t.Helper()
 			w.lapse(t, "old")
 			w.acceptOne(t, notification.Notification{ID: "new", CollapseKey: "score"})
-		}, "replaced"},
+		}, want: "replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := endWorld(t)
-			c.notification.ID = "old"
-			w.acceptOne(t, c.notification)
+			w.acceptOne(t, notification.Notification{ID: "old", ExpiresAt: c.expiresAt, CollapseKey: c.collapseKey})
 			granted := w.take(t, "ada")
 			if granted == nil {
 				t.Fatal("not granted")
@@ -152,7 +155,8 @@ func TestEndsAfterACrashAreWritten(t *testing.T) {
 			w.wantStatus(t, "old", c.want)
 			w.wantEnds(t, 0)
 			var counted bool
-			if err := w.pool.QueryRow(t.Context(), "SELECT counted FROM pacer.attempts WHERE notification_id = 'old' AND outcome = 'crashed'").Scan(&counted); err != nil || !counted {
+			const crashed = "SELECT counted FROM pacer.attempts WHERE notification_id = 'old' AND outcome = 'crashed'"
+			if err := w.pool.QueryRow(t.Context(), crashed).Scan(&counted); err != nil || !counted {
 				t.Errorf("its attempt, which the windows must hold: counted %t, %v", counted, err)
 			}
 			w.wantRefused(t, granted)
@@ -162,29 +166,33 @@ func TestEndsAfterACrashAreWritten(t *testing.T) {
 	}
 }
 
-// An end that Redis decided waits for a worker that still may deliver: what it reports wins when it is an end.
+// An end that Redis decided waits for the worker that may still deliver. If the worker reports an end, that one counts.
 func TestEndWaitsForTheWorker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		report func(t *testing.T, w *world, g *dispatch.Grant)
 		want   string
 	}{
-		"Delivered": {func(t *testing.T, w *world, g *dispatch.Grant) {
+		"Delivered": {report: func(t *testing.T, w *world, g *dispatch.Grant) {
 			t.Helper()
-			if s, err := w.store.Settle(t.Context(), g, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}); err != nil || s.Stale {
+			if s, err := w.store.Settle(t.Context(), g, dispatch.Outcome{
+				Disposition: dispatch.Delivered, Reason: "delivered",
+			}); err != nil || s.Stale {
 				t.Errorf("%+v, %v", s, err)
 			}
-		}, "delivered"},
-		"Retry": {func(t *testing.T, w *world, g *dispatch.Grant) {
+		}, want: "delivered"},
+		"Retry": {report: func(t *testing.T, w *world, g *dispatch.Grant) {
 			t.Helper()
-			if _, err := w.store.Settle(t.Context(), g, dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Minute}); err != nil {
+			if _, err := w.store.Settle(t.Context(), g, dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Minute,
+			}); err != nil {
 				t.Error(err)
 			}
-		}, "replaced"},
-		"Nothing": {func(t *testing.T, w *world, _ *dispatch.Grant) {
+		}, want: "replaced"},
+		"Nothing": {report: func(t *testing.T, w *world, _ *dispatch.Grant) {
 			t.Helper()
 			w.lapse(t, "old")
-		}, "replaced"},
+		}, want: "replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,7 +216,7 @@ func TestEndWaitsForTheWorker(t *testing.T) {
 	}
 }
 
-// A rebuild that takes the partitions' state away leaves the ends that Postgres has not written yet.
+// A rebuild removes the state of the partitions, but keeps the ends that Postgres has not written yet.
 func TestRebuildKeepsEndsThatWait(t *testing.T) {
 	t.Parallel()
 	w := endWorld(t)
@@ -233,12 +241,12 @@ func TestRebuildKeepsEndsThatWait(t *testing.T) {
 	w.wantStatus(t, "old", "replaced")
 }
 
-// Once the lease of its worker has ended, a notification waits again, whatever Redis knows of it: it can be cancelled.
+// Once the lease of its worker has ended, a notification can be cancelled, whatever Redis knows about it.
 func TestCancelAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, w *world){
-		"InFlightInRedis": func(*testing.T, *world) {},
-		"BackInLine":      func(t *testing.T, w *world) { t.Helper(); w.lapseInRedis(t, "old") },
+		"InFlightInRedis":  func(*testing.T, *world) {},
+		"BackInItsBacklog": func(t *testing.T, w *world) { t.Helper(); w.lapseInRedis(t, "old") },
 		"UnknownToRedis": func(t *testing.T, w *world) {
 			t.Helper()
 			if err := w.redis.Del(t.Context(), w.prefix()+"n:old", w.prefix()+"e").Err(); err != nil {

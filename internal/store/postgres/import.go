@@ -14,17 +14,21 @@ import (
 // importLock is the advisory lock of the process that imports: "import" in ASCII.
 const importLock = 0x696d706f7274
 
-// ErrImporting says that another process is importing.
+// ErrImporting says that another process imports at the moment.
 var ErrImporting = errors.New("another process is importing")
 
-// Import takes over all that a store on Redis kept, or nothing: it is one transaction. Importing the same again adds
-// nothing. The partitions must be rebuilt afterwards, as they are at the first start.
+// beginImportSQL takes the lock. The two settings tell the triggers that the rebuild will put the notifications into
+// their backlogs, so that none is noted as unplaced, and that they were counted when they were accepted.
+const beginImportSQL = `
+SELECT pg_try_advisory_xact_lock($1),
+	set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''`
+
+// Import takes over everything that a store on Redis kept, in one transaction: all of it or nothing. To import the same
+// data again adds nothing. The partitions must be rebuilt afterwards; the first start does that.
 func (r *Store) Import(ctx context.Context, source transfer.Source) (count transfer.Count, err error) {
 	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var mine bool
-		// The rebuild puts all of it into line: none has to be noted as unplaced. Its acceptance was counted when it
-		// happened.
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1), set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''", int64(importLock)).Scan(&mine, new(bool)); err != nil {
+		if err := tx.QueryRow(ctx, beginImportSQL, int64(importLock)).Scan(&mine, new(bool)); err != nil {
 			return err
 		}
 		if !mine {
@@ -52,6 +56,7 @@ func (r *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) e
 	return nil
 }
 
+// importNotificationsSQL inserts notifications whose ids are new, with everything that happened to them.
 const importNotificationsSQL = `
 INSERT INTO pacer.notifications
 	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent,
@@ -90,8 +95,8 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	return r.importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
 }
 
-// lastAdmissions gives the last admissions of those in categories whose counters hold no moments. Logs tell of the
-// others.
+// lastAdmissions gives the last admission of each notification whose category is throttled by counters, because
+// counters hold no moments. The admissions of the other categories are in their logs.
 func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
 	var admissions []transfer.Admission
 	for _, n := range notifications {
@@ -104,8 +109,9 @@ func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer
 	return admissions
 }
 
-// importAdmissionsSQL notes admissions as attempts of the notifications that they were of. One that Redis has forgotten
-// gets an id of its own, which no notification can have; in the log of a cap it tells no category, and is left out.
+// importAdmissionsSQL notes admissions as attempts of their notifications. When Redis has forgotten the notification,
+// the attempt gets an id of its own, which no notification can have. When it has, and the admission stands in the log
+// of a user cap, nothing tells the category, and the admission is left out.
 const importAdmissionsSQL = `
 INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
 SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at), a.generation, a.generation, a.user_id,
@@ -132,25 +138,30 @@ func (r *Store) importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Bat
 	return err
 }
 
+// importKeys inserts idempotency keys.
 func importKeys(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	batch := &pgx.Batch{}
 	for _, k := range b.Keys {
 		batch.Queue(`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, accepting_until, expires_at)
-			VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`, k.Key, k.Fingerprint, k.NotificationID, timestamp(k.AcceptingUntil), k.ExpiresAt)
+			VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+			k.Key, k.Fingerprint, k.NotificationID, timestamp(k.AcceptingUntil), k.ExpiresAt)
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }
 
+// importDevices inserts devices, and what became of notifications on them.
 func importDevices(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	batch := &pgx.Batch{}
 	for _, d := range b.Devices {
-		batch.Queue(`INSERT INTO pacer.devices (`+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+		batch.Queue(`INSERT INTO pacer.devices (`+deviceColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			d.UserID, d.ID, string(d.Channel), d.Target, d.Active, d.Reason, d.CreatedAt, d.UpdatedAt,
 			timestamp(d.DeactivatedAt))
 	}
 	for _, d := range b.Deliveries {
 		batch.Queue(`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+			d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At)
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }
@@ -164,7 +175,7 @@ func (r *Store) HasEpochs(ctx context.Context) (bool, error) {
 	return has, nil
 }
 
-// notificationsOf gives the plain part of each.
+// notificationsOf gives the notifications without what happened to them.
 func notificationsOf(all []transfer.Notification) []*notification.Notification {
 	plain := make([]*notification.Notification, len(all))
 	for i := range all {
@@ -173,7 +184,8 @@ func notificationsOf(all []transfer.Notification) []*notification.Notification {
 	return plain
 }
 
-// purgeImportedSQL removes admissions that were imported without their notifications; those of others go with them.
+// purgeImportedSQL removes old admissions that were imported without their notifications. Every other attempt is
+// removed with its notification.
 const purgeImportedSQL = `
 DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
 	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval ORDER BY notification_id LIMIT $2))`

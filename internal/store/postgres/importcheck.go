@@ -7,11 +7,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
-// ErrUnimported says that Redis holds the notifications of a deployment without a database, and nobody has decided
-// whether to import them. Rebuilding the partitions would destroy them.
-var ErrUnimported = errors.New("Redis holds notifications of a deployment without DATABASE_URL, which were neither imported nor declined") //nolint:staticcheck // a name
+// ErrUnimported says that Redis holds the notifications of a deployment without a database, and that nobody has decided
+// whether to import them. A rebuild of the partitions would destroy them.
+var ErrUnimported = errors.New( //nolint:staticcheck // it begins with a name
+	"Redis holds notifications of a deployment without DATABASE_URL, which were neither imported nor declined")
 
-// CheckImported gives [ErrUnimported] for a Redis that a rebuild would destroy.
+// CheckImported returns [ErrUnimported] when a rebuild would destroy notifications that only Redis holds.
 func (l *Relay) CheckImported(ctx context.Context) error {
 	has, err := l.store.HasEpochs(ctx)
 	if err != nil || has {

@@ -10,9 +10,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// auditSQL gives the admissions of every user who was admitted between two moments, from a third one on. An attempt
-// that has not ended yet is in its notification's row.
-const auditSQL = `
+// admissionsSQL returns the admissions of every user who was admitted between $1 and $2, as far back as $3. An attempt
+// that has not ended yet has no row in pacer.attempts, and is not among them.
+const admissionsSQL = `
 WITH fresh AS (
 	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
 )
@@ -25,7 +25,7 @@ WHERE a.counted`
 func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	window time.Duration,
 ) ([]invariant.Admission, error) {
-	rows, err := r.pool.Query(ctx, auditSQL, int64(after), int64(until),
+	rows, err := r.pool.Query(ctx, admissionsSQL, int64(after), int64(until),
 		int64(throttle.MicrosOf(after.Time().Add(-window))))
 	if err != nil {
 		return nil, describe("read the admissions", err)
@@ -39,14 +39,14 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	return all, nil
 }
 
-// auditOpenSQL gives the oldest of what is open.
-const auditOpenSQL = `
+// oldestOpenSQL returns the oldest notifications that have not ended.
+const oldestOpenSQL = `
 SELECT id, user_id, category, channel, greatest(accepted_at, send_at), expires_at FROM pacer.notifications
 WHERE ended_at IS NULL AND accepted_at < $1 ORDER BY accepted_at, id LIMIT 10000`
 
 // Open implements [invariant.Source].
 func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
-	rows, err := r.pool.Query(ctx, auditOpenSQL, before)
+	rows, err := r.pool.Query(ctx, oldestOpenSQL, before)
 	if err != nil {
 		return nil, describe("read what has not ended", err)
 	}

@@ -8,12 +8,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// What is later of a user of whom nothing else waits costs one pull: the wake-up that is held for it knows of its category.
-func TestWhatIsLaterCostsOnePull(t *testing.T) {
+// A retry of a user for whom nothing else waits costs one pull: the wake-up that is held for it knows its category.
+func TestARetryCostsOnePull(t *testing.T) {
 	t.Parallel()
 	w := endWorld(t)
 	w.acceptOne(t, notification.Notification{ID: "later", SendAt: time.Now().Add(300 * time.Millisecond)})
-	retry := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 300 * time.Millisecond, Failure: true}
+	retry := dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 300 * time.Millisecond, Failure: true,
+	}
 	for i, outcome := range []dispatch.Outcome{retry, delivered} {
 		var granted []*dispatch.Grant
 		for range 1000 {

@@ -12,8 +12,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// The two ways to list, newest first, each with an index of its own. $1 and $2 are where to go on, $3 the earliest
-// moment, $4 the category or "", $5 the statuses, $6 how many.
+// The two ways to list notifications, newest first, each with an index of its own. $1 and $2 are the moment and the id
+// of the last one that was listed, $3 the earliest moment, $4 the category or "" for all, $5 the statuses, $6 how many,
+// $7 the user.
 const (
 	listSQL = `SELECT ` + viewColumns + ` FROM pacer.notifications
 		WHERE (accepted_at, id) < ($1, $2) AND accepted_at >= $3 AND ($4 = '' OR category = $4) AND status = ANY ($5)
@@ -24,13 +25,13 @@ const (
 		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $6`
 )
 
-// statusesOf gives the statuses in the database that a status may be.
+// statusesOf gives the statuses that a notification of a status may have in the database.
 func statusesOf(s notification.Status) []string {
 	switch s {
 	case "":
 		return []string{"waiting", "retrying", "sending", "delivered", "failed", "expired", "cancelled", "replaced"}
 	case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred:
-		return []string{"waiting", "retrying"} // a retry that is due waits in line like others
+		return []string{"waiting", "retrying"} // a retry that is due waits in its backlog like the others
 	case notification.StatusRetrying, notification.StatusSending, notification.StatusDelivered,
 		notification.StatusFailed,
 		notification.StatusExpired, notification.StatusCancelled, notification.StatusReplaced:
@@ -38,7 +39,8 @@ func statusesOf(s notification.Status) []string {
 	return []string{string(s)}
 }
 
-// List gives a page of notifications, newest first. A cursor that is none is a [notification.FieldError].
+// List returns a page of notifications, newest first. It returns a [notification.FieldError] for a cursor that no
+// listing gave.
 func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
 	at, id, err := parseCursor(f.Cursor)
 	if err != nil {
@@ -72,13 +74,15 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 	return page, nil
 }
 
-// farFuture is where a listing begins: later than anything that is accepted.
+// farFuture is where a listing begins: no notification is accepted later.
 var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// formatCursor makes the cursor of the page after a notification.
 func formatCursor(at time.Time, id string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + " " + id))
 }
 
+// parseCursor reads what formatCursor made. Without a cursor the listing begins with the newest.
 func parseCursor(cursor string) (time.Time, string, error) {
 	if cursor == "" {
 		return farFuture, "", nil

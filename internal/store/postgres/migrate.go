@@ -9,7 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/refusal"
 )
 
-// Migrate has a step of the migrations done on a database. Neither a refusal nor another error tells the password.
+// Migrate runs a step of the migrations on a database. No error shows the password.
 func Migrate(ctx context.Context, address string, do func(context.Context, string) error) error {
 	if _, err := pgx.ParseConfig(address); err != nil {
 		return refusal.New("DATABASE_URL can't be read: %s", withoutPassword(err, address))

@@ -11,7 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// forgetNewest has Redis forget which of a collapse key was the newest, as it does after an hour.
+// forgetNewest makes Redis forget the newest notification of a collapse key, as it does after an hour.
 func (w *world) forgetNewest(t *testing.T) {
 	t.Helper()
 	keys, err := w.redis.Keys(t.Context(), w.prefix()+"h:*").Result()
@@ -23,8 +23,8 @@ func (w *world) forgetNewest(t *testing.T) {
 	}
 }
 
-// wantReplaced wants a notification that a newer one has replaced to end as that in both stores when it asks, and to hold
-// nobody up.
+// wantReplaced wants a notification that was superseded to end as replaced in both stores when it is claimed, and to
+// hold nobody up.
 func (w *world) wantReplaced(t *testing.T, id string) {
 	t.Helper()
 	if got := w.deliverAll(t); len(got) > 0 {
@@ -37,7 +37,8 @@ func (w *world) wantReplaced(t *testing.T, id string) {
 	if err != nil || view.Status != notification.StatusReplaced || view.Reason != notification.ReasonReplaced {
 		t.Errorf("%s is %s (%s), %v", id, view.Status, view.Reason, err)
 	}
-	if total := w.stats(t); total.Queued+total.Retrying+total.Sending+total.Deferred != 0 || total.Totals.Replaced != 1 {
+	if total := w.stats(t); total.Queued+total.Retrying+total.Sending+total.Deferred != 0 ||
+		total.Totals.Replaced != 1 {
 		t.Errorf("left is %+v", total)
 	}
 	if state := w.redis.HGet(t.Context(), w.prefix()+"n:"+id, "s").Val(); state != "" && state != "R" {
@@ -45,14 +46,16 @@ func (w *world) wantReplaced(t *testing.T, id string) {
 	}
 }
 
-// Of two with one collapse key the older does not come after the newer, whatever Redis forgets, and whatever became of the
-// newer: the claim knows.
-func TestNoClaimOnWhatANewerOneReplaced(t *testing.T) {
+// Of two notifications with one collapse key the older is never sent after the newer, whatever Redis forgets, and
+// whatever became of the newer: its claim is declined.
+func TestTheOlderOfACollapseKeyIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(t *testing.T, w *world){
 		"AfterALoss": func(t *testing.T, w *world) {
 			t.Helper()
-			w.exec(t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE status = 'sending'")
+			w.exec(t,
+				`UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second'
+			WHERE status = 'sending'`)
 			w.flush(t)
 			if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || rebuilt.Waiting != 1 {
 				t.Fatalf("rebuilt %+v, %v", rebuilt, err)
@@ -64,7 +67,9 @@ func TestNoClaimOnWhatANewerOneReplaced(t *testing.T) {
 			w.lapse(t, "old")
 		},
 	} {
-		for end, disposition := range map[string]dispatch.Disposition{"Delivered": dispatch.Delivered, "Failed": dispatch.Failed} {
+		for end, disposition := range map[string]dispatch.Disposition{
+			"Delivered": dispatch.Delivered, "Failed": dispatch.Failed,
+		} {
 			t.Run(name+end, func(t *testing.T) {
 				t.Parallel()
 				w := endWorld(t)
@@ -75,7 +80,8 @@ func TestNoClaimOnWhatANewerOneReplaced(t *testing.T) {
 				if granted == nil || newer == nil {
 					t.Fatal("not granted")
 				}
-				if _, err := w.store.Settle(t.Context(), newer, dispatch.Outcome{Disposition: disposition}); err != nil {
+				if _, err := w.store.Settle(t.Context(), newer,
+					dispatch.Outcome{Disposition: disposition}); err != nil {
 					t.Fatal(err)
 				}
 				forget(t, w)
@@ -86,9 +92,9 @@ func TestNoClaimOnWhatANewerOneReplaced(t *testing.T) {
 	}
 }
 
-// A newer one replaces those of its own user, category and key only, and none of the same moment: which of those is the
-// newer nobody knows, and one of them must go.
-func TestClaimsOnWhatNothingReplaces(t *testing.T) {
+// A notification supersedes only those of its own user, category and key. Of two that were accepted at the same moment
+// neither supersedes the other, because one of them must be sent.
+func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	for _, n := range []*notification.Notification{
@@ -105,7 +111,7 @@ func TestClaimsOnWhatNothingReplaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another of the same moment, which Redis has not got yet.
+	// Another one of the same moment, which has not reached Redis yet.
 	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, collapse_key, accepted_at)
 		SELECT 'same moment', user_id, category, channel, priority, collapse_key, accepted_at FROM pacer.notifications WHERE id = 'old'`)
 	want := []string{"old", "other key", "other category", "other user", "no key", "old without key", "new without key"}
@@ -117,8 +123,8 @@ func TestClaimsOnWhatNothingReplaces(t *testing.T) {
 	}
 }
 
-// An entry that comes late out of the outbox never replaces the newer one that is in its backlog, nor comes after it, also
-// when Redis has forgotten which was the newest.
+// An entry that comes late out of the outbox never replaces the newer one in its backlog and is never sent after it,
+// even when Redis has forgotten which was the newest.
 func TestALateEntryOfTheOutboxReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, forgets := range map[string]bool{"AtOnce": false, "AnHourLater": true} {
@@ -126,7 +132,8 @@ func TestALateEntryOfTheOutboxReplacesNothing(t *testing.T) {
 			t.Run(name+gone, func(t *testing.T) {
 				t.Parallel()
 				w := endWorld(t)
-				w.exec(t, `SELECT pacer.enqueue('{"id":"old","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}')`)
+				w.exec(t,
+					`SELECT pacer.enqueue('{"id":"old","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}')`)
 				w.acceptOne(t, notification.Notification{ID: "new", CollapseKey: "score"})
 				if newerGone {
 					w.deliver(t, "ada")

@@ -16,17 +16,17 @@ import (
 	"github.com/pacer-notify/pacer/migrations"
 )
 
-// defaultConnections is how many connections a process has to Postgres unless the URL says so (pool_max_conns): the
-// batches of accepting, claiming and settling, the relay, many at once, and some for questions.
+// defaultConnections is how many connections a process has to Postgres unless the URL says so (pool_max_conns). They
+// serve the batches that accept, claim and settle, the relay, larger batches of producers, and the API's reads.
 const defaultConnections = 12
 
-// nodeLock is the advisory lock of the process that has a database to itself: "node" in ASCII.
+// nodeLock is the advisory lock of a process that has the database to itself: "node" in ASCII.
 const nodeLock = 0x6e6f6465
 
-// reachTimeout is how long Postgres may take to answer at start.
+// reachTimeout is how long Postgres may take to respond at start.
 const reachTimeout = 10 * time.Second
 
-// Open connects to Postgres and refuses a database that this program can't keep its store in. Prepare may change how
+// Open connects to Postgres, and refuses a database in which this program can't keep its store. prepare may change how
 // connections are made; it may be nil.
 func Open(ctx context.Context, address string, prepare func(*pgxpool.Config)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
@@ -40,13 +40,13 @@ func Open(ctx context.Context, address string, prepare func(*pgxpool.Config)) (*
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// A server that is frozen, or a network that swallows everything, is found out by the statements' own time-outs;
-	// idle connections by this.
+	// The statements' own time-outs notice a frozen server, and a network that swallows everything. This check does it
+	// for idle connections.
 	config.HealthCheckPeriod = 5 * time.Second
 	if prepare != nil {
 		prepare(config)
 	}
-	// Whoever sets how statements are sent knows that a pooler stands between.
+	// Whoever sets how statements are sent knows that there is a pooler.
 	mode := Direct
 	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		mode = Pooled
@@ -58,7 +58,8 @@ func Open(ctx context.Context, address string, prepare func(*pgxpool.Config)) (*
 	return pool, err
 }
 
-// openPool connects in one of the two ways; in that of no pooler it gives [ErrPooler] when there is one.
+// openPool connects as mode says: [Direct] or [Pooled]. It returns [ErrPooler] when mode is Direct and there is a
+// pooler.
 func openPool(ctx context.Context, config *pgxpool.Config, address string,
 	mode func(*pgxpool.Config),
 ) (*pgxpool.Pool, error) {
@@ -80,7 +81,7 @@ func ThroughPooler(pool *pgxpool.Pool) bool {
 	return pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
 
-// withoutPassword tells an error in one line, without what the address holds in secret.
+// withoutPassword gives an error's text in one line, without the password that the address may hold.
 func withoutPassword(err error, address string) string {
 	text := oneLine(err)
 	if parsed, parseErr := url.Parse(address); parseErr == nil {
@@ -93,13 +94,13 @@ func withoutPassword(err error, address string) string {
 	return strings.ReplaceAll(text, address, "the address")
 }
 
-// oneLine is the last of the lines in which the driver tells of every address that it tried.
+// oneLine gives the last line of an error. The driver writes one line for every address that it tried.
 func oneLine(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// checkDatabase waits until the database answers, and checks its schema and that it can be written to.
+// checkDatabase waits until the database responds. Then it checks that the database can be written to, and its schema.
 func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConfig) error {
 	where := fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 	readOnly, err := backoff.Retry(ctx, func() (bool, error) { return askDatabase(ctx, pool) },
@@ -121,8 +122,8 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 	return err
 }
 
-// askDatabase asks whether the database is read-only, and, unless the connections are made for one, whether a pooler
-// stands between.
+// askDatabase asks whether the database is read-only. It returns [ErrPooler] when there is a pooler and the connections
+// are not made for one.
 func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -141,12 +142,14 @@ func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err er
 			return false, err
 		}
 	}
-	err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
+	err = conn.QueryRow(ctx,
+		"SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
 	return readOnly, err
 }
 
-// TakeNode makes this process the only one on a database whose limiter lives in it: two would each allow the limits.
-// The lock is a transaction's, which is kept open: a session's would stay with the connection of a pooler.
+// TakeNode makes this process the only one on its database. A process with an in-process Redis has a limiter of its
+// own, so two of them would each allow the full limits. The lock belongs to a transaction that is kept open: the lock
+// of a session would stay with the connection of a pooler.
 func TakeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
@@ -162,7 +165,9 @@ func TakeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, er
 		return nil, errors.Join(fmt.Errorf("take the database for this process: %w", err), release())
 	}
 	if !mine {
-		return nil, errors.Join(refusal.New("another process without REDIS_URL works on this database: give all of them the same REDIS_URL"), release())
+		other := refusal.New("another process without REDIS_URL works on this database: " +
+			"give all of them the same REDIS_URL")
+		return nil, errors.Join(other, release())
 	}
 	return release, nil
 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// placeTime is how long an accepted notification may take to reach Redis before the relay places it. If it is
-	// still on its way then, it is placed twice, which has the effect of once.
+	// placeTime is how long an accepted notification may take to reach Redis before the relay places it. If it is still
+	// on its way then, it is placed twice, and the second time has no effect.
 	placeTime = 3 * time.Second
 	// unplacedBatch is how many rows of pacer.unplaced one statement takes.
 	unplacedBatch = 10
 )
 
-// takeUnplacedSQL moves waiting notifications that may not have arrived into the outbox. One that is being sent has
-// arrived.
+// takeUnplacedSQL moves waiting notifications that may not have reached Redis into the outbox. One that is being sent
+// has reached it.
 const takeUnplacedSQL = `
 WITH taken AS MATERIALIZED (
 	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
@@ -37,8 +37,8 @@ WITH taken AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 
-// takeUnplaced moves accepted notifications that were not placed, because their process died or left them, into the
-// outbox. Their rows were written by the accepting transaction, so none is missed, however late it committed.
+// takeUnplaced moves accepted notifications into the outbox that were not placed, because their process died or gave
+// up. The accepting transaction itself wrote the rows in pacer.unplaced, so none is missed, however late it committed.
 func (l *Relay) takeUnplaced(ctx context.Context) error {
 	for !mutation("forget-unplaced") {
 		var taken, moved int
@@ -47,7 +47,9 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 			return describe("look for notifications that did not reach Redis", err)
 		}
 		if moved > 0 {
-			l.log.WarnContext(ctx, "found accepted notifications that may not have reached Redis; the relay places them", "count", moved)
+			l.log.WarnContext(ctx,
+				"found accepted notifications that may not have reached Redis; the relay places them",
+				"count", moved)
 		}
 		if taken < unplacedBatch {
 			return nil
@@ -59,13 +61,13 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 const (
 	// outboxBatch is how many notifications one transaction takes out of the outbox.
 	outboxBatch = 500
-	// outboxPasses is how many batches that can't be placed, because the Redis of their partitions is away, one round
-	// reads. The next round goes on behind them.
+	// outboxPasses is how many batches one round reads that can't be placed, because the Redis of their partitions is
+	// away. The next round goes on behind them.
 	outboxPasses = 40
 )
 
-// outboxSQL takes, from a place on, what has waited longest and no other process has locked. A notification that is
-// being sent stays until its result is written.
+// outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
+// has locked. A notification that is being sent stays until its result is written.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
@@ -86,6 +88,7 @@ type outboxed struct {
 	notBefore, leftAt time.Time
 }
 
+// scanOutboxed reads a row of outboxSQL.
 func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	var o outboxed
 	var channel string
@@ -125,7 +128,7 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 	return nil
 }
 
-// emptyPart does so with one batch, and returns its size.
+// emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch.
 func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
 	next := outboxPlace{}
 	err = pgx.BeginFunc(ctx, l.store.pool, func(tx pgx.Tx) error {
@@ -154,7 +157,7 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int,
 	return found, err
 }
 
-// partitionsAway are the partitions that failed in one round: they are not asked again in it.
+// partitionsAway are the partitions that failed in a round. They are not tried again in the same round.
 type partitionsAway struct {
 	mu   sync.Mutex
 	errs map[int]error
@@ -225,8 +228,8 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *pa
 	return done, nil
 }
 
-// entry is the notification as its agenda takes it. Its place in the backlog is that of its acceptance, however late
-// it comes.
+// entry is the notification as its agenda takes it. Its acceptance decides its place in the backlog, however late it
+// gets there.
 func (o *outboxed) entry() agenda.Entry {
 	e := entryOf(&o.Notification)
 	e.Arrival = o.CreatedAt
@@ -236,7 +239,7 @@ func (o *outboxed) entry() agenda.Entry {
 	return e
 }
 
-// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, also
+// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, even
 // when it fails.
 func (l *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
 	var done []string

@@ -18,7 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// errShard answers what is asked of a shard that is away.
+// errShard is what every command to a shard that is away returns.
 var errShard = errors.New("the shard is away")
 
 // onePartitionAway is a hook under which every command about one partition fails, as if its shard were away.
@@ -50,7 +50,7 @@ func (o *onePartitionAway) ProcessHook(next goredis.ProcessHook) goredis.Process
 	}
 }
 
-// ProcessPipelineHook implements [goredis.Hook]: as in a cluster, the others are answered.
+// ProcessPipelineHook implements [goredis.Hook]. As in a cluster, commands to the other shards get their replies.
 func (o *onePartitionAway) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []goredis.Cmder) error {
 		var others []goredis.Cmder
@@ -80,8 +80,8 @@ func (w *world) userOf(partition int) string {
 	}
 }
 
-// One partition's shard is away, whichever it is: what belongs to the others is carried over and rebuilt all the same, and what
-// belongs to it once it is back.
+// The shard of one partition is away, whichever it is. The notifications of the others are carried over and rebuilt all
+// the same, and those of the partition when its shard is back.
 func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	for partition := range storetest.Partitions {
@@ -108,7 +108,8 @@ func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
 			w.wantDelivered(t, here, here+"-free-0")
 
 			hook.partition.Store(-1)
-			w.await(t, "all are in line", func() bool { return w.relay.Round(t.Context()) == nil && w.inLine(t) == 600 })
+			w.await(t, "all are in line",
+				func() bool { return w.relay.Round(t.Context()) == nil && w.inBacklogs(t) == 600 })
 			w.wantDelivered(t, away, away+"-0")
 			w.wantNothingLeft(t)
 		})
@@ -118,10 +119,12 @@ func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
 // enqueueMany accepts notifications within a producer's transaction.
 func (w *world) enqueueMany(t *testing.T, user string, n int) {
 	t.Helper()
-	w.exec(t, `SELECT pacer.enqueue(jsonb_build_object('id', $1::text || '-' || i, 'user_id', $1::text, 'category', 'free')) FROM generate_series(0, $2 - 1) i`, user, n)
+	w.exec(t,
+		`SELECT pacer.enqueue(jsonb_build_object('id', $1::text || '-' || i, 'user_id', $1::text, 'category', 'free'))
+			FROM generate_series(0, $2 - 1) i`, user, n)
 }
 
-// roundDespite has the relay look once, and wants it to tell of an error.
+// roundDespite makes a round of the relay, and wants it to return an error.
 func (w *world) roundDespite(t *testing.T, want error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -133,12 +136,12 @@ func (w *world) roundDespite(t *testing.T, want error) {
 
 func (w *world) wantInLine(t *testing.T, want int) {
 	t.Helper()
-	if got := w.inLine(t); got != want {
+	if got := w.inBacklogs(t); got != want {
 		t.Fatalf("%d are in line, want %d", got, want)
 	}
 }
 
-// wantDelivered delivers the next of a user, by the wake-up that stands, and wants it to be that.
+// wantDelivered delivers a user's next notification by the user's wake-up, and wants it to have an id.
 func (w *world) wantDelivered(t *testing.T, user, want string) {
 	t.Helper()
 	w.wantAwake(t, user)
@@ -147,7 +150,7 @@ func (w *world) wantDelivered(t *testing.T, user, want string) {
 	}
 }
 
-// The counts tell which partition they lack; without any there are none.
+// The counts say which partition they lack. When all partitions are away there are no counts.
 func TestCountsLackOnePartition(t *testing.T) {
 	t.Parallel()
 	hook := &onePartitionAway{}

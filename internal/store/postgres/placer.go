@@ -18,16 +18,17 @@ import (
 const (
 	// putBatch is how many notifications one script puts into their backlogs.
 	putBatch = 64
-	// placeRoom bounds how many notifications a process has on their way to Redis. A single one counts as placeLeast,
-	// since it has a goroutine of its own. The relay places those that exceed the bound.
-	placeRoom  = 20_000
+	// placeRoom bounds how many notifications a process has on their way to Redis. The relay places those that exceed
+	// the bound.
+	placeRoom = 20_000
+	// placeLeast is how many notifications a single one counts as, because it has a goroutine of its own.
 	placeLeast = 16
 	// unplacedRow is how many ids a row of pacer.unplaced holds at most, see the migration.
 	unplacedRow = 1000
 )
 
 // placer puts notifications that Postgres has accepted into their backlogs on Redis. The accepting transaction has
-// noted which may not have arrived there, so a placer may die, fail or hang at any step: the relay places the rest.
+// noted them as unplaced, so a placer may die, fail or hang at any step: the relay places what is left.
 type placer struct {
 	store   *Store
 	room    *semaphore.Weighted
@@ -39,11 +40,10 @@ type placer struct {
 	partitions map[int]*partitionProgress
 }
 
-// partitionProgress tells whether the Redis of a partition makes progress: how many placings are under way, and when
-// one last began or ended.
+// partitionProgress shows whether the Redis of a partition makes progress.
 type partitionProgress struct {
-	underWay int
-	moved    time.Time
+	underWay int       // placings
+	moved    time.Time // when a placing last began or ended
 }
 
 // placing puts what one statement accepted into the backlogs of one partition.
@@ -58,11 +58,12 @@ type placing struct {
 type statement struct {
 	ids      []string
 	underWay atomic.Int32
-	// left is true when one of them could neither be placed nor left in the outbox.
+	// left is true when one of its notifications could neither be placed nor left in the outbox.
 	left atomic.Bool
-	free func()
+	free func() // gives its part of placeRoom back
 }
 
+// newPlacer makes the placer of a store.
 func newPlacer(r *Store) *placer {
 	p := &placer{store: r, room: semaphore.NewWeighted(placeRoom), partitions: map[int]*partitionProgress{}}
 	p.acks = batch.New(100, p.acknowledge)
@@ -104,7 +105,7 @@ func (p *placer) place(ctx context.Context, accepted []*notification.Notificatio
 	}
 }
 
-// add adds a notification. Its place in the backlog is that of its acceptance, whenever it gets there.
+// add adds a notification. Its acceptance decides its place in the backlog, however late it gets there.
 func (w *placing) add(n *notification.Notification, a insertResult) {
 	e := entryOf(n)
 	e.Arrival = a.at
@@ -114,7 +115,7 @@ func (w *placing) add(n *notification.Notification, a insertResult) {
 	}
 }
 
-// run makes one placing.
+// run does one placing. The last placing of its statement deletes the statement's rows from pacer.unplaced.
 func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 	if !p.putIntoBacklogs(ctx, w) {
 		s.left.Store(true)
@@ -129,13 +130,14 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 		return
 	}
 	if _, err := p.acks.Do(ctx, s.rows()); err != nil {
-		p.store.cfg.Log.WarnContext(ctx, "could not note that accepted notifications are in their backlogs; the relay will check them",
+		p.store.cfg.Log.WarnContext(ctx,
+			"could not note that accepted notifications are in their backlogs; the relay will check them",
 			"count", len(s.ids), "error", err)
 	}
 }
 
-// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups. Those that it can't put there
-// it leaves in the outbox; false when that fails too.
+// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups. It leaves those that it can't
+// put there in the outbox. It returns false when that fails too.
 func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	all := true
 	for part := range slices.Chunk(w.entries, putBatch) {
@@ -147,14 +149,16 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 			put, all = twoOfThree(part), false
 		}
 		if _, err := p.store.agendas.Accept(ctx, w.partition, put); err != nil {
-			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will", "count",
+			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will",
+				"count",
 				len(part), "partition", w.partition, "error", err)
 			all = p.leave(ctx, part) && all
 		}
 	}
 	for _, id := range w.optedOut {
 		if err := p.store.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
-			p.store.cfg.Log.WarnContext(ctx, "could not cancel a notification that its user opted out of; it is cancelled when its turn comes",
+			p.store.cfg.Log.WarnContext(ctx,
+				"could not cancel a notification that its user opted out of; it is cancelled when its turn comes",
 				"notification_id", id, "error", err)
 		}
 	}
@@ -179,13 +183,15 @@ func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 		ids[i] = e.ID
 	}
 	if err := p.store.leaveInOutbox(ctx, ids); err != nil {
-		p.store.cfg.Log.WarnContext(ctx, "could not leave accepted notifications in the outbox; the relay will find them",
+		p.store.cfg.Log.WarnContext(ctx,
+			"could not leave accepted notifications in the outbox; the relay will find them",
 			"count", len(ids), "error", err)
 		return false
 	}
 	return true
 }
 
+// entryOf is a new notification as its agenda takes it.
 func entryOf(n *notification.Notification) agenda.Entry {
 	return agenda.Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
@@ -194,8 +200,8 @@ func entryOf(n *notification.Notification) agenda.Entry {
 	}
 }
 
-// rows names the rows of pacer.unplaced that the statement left: one, by its smallest id, or for a statement of many
-// rows whichever of its ids name one.
+// rows gives the keys of the statement's rows in pacer.unplaced: the smallest id. A statement of more ids than a row
+// holds wrote several rows, each named by one of the ids; then rows gives all of them.
 func (s *statement) rows() []string {
 	if len(s.ids) > unplacedRow {
 		return s.ids
@@ -206,8 +212,8 @@ func (s *statement) rows() []string {
 // acknowledgeSQL deletes the rows of placed notifications from pacer.unplaced.
 const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
 
-// acknowledge deletes the rows of many statements. If the database forgets that in a crash, the relay checks them
-// again.
+// acknowledge deletes the rows of many statements. The database may forget that in a crash; then the relay checks the
+// notifications again.
 func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
 	ctx, cancel := bounded(ctx, p.store.cfg.StatementTimeout)
 	defer cancel()
@@ -260,7 +266,7 @@ func (p *placer) end(partition int) {
 	l.moved = time.Now()
 }
 
-// stalled tells whether no placing of a partition has begun or ended for Config.PlacePatience.
+// stalled tells whether placings of a partition are under way, and none has begun or ended for Config.PlacePatience.
 func (p *placer) stalled(partition int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,14 +274,14 @@ func (p *placer) stalled(partition int) bool {
 	return l != nil && l.underWay > 0 && time.Since(l.moved) > p.store.cfg.PlacePatience
 }
 
-// close waits for the placings under way; the rest is left to the relay.
+// close waits for the steps under way. The relay places the rest.
 func (p *placer) close() {
 	p.closing.Store(true)
 	p.running.Wait()
 	p.acks.Close()
 }
 
-// leaveInOutbox has the relay put notifications into their backlogs.
+// leaveInOutbox leaves notifications in the outbox, for the relay to put into their backlogs.
 func (r *Store) leaveInOutbox(ctx context.Context, ids []string) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()

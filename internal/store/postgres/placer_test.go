@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// standing is a process whose Redis takes every script and answers none until it is let go.
+// standing is a process whose Redis takes every script and replies to none until it is let go.
 type standing struct {
 	*process
 	once sync.Once
@@ -30,30 +30,30 @@ func (w *world) standing(t *testing.T, cfg postgres.Config) *standing {
 
 func (s *standing) goOn() { s.once.Do(func() { close(s.let) }) }
 
-// accept fails the test when the answer does not come while Redis stands still.
+// accept fails the test when accepting does not return while Redis stands still.
 func (s *standing) accept(t *testing.T, batch []*notification.Notification) []intake.Accepted {
 	t.Helper()
-	answered := make(chan []intake.Accepted, 1)
+	returned := make(chan []intake.Accepted, 1)
 	go func() {
 		accepted, err := s.store.Accept(t.Context(), batch)
 		if err != nil {
 			t.Errorf("accept: %v", err)
 		}
-		answered <- accepted
+		returned <- accepted
 	}()
 	select {
-	case accepted := <-answered:
+	case accepted := <-returned:
 		return accepted
 	case <-time.After(30 * time.Second):
 		s.goOn()
-		t.Fatal("Postgres has committed, and there is no answer while Redis stands still")
+		t.Fatal("Postgres has committed, but accepting waits while Redis stands still")
 		return nil
 	}
 }
 
-// Committed is accepted: the answer does not wait for Redis. What it was given goes its way once Redis moves, to the place
-// of its acceptance.
-func TestAnAnswerDoesNotWaitForRedis(t *testing.T) {
+// A notification is accepted once Postgres has committed it: accepting does not wait for Redis. Once Redis moves again,
+// the notifications go to the places of their acceptance.
+func TestAcceptingDoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
@@ -69,7 +69,7 @@ func TestAnAnswerDoesNotWaitForRedis(t *testing.T) {
 		t.Error("what another process accepted meanwhile is not delivered")
 	}
 	s.goOn()
-	w.await(t, "all are in line", func() bool { return w.inLine(t) == len(early) })
+	w.await(t, "all are in line", func() bool { return w.inBacklogs(t) == len(early) })
 	w.wantAwake(t, "ada")
 	got := w.deliverAll(t)
 	want := make([]string, len(early))
@@ -82,8 +82,8 @@ func TestAnAnswerDoesNotWaitForRedis(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// What comes late to Redis takes the place of its acceptance, before what was accepted after it and came in time.
-func TestWhatComesLateTakesItsOwnPlace(t *testing.T) {
+// A notification that reaches Redis late takes the place of its acceptance, before those that were accepted after it.
+func TestALateNotificationTakesItsOwnPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
@@ -97,8 +97,9 @@ func TestWhatComesLateTakesItsOwnPlace(t *testing.T) {
 	}
 }
 
-// While Redis stands still, a process keeps no more than its room on the way; the relay carries over what found none.
-func TestWhatFindsNoRoomIsCarriedOver(t *testing.T) {
+// While Redis stands still, a process keeps a bounded number of notifications on their way. The relay carries over
+// those that exceed the bound.
+func TestWhatExceedsTheRoomIsCarriedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	s := w.standing(t, postgres.Config{PlacePatience: time.Millisecond})
@@ -111,7 +112,7 @@ func TestWhatFindsNoRoomIsCarriedOver(t *testing.T) {
 	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
 	w.round(t)
 	w.wantAwake(t, "ada")
-	if placed := w.inLine(t); placed != 40 {
+	if placed := w.inBacklogs(t); placed != 40 {
 		t.Errorf("the relay carried over %d of 40", placed)
 	}
 	s.goOn()

@@ -15,34 +15,37 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// smallTables have a row per partition or per thing that operators paused: reading all of one is cheap.
+// smallTables have a row per partition, or per thing that operators paused: to read all of one is cheap.
 var smallTables = []string{"partitions", "partition_counts", "pauses"}
 
-// wholeReaders are the statements that read all there is, each with its reason.
+// wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{
 	"missing":    "rebuild --verify compares everything that waits",
-	"totalsSQL":  "a question adds up the tallies, of which the relay leaves few",
+	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
 	"windowsSQL": "a rebuild reads every admission that a window may hold, and what is being sent",
 	"Audit":      "the newest entries, to a limit, unfiltered: the index is read from its end",
 }
 
-// background statements hold nobody up when they read more than they must, as they may without the session's settings from
-// the hour in which a table fills until it is first analysed.
-var background = map[string]bool{"auditSQL": true, "auditOpenSQL": true, "openSQL": true, "fillersSQL": true, "foldSQL": true}
+// background statements hold nobody up when they read more than they must. Without the session's settings they may do
+// so while a table fills, until it is analysed for the first time.
+var background = map[string]bool{
+	"admissionsSQL": true, "oldestOpenSQL": true, "openSQL": true, "fillersSQL": true, "foldSQL": true,
+}
 
-// wantedIndexes names the index of statements that more than one index could serve, only one of them without reading what
-// belongs to other users.
+// wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows
+// of other users.
 var wantedIndexes = map[string]string{
 	"listUserSQL": "notifications_user", "waitingOptedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
 }
 
-// wantedByAlias does so for parts of statements, by the alias of their table.
+// wantedByAlias does the same for parts of statements, by the alias of their table.
 var wantedByAlias = map[string]string{"newer": "notifications_newest", "p": "preferences_pkey"}
 
-// No plan depends on statistics. A plan made while the tables are empty is kept by its connection while 100,000 rows come,
-// and one made after that knows nothing of them; so each statement, in each state of the tables, planned once for all
-// arguments or for some, reaches its rows by the columns of an index. Without the session's settings, which a pooler may
-// refuse, every statement is planned when it runs: then that must hold as soon as there is something to read.
+// No plan depends on statistics. A connection keeps a plan that was made while the tables were empty, while 100,000
+// rows come; and a plan that is made then does not know of them yet. So in each state of the tables each statement
+// reaches its rows by the columns of an index, whether it is planned once for all arguments or for some. Without the
+// session's settings, which a pooler may refuse, every statement is planned when it runs. Then the same must hold as
+// soon as there is something to read.
 func TestStatementsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
 	statements := slices.Concat(postgrestest.Statements(t, "."), postgrestest.Statements(t, "../../control"))
@@ -65,18 +68,24 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	modes := []planMode{
 		{name: "generic", settings: sessionSettings("force_generic_plan")},
 		{name: "custom", settings: sessionSettings("force_custom_plan")},
-		{name: "custom without settings", settings: map[string]string{"plan_cache_mode": "force_custom_plan"}, unsettled: true},
+		{
+			name: "custom without settings", settings: map[string]string{"plan_cache_mode": "force_custom_plan"},
+			unsettled: true,
+		},
 	}
 	for _, state := range []struct {
 		name string
 		fill []string
 	}{
-		{"empty", nil},
-		{"filling", append([]string{"ANALYZE"}, fillTables("NULL", "'waiting'")...)},
-		{"backlog", []string{"ANALYZE"}},
-		{"history", append([]string{"TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences, pacer.devices, pacer.deliveries, " +
-			"pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere"},
-			append(fillTables("now()", "'delivered'"), "ANALYZE")...)},
+		{name: "empty"},
+		{name: "filling", fill: append([]string{"ANALYZE"}, fillTables("NULL", "'waiting'")...)},
+		{name: "backlog", fill: []string{"ANALYZE"}},
+		{name: "history", fill: slices.Concat(
+			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences,
+				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere`},
+			fillTables("now()", "'delivered'"),
+			[]string{"ANALYZE"},
+		)},
 	} {
 		exec("SET session_replication_role = replica") // no triggers: the tables are filled one by one
 		for _, sql := range state.fill {
@@ -94,7 +103,8 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 				if mode.unsettled && state.name == "filling" && background[s.Name] {
 					continue
 				}
-				for _, fault := range planFaults(s, explain(t, conn, fmt.Sprintf("%s_%s_%d", state.name, mode.name, i), s.SQL)) {
+				for _, fault := range planFaults(s,
+					explain(t, conn, fmt.Sprintf("%s_%s_%d", state.name, mode.name, i), s.SQL)) {
 					t.Errorf("%s, %s: %s: %s", state.name, mode.name, s.Name, fault)
 				}
 			}
@@ -117,27 +127,31 @@ func sessionSettings(planCacheMode string) map[string]string {
 	return settings
 }
 
-// fillTables gives the statements that put 100,000 rows into the tables that grow.
+// fillTables are the statements that put 100,000 rows into the tables that grow.
 func fillTables(endedAt, status string) []string {
 	const series = " FROM generate_series(1, 100000) i"
 	return []string{
-		`INSERT INTO pacer.notifications (id, user_id, category, channel, priority, collapse_key, accepted_at, status, ended_at)
-			SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, CASE WHEN i % 3 > 0 THEN 'key' ELSE '' END, now() - i * interval '10 ms', ` +
-			status + ", " + endedAt + series,
+		`INSERT INTO pacer.notifications
+				(id, user_id, category, channel, priority, collapse_key, accepted_at, status, ended_at)
+			SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, CASE WHEN i % 3 > 0 THEN 'key' ELSE '' END,
+				now() - i * interval '10 ms', ` + status + ", " + endedAt + series,
 		`INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
 			SELECT 'n' || i, 1, 1, 'user' || i % 1000, 'chat', i * 1000000::bigint, 'delivered'` + series,
 		`INSERT INTO pacer.outbox (id) SELECT 'n' || i` + series,
 		`INSERT INTO pacer.unplaced (first, ids) SELECT 'f' || i, ARRAY['n' || i]` + series,
 		`INSERT INTO pacer.preferences (user_id, updated_at) SELECT 'user' || i, now() - interval '1 day'` + series,
-		`INSERT INTO pacer.devices (user_id, device_id, channel, target) SELECT 'user' || i % 10000, i, 'webhook', 't'` + series,
-		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome) SELECT 'n' || i, 'd', 1, true, 'delivered'` + series,
-		`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) SELECT 'k' || i, 'f', 'n', now() + interval '1 day'` + series,
+		`INSERT INTO pacer.devices (user_id, device_id, channel, target)
+			SELECT 'user' || i % 10000, i, 'webhook', 't'` + series,
+		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome)
+			SELECT 'n' || i, 'd', 1, true, 'delivered'` + series,
+		`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at)
+			SELECT 'k' || i, 'f', 'n', now() + interval '1 day'` + series,
 		`INSERT INTO pacer.tallies (accepted) SELECT 1` + series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
 	}
 }
 
-// plan is a node of a plan as EXPLAIN tells it.
+// plan is a node of a plan as EXPLAIN shows it.
 type plan struct {
 	NodeType     string `json:"Node Type"`
 	RelationName string `json:"Relation Name"`
@@ -148,7 +162,7 @@ type plan struct {
 	Plans        []plan `json:"Plans"`
 }
 
-// planFaults tells which tables a plan reads without knowing where in them.
+// planFaults finds the tables that a plan reads without going to a place in an index.
 func planFaults(s postgrestest.Statement, root plan) []string {
 	if wholeReaders[s.Name] != "" {
 		return nil
@@ -162,7 +176,8 @@ func planFaults(s postgrestest.Statement, root plan) []string {
 			faults = append(faults, "reads all of "+p.RelationName)
 		case p.NodeType == "Sort" && limited:
 			faults = append(faults, "sorts everything before it takes the first")
-		case p.IndexName != "" && p.IndexCond == "" && limited && p.Filter == "": // it is read from its end, to the limit
+		case p.IndexName != "" && p.IndexCond == "" && limited &&
+			p.Filter == "": // it is read from its end, to the limit
 		case p.IndexName != "" && p.IndexCond == "" && !slices.Contains(smallTables, p.RelationName):
 			faults = append(faults, "reads all of the index "+p.IndexName)
 		case p.IndexName != "" && wanted != "" && p.IndexName != wanted:
@@ -193,7 +208,8 @@ func explain(t *testing.T, conn *pgx.Conn, name, sql string) plan {
 		execute += "(" + strings.Join(arguments, ", ") + ")"
 	}
 	var text []byte
-	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text); err != nil {
+	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+
+		execute, pgx.QueryExecModeSimpleProtocol).Scan(&text); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	var roots []struct{ Plan plan }

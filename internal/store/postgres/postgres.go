@@ -1,25 +1,26 @@
-// Package postgres is the store of the durable set-ups. Postgres is the truth: what was accepted, every claim and what
-// became of it. The agendas on Redis decide who goes when, and can be lost whole: they are rebuilt from here.
+// Package postgres is the store of the durable set-ups. Postgres holds the truth: every accepted notification, every
+// claim, every result. The agendas on Redis decide which notification goes when. All of Redis may be lost; the relay
+// rebuilds it from here.
 //
-//	accept   one statement for many, then the agendas; what does not get there the relay carries over
+//	accept   one statement inserts many, then the agendas take them; the relay carries over those that did not arrive
 //	take     the agendas grant, Postgres claims: only what is claimed is sent
-//	settle   Postgres writes, fenced by the claim; then the agendas
+//	settle   Postgres writes the result under the claim, then the agendas do
 //
-// A claim is the fence: a generation, counted up by each, and a lease on the database's clock. Whatever Redis forgets
-// or brings back, nothing that has ended is claimed again, and nothing is written by a worker whose claim has gone to
-// another.
+// A claim is the fence: a generation that rises with each claim, and a lease on the database's clock. Whatever Redis
+// forgets or brings back, a notification that has ended is never claimed again, and a worker whose claim has passed to
+// another writes nothing.
 //
 // The Relay repairs what was lost on the way: see relay.go and rebuild.go.
 //
-// No statement's plan depends on statistics, since one made over an empty table is kept while it fills. Two idioms
-// leave the planner one way to a row, through the primary key, where a plain one leaves it several that cost the same
-// in an empty table:
+// No statement's plan may depend on statistics, because a plan that was made for an empty table is kept while the
+// table fills. Two idioms leave the planner one way to a row, through the primary key. Their plain forms leave it
+// several ways that cost the same in an empty table:
 //
-//	n.id = ANY (ARRAY[a.id])            and not n.id = a.id, which could be merged or hashed with all rows
-//	status IN ('waiting', …)            and not ended_at IS NULL, which the index of all that is open serves without a place
+//	n.id = ANY (ARRAY[a.id])   instead of n.id = a.id, which could become a merge or a hash of all rows
+//	status IN ('waiting', …)   instead of ended_at IS NULL, which the index of all open notifications could serve
 //
-// Likewise (user_id, accepted_at) is compared as a row where only the index of both may serve. A test plans every
-// statement of this package over empty, filling and full tables.
+// Likewise (user_id, accepted_at) is compared as a row where only the index of both columns may serve. A test plans
+// every statement of this package over empty, filling and full tables.
 package postgres
 
 import (
@@ -40,21 +41,22 @@ import (
 
 // Config of a Store.
 type Config struct {
-	// Lease is how long a claim holds. It must be shorter than that of the agendas, so that a delivery that they give
-	// to another worker can be claimed. Defaults to 14 s.
+	// Lease is how long a claim holds. It must be shorter than the lease of the agendas: when they grant a notification
+	// to another worker, that worker must be able to claim it. Defaults to 14 s.
 	Lease time.Duration
 	// MaxCrashes is how many claims may end without a result before the notification is given up. Defaults to 3.
 	MaxCrashes int
-	// AcceptTimeout bounds the writing of what is accepted. Defaults to 2.5 s: producers are told within 3 s.
+	// AcceptTimeout bounds the statements that accept. Defaults to 2.5 s, so that a producer has a response within 3 s.
 	AcceptTimeout time.Duration
-	// StatementTimeout bounds every other statement, and for how long a grant that is not used is tried to be given
-	// back. Defaults to 5 s.
+	// StatementTimeout bounds every other statement, and the attempts to return a grant that is not used. Defaults to
+	// 5 s.
 	StatementTimeout time.Duration
-	// PlacePatience is how long an answer waits for Redis after Postgres has accepted. Defaults to 500 ms.
+	// PlacePatience is how long a response waits for Redis after Postgres has accepted. Defaults to 500 ms.
 	PlacePatience time.Duration
-	// ClaimPatience is how long a claim is tried before its grant is given back. Defaults to 5 s.
+	// ClaimPatience is how long a claim is tried before its grant is returned. Defaults to 5 s.
 	ClaimPatience time.Duration
-	// Apart is for a process without metrics of its own, such as a producer: what it accepts is counted in another's.
+	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
+	// accepts.
 	Apart bool
 	// Retention is how long ended notifications are kept. Defaults to 30 days.
 	Retention time.Duration
@@ -79,7 +81,7 @@ type Store struct {
 	cfg     Config
 	pool    *pgxpool.Pool
 	agendas *agenda.Agendas
-	// counted is what insertSQL is told of this process's metrics.
+	// counted is insertSQL's parameter that says whether this process counts what it accepts.
 	counted string
 
 	inserts     *batch.Batcher[*notification.Notification, insertResult]
@@ -88,7 +90,8 @@ type Store struct {
 	placer      *placer
 }
 
-// New makes a Store over the database and the agendas of a deployment, which must be guarded. Close it after use.
+// New makes a Store over the database and the agendas of a deployment. The agendas must be set up for a store outside
+// of Redis, see [agenda.Config]. Close the Store after use.
 func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	r := &Store{cfg: cfg.withDefaults(), pool: pool, agendas: agendas, counted: "yes"}
 	if cfg.Apart {
@@ -110,15 +113,15 @@ func (r *Store) Close() error {
 	return nil
 }
 
-// bounded gives a context for a statement that a caller's own end does not interrupt half-way.
+// bounded gives a context with a time-out for a statement that must not be interrupted when its caller goes away.
 func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
 }
 
-// describe says what was being done when the database failed.
+// describe adds to an error of the database what was being done.
 func describe(what string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: Postgres does not answer: %w", what, err)
+		return fmt.Errorf("%s: Postgres does not respond: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -25,7 +25,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, client := range map[string]func(testing.TB) *goredis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+	for name, client := range map[string]func(testing.TB) *goredis.Client{
+		"Redis": redistest.Client, "Miniredis": redistest.Mini,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(tb testing.TB) storetest.Subject {
@@ -48,8 +50,8 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	})
 }
 
-// A pooler is found out, whether it refuses the settings of a connection or takes no notice of them.
-func TestPoolersAreFoundOut(t *testing.T) {
+// A pooler is noticed, whether it refuses the settings of a connection or ignores them.
+func TestPoolersAreNoticed(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.URL(t)
 	ignoring := "ignore_startup_parameters = " + strings.Join(slices.Collect(maps.Keys(postgres.SessionParams())), ",")
@@ -110,7 +112,9 @@ func newWorldWith(tb testing.TB, client *goredis.Client, cfg agenda.Config) *wor
 }
 
 // newWorldOn is a world on the database at address, with connections as prepare makes them.
-func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, address string, prepare func(*pgxpool.Config)) *world {
+func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, address string,
+	prepare func(*pgxpool.Config),
+) *world {
 	tb.Helper()
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -127,19 +131,22 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 		cfg.Settings = storetest.Settings
 	}
 	w.agendas, err = agenda.New(client, agenda.Config{
-		Partitions: storetest.Partitions, Settings: cfg.Settings, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes, Guarded: true,
-		Grace: 100 * time.Millisecond, Retention: time.Minute,
+		Partitions: storetest.Partitions, Settings: cfg.Settings, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes,
+		Guarded: true,
+		Grace:   100 * time.Millisecond, Retention: time.Minute,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	w.store = postgres.New(pool, w.agendas, postgres.Config{
 		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: storetest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
-		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute, ClaimPatience: time.Minute, // a busy machine
+		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute,
+		ClaimPatience: time.Minute, // a busy machine
 	})
 	tb.Cleanup(func() { _ = w.store.Close() })
 	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
-		Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func() time.Duration { return time.Hour },
 	})
 	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
 		tb.Fatal(err)
@@ -147,7 +154,7 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 	return w
 }
 
-// repair does what a deployment does in the background.
+// repair does a deployment's background work once.
 func (w *world) repair(ctx context.Context) error {
 	for partition := range storetest.Partitions {
 		if _, err := w.agendas.Sweep(ctx, partition); err != nil {

@@ -15,11 +15,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Preferences returns the preferences of a user; the zero value when there are none.
+// Preferences returns the preferences of a user, or the zero value when there are none.
 func (r *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
 	p := &notification.Preferences{}
 	var limits []byte
-	err := r.pool.QueryRow(ctx, `SELECT opt_out_categories, opt_out_channels, limits, time_zone, updated_at FROM pacer.preferences
+	err := r.pool.QueryRow(ctx,
+		`SELECT opt_out_categories, opt_out_channels, limits, time_zone, updated_at FROM pacer.preferences
 		WHERE user_id = $1`, userID).Scan(&p.OptOutCategories, &p.OptOutChannels, &limits, &p.TimeZone, &p.UpdatedAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -61,7 +62,8 @@ func (r *Store) SetPreferences(ctx context.Context, userID string, p *notificati
 
 // ClearPreferences removes the preferences of a user. The emptied row stays, so that every process sees the change.
 func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
-	_, err := r.pool.Exec(ctx, `UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
+	_, err := r.pool.Exec(ctx,
+		`UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
 		time_zone = '', updated_at = clock_timestamp() WHERE user_id = $1`, userID)
 	if err != nil {
 		return describe("remove a user's preferences", err)
@@ -97,8 +99,8 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
 	return nil
 }
 
-// OwnLimits are the limits that users set in place of those of a category. They are kept in memory, up to date, since
-// every decision needs them.
+// OwnLimits are the limits that users have set for themselves, in place of a category's. They are kept in memory,
+// because every decision needs them. Run keeps them up to date.
 type OwnLimits struct {
 	store *Store
 	parse func(json.RawMessage) ([]throttle.Rule, error)
@@ -109,7 +111,7 @@ type OwnLimits struct {
 	upTo  time.Time
 }
 
-// NewOwnLimits makes OwnLimits; parse reads the limits of one category.
+// NewOwnLimits makes OwnLimits that hold nothing until the first Refresh. parse reads the limits of one category.
 func NewOwnLimits(store *Store, parse func(json.RawMessage) ([]throttle.Rule, error),
 	changed func(ctx context.Context, userID string),
 ) *OwnLimits {
@@ -141,13 +143,14 @@ func (o *OwnLimits) Longest() time.Duration {
 }
 
 const (
-	// refreshInterval is how often changes are looked for; refreshOverlap is how much longer than its moment of change
-	// a transaction may have taken to commit.
+	// refreshInterval is how often changes are looked for.
 	refreshInterval = time.Second
-	refreshOverlap  = 10 * time.Second
+	// refreshOverlap is how long before the latest known change to look, because an earlier change may have been
+	// committed later.
+	refreshOverlap = 10 * time.Second
 )
 
-// Run refreshes until ctx ends.
+// Run refreshes the limits until ctx ends.
 func (o *OwnLimits) Run(ctx context.Context) {
 	ticker := time.NewTicker(refreshInterval)
 	defer ticker.Stop()
@@ -158,12 +161,13 @@ func (o *OwnLimits) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if err := o.Refresh(ctx); err != nil && ctx.Err() == nil {
-			o.store.cfg.Log.DebugContext(ctx, "could not refresh the users' own limits; retrying in a second", "error", err)
+			o.store.cfg.Log.DebugContext(ctx, "could not refresh the users' own limits; retrying in a second", "error",
+				err)
 		}
 	}
 }
 
-// Refresh reads what has changed since the last time.
+// Refresh reads the limits that have changed since the last time.
 func (o *OwnLimits) Refresh(ctx context.Context) error {
 	rows, err := o.store.pool.Query(ctx,
 		`SELECT user_id, limits, updated_at FROM pacer.preferences WHERE updated_at > $1 ORDER BY updated_at`,
@@ -189,7 +193,8 @@ func (o *OwnLimits) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// read parses a user's limits; what can't be read, because another version wrote it, is left to the policy.
+// read parses a user's limits. A limit that can't be read, because another version wrote it, does not apply: the policy
+// does.
 func (o *OwnLimits) read(ctx context.Context, user string, text []byte) map[string][]throttle.Rule {
 	var limits map[string]json.RawMessage
 	own := map[string][]throttle.Rule{}
@@ -202,13 +207,14 @@ func (o *OwnLimits) read(ctx context.Context, user string, text []byte) map[stri
 		}
 	}
 	if err != nil {
-		o.store.cfg.Log.WarnContext(ctx, "could not read a user's own limits; the limits of the policy apply", "user_id", user,
+		o.store.cfg.Log.WarnContext(ctx, "could not read a user's own limits; the limits of the policy apply",
+			"user_id", user,
 			"error", err)
 	}
 	return own
 }
 
-// replace puts changed users in place of what was known of them.
+// replace takes over the limits of users that have changed, and tells changed of each such user.
 func (o *OwnLimits) replace(ctx context.Context, fresh map[string]map[string][]throttle.Rule) {
 	known := *o.users.Load()
 	next := maps.Clone(known)

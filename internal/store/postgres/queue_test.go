@@ -15,12 +15,18 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A rebuild brings everything back although what it stood on was lost in part: a list of asynq's, or every second key.
-func TestRebuildMendsTheQueue(t *testing.T) {
+// A rebuild restores everything when a part of Redis was lost: one of asynq's lists, or every second key.
+func TestRebuildRestoresTheQueue(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(key string) bool{
-		"PendingLists": func(key string) bool { return strings.HasPrefix(key, "asynq:") && strings.HasSuffix(key, ":pending") },
-		"TaskHashes":   func(key string) bool { return strings.Contains(key, "}:t:") && strings.HasPrefix(key, "asynq:") },
+		"PendingLists": func(key string) bool {
+			return strings.HasPrefix(key,
+				"asynq:") && strings.HasSuffix(key, ":pending")
+		},
+		"TaskHashes": func(key string) bool {
+			return strings.Contains(key,
+				"}:t:") && strings.HasPrefix(key, "asynq:")
+		},
 		"EverySecondKey": func(key string) bool {
 			h := fnv.New32a()
 			_, _ = h.Write([]byte(key)) // never fails
@@ -61,7 +67,7 @@ func TestRebuildMendsTheQueue(t *testing.T) {
 	}
 }
 
-// A rebuild leaves of a queue what people put there: that it is paused, and tasks put aside.
+// A rebuild keeps what people did to a queue: its pause, and the tasks that they archived.
 func TestRebuildLeavesPausesAndArchives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
@@ -86,14 +92,17 @@ func TestRebuildLeavesPausesAndArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(keys)
-	want := []string{"asynq:queues", queued + "paused", queued + "pending", queued + "processed", queued + "t:ada", queued + "t:foreign"}
+	want := []string{
+		"asynq:queues", queued + "paused", queued + "pending", queued + "processed", queued + "t:ada",
+		queued + "t:foreign",
+	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, keys); diff != "" {
 		t.Errorf("keys differ (-want +got):\n%s", diff)
 	}
 }
 
-// What an older version of the program has built is of no use to this one: with the program the state is built anew.
+// State that an older version of the program has built is of no use to this one, which builds it anew.
 func TestStateOfAnotherLayoutIsRebuilt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
@@ -106,7 +115,8 @@ func TestStateOfAnotherLayoutIsRebuilt(t *testing.T) {
 		if !found {
 			t.Fatalf("the epoch is %q", epoch)
 		}
-		if err := w.redis.Set(t.Context(), key, number+" server "+server, 0).Err(); err != nil { // as it was before agendas
+		if err := w.redis.Set(t.Context(), key, number+" server "+
+			server, 0).Err(); err != nil { // as it was before agendas
 			t.Fatal(err)
 		}
 	}

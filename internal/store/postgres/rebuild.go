@@ -22,22 +22,25 @@ import (
 const rebuildLock = 0x72656275696c64
 
 const (
-	// restorers is how many scripts restore at once, restoreBatch how many rows are read at a time.
-	restorers    = 16
+	// restorers is how many scripts restore windows at once.
+	restorers = 16
+	// restoreBatch is how many open notifications are read at a time.
 	restoreBatch = 2000
 )
 
 // Rebuilt is what a rebuild did.
 type Rebuilt struct {
 	Partitions []int
-	// Waiting notifications that were put back, and backlogs whose windows were filled.
-	Waiting, Windows int
-	Took             time.Duration
+	// Waiting is how many notifications were put back into their backlogs.
+	Waiting int
+	// Windows is how many backlogs had their admissions counted again.
+	Windows int
+	Took    time.Duration
 }
 
-// RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server answers, which
-// may have older state. It does nothing while another process rebuilds. A partition that can't be asked does not hold
-// up the others.
+// RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server has taken over,
+// which may have older state. It does nothing while another process rebuilds. A partition whose Redis is away does not
+// hold up the others.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
@@ -50,14 +53,14 @@ func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 	rebuilt, err := l.rebuildAlone(ctx, identity, func() ([]int, error) {
 		partitions, err := l.lost(ctx, identity)
 		if len(partitions) > 0 {
-			err = nil // away says so already
+			err = nil // away says the same
 		}
 		return partitions, err
 	})
 	return rebuilt, errors.Join(err, away)
 }
 
-// lost lists the partitions that are not in the epoch that the database knows, on the server that answers now.
+// lost lists the partitions that are not in the epoch that the database knows, or were built on another server.
 func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
 	epochs, err := l.knownEpochs(ctx)
 	if err != nil {
@@ -99,12 +102,12 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	})
 }
 
-// TryLockSQL takes an advisory lock until its transaction ends, however long the transaction idles.
+// TryLockSQL takes an advisory lock until its transaction ends, and lets the transaction idle for as long as it likes.
 const TryLockSQL = `
 SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
 
-// rebuildAlone rebuilds under a lock that one process of the deployment can hold. The lock belongs to a transaction,
-// not to a session: a pooler gives the session to others.
+// rebuildAlone rebuilds the partitions that which gives, unless another process of the deployment rebuilds. The lock
+// for that belongs to a transaction, because a pooler gives a session to others.
 func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
 	tx, err := l.store.pool.Begin(ctx)
 	if err != nil {
@@ -113,7 +116,7 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	defer func() {
 		ctx, cancel := bounded(ctx, l.store.cfg.StatementTimeout)
 		defer cancel()
-		_ = tx.Rollback(ctx) // it wrote nothing, and the lock ends with its connection in any case
+		_ = tx.Rollback(ctx) // it wrote nothing, and the lock ends with the connection in any case
 	}()
 	var mine bool
 	if err := tx.QueryRow(ctx, TryLockSQL, int64(rebuildLock)).Scan(&mine); err != nil || !mine {
@@ -141,13 +144,13 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	return done, nil
 }
 
-// rebuild is one under way.
+// rebuild is a rebuild under way.
 type rebuild struct {
 	*Relay
 	identity, token  string
 	partitions       []int
 	waiting, windows int
-	epochs           map[int]int64 // that they are given, by partition
+	epochs           map[int]int64 // the new ones, by partition
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -168,7 +171,8 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	for _, partition := range r.partitions {
-		if err := agendas.EndRebuild(ctx, r.token, partition, agenda.NewEpoch(r.epochs[partition], r.identity)); err != nil {
+		if err := agendas.EndRebuild(ctx, r.token, partition,
+			agenda.NewEpoch(r.epochs[partition], r.identity)); err != nil {
 			return err
 		}
 	}
@@ -178,8 +182,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// noteLast notes the counts of the partitions before they are removed. The counts of a partition without an epoch
-// belong to the state that it has lost.
+// noteLast notes the counts of the partitions before their state is removed. Counts without an epoch belong to the
+// state that the partition has lost.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.store.agendas.Counts(ctx)
 	if len(counts) == 0 {
@@ -196,8 +200,8 @@ func (r *rebuild) noteLast(ctx context.Context) error {
 	return r.note(ctx, counts)
 }
 
-// voidClaims waits for the claims under way, and voids the grants of earlier epochs. What is read after it is all
-// that was sent or may be sent.
+// voidClaims waits for the claims under way, and makes the grants of earlier epochs void. Whatever is read afterwards
+// includes every notification that was sent or may still be sent.
 func (r *rebuild) voidClaims(ctx context.Context) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
@@ -207,7 +211,8 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `INSERT INTO pacer.partitions AS l (partition, epoch, rebuilt_at) SELECT unnest($1::int[]), 1, $2
+		rows, err := tx.Query(ctx,
+			`INSERT INTO pacer.partitions AS l (partition, epoch, rebuilt_at) SELECT unnest($1::int[]), 1, $2
 			ON CONFLICT (partition) DO UPDATE SET epoch = l.epoch + 1, rebuilt_at = excluded.rebuilt_at RETURNING partition, epoch`,
 			r.partitions, now.UnixMicro())
 		if err != nil {
@@ -225,7 +230,7 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }
 
-// windowsSQL returns the admissions that windows may still hold, of every backlog, oldest first.
+// windowsSQL returns the admissions that the windows of any backlog may still hold, oldest first.
 const windowsSQL = `
 SELECT user_id, category, admitted_at FROM (
 	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
@@ -245,21 +250,21 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(restorers)
-	box, moments := dispatch.Backlog{}, []throttle.Micros(nil)
+	backlog, moments := dispatch.Backlog{}, []throttle.Micros(nil)
 	flush := func() {
-		if full, admitted := box, moments; len(admitted) > 0 && r.rebuilds(full.Partition) {
+		if of, admitted := backlog, moments; len(admitted) > 0 && r.rebuilds(of.Partition) {
 			r.windows++
-			group.Go(func() error { return r.store.agendas.RestoreWindow(ctx, r.token, full, admitted) })
+			group.Go(func() error { return r.store.agendas.RestoreWindow(ctx, r.token, of, admitted) })
 		}
 	}
 	var user, category string
 	var at int64
 	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
-		if user != box.UserID || category != box.Category {
+		if user != backlog.UserID || category != backlog.Category {
 			flush()
-			box, moments = dispatch.BacklogOf(user, category, r.store.agendas.Partitions()), nil
+			backlog, moments = dispatch.BacklogOf(user, category, r.store.agendas.Partitions()), nil
 		}
-		// A script takes some thousand arguments. Only a counter holds more admissions, and to it the newest matter.
+		// A script takes a few thousand arguments. Only counters hold more admissions, and the newest decide them.
 		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
 			flush()
 			moments = nil
@@ -273,7 +278,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	return group.Wait()
 }
 
-// openSQL returns notifications that have not ended, in the order of arrival, from a place on.
+// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until, accepted_at
 FROM pacer.notifications
@@ -285,10 +290,11 @@ type open struct {
 	status                 string
 	notBefore, leasedUntil time.Time
 	acceptedAt             time.Time
-	// coming is true for one that the relay will put into its backlog from the outbox.
+	// coming is true for a notification in the outbox: the relay will put it into its backlog.
 	coming bool
 }
 
+// scanOpen reads a row of openSQL.
 func scanOpen(row pgx.CollectableRow) (open, error) {
 	var o open
 	var sendAt, expiresAt, notBefore, leased *time.Time
@@ -300,8 +306,8 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	return o, err
 }
 
-// entry is the notification as its agenda takes it. One that is being sent comes back when the lease of its worker
-// ends; if it has ended by then, its claim is declined.
+// entry is the notification as its agenda takes it. One that is being sent comes again when the lease of its worker
+// ends. If it has ended by then, the next claim is declined.
 func (o open) entry() agenda.Entry {
 	e := o.Entry
 	switch o.status {
@@ -313,7 +319,7 @@ func (o open) entry() agenda.Entry {
 	return e
 }
 
-// restoreEntries puts notifications that have not ended back into their backlogs, and places their wake-ups.
+// restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups.
 func (r *rebuild) restoreEntries(ctx context.Context) error {
 	at, id := time.Time{}, ""
 	for {
@@ -361,8 +367,8 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 	return nil
 }
 
-// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. That end is
-// written when the claim is over; until then nobody may be granted the notification again.
+// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. The end is
+// written when the claim is over. Until then the notification must not be granted again.
 func (r *rebuild) withoutEnded(ctx context.Context, partition int, entries []agenda.Entry) ([]agenda.Entry, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {

@@ -12,18 +12,17 @@ import (
 
 // RelayConfig of a Relay.
 type RelayConfig struct {
-	// Check refuses a notification from the outbox that the policy or its channel does not allow: one that a producer
-	// wrote into the database was not checked before. Its error becomes the reason of the failure.
+	// Check refuses a notification from the outbox that the policy or its channel does not allow: nobody has checked
+	// one that a producer wrote into the database. Its error becomes the reason of the failure.
 	Check func(*notification.Notification) error
-	// Windows is the longest window of any rule: admissions older than that need not be counted again.
+	// Windows gives the longest window of any rule: older admissions need not be counted again.
 	Windows func() time.Duration
-	// Rebuilt is called after partitions were rebuilt, so that whatever else the deployment keeps in Redis is written
-	// again.
+	// Rebuilt is called after a rebuild of partitions. It writes again whatever else the deployment keeps in Redis.
 	Rebuilt func(ctx context.Context)
-	// Adopted is called with what processes without metrics of their own have accepted, each notification once, so that
-	// this process counts it. Defaults to leaving that to other processes.
+	// Adopted is called with the number of notifications that processes without metrics of their own have accepted,
+	// each counted once, so that this process counts them. Defaults to leaving that to other processes.
 	Adopted func(category string, n int64)
-	// Interval between two looks. Defaults to 500 ms.
+	// Interval between two rounds. Defaults to 500 ms.
 	Interval time.Duration
 }
 
@@ -35,9 +34,9 @@ type Relay struct {
 	store *Store
 	log   *slog.Logger
 
-	cursor   outboxPlace // where the next look into the outbox begins
+	cursor   outboxPlace // where the next round begins in the outbox
 	purgedAt time.Time
-	noted    map[int]agenda.PartitionCounts // what was last noted, by partition
+	noted    map[int]agenda.PartitionCounts // the counts that were noted last, by partition
 }
 
 // NewRelay makes a Relay.
@@ -48,7 +47,7 @@ func NewRelay(store *Store, cfg RelayConfig) *Relay {
 	return &Relay{cfg: cfg, store: store, log: store.cfg.Log, noted: map[int]agenda.PartitionCounts{}}
 }
 
-// Run works until ctx ends.
+// Run makes a round at each interval until ctx ends.
 func (l *Relay) Run(ctx context.Context) {
 	ticker := time.NewTicker(l.cfg.Interval)
 	defer ticker.Stop()
@@ -72,7 +71,7 @@ func (l *Relay) Run(ctx context.Context) {
 	}
 }
 
-// Round does the work of Run once.
+// Round makes one round. Each step runs whether the others fail or not.
 func (l *Relay) Round(ctx context.Context) error {
 	_, err := l.RebuildLost(ctx)
 	if mutation("no-sweeper") {
@@ -85,13 +84,13 @@ func (l *Relay) Round(ctx context.Context) error {
 }
 
 const (
-	// purgeInterval is how often what is old is looked for, purgeBatch how much of it goes in one statement.
+	// purgeInterval is how often old rows are looked for.
 	purgeInterval = time.Minute
-	purgeBatch    = 1000
+	// purgeBatch is how many rows one statement removes.
+	purgeBatch = 1000
 )
 
-// purge removes notifications that ended longer ago than they are kept, their attempts, and idempotency keys that have
-// expired.
+// purge removes, once in each purgeInterval, what [Store.Purge] removes.
 func (l *Relay) purge(ctx context.Context) error {
 	if time.Since(l.purgedAt) < purgeInterval {
 		return nil
@@ -101,6 +100,7 @@ func (l *Relay) purge(ctx context.Context) error {
 	return err
 }
 
+// purgeSQL removes notifications that ended longer ago than the retention, with their attempts and deliveries.
 const purgeSQL = `
 WITH old AS (
 	SELECT id FROM pacer.notifications
@@ -113,13 +113,14 @@ WITH old AS (
 )
 DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
 
-// Purge removes what is older than the retention, and tells how many notifications that were.
+// Purge removes notifications that ended longer ago than the retention, with their attempts, and expired idempotency
+// keys. It returns how many notifications it removed.
 func (r *Store) Purge(ctx context.Context) (int64, error) {
 	total := int64(0)
 	for {
 		tag, err := r.pool.Exec(ctx, purgeSQL, r.cfg.Retention, purgeBatch)
 		if err != nil {
-			return total, describe("purge what is old", err)
+			return total, describe("purge old notifications", err)
 		}
 		total += tag.RowsAffected()
 		if tag.RowsAffected() < purgeBatch {

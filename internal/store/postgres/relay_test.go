@@ -14,13 +14,14 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// accept has n notifications of a user accepted.
+// accept makes n notifications of a user and has them accepted.
 func (w *world) accept(t *testing.T, user, category string, n int) {
 	t.Helper()
 	var batch []*notification.Notification
 	for i := range n {
 		batch = append(batch, &notification.Notification{
-			ID: fmt.Sprintf("%s-%s-%d", user, category, i), UserID: user, Category: category, Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+			ID: fmt.Sprintf("%s-%s-%d", user, category, i), UserID: user, Category: category,
+			Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
 		})
 	}
 	if _, err := w.store.Accept(t.Context(), batch); err != nil {
@@ -42,9 +43,9 @@ func (w *world) flush(t *testing.T) {
 	}
 }
 
-// All of Redis is lost. Nothing goes out until the partitions are rebuilt; then the windows hold what they held, the line
-// stands in its order, what ended does not come back, and the totals are what they were.
-func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
+// All of Redis is lost. Nothing is granted until the partitions are rebuilt. Then the windows hold what they held, the
+// backlogs are in their old order, what had ended does not come back, and the totals are what they were.
+func TestRebuildBringsBackBacklogsWindowsAndTotals(t *testing.T) {
 	t.Parallel()
 	w := endWorld(t)
 	w.accept(t, "ada", "chat", 4) // two a minute
@@ -55,9 +56,12 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 	}
 	before := w.stats(t)
 	w.flush(t)
-	round := dispatch.TakeRequest{Partition: w.agendas.PartitionOf("ada"), ID: "lost", Wakeups: []dispatch.Wakeup{w.held["ada"]}, Capacity: 1, Pull: 10}
+	round := dispatch.TakeRequest{
+		Partition: w.agendas.PartitionOf("ada"), ID: "lost", Wakeups: []dispatch.Wakeup{w.held["ada"]}, Capacity: 1,
+		Pull: 10,
+	}
 	if reply, err := w.store.Take(t.Context(), round); !errors.Is(err, dispatch.ErrLost) {
-		t.Errorf("a partition that has lost its state answers %+v, %v", reply, err)
+		t.Errorf("a partition that has lost its state returns %+v, %v", reply, err)
 	}
 	rebuilt, err := w.relay.RebuildLost(t.Context())
 	if err != nil || rebuilt.Waiting != 3 || len(rebuilt.Partitions) != 2 || rebuilt.Windows != 1 {
@@ -71,15 +75,19 @@ func TestRebuildBringsBackLinesWindowsAndTotals(t *testing.T) {
 		t.Errorf("the window is not full: %+v", taken)
 	}
 	w.wantAwake(t, "ada")
-	if s, err := w.store.Settle(t.Context(), sending, dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}); err != nil || s.Stale {
+	if s, err := w.store.Settle(t.Context(), sending, dispatch.Outcome{
+		Disposition: dispatch.Delivered, Reason: "delivered",
+	}); err != nil || s.Stale {
 		t.Errorf("a result from before the loss: %+v, %v", s, err)
 	}
 	after := w.stats(t)
-	if after.Totals.Accepted != before.Totals.Accepted || after.Totals.Delivered != before.Totals.Delivered+1 || after.Totals.Attempts != before.Totals.Attempts {
+	if after.Totals.Accepted != before.Totals.Accepted || after.Totals.Delivered != before.Totals.Delivered+1 ||
+		after.Totals.Attempts != before.Totals.Attempts {
 		t.Errorf("totals were %+v, are %+v", before, after)
 	}
-	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) != 1 || differences[0].ID != "ada-chat-1" {
-		// The one that was being sent stands in line until its lease would end; its end shows as a difference until then.
+	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) != 1 ||
+		differences[0].ID != "ada-chat-1" {
+		// The one that was being sent waits until its lease would end; until then its end shows as a difference.
 		t.Errorf("differences %+v, %v", differences, err)
 	}
 }
@@ -93,7 +101,7 @@ func (w *world) stats(t *testing.T) stats.Counts {
 	return counts
 }
 
-// A claim on an admission from before the rebuild would be counted by no window: it is void.
+// A grant from before a rebuild is void: no window of the new state would count its admission.
 func TestGrantsFromBeforeARebuildAreVoid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
@@ -119,10 +127,12 @@ func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 		w.deliver(t, "ada")
 	}
 	w.exec(t, "UPDATE pacer.notifications SET accepted_at = now() - interval '40 days' WHERE id <> 'ada-free-2'")
-	w.exec(t, "UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
+	w.exec(t,
+		"UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
 	w.exec(t, `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) VALUES
 		('old', 'f', 'x', now() - interval '1 minute'), ('young', 'f', 'x', now() + interval '1 minute')`)
-	w.exec(t, `INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
+	w.exec(t,
+		`INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
 		VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
 	if n, err := w.store.Purge(t.Context()); err != nil || n != 2 {
 		t.Fatalf("purged %d, %v; want 2", n, err)
@@ -151,7 +161,9 @@ func TestOutboxIsChecked(t *testing.T) {
 			return nil
 		},
 	})
-	w.exec(t, `SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'), pacer.enqueue('{"id":"bad","user_id":"ada","category":"unheard of"}')`)
+	w.exec(t,
+		`SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'),
+			pacer.enqueue('{"id":"bad","user_id":"ada","category":"unheard of"}')`)
 	if err := w.relay.Round(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +171,8 @@ func TestOutboxIsChecked(t *testing.T) {
 	if got := w.deliverAll(t); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("delivered %v, want the good one only", got)
 	}
-	if v, err := w.store.View(t.Context(), "bad"); err != nil || v.Status != notification.StatusFailed || v.Reason != "refused: category: is not named in the policy" {
+	if v, err := w.store.View(t.Context(), "bad"); err != nil || v.Status != notification.StatusFailed ||
+		v.Reason != "refused: category: is not named in the policy" {
 		t.Errorf("the bad one: %+v, %v", v, err)
 	}
 	var left int

@@ -10,11 +10,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 )
 
-// acceptTime is how long accepting may take before a repeat may take over.
+// acceptTime is how long a request may take to be accepted before a repeat of it may take over.
 const acceptTime = 10 * time.Second
 
-// reserveSQL claims an idempotency key that is new, forgotten, or left by somebody who did not finish, and tells who
-// has it.
+// reserveSQL claims an idempotency key that is new, expired, or left by a request that did not finish. It returns who
+// has the key.
 const reserveSQL = `
 WITH mine AS (
 	INSERT INTO pacer.idempotency_keys AS k (key, fingerprint, notification_id, accepting_until, expires_at)
@@ -46,11 +46,12 @@ func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
 		case !errors.Is(err, pgx.ErrNoRows):
 			return intake.Reservation{}, describe("reserve an idempotency key", err)
 		}
-		// Somebody reserved it while this statement ran: it is in the way, but not in sight. The next one sees it.
+		// Another request reserved the key while this statement ran: the row conflicts, but the statement can't see it.
+		// The next statement can.
 	}
 }
 
-// reserve asks once. It gives [pgx.ErrNoRows] when another reservation was committed meanwhile.
+// reserve runs reserveSQL once. It returns [pgx.ErrNoRows] when another reservation was committed meanwhile.
 func (r *Store) reserve(ctx context.Context, key, fingerprint, id string,
 	life time.Duration,
 ) (intake.Reservation, error) {

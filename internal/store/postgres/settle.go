@@ -13,7 +13,7 @@ import (
 )
 
 // settleSQL writes dispositions, each only under its own claim, and notes the attempts. A retry that would come after
-// its expiry is an end. It returns only what it wrote.
+// the notification's expiry ends it as expired. The statement returns only what it wrote.
 const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
@@ -28,33 +28,33 @@ WITH asked AS MATERIALIZED (
 		claimed_until = NULL, failures = n.failures + a.failure, attempts = n.attempts - a.untried
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND ((n.generation = a.claim AND n.status = 'sending') OR $10)
-	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status, a.reason AS answer, a.untried, a.counted
+	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status, a.reason AS attempt_reason, a.untried, a.counted
 ), noted AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
 	SELECT id, generation, attempts, user_id, category, admitted_at, CASE WHEN status = 'expired' THEN 'retrying' ELSE status END,
-		answer, counted FROM done WHERE untried = 0
+		attempt_reason, counted FROM done WHERE untried = 0
 	ON CONFLICT DO NOTHING
 )
 SELECT place, status FROM done`
 
-// settledSQL returns the state of notifications whose dispositions settleSQL did not write.
+// settledSQL returns the state of the notifications whose dispositions settleSQL did not write.
 const settledSQL = `SELECT id, generation, status, reason FROM pacer.notifications WHERE id = ANY ($1)`
 
-// settleRequest is a grant, and what became of it.
+// settleRequest is a grant with its outcome.
 type settleRequest struct {
 	*dispatch.Grant
 	dispatch.Outcome
 }
 
-// settleResult tells whether the disposition was written, now or before, and which status the notification has.
+// settleResult says whether the disposition was written, now or before, and which status the notification has.
 type settleResult struct {
 	written bool
 	status  string
 }
 
-// statusOf is what a disposition makes of a notification.
-func statusOf(f dispatch.Disposition) string {
-	switch f {
+// statusOf gives the status in the database that a disposition leads to.
+func statusOf(d dispatch.Disposition) string {
+	switch d {
 	case dispatch.Delivered:
 		return string(notification.StatusDelivered)
 	case dispatch.Failed:
@@ -72,8 +72,8 @@ func statusOf(f dispatch.Disposition) string {
 	return "waiting"
 }
 
-// Settle implements [dispatch.Store]: in the database first, then in the agendas. If the agendas can't be told, the
-// lease ends, and the next claim of the notification tells them.
+// Settle implements [dispatch.Store]: it settles in the database first, then in the agendas. If the agendas can't be
+// reached, the lease ends, and the next claim of the notification corrects them.
 func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
 	s, err := r.settlements.Do(ctx, settleRequest{g, o})
@@ -92,7 +92,8 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	case errors.Is(err, agenda.ErrLost):
 		return dispatch.Settlement{}, nil // the rebuild or the relay puts it back into its backlog
 	case err != nil:
-		r.cfg.Log.WarnContext(ctx, "could not settle a delivery in its agenda; the agenda is corrected when the lease ends",
+		r.cfg.Log.WarnContext(ctx,
+			"could not settle a delivery in its agenda; the agenda is corrected when the lease ends",
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
@@ -102,16 +103,17 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	return settlement, nil
 }
 
-// Extend implements [dispatch.Store]: while the agendas keep a lease, nobody else is granted the notification.
+// Extend implements [dispatch.Store]. It extends the lease in the agendas: while that holds, nobody else is granted the
+// notification.
 func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.agendas.Extend(ctx, g) }
 
-// tellPause is the longest pause between two tries to settle in an agenda.
-const tellPause = 250 * time.Millisecond
+// longestPause bounds the pause between two attempts at a step whose store may be away for a moment.
+const longestPause = 250 * time.Millisecond
 
 // settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving.
 func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome,
 ) (dispatch.Settlement, error) {
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, tellPause) {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
 		settlement, err := r.agendas.Settle(ctx, g, o)
 		if err == nil || errors.Is(err, agenda.ErrLost) {
 			return settlement, err
@@ -162,7 +164,8 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 	return results, nil
 }
 
-// findSettled fills in the results of what was not written now: it was written before, or the claim is not the latest.
+// findSettled fills in the results of the dispositions that were not written now: either they were written before, or
+// their claim is not the latest.
 func (r *Store) findSettled(ctx context.Context, requests []settleRequest, results []settleResult) error {
 	var ids []string
 	places := map[string][]int{}
@@ -184,7 +187,7 @@ func (r *Store) findSettled(ctx context.Context, requests []settleRequest, resul
 	_, err = pgx.ForEachRow(rows, []any{&id, &generation, &status, &reason}, func() error {
 		for _, i := range places[id] {
 			results[i] = settleResult{
-				written: generation == requests[i].Claimed && requests[i].gave(status, reason),
+				written: generation == requests[i].Claimed && requests[i].ledTo(status, reason),
 				status:  status,
 			}
 		}
@@ -193,9 +196,9 @@ func (r *Store) findSettled(ctx context.Context, requests []settleRequest, resul
 	return err
 }
 
-// gave tells whether settleSQL made this status and reason of the request. After the lease the notification may have
-// been ended otherwise, under the same claim.
-func (x settleRequest) gave(status, reason string) bool {
+// ledTo tells whether settleSQL wrote this status and reason for the request. After the lease something else may have
+// ended the notification under the same claim.
+func (x settleRequest) ledTo(status, reason string) bool {
 	if x.Disposition == dispatch.Retry && status == string(notification.StatusExpired) {
 		return reason == notification.ReasonExpired
 	}

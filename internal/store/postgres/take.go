@@ -13,11 +13,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// claimLock is the advisory lock that claims share and a rebuild has alone: "claim" in ASCII.
+// claimLock is the advisory lock that claims share and that a rebuild takes alone: "claim" in ASCII.
 const claimLock = 0x636c61696d
 
-// claimSQL claims the notifications that may be sent: those that wait, and those of a worker whose lease has ended,
-// with an attempt that notes the crash of that worker. It returns only what it claimed.
+// claimSQL claims the notifications that may be sent: those that wait, and those of a worker whose lease has ended. For
+// the latter it notes an attempt as crashed. It returns only what it claimed.
 const claimSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
@@ -49,7 +49,7 @@ WITH asked AS MATERIALIZED (
 SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false, false,` + contentColumns + `
 FROM claimed n`
 
-// refusedSQL returns what forbids the claims that claimSQL did not make.
+// refusedSQL returns, for the claims that claimSQL did not make, what forbade them.
 const refusedSQL = `
 SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 'sending')::int, n.status, n.token,
 	n.ended_at IS NOT NULL, coalesce(n.expires_at <= clock_timestamp(), false),
@@ -61,12 +61,14 @@ FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, partition, 
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`
 
 // supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
-// the newer one. Redis ends the older one sooner, but forgets: after an hour on purpose, at once when it loses its
-// data. Of two that were accepted at the same moment neither is newer: otherwise each would end the other.
+// the newer one. Redis usually ends the older one sooner, but it forgets collapse keys: after an hour on purpose, and
+// at once when it loses its data. Of two that were accepted at the same moment neither is newer, or each would end the
+// other.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> '' AND newer.accepted_at > n.accepted_at))`
 
+// contentColumns are the columns of a notification as it was accepted.
 const contentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,
 	n.collapse_key, n.accepted_at`
@@ -82,16 +84,18 @@ type claimResult struct {
 	notification                           *notification.Notification
 }
 
-// Take implements [dispatch.Store]: the agendas decide what may go. Their grants have to be claimed.
+// Take implements [dispatch.Store]: the agendas decide what may go. The caller must claim their grants.
 func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	return r.agendas.Take(ctx, request)
 }
 
-// Claim implements [dispatch.Store]: a grant of the agendas is claimed in the database before it is delivered.
+// Claim implements [dispatch.Store]: it claims a grant of the agendas in the database. Only then may the notification
+// be sent.
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	c, err := r.claim(ctx, g)
 	if err != nil {
-		// If the claim was made all the same, the notification comes again when the lease of that claim ends.
+		// The claim may have been made all the same. Then the notification comes again when the lease of that claim
+		// ends.
 		back := r.giveBack(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		return false, errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), back)
 	}
@@ -103,14 +107,13 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	return true, nil
 }
 
-// claimPause is the longest pause between two tries to claim.
-const claimPause = 250 * time.Millisecond
+
 
 // claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment.
 func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
 	defer cancel()
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, claimPause) {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
 		c, err := r.claims.Do(ctx, g)
 		if err == nil || errors.Is(err, batch.ErrClosed) || !wait(ctx, pause) {
 			return c, err
@@ -118,7 +121,7 @@ func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, erro
 	}
 }
 
-// wait pauses; false when the context ends before.
+// wait pauses. It returns false when the context ends first.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -130,21 +133,22 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// token names a grant. A claim that is repeated, because its result was lost, is recognised by it and made once.
+// token names a grant. When a claim is repeated because its result was lost, the token shows that it is the same claim.
 func token(g *dispatch.Grant) string {
 	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())
 }
 
-// lostPause is how long a grant is kept before it is returned, whose partition has lost its state since.
-const lostPause = 500 * time.Millisecond
+const (
+	// lostPause is how long a grant is kept before it is returned when its partition has lost its state.
+	lostPause = 500 * time.Millisecond
+	// changedPause is how long a grant is kept before it is returned when whatever forbade its claim is over. The
+	// notification may be granted again at once.
+	changedPause = 50 * time.Millisecond
+)
 
-// changedPause is how long a grant is kept before it is returned that could not be claimed a moment ago. It may be
-// granted again at once.
-const changedPause = 50 * time.Millisecond
-
-// decline returns a grant that must not be used, and tells the agendas what the database says of its notification. One
-// that would come again unchanged is kept for a while first, and so is the token of its delivery: otherwise it would be
-// granted and declined over and over, as fast as the stores can.
+// decline returns a grant that must not be used, and brings its agenda in line with what the database says about the
+// notification. When the same grant would come again unchanged, decline waits first, and keeps the worker's capacity
+// for that long: otherwise the notification would be granted and declined over and over, as fast as the stores can.
 func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) error {
 	outcome, pause := dispatch.Outcome{Refund: true}, time.Duration(0)
 	var err error
@@ -155,7 +159,8 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 		// Its partition has been rebuilt since, or is about to be.
 		outcome.Disposition, pause = dispatch.Returned, lostPause
 	case c.busyFor > 0:
-		// Another worker has it, at least until its lease ends; or it is a retry that only the agenda takes to be due.
+		// Another worker has the notification until its lease ends. Or it is a retry that only the agenda takes to be
+		// due.
 		outcome.Disposition, outcome.Reason = dispatch.Retry, "not due yet"
 		outcome.RetryAfter = c.busyFor + 50*time.Millisecond
 	case c.crashes >= r.cfg.MaxCrashes:
@@ -174,15 +179,15 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 		// Whatever forbade the claim is over.
 		outcome.Disposition, pause = dispatch.Returned, changedPause
 	}
-	if err != nil { // it could not be ended in the database: the worker that is granted it next tries again
+	if err != nil { // it could not be ended in the database: the worker with the next grant tries again
 		outcome, pause = dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}, changedPause
 	}
 	wait(ctx, pause)
 	return errors.Join(err, r.giveBack(ctx, g, outcome))
 }
 
-// giveBack tells the agendas what becomes of a grant that is not used, and tries for as long as a statement may take.
-// If it fails, the lease ends instead. A partition that has lost its state has no such grant.
+// giveBack settles a grant that is not used in the agendas. It tries for as long as a statement may take; if it fails,
+// the lease ends instead. A partition that has lost its state has lost the grant too.
 func (r *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -224,8 +229,8 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	return results, nil
 }
 
-// findRefused fills in the results of the grants that were not claimed now. A claim that was made before, and whose
-// result was lost, is recognised by its token.
+// findRefused fills in the results of the grants that were not claimed now. Some were claimed before, and the result
+// was lost: their token shows that.
 func (r *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
 	var ids []string
 	var partitions, places []int32
@@ -249,6 +254,7 @@ func (r *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, resul
 	})
 }
 
+// collectClaims reads the rows of claimSQL or refusedSQL.
 func collectClaims(rows pgx.Rows, add func(place int, c claimResult)) error {
 	defer rows.Close()
 	for rows.Next() {
@@ -261,6 +267,7 @@ func collectClaims(rows pgx.Rows, add func(place int, c claimResult)) error {
 	return rows.Err()
 }
 
+// scanClaim reads a row of claimSQL or refusedSQL.
 func scanClaim(rows pgx.Rows) (place int, c claimResult, err error) {
 	n := &notification.Notification{}
 	var busy float64
@@ -280,7 +287,7 @@ func scanClaim(rows pgx.Rows) (place int, c claimResult, err error) {
 	return place, c, err
 }
 
-// moment is the zero time for NULL.
+// moment reads a time, which is zero for NULL.
 func moment(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

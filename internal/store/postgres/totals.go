@@ -10,16 +10,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// The totals are kept where what they count is decided. What is accepted, attempted and ended is Postgres's: triggers
-// add it up in the same transaction, so no crash and no loss of Redis makes a difference. Pulls and deferrals are
-// Redis's; the relay notes them in Postgres, for the time when Redis has lost them.
+// Each total is kept by the store that decides what it counts. Postgres decides what is accepted, attempted and ended:
+// triggers count that in the same transaction, so no crash and no loss of Redis changes these totals. Redis decides
+// pulls and deferrals: the relay notes their counts in Postgres, so that they survive a loss of Redis.
 const (
+	// totalsSQL adds up the totals of Postgres.
 	totalsSQL = `
 SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, coalesce(sum(failed), 0)::bigint,
 	coalesce(sum(expired), 0)::bigint, coalesce(sum(cancelled), 0)::bigint, coalesce(sum(replaced), 0)::bigint,
 	coalesce(sum(attempts), 0)::bigint FROM pacer.tallies`
 
-	// foldSQL adds up to $1 tallies up to one. Whatever it takes it puts back.
+	// foldSQL replaces up to $1 tallies by their sum.
 	foldSQL = `
 WITH taken AS (
 	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
@@ -32,7 +33,7 @@ WITH taken AS (
 )
 SELECT count(*) FROM taken`
 
-	// adoptSQL takes what processes without metrics accepted.
+	// adoptSQL takes the counts of what processes without metrics accepted, and returns them by category.
 	adoptSQL = `
 WITH taken AS (
 	DELETE FROM pacer.accepted_elsewhere
@@ -41,8 +42,8 @@ WITH taken AS (
 )
 SELECT category, sum(accepted)::bigint, count(*) FROM taken GROUP BY category`
 
-	// noteSQL notes what Redis counts in the states that its partitions are in. The counts of a state only grow;
-	// those of an earlier state are added to what was before.
+	// noteSQL notes the counts of partitions, as Redis has them in the partitions' present epochs. Within an epoch the
+	// counts only grow. When a newer epoch begins, those of the one before are added to the earlier counts.
 	noteSQL = `
 INSERT INTO pacer.partition_counts AS p (partition, epoch, pulls, deferrals)
 SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c(partition, epoch, pulls, deferrals)
@@ -54,14 +55,15 @@ ON CONFLICT (partition) DO UPDATE SET
 	epoch = excluded.epoch
 WHERE excluded.epoch >= p.epoch`
 
+	// notedSQL returns the noted counts.
 	notedSQL = "SELECT partition, epoch, pulls, deferrals, earlier_pulls, earlier_deferrals FROM pacer.partition_counts"
 )
 
 // foldBatch is how many rows of tallies one statement adds up.
 const foldBatch = 2000
 
-// Stats gives the counts of the deployment. Its totals are those of Postgres. While Postgres is away they are what
-// Redis counted, and the counts are marked as partial.
+// Stats returns the counts of the deployment, with the totals of Postgres. While Postgres is away it returns the totals
+// that Redis counted, and marks the counts as partial.
 func (r *Store) Stats(ctx context.Context) (stats.Counts, error) {
 	counts, err := r.agendas.Stats(ctx)
 	if err != nil {
@@ -70,13 +72,14 @@ func (r *Store) Stats(ctx context.Context) (stats.Counts, error) {
 	exact, away, err := r.totals(ctx)
 	if err != nil {
 		counts.Partial = true
-		return counts, nil //nolint:nilerr // the counts that could be read are told
+		return counts, nil //nolint:nilerr // the counts that could be read are worth returning
 	}
 	counts.Totals, counts.Partial = exact, counts.Partial || away
 	return counts, nil
 }
 
-// totals reads the totals; away says that those of Redis lack what a partition has counted since they were noted.
+// totals reads the totals. away is true when a partition could not be read: its counts since they were last noted are
+// missing.
 func (r *Store) totals(ctx context.Context) (t stats.Totals, away bool, err error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -103,7 +106,7 @@ func (r *Store) totals(ctx context.Context) (t stats.Totals, away bool, err erro
 	return t, unread != nil, nil
 }
 
-// noted is what a partition counted, as Postgres has it.
+// noted are the counts of a partition as Postgres has them.
 type noted struct {
 	agenda.PartitionCounts
 	earlierPulls, earlierDeferrals int64
@@ -128,8 +131,8 @@ func (r *Store) readNoted(ctx context.Context) (map[int]noted, error) {
 	return before, nil
 }
 
-// keepTotals keeps the totals: few rows to add up, what producers accepted in this process's metrics, and what Redis
-// counts.
+// keepTotals folds the tallies to a few rows, counts what producers accepted in this process's metrics, and notes the
+// counts of Redis.
 func (l *Relay) keepTotals(ctx context.Context) error {
 	return errors.Join(l.fold(ctx), l.adopt(ctx), l.noteCounts(ctx))
 }
@@ -138,7 +141,7 @@ func (l *Relay) fold(ctx context.Context) error {
 	for {
 		var taken int
 		if err := l.store.pool.QueryRow(ctx, foldSQL, foldBatch).Scan(&taken); err != nil {
-			return describe("add the totals up", err)
+			return describe("fold the totals", err)
 		}
 		if taken < foldBatch {
 			return nil
@@ -146,7 +149,7 @@ func (l *Relay) fold(ctx context.Context) error {
 	}
 }
 
-// adopt counts in this process's metrics what was accepted by processes that have none.
+// adopt counts in this process's metrics what processes without metrics accepted.
 func (l *Relay) adopt(ctx context.Context) error {
 	for l.cfg.Adopted != nil {
 		rows, err := l.store.pool.Query(ctx, adoptSQL, foldBatch)
@@ -169,7 +172,7 @@ func (l *Relay) adopt(ctx context.Context) error {
 	return nil
 }
 
-// noteCounts notes what Redis alone counts, where that has changed.
+// noteCounts notes the counts of Redis that have changed.
 func (l *Relay) noteCounts(ctx context.Context) error {
 	counts, away := l.store.agendas.Counts(ctx)
 	return errors.Join(l.note(ctx, counts), away)

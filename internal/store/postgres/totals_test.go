@@ -37,15 +37,18 @@ type story struct {
 func (s *story) accept() {
 	if s.random.IntN(3) == 0 {
 		id := fmt.Sprintf("sql-%d", len(s.ids))
-		s.exec(s.t, fmt.Sprintf(`SELECT pacer.enqueue('{"id":%q,"user_id":"ada","category":"free","channel":"log","to":"x"}')`, id))
+		s.exec(s.t,
+			fmt.Sprintf(`SELECT pacer.enqueue('{"id":%q,"user_id":"ada","category":"free","channel":"log","to":"x"}')`,
+				id))
 		s.ids, s.users[id], s.outside = append(s.ids, id), "ada", s.outside+1
 		return
 	}
 	var batch []*notification.Notification
 	for range 1 + s.random.IntN(4) {
 		n := &notification.Notification{
-			ID: fmt.Sprintf("n-%d", len(s.ids)), UserID: []string{"ada", "ben", "cyd"}[s.random.IntN(3)], Category: "free",
-			Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+			ID: fmt.Sprintf("n-%d", len(s.ids)), UserID: []string{"ada", "ben", "cyd"}[s.random.IntN(3)],
+			Category: "free",
+			Channel:  notification.ChannelLog, Priority: notification.PriorityNormal,
 		}
 		if s.random.IntN(3) == 0 {
 			n.CollapseKey = "score"
@@ -61,7 +64,7 @@ func (s *story) accept() {
 	}
 }
 
-// take asks for somebody's wake-up.
+// take takes the next notification of some user.
 func (s *story) take() {
 	s.takeOf([]string{"ada", "ben", "cyd"}[s.random.IntN(3)], 1+s.random.IntN(3))
 }
@@ -74,7 +77,7 @@ func (s *story) takeOf(user string, room int) {
 	}
 }
 
-// settle writes a result of one that was granted, however long ago.
+// settle settles a grant, however old it is.
 func (s *story) settle() {
 	if len(s.grants) == 0 {
 		return
@@ -87,10 +90,13 @@ func (s *story) settle() {
 		{Disposition: dispatch.Delivered, Reason: "delivered"},
 		{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true},
 		{Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: time.Millisecond},
-		{Disposition: dispatch.Retry, Reason: "throttled: budget", Untried: true, Refund: true, RetryAfter: time.Millisecond},
+		{
+			Disposition: dispatch.Retry, Reason: "throttled: budget", Untried: true, Refund: true,
+			RetryAfter: time.Millisecond,
+		},
 		{Disposition: dispatch.Returned, Reason: "late", Refund: true},
 	}[s.random.IntN(6)]
-	for range 1 + s.random.IntN(2) { // the second time as when the answer was lost
+	for range 1 + s.random.IntN(2) { // the second time as if the result had been lost
 		settlement, err := s.store.Settle(s.t.Context(), g, outcome)
 		if err != nil {
 			s.t.Fatal(err)
@@ -102,15 +108,18 @@ func (s *story) settle() {
 	s.delivered++
 }
 
-// crash ends the lease of a worker, who may report all the same, later.
+// crash ends the lease of a worker, which may still report a result later.
 func (s *story) crash() {
 	if len(s.grants) == 0 {
 		return
 	}
 	i := s.random.IntN(len(s.grants))
 	g := s.grants[i]
-	s.exec(s.t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE id = $1", g.Notification.ID)
-	if err := s.redis.ZAddXX(s.t.Context(), agenda.PartitionPrefix(g.Partition)+"e", goredis.Z{Score: 1, Member: g.Notification.ID}).Err(); err != nil {
+	s.exec(s.t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE id = $1",
+		g.Notification.ID)
+	if err := s.redis.ZAddXX(s.t.Context(), agenda.PartitionPrefix(g.Partition)+"e", goredis.Z{
+		Score: 1, Member: g.Notification.ID,
+	}).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.sweepAll()
@@ -141,7 +150,7 @@ func (s *story) expire() {
 	s.sweepAll()
 }
 
-// sweepAll sweeps what has its state.
+// sweepAll sweeps the partitions that have their state.
 func (s *story) sweepAll() {
 	for partition := range storetest.Partitions {
 		if _, err := s.agendas.Sweep(s.t.Context(), partition); err != nil && !errors.Is(err, agenda.ErrLost) {
@@ -160,19 +169,20 @@ func (s *story) losePartition() {
 	s.round(s.t)
 }
 
-// end lets all come to their ends.
+// end lets every notification come to its end.
 func (s *story) end() {
 	for range 1000 {
 		s.round(s.t)
 		var open []string
-		if err := s.pool.QueryRow(s.t.Context(), "SELECT coalesce(array_agg(id), '{}') FROM pacer.notifications WHERE ended_at IS NULL").Scan(&open); err != nil {
+		if err := s.pool.QueryRow(s.t.Context(),
+			"SELECT coalesce(array_agg(id), '{}') FROM pacer.notifications WHERE ended_at IS NULL").Scan(&open); err != nil {
 			s.t.Fatal(err)
 		}
 		if len(open) == 0 {
 			return
 		}
 		for _, id := range open {
-			// A rebuild has what was being sent come back at the end of its lease, which here would be in an hour.
+			// After a rebuild, what was being sent comes back at the end of its lease, which here would be in an hour.
 			later, wakeups := s.prefixOf(s.users[id])+"r:"+s.users[id], s.prefixOf(s.users[id])+"wakeups"
 			pipe := s.redis.Pipeline()
 			pipe.ZAddXX(s.t.Context(), later, goredis.Z{Score: 1, Member: id})
@@ -188,7 +198,9 @@ func (s *story) end() {
 		for len(s.grants) > 0 {
 			s.settle()
 		}
-		s.exec(s.t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second' WHERE status = 'sending'")
+		s.exec(s.t,
+			`UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second'
+			WHERE status = 'sending'`)
 		for partition := range storetest.Partitions {
 			key := agenda.PartitionPrefix(partition) + "e"
 			for _, id := range s.redis.ZRange(s.t.Context(), key, 0, -1).Val() {
@@ -202,16 +214,19 @@ func (s *story) end() {
 	s.t.Errorf("something never ends: %v", s.differences(s.t))
 }
 
-// Whatever happens, the totals are what a count over Postgres gives, and what was delivered.
+// Whatever happens, the totals agree with a count of the rows in Postgres, and with what was delivered.
 func TestTotalsAreExact(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("Seed", seed), func(t *testing.T) {
 			t.Parallel()
 			s := &story{t: t, random: rand.New(rand.NewPCG(seed, 0)), users: map[string]string{}}
-			s.world = newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: storetest.MaxCrashes, Lease: time.Hour})
+			s.world = newWorldWith(t, redistest.Client(t), agenda.Config{
+				MaxCrashes: storetest.MaxCrashes, Lease: time.Hour,
+			})
 			s.relay = postgres.NewRelay(s.store, postgres.RelayConfig{
-				Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+				Check:   func(*notification.Notification) error { return nil },
+				Windows: func() time.Duration { return time.Hour },
 				Adopted: func(_ string, n int64) { s.adopted += n },
 			})
 			steps := []func(){
@@ -234,7 +249,8 @@ func TestTotalsAreExact(t *testing.T) {
 			if err := s.pool.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE status = 'delivered'),
 				count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'expired'),
 				count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'replaced'), sum(attempts)
-				FROM pacer.notifications`).Scan(&want.Accepted, &want.Delivered, &want.Failed, &want.Expired, &want.Cancelled,
+				FROM pacer.notifications`).Scan(&want.Accepted, &want.Delivered, &want.Failed, &want.Expired,
+				&want.Cancelled,
 				&want.Replaced, &want.Attempts); err != nil {
 				t.Fatal(err)
 			}
@@ -244,18 +260,20 @@ func TestTotalsAreExact(t *testing.T) {
 				t.Errorf("the totals differ (-Postgres +totals):\n%s", diff)
 			}
 			if want.Accepted != int64(len(s.ids)) || want.Delivered != s.delivered || s.adopted != s.outside {
-				t.Errorf("%d of %d are accepted, %d of %d delivered, %d of %d adopted", want.Accepted, len(s.ids), want.Delivered, s.delivered,
+				t.Errorf("%d of %d are accepted, %d of %d delivered, %d of %d adopted", want.Accepted, len(s.ids),
+					want.Delivered, s.delivered,
 					s.adopted, s.outside)
 			}
 			var rows int
-			if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.tallies").Scan(&rows); err != nil || rows > 2 {
-				t.Errorf("%d rows are added up at each question, %v", rows, err)
+			if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.tallies").Scan(&rows); err != nil ||
+				rows > 2 {
+				t.Errorf("%d rows are added up at each request, %v", rows, err)
 			}
 		})
 	}
 }
 
-// Pulls and deferrals are counted by Redis; what it counted is known after it has lost that.
+// Redis counts pulls and deferrals. Their counts survive a loss of Redis.
 func TestPullsAndDeferralsSurviveALoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
@@ -290,7 +308,8 @@ func TestPullsAndDeferralsSurviveALoss(t *testing.T) {
 		for range 2 {
 			w.round(t)
 			if got := w.stats(t).Totals; got.Pulls != want.Pulls || got.Deferrals != want.Deferrals {
-				t.Errorf("after %s: %d pulls and %d deferrals, want %d and %d", name, got.Pulls, got.Deferrals, want.Pulls, want.Deferrals)
+				t.Errorf("after %s: %d pulls and %d deferrals, want %d and %d", name, got.Pulls, got.Deferrals,
+					want.Pulls, want.Deferrals)
 			}
 		}
 	}

@@ -27,28 +27,28 @@ const (
 	DiffWakeup = "wake-up"
 )
 
-// Difference is one between Redis and the database.
+// Difference is a difference between Redis and the database.
 type Difference struct {
 	// What is one of the constants above.
 	What string
-	// ID of the notification; of a window the backlog as category:user, of a user's cap "user_cap:" and the user; of a
-	// wake-up the user; of an epoch the partition.
+	// ID is the id of the notification. For a window it is category:user, or user_cap:user for a user cap; for a
+	// wake-up it is the user; for an epoch it is the partition.
 	ID string
-	// Detail says more, for people.
+	// Detail is a sentence for people.
 	Detail string
 }
 
 const (
 	// verifyBatch is how many notifications are compared at a time.
 	verifyBatch = 1000
-	// verifyAgain is after which time what differs is looked at again: a notification on its way from one place to the
-	// next is told of by one store before the other.
+	// verifyAgain is how long to wait before a difference is looked at again: one store knows of a notification's next
+	// step a moment before the other does.
 	verifyAgain = 200 * time.Millisecond
 )
 
-// Verify compares Redis with the database, part by part, and calls found with every difference. It changes nothing.
-// It looks at each difference twice, but while the deployment works, a notification may be on its way: only a
-// difference that lasts is one.
+// Verify compares Redis with the database and calls found with every difference. It changes nothing. It looks at each
+// difference twice. While the deployment works, it may still find a notification between two steps: only a difference
+// that a second Verify finds too is a fault.
 func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
 	for _, part := range []func(context.Context, func(Difference) error) error{
 		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
@@ -83,22 +83,23 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 		return err
 	}
 	for _, partition := range partitions {
-		detail := "has lost its state, or was built on another server: it holds until it is rebuilt"
-		if err := found(Difference{DiffEpoch, strconv.Itoa(partition), detail}); err != nil {
+		detail := "has lost its state, or was built on another server: it grants nothing until it is rebuilt"
+		if err := found(Difference{What: DiffEpoch, ID: strconv.Itoa(partition), Detail: detail}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// What has not ended, and whether it is left in the outbox, from where the relay will bring it: page by page, and of
-// some.
 const (
+	// verifyOpenSQL returns a page of the notifications that have not ended, and whether each is in the outbox, from
+	// where the relay will place it.
 	verifyOpenSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
 FROM pacer.notifications n
 WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2)
 ORDER BY n.accepted_at, n.id LIMIT $3`
+	// verifyOpenAgainSQL returns the same for some of them.
 	verifyOpenAgainSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
 FROM pacer.notifications n
@@ -123,7 +124,7 @@ func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) er
 	}
 }
 
-// collectOpen reads the answer to one of the two.
+// collectOpen reads the rows of verifyOpenSQL or verifyOpenAgainSQL.
 func collectOpen(rows pgx.Rows, err error) ([]open, error) {
 	if err != nil {
 		return nil, describe("read the notifications that have not ended", err)
@@ -165,14 +166,14 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 			detail = fmt.Sprintf("is %s in Postgres; Redis knows it as %s, and has it nowhere", o.status,
 				standing.Status)
 		}
-		if err := found(Difference{DiffMissing, o.ID, detail}); err != nil {
+		if err := found(Difference{What: DiffMissing, ID: o.ID, Detail: detail}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// displaced returns those of a page that should be in Redis and are not.
+// displaced returns the notifications of a page that should be in Redis and are not.
 func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.Standing, error) {
 	partitions := map[int][]agenda.Entry{}
 	for _, o := range page {
@@ -197,7 +198,7 @@ func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.S
 	return displaced, nil
 }
 
-// verifyWaiting finds notifications that wait in Redis and have ended, and users without a wake-up.
+// verifyWaiting finds notifications that wait in Redis although they have ended, and users without a wake-up.
 func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
 	return l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
 		if err := l.verifySurplus(ctx, page, found); err != nil {
@@ -207,7 +208,7 @@ func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 	})
 }
 
-// endedSQL returns those that have ended, or never existed.
+// endedSQL returns, of some ids, those of notifications that have ended or never existed.
 const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
@@ -241,10 +242,8 @@ func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found 
 				continue
 			}
 			id := entries[i].ID
-			if err := found(Difference{
-				DiffSurplus, id,
-				"waits in Redis, is " + ended[id] + " in Postgres",
-			}); err != nil {
+			detail := "waits in Redis, is " + ended[id] + " in Postgres"
+			if err := found(Difference{What: DiffSurplus, ID: id, Detail: detail}); err != nil {
 				return err
 			}
 		}
@@ -266,7 +265,7 @@ func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, err
 	return ended, nil
 }
 
-// verifyWakeups finds the users of a page for whom no wake-up comes in time.
+// verifyWakeups finds the users on a page whose wake-up does not come in time, or who have none.
 func (l *Relay) verifyWakeups(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
 	users := map[int][]string{}
 	for _, w := range page {
@@ -286,7 +285,8 @@ func (l *Relay) verifyWakeups(ctx context.Context, page []agenda.Waiting, found 
 	}
 	for _, users := range asleep {
 		for _, user := range users {
-			if err := found(Difference{DiffWakeup, user, "something waits, and no wake-up comes in time"}); err != nil {
+			detail := "something waits, and no wake-up comes in time"
+			if err := found(Difference{What: DiffWakeup, ID: user, Detail: detail}); err != nil {
 				return err
 			}
 		}

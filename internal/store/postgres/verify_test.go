@@ -32,13 +32,15 @@ func neighbour(t *testing.T) string {
 	return ""
 }
 
-// verifyWorld holds of ada: in chat one delivered, one in flight and one in line, in free one that is scheduled; of her
-// neighbour one in line. Her wake-up is scheduled, the neighbour's is pending.
+// verifyWorld holds for ada one delivered, one in flight and one waiting notification in chat, and one scheduled in
+// free; for her neighbour one that waits. Her wake-up is scheduled, the neighbour's is pending.
 func verifyWorld(t *testing.T) *world {
 	t.Helper()
 	settings := func(user, category string) agenda.Settings {
 		settings := storetest.Settings(user, category)
-		settings.Plan.Rules = append(settings.Plan.Rules, throttle.Rule{Max: 10, Per: time.Hour, Kind: throttle.KindCap})
+		settings.Plan.Rules = append(settings.Plan.Rules, throttle.Rule{
+			Max: 10, Per: time.Hour, Kind: throttle.KindCap,
+		})
 		return settings
 	}
 	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: time.Hour, Settings: settings})
@@ -49,8 +51,9 @@ func verifyWorld(t *testing.T) *world {
 		t.Fatal("the second is not granted")
 	}
 	later := &notification.Notification{
-		ID: "later", UserID: "ada", Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
-		SendAt: time.Now().Add(time.Hour),
+		ID: "later", UserID: "ada", Category: "free", Channel: notification.ChannelLog,
+		Priority: notification.PriorityNormal,
+		SendAt:   time.Now().Add(time.Hour),
 	}
 	if _, err := w.store.Accept(t.Context(), []*notification.Notification{later}); err != nil {
 		t.Fatal(err)
@@ -75,7 +78,8 @@ func (w *world) differences(t *testing.T) []string {
 	return found
 }
 
-// Verify finds whatever is gone, however little, and goes on after it. Keys are those of ada's partition or of its queue.
+// Verify finds whatever is gone, however little, and goes on after it. The keys are those of ada's partition or of its
+// queue.
 func TestVerifyFindsEveryDifference(t *testing.T) {
 	t.Parallel()
 	partition := fmt.Sprint(dispatch.PartitionOf("ada", storetest.Partitions))
@@ -98,13 +102,17 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 		"ScheduledTasks": {gone: "asynq scheduled", want: []string{"wake-up ada"}},
 		"Task":           {gone: "asynq t:ada", want: []string{"wake-up ada"}},
 		"PendingTasks":   {gone: "asynq pending", of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
-		"PendingTask":    {gone: "asynq t:" + neighbour(t), of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
+		"PendingTask": {
+			gone: "asynq t:" + neighbour(t), of: neighbour(t), want: []string{"wake-up " + neighbour(t)},
+		},
 		"Surplus": {
 			spoil: "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id IN ('ada-chat-2', 'later')",
 			want:  []string{"surplus ada-chat-2", "surplus later"},
 		},
-		"Unknown": {spoil: "DELETE FROM pacer.notifications WHERE id = 'ada-chat-2'", want: []string{"surplus ada-chat-2"}},
-		"Outbox":  {gone: "n:later", spoil: "INSERT INTO pacer.outbox (id) VALUES ('later')", want: []string{}},
+		"Unknown": {
+			spoil: "DELETE FROM pacer.notifications WHERE id = 'ada-chat-2'", want: []string{"surplus ada-chat-2"},
+		},
+		"Outbox": {gone: "n:later", spoil: "INSERT INTO pacer.outbox (id) VALUES ('later')", want: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,12 +137,13 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 	}
 }
 
-// A wake-up that stands, but comes long after the moment at which something may go, is as good as none.
+// A wake-up that comes long after the moment at which something may go is as good as none.
 func TestVerifyFindsAWakeupThatComesTooLate(t *testing.T) {
 	t.Parallel()
 	w := verifyWorld(t)
 	in := w.wakesIn(t, "ada")
-	if err := w.redis.ZIncrBy(t.Context(), w.prefix()+"wakeups", float64(time.Hour.Microseconds()), "ada").Err(); err != nil {
+	if err := w.redis.ZIncrBy(t.Context(), w.prefix()+
+		"wakeups", float64(time.Hour.Microseconds()), "ada").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff([]string{"wake-up ada"}, w.differences(t)); diff != "" {
@@ -153,7 +162,7 @@ func TestVerifyFindsAWakeupThatComesTooLate(t *testing.T) {
 	}
 }
 
-// A partition that has lost all that it held does not keep the others from being compared.
+// A partition that has lost everything does not keep the others from being compared.
 func TestVerifyGoesOnAfterALostPartition(t *testing.T) {
 	t.Parallel()
 	w := verifyWorld(t)
@@ -167,7 +176,8 @@ func TestVerifyGoesOnAfterALostPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"epoch " + fmt.Sprint(w.agendas.PartitionOf("ada")), "missing ada-chat-1", "missing ada-chat-2", "missing later", "missing " + other + "-free-0",
+		"epoch " + fmt.Sprint(w.agendas.PartitionOf("ada")), "missing ada-chat-1", "missing ada-chat-2",
+		"missing later", "missing " + other + "-free-0",
 		"window chat:ada", "window user_cap:ada",
 	}
 	slices.Sort(want)
@@ -182,7 +192,7 @@ func TestVerifyGoesOnAfterALostPartition(t *testing.T) {
 	}
 }
 
-// More than a page of everything is compared.
+// Verify compares more than one page of everything.
 func TestVerifyGoesThroughAllPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))

@@ -21,11 +21,11 @@ SELECT category, admitted_at FROM (
 	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity') AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY category, admitted_at`
 
-// admissions of one user by category, oldest first.
+// admissions are those of one user by category, oldest first.
 type admissions map[string][]throttle.Micros
 
-// verifyWindows finds admissions that a log should hold and does not: of a category, or of its user's cap. Counters
-// hold no moments and are not compared. It holds the admissions of one user at a time.
+// verifyWindows finds admissions that are missing in a log of a category or of a user cap. Counters hold no moments and
+// are not compared. It keeps the admissions of one user at a time in memory.
 func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
 	now, err := l.store.agendas.Now(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *Relay) admissionsOf(ctx context.Context, userID string, since int64) (a
 	return admitted, nil
 }
 
-// compareWindows tells which of a user's logs lack admissions.
+// compareWindows finds the logs of a user that lack admissions.
 func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admissions) ([]Difference, error) {
 	if len(admitted) == 0 {
 		return nil, nil
@@ -111,10 +111,11 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 	}
 	now := throttle.MicrosOf(moment)
 	var differences []Difference
-	tell := func(name string, missing int) {
+	add := func(name string, missing int) {
 		if missing > 0 {
 			differences = append(differences, Difference{
-				DiffWindow, name + ":" + userID, fmt.Sprintf("%d admissions are not counted in Redis", missing),
+				What: DiffWindow, ID: name + ":" + userID,
+				Detail: fmt.Sprintf("%d admissions are not counted in Redis", missing),
 			})
 		}
 	}
@@ -125,19 +126,19 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 		plan := l.store.agendas.PlanOf(userID, category)
 		capRules = append(capRules, plan.CapRules()...)
 		if plan.Algorithm.KeepsLog() {
-			tell(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], now))
+			add(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], now))
 		}
 	}
 	slices.Sort(all)
-	tell(capName, uncounted(capRules, all, in.Cap, now))
+	add(capName, uncounted(capRules, all, in.Cap, now))
 	return differences, nil
 }
 
-// capName stands for a category in the name of a user's cap.
+// capName takes the place of the category in the ID of a difference in a user cap.
 const capName = "user_cap"
 
-// uncounted tells how many admissions the log lacks that a rule should see: its newest, within its window. Both are
-// oldest first.
+// uncounted counts the admissions that a log lacks and some rule needs: the newest ones within the rule's window.
+// admitted and log are oldest first.
 func uncounted(rules []throttle.Rule, admitted, log []throttle.Micros, now throttle.Micros) int {
 	missing := 0
 	for _, rule := range rules {

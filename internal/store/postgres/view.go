@@ -16,23 +16,26 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// viewColumns are what row reads.
+// viewColumns are what scanRow reads.
 const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at, expires_at, collapse_key,
 	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at,
 	coalesce(claimed_until < clock_timestamp(), false)`
 
 const (
-	viewSQL     = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
+	// viewSQL returns one notification.
+	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
+	// attemptsSQL returns the attempts at a notification, oldest first.
 	attemptsSQL = `
 SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts WHERE notification_id = $1 ORDER BY generation`
-	// fillersSQL names the latest deliveries of a user between two moments, in one category or, with "", in all.
+	// fillersSQL returns the ids of a user's latest deliveries between two moments, in the category $4 or, when that is
+	// "", in all of them.
 	fillersSQL = `
 SELECT notification_id FROM pacer.attempts
 WHERE (user_id, admitted_at) > ($1, $2) AND (user_id, admitted_at) <= ($1, $3) AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
 ORDER BY user_id DESC, admitted_at DESC LIMIT $6`
 )
 
-// row is a notification as it stands in the database.
+// row is a notification as the database has it.
 type row struct {
 	notification.View
 	history    string
@@ -43,6 +46,7 @@ type row struct {
 	abandoned bool
 }
 
+// scanRow reads a row of viewColumns.
 func scanRow(r pgx.CollectableRow) (row, error) {
 	var v row
 	var channel, status string
@@ -69,7 +73,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	return v, err
 }
 
-// text reads what may be NULL.
+// text reads a text, which is nil for NULL.
 func text(value *string) []byte {
 	if value == nil {
 		return nil
@@ -77,7 +81,7 @@ func text(value *string) []byte {
 	return []byte(*value)
 }
 
-// View tells what has become of a notification, or gives [notification.ErrNotFound].
+// View returns a notification with what has become of it, or [notification.ErrNotFound].
 func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
 	rows, err := r.pool.Query(ctx, viewSQL, id)
 	if err != nil {
@@ -97,8 +101,8 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 	return &v.View, nil
 }
 
-// place fills in what the agendas know of a notification that has not ended: its place in line, its slot, and an end
-// that the database has not been told of. When Redis is away or stands still, the view tells what the database knows.
+// place fills in what the agendas know about a notification that has not ended: its place in the backlog, its slot, and
+// an end that the database has not learned yet. While Redis is away or stalled, the view has what the database knows.
 func (r *Store) place(ctx context.Context, v *row) {
 	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
 		return
@@ -116,7 +120,7 @@ func (r *Store) place(ctx context.Context, v *row) {
 	v.endedAt = state.EndedAt
 }
 
-// lookup asks Redis for a notification, for as long as an answer may wait; nil when there is none.
+// lookup asks Redis for a notification, for as long as a response may wait. It returns nil when Redis says nothing.
 func (r *Store) lookup(ctx context.Context, partition int, id string) *agenda.State {
 	if r.placer.stalled(partition) {
 		return nil
@@ -139,7 +143,7 @@ func (r *Store) lookup(ctx context.Context, partition int, id string) *agenda.St
 	}
 }
 
-// attempt is one of a notification.
+// attempt is one attempt at a notification.
 type attempt struct {
 	number          int
 	admittedAt      int64
@@ -147,7 +151,7 @@ type attempt struct {
 	outcome, reason string
 }
 
-// timeline puts together what happened, oldest first.
+// timeline lists what happened to a notification, oldest first.
 func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
 	events := []notification.Event{{At: v.CreatedAt, Kind: "accepted"}}
 	deferred, err := r.deferredEvents(ctx, v)
@@ -182,10 +186,10 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 	return events, nil
 }
 
-// fillersShown is how many of the earlier deliveries that fill a window are named.
+// fillersShown is how many of the earlier deliveries that filled a window are named.
 const fillersShown = 20
 
-// deferredEvents tells of each deferral until when, by which rule, and which earlier deliveries filled it.
+// deferredEvents lists the deferrals: until when, by which rule, and which earlier deliveries filled its window.
 func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
 	plan := r.agendas.PlanOf(v.UserID, v.Category)
 	events := agenda.ParseHistory(v.history, plan)

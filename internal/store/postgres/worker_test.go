@@ -14,14 +14,15 @@ import (
 // delivered is the outcome of a delivery that went well.
 var delivered = dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
 
-// serve asks once, under an ID of its own.
+// serve makes one take request, with an id of its own.
 func (w *world) serve(t *testing.T, r dispatch.TakeRequest) dispatch.TakeResult {
 	t.Helper()
 	w.rounds++
 	r.ID = "round" + strconv.Itoa(w.rounds)
 	reply, err := w.store.Take(t.Context(), r)
 	if errors.Is(err, dispatch.ErrLost) { // what the partition gave out means nothing any more
-		maps.DeleteFunc(w.held, func(user string, _ dispatch.Wakeup) bool { return w.agendas.PartitionOf(user) == r.Partition })
+		maps.DeleteFunc(w.held,
+			func(user string, _ dispatch.Wakeup) bool { return w.agendas.PartitionOf(user) == r.Partition })
 		return dispatch.TakeResult{Results: make([]dispatch.WakeupResult, len(r.Wakeups))}
 	}
 	if err != nil {
@@ -31,7 +32,9 @@ func (w *world) serve(t *testing.T, r dispatch.TakeRequest) dispatch.TakeResult 
 		user := r.Wakeups[i].UserID
 		delete(w.held, user)
 		if taken.Held {
-			w.held[user] = dispatch.Wakeup{UserID: user, Generation: r.Wakeups[i].Generation, Categories: taken.Categories}
+			w.held[user] = dispatch.Wakeup{
+				UserID: user, Generation: r.Wakeups[i].Generation, Categories: taken.Categories,
+			}
 		}
 	}
 	w.pulled += len(reply.Pulled)
@@ -41,13 +44,13 @@ func (w *world) serve(t *testing.T, r dispatch.TakeRequest) dispatch.TakeResult 
 	return reply
 }
 
-// pull takes all that is pending in a partition off the queue.
+// pull takes all pending wake-ups of a partition off the queue.
 func (w *world) pull(t *testing.T, partition int) {
 	t.Helper()
 	w.serve(t, dispatch.TakeRequest{Partition: partition, Pull: 1000})
 }
 
-// ask pulls, and asks for a user's wake-up when there is one, with room for so many deliveries.
+// ask pulls wake-ups, and serves the user's if there is one, with capacity for so many deliveries.
 func (w *world) ask(t *testing.T, user string, room int) dispatch.WakeupResult {
 	t.Helper()
 	partition := w.agendas.PartitionOf(user)
@@ -56,10 +59,12 @@ func (w *world) ask(t *testing.T, user string, room int) dispatch.WakeupResult {
 	if !held {
 		return dispatch.WakeupResult{}
 	}
-	return w.serve(t, dispatch.TakeRequest{Partition: partition, Wakeups: []dispatch.Wakeup{wakeup}, Capacity: room}).Results[0]
+	return w.serve(t, dispatch.TakeRequest{
+		Partition: partition, Wakeups: []dispatch.Wakeup{wakeup}, Capacity: room,
+	}).Results[0]
 }
 
-// claim makes a grant complete; false when that was declined.
+// claim claims a grant. It returns false when the claim was declined.
 func (w *world) claim(t *testing.T, g *dispatch.Grant) bool {
 	t.Helper()
 	ok, err := w.store.Claim(t.Context(), g)
@@ -69,7 +74,7 @@ func (w *world) claim(t *testing.T, g *dispatch.Grant) bool {
 	return ok
 }
 
-// take gives the next that may be delivered to a user; nil when nothing may, or its claim is declined.
+// take grants and claims a user's next notification. It returns nil when none may go, or when its claim was declined.
 func (w *world) take(t *testing.T, user string) *dispatch.Grant {
 	t.Helper()
 	for _, g := range w.ask(t, user, 1).Grants {
@@ -80,7 +85,7 @@ func (w *world) take(t *testing.T, user string) *dispatch.Grant {
 	return nil
 }
 
-// deliver delivers the next of a user, and gives its id.
+// deliver delivers a user's next notification, and returns its id.
 func (w *world) deliver(t *testing.T, user string) string {
 	t.Helper()
 	g := w.take(t, user)
@@ -100,7 +105,8 @@ func (w *world) settle(t *testing.T, g *dispatch.Grant, o dispatch.Outcome) disp
 	return s
 }
 
-// deliverAll delivers what may go, by the wake-ups that come, until nothing may, and gives the ids in that order.
+// deliverAll serves the wake-ups that come, and delivers what they grant, until nothing more may go. It returns the ids
+// in the order of their deliveries.
 func (w *world) deliverAll(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -117,8 +123,8 @@ func (w *world) deliverAll(t *testing.T) []string {
 	return all
 }
 
-// deliverIn makes a round of a partition, with all that is pending or held, and the deliveries that it grants. It tells how
-// many those were, also when some were not to be used.
+// deliverIn makes a round of a partition with all wake-ups that are pending or held, and delivers what it grants. It
+// returns how many grants there were, those included whose claims were declined.
 func (w *world) deliverIn(t *testing.T, partition int) (ids []string, granted int) {
 	t.Helper()
 	w.pull(t, partition)
@@ -140,7 +146,7 @@ func (w *world) deliverIn(t *testing.T, partition int) (ids []string, granted in
 	return ids, granted
 }
 
-// wantAwake wants a wake-up to stand for each user, in time for what waits.
+// wantAwake wants each user to have a wake-up that comes in time for what waits.
 func (w *world) wantAwake(t *testing.T, users ...string) {
 	t.Helper()
 	for _, user := range users {
@@ -151,7 +157,7 @@ func (w *world) wantAwake(t *testing.T, users ...string) {
 	}
 }
 
-// wakesIn gives how far away the moment is for which a user's wake-up stands.
+// wakesIn returns how far ahead the moment of a user's wake-up is.
 func (w *world) wakesIn(t *testing.T, user string) time.Duration {
 	t.Helper()
 	at, err := w.redis.ZScore(t.Context(), w.prefixOf(user)+"wakeups", user).Result()
@@ -165,8 +171,8 @@ func (w *world) wakesIn(t *testing.T, user string) time.Duration {
 	return time.UnixMicro(int64(at)).Sub(now)
 }
 
-// inLine is how many notifications wait in the backlogs of the partitions that can be asked.
-func (w *world) inLine(t *testing.T) int {
+// inBacklogs is how many notifications wait in the backlogs of the partitions that can be read.
+func (w *world) inBacklogs(t *testing.T) int {
 	t.Helper()
 	counts, err := w.agendas.Stats(t.Context())
 	if err != nil {

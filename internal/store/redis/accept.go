@@ -15,13 +15,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// putBatch is how many notifications one script accepts: it must not block Redis for long.
-const putBatch = 64
+const (
+	// putBatch is how many notifications one script accepts. A script must not block Redis for long.
+	putBatch = 64
+	// putters is in how many partitions one call accepts at once.
+	putters = 16
+)
 
-// putters is in how many partitions one call accepts at once.
-const putters = 16
-
-// Accept implements [intake.Store]. Notifications of one partition are accepted together, all partitions at once.
+// Accept implements [intake.Store]. It accepts in several partitions at once, and in each the notifications in order.
 func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
 	elsewhere, err := r.claimIDs(ctx, batch)
@@ -40,7 +41,7 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	var putting errgroup.Group
 	putting.SetLimit(putters)
 	for partition, indexes := range partitions {
-		putting.Go(func() error { // one after the other: a user's notifications keep their order
+		putting.Go(func() error { // one script after the other, so that a user's notifications keep their order
 			for part := range slices.Chunk(indexes, putBatch) {
 				if err := r.put(ctx, partition, batch, part, accepted); err != nil {
 					return err
@@ -55,6 +56,7 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	return accepted, nil
 }
 
+// put accepts the notifications of a batch that have the given indexes, all of one partition.
 func (r *Store) put(ctx context.Context, partition int, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
@@ -75,15 +77,14 @@ func (r *Store) put(ctx context.Context, partition int, batch []*notification.No
 		return err
 	}
 	for i, index := range part {
-		accepted[index] = intake.Accepted{
-			At: placed[i].AcceptedAt, Known: placed[i].Known,
-		}
+		accepted[index] = intake.Accepted{At: placed[i].AcceptedAt, Known: placed[i].Known}
 	}
 	return nil
 }
 
-// claimIDs makes an id that a producer chose unique over all partitions, and tells which of the batch belong to a
-// notification of a user in another partition already. Ids that pacer made are unique by themselves.
+// claimIDs makes the ids that producers chose unique over all partitions. It returns, for each notification of the
+// batch, whether its id belongs to a notification in another partition already. Ids that pacer made are unique by
+// themselves.
 func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
 	elsewhere := make([]bool, len(batch))
 	claims := make([]*redis.StringCmd, len(batch))
@@ -109,8 +110,8 @@ func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification
 	return elsewhere, nil
 }
 
-// idLife is how long after its send_at an id that a producer chose stays claimed: longer than a notification can wait,
-// be retried and be kept.
+// idLife is how long after its send_at an id that a producer chose stays claimed. It is longer than a notification can
+// wait, be retried and be kept.
 const idLife = 93 * 24 * time.Hour
 
 func (r *Store) idKey(id string) string {

@@ -16,12 +16,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
-// keepDeliveries is how long after the latest of them deliveries are remembered: longer than a notification is retried.
+// keepDeliveries is how long the deliveries of a notification are kept after the latest one. It is longer than a
+// notification is retried.
 const keepDeliveries = 30 * 24 * time.Hour
 
-// registerScript writes a device, unless it is new and there are as many as there may be.
+// registerScript writes a device, unless it is new and the user has the most devices already.
 //
-// KEYS[1] the user's devices · ARGV: id, device as JSON, how many there may be · 1 when written, else 0.
+//	KEYS[1]  the user's devices
+//	ARGV[1]  id
+//	ARGV[2]  the device as JSON
+//	ARGV[3]  how many devices a user may have
+//	Result   1 when it was written, else 0
 var registerScript = script.New(`
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -29,7 +34,11 @@ return 1`)
 
 // replaceScript writes a device if it is still as it was read.
 //
-// KEYS[1] the user's devices · ARGV: id, the device as it was read, as it shall be · 1 when written, else 0.
+//	KEYS[1]  the user's devices
+//	ARGV[1]  id
+//	ARGV[2]  the device as it was read
+//	ARGV[3]  the device as it shall be
+//	Result   1 when it was written, else 0
 var replaceScript = script.New(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
@@ -46,12 +55,12 @@ type storedDevice struct {
 	DeactivatedAt time.Time            `json:"d,omitzero"`
 }
 
-// devicesKey is a hash of a user's devices, by id.
+// devicesKey is the hash of a user's devices, by id.
 func (r *Store) devicesKey(userID string) string {
 	return agenda.PartitionPrefix(r.agendas.PartitionOf(userID)) + "dev:" + userID
 }
 
-// deliveriesKey is a hash of what became of a notification, by device.
+// deliveriesKey is the hash of what became of a notification, by device.
 func (r *Store) deliveriesKey(n *notification.Notification) string {
 	return agenda.PartitionPrefix(r.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
 }
@@ -155,7 +164,7 @@ func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 	if err != nil {
 		return fmt.Errorf("encode a device: %w", err)
 	}
-	// One that was registered again meanwhile stays as it is.
+	// A device that was registered again meanwhile stays as it is.
 	if err := replaceScript.Run(ctx, r.client, []string{key}, d.ID, before, after).Err(); err != nil &&
 		!errors.Is(err, redis.Nil) {
 		return fmt.Errorf("deactivate a device: %w", err)

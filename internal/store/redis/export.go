@@ -18,79 +18,88 @@ import (
 func (r *Store) Export(ctx context.Context, give func(*transfer.Batch) error) error {
 	for _, part := range []struct {
 		kind string
-		read func(context.Context, redis.UniversalClient, []string) (*transfer.Batch, error)
+		read func(context.Context, page) (*transfer.Batch, error)
 	}{
-		{"n:", r.exportNotifications},
-		{"o:", r.exportDeliveries},
-		{"dev:", r.exportDevices},
-		{"k:", r.exportKeys},
-		{"l:", r.exportAdmissions},
-		{"u:", r.exportAdmissions},
+		{kind: "n:", read: exportNotifications},
+		{kind: "o:", read: exportDeliveries},
+		{kind: "dev:", read: exportDevices},
+		{kind: "k:", read: exportKeys},
+		{kind: "l:", read: exportAdmissions},
+		{kind: "u:", read: exportAdmissions},
 	} {
-		if err := r.agendas.EachKey(ctx, part.kind, func(ctx context.Context, node redis.UniversalClient,
-			keys []string,
-		) error {
-			batch, err := part.read(ctx, node, keys)
+		read := func(ctx context.Context, node redis.UniversalClient, keys []string) error {
+			batch, err := part.read(ctx, page{node, keys})
 			if err != nil {
 				return err
 			}
 			return give(batch)
-		}); err != nil {
+		}
+		if err := r.agendas.EachKey(ctx, part.kind, read); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// nameOf is what a key says of a partition, after the kind.
+// page is some keys of one kind, on one server.
+type page struct {
+	node redis.UniversalClient
+	keys []string
+}
+
+// readEach reads something of every key of a page, in one round trip.
+func readEach[C redis.Cmder](ctx context.Context, p page, what string, read func(redis.Pipeliner, string) C,
+) ([]C, error) {
+	pipe := p.node.Pipeline()
+	replies := make([]C, len(p.keys))
+	for i, key := range p.keys {
+		replies[i] = read(pipe, key)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read %s of %d keys: %w", what, len(p.keys), err)
+	}
+	return replies, nil
+}
+
+// readHashes reads the hashes of a page.
+func readHashes(ctx context.Context, p page) ([]*redis.MapStringStringCmd, error) {
+	return readEach(ctx, p, "the fields", func(pipe redis.Pipeliner, key string) *redis.MapStringStringCmd {
+		return pipe.HGetAll(ctx, key)
+	})
+}
+
+// nameOf is what a key names in its partition: what follows the partition and the kind.
 func nameOf(key string) string {
 	_, name, _ := strings.Cut(key, "}:")
 	_, name, _ = strings.Cut(name, ":")
 	return name
 }
 
-// readHashes reads hashes of one server.
-func readHashes(ctx context.Context, node redis.UniversalClient, keys []string) ([]map[string]string, error) {
-	pipe := node.Pipeline()
-	read := make([]*redis.MapStringStringCmd, len(keys))
-	for i, key := range keys {
-		read[i] = pipe.HGetAll(ctx, key)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %d keys: %w", len(keys), err)
-	}
-	hashes := make([]map[string]string, len(keys))
-	for i := range keys {
-		hashes[i] = read[i].Val()
-	}
-	return hashes, nil
-}
-
-// exported are the statuses in Postgres by the letters of the scripts. What is being sent comes back when its lease
-// ends.
+// exported are the statuses in Postgres by the letters of the scripts. A notification that is being sent comes again
+// when its lease ends.
 var exported = map[string]string{
 	"t": "waiting", "q": "waiting", "r": "retrying", "s": "retrying", "D": "delivered", "F": "failed", "E": "expired",
 	"C": "cancelled", "R": "replaced",
 }
 
-func (r *Store) exportNotifications(ctx context.Context, node redis.UniversalClient,
-	keys []string,
-) (*transfer.Batch, error) {
-	hashes, err := readHashes(ctx, node, keys)
+// exportNotifications reads notifications.
+func exportNotifications(ctx context.Context, p page) (*transfer.Batch, error) {
+	hashes, err := readHashes(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	due, err := readDue(ctx, node, keys, hashes)
+	due, err := readDue(ctx, p, hashes)
 	if err != nil {
 		return nil, err
 	}
 	batch := &transfer.Batch{}
-	for i, fields := range hashes {
+	for i, hash := range hashes {
+		fields := hash.Val()
 		status := exported[fields["s"]]
-		if status == "" || fields["b"] == "" { // forgotten in between
+		if status == "" || fields["b"] == "" { // it was forgotten since the keys were listed
 			continue
 		}
-		n, err := exportedOf(nameOf(keys[i]), status, fields)
+		n, err := exportedOf(nameOf(p.keys[i]), status, fields)
 		if err != nil {
 			return nil, err
 		}
@@ -103,33 +112,33 @@ func (r *Store) exportNotifications(ctx context.Context, node redis.UniversalCli
 	return batch, nil
 }
 
-// readDue gives when each is due that waits after a failure, or whose lease ends.
-func readDue(ctx context.Context, node redis.UniversalClient, keys []string,
-	hashes []map[string]string,
-) ([]time.Time, error) {
-	pipe := node.Pipeline()
-	scores := make([][]*redis.FloatCmd, len(keys))
-	for i, fields := range hashes {
-		prefix, _, _ := strings.Cut(keys[i], "}:")
-		var places []string
+// readDue reads when each retry is due, and when each lease ends.
+func readDue(ctx context.Context, p page, hashes []*redis.MapStringStringCmd) ([]time.Time, error) {
+	pipe := p.node.Pipeline()
+	scores := make([][]*redis.FloatCmd, len(p.keys))
+	for i, hash := range hashes {
+		fields := hash.Val()
+		prefix, _, _ := strings.Cut(p.keys[i], "}:")
+		var sets []string
 		switch fields["s"] {
 		case "r":
-			places = []string{"}:r:" + fields["u"], "}:r:" + fields["c"] + ":" + fields["u"]} // an older version kept them by category
+			// An older version kept them by category.
+			sets = []string{"}:r:" + fields["u"], "}:r:" + fields["c"] + ":" + fields["u"]}
 		case "s":
-			places = []string{"}:e"}
+			sets = []string{"}:e"}
 		}
-		for _, place := range places {
-			scores[i] = append(scores[i], pipe.ZScore(ctx, prefix+place, nameOf(keys[i])))
+		for _, set := range sets {
+			scores[i] = append(scores[i], pipe.ZScore(ctx, prefix+set, nameOf(p.keys[i])))
 		}
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own answer
-	due := make([]time.Time, len(keys))
-	for i := range keys {
+	_, _ = pipe.Exec(ctx) // each command has a reply of its own
+	due := make([]time.Time, len(p.keys))
+	for i := range p.keys {
 		for _, score := range scores[i] {
 			switch {
-			case score.Err() == redis.Nil: //nolint:errorlint // a command's own answer
+			case score.Err() == redis.Nil: //nolint:errorlint // the command's own reply
 			case score.Err() != nil:
-				return nil, fmt.Errorf("read when notification %s is due: %w", nameOf(keys[i]), score.Err())
+				return nil, fmt.Errorf("read when notification %s is due: %w", nameOf(p.keys[i]), score.Err())
 			default:
 				due[i] = time.UnixMicro(int64(score.Val()))
 			}
@@ -138,18 +147,18 @@ func readDue(ctx context.Context, node redis.UniversalClient, keys []string,
 	return due, nil
 }
 
+// exportedOf is a notification as its hash has it.
 func exportedOf(id, status string, fields map[string]string) (transfer.Notification, error) {
 	integer := func(name string) int { n, _ := strconv.Atoi(fields[name]); return n } // absent means 0
-	box := dispatch.Backlog{UserID: fields["u"], Category: fields["c"]}
-	content, err := decode(id, box, arrivalTime(fields["v"]), fields["b"])
+	backlog := dispatch.Backlog{UserID: fields["u"], Category: fields["c"]}
+	content, err := decode(id, backlog, arrivalTime(fields["v"]), fields["b"])
 	if err != nil {
 		return transfer.Notification{}, err
 	}
 	n := transfer.Notification{
-		Notification: *content, Status: status, Reason: fields["y"], Generation: integer("g"),
-		Attempts: integer("g") - integer("o"),
-		Failures: integer("f"), Crashes: integer("x"), Deferrals: integer("d"), History: fields["h"],
-		AdmittedAt: int64(integer("m")),
+		Notification: *content, Status: status, Reason: fields["y"],
+		Generation: integer("g"), Attempts: integer("g") - integer("o"), Failures: integer("f"), Crashes: integer("x"),
+		Deferrals: integer("d"), History: fields["h"], AdmittedAt: int64(integer("m")),
 	}
 	if ended := integer("z"); ended > 0 {
 		n.EndedAt = time.UnixMicro(int64(ended))
@@ -164,17 +173,16 @@ func arrivalTime(text string) time.Time {
 	return time.UnixMicro(n + year2020)
 }
 
-func (r *Store) exportDeliveries(ctx context.Context, node redis.UniversalClient,
-	keys []string,
-) (*transfer.Batch, error) {
-	hashes, err := readHashes(ctx, node, keys)
+// exportDeliveries reads what became of notifications on devices.
+func exportDeliveries(ctx context.Context, p page) (*transfer.Batch, error) {
+	hashes, err := readHashes(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	batch := &transfer.Batch{}
-	for i, fields := range hashes {
-		for _, text := range fields {
-			d := transfer.Delivery{NotificationID: nameOf(keys[i])}
+	for i, hash := range hashes {
+		for _, text := range hash.Val() {
+			d := transfer.Delivery{NotificationID: nameOf(p.keys[i])}
 			if err := json.Unmarshal([]byte(text), &d.Delivery); err != nil {
 				return nil, fmt.Errorf("read a delivery of notification %s: %w", d.NotificationID, err)
 			}
@@ -184,47 +192,46 @@ func (r *Store) exportDeliveries(ctx context.Context, node redis.UniversalClient
 	return batch, nil
 }
 
-func (r *Store) exportDevices(ctx context.Context, node redis.UniversalClient,
-	keys []string,
-) (*transfer.Batch, error) {
-	hashes, err := readHashes(ctx, node, keys)
+// exportDevices reads devices.
+func exportDevices(ctx context.Context, p page) (*transfer.Batch, error) {
+	hashes, err := readHashes(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	batch := &transfer.Batch{}
-	for i, fields := range hashes {
-		for id, text := range fields {
+	for i, hash := range hashes {
+		for id, text := range hash.Val() {
 			var stored storedDevice
 			if err := json.Unmarshal([]byte(text), &stored); err != nil {
 				return nil, fmt.Errorf("read a device: %w", err)
 			}
-			batch.Devices = append(batch.Devices, stored.device(nameOf(keys[i]), id))
+			batch.Devices = append(batch.Devices, stored.device(nameOf(p.keys[i]), id))
 		}
 	}
 	return batch, nil
 }
 
-func (r *Store) exportKeys(ctx context.Context, node redis.UniversalClient, keys []string) (*transfer.Batch, error) {
-	hashes, err := readHashes(ctx, node, keys)
+// exportKeys reads idempotency keys that have not expired.
+func exportKeys(ctx context.Context, p page) (*transfer.Batch, error) {
+	hashes, err := readHashes(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	pipe := node.Pipeline()
-	lives := make([]*redis.DurationCmd, len(keys))
-	for i, key := range keys {
-		lives[i] = pipe.PTTL(ctx, key)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read the lives of %d idempotency keys: %w", len(keys), err)
+	lives, err := readEach(ctx, p, "the lives", func(pipe redis.Pipeliner, key string) *redis.DurationCmd {
+		return pipe.PTTL(ctx, key)
+	})
+	if err != nil {
+		return nil, err
 	}
 	batch := &transfer.Batch{}
-	for i, fields := range hashes {
-		if fields["i"] == "" || lives[i].Val() <= 0 {
+	for i, hash := range hashes {
+		fields, life := hash.Val(), lives[i].Val()
+		if fields["i"] == "" || life <= 0 {
 			continue
 		}
 		k := transfer.Key{
-			Key: nameOf(keys[i]), Fingerprint: fields["f"], NotificationID: fields["i"],
-			ExpiresAt: time.Now().Add(lives[i].Val()),
+			Key: nameOf(p.keys[i]), Fingerprint: fields["f"], NotificationID: fields["i"],
+			ExpiresAt: time.Now().Add(life),
 		}
 		if until, err := strconv.ParseInt(fields["p"], 10, 64); err == nil {
 			k.AcceptingUntil = time.UnixMicro(until)
@@ -234,20 +241,16 @@ func (r *Store) exportKeys(ctx context.Context, node redis.UniversalClient, keys
 	return batch, nil
 }
 
-// exportAdmissions reads logs: of categories, whose names say category and user, or of users' caps.
-func (r *Store) exportAdmissions(ctx context.Context, node redis.UniversalClient,
-	keys []string,
-) (*transfer.Batch, error) {
-	pipe := node.Pipeline()
-	logs := make([]*redis.ZSliceCmd, len(keys))
-	for i, key := range keys {
-		logs[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %d windows: %w", len(keys), err)
+// exportAdmissions reads the logs of categories, whose names hold category and user, or of user caps.
+func exportAdmissions(ctx context.Context, p page) (*transfer.Batch, error) {
+	logs, err := readEach(ctx, p, "the windows", func(pipe redis.Pipeliner, key string) *redis.ZSliceCmd {
+		return pipe.ZRangeWithScores(ctx, key, 0, -1)
+	})
+	if err != nil {
+		return nil, err
 	}
 	batch := &transfer.Batch{}
-	for i, key := range keys {
+	for i, key := range p.keys {
 		user, category := nameOf(key), ""
 		if strings.Contains(key, "}:l:") {
 			category, user, _ = strings.Cut(user, ":")
@@ -260,7 +263,7 @@ func (r *Store) exportAdmissions(ctx context.Context, node redis.UniversalClient
 	return batch, nil
 }
 
-// admissionOf reads the token of an admission: the notification's id, or in earlier versions its arrival, and the
+// admissionOf reads the token of an admission: the notification's id, or its arrival in earlier versions, and the
 // generation.
 func admissionOf(user, category, token string, at int64) transfer.Admission {
 	a := transfer.Admission{UserID: user, Category: category, At: at}

@@ -13,14 +13,17 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// What is handed over to another store keeps when it is due: a retry its moment, what is being sent the end of its lease.
+// What is handed over to another store keeps when it is due: a retry its moment, what is being sent the end of its
+// lease.
 func TestExportTellsWhenARetryIsDue(t *testing.T) {
 	t.Parallel()
 	for name, olderVersion := range map[string]bool{"Agendas": false, "OlderVersion": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := redistest.Client(t)
-			agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings, Lease: 2 * time.Hour})
+			agendas, err := agenda.New(client, agenda.Config{
+				Partitions: 1, Settings: storetest.Settings, Lease: 2 * time.Hour,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,7 +31,8 @@ func TestExportTellsWhenARetryIsDue(t *testing.T) {
 			var batch []*notification.Notification
 			for _, id := range []string{"retried", "sending"} {
 				batch = append(batch, &notification.Notification{
-					ID: id, UserID: "ada", Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+					ID: id, UserID: "ada", Category: "free", Channel: notification.ChannelLog,
+					Priority: notification.PriorityNormal,
 				})
 			}
 			if _, err := store.Accept(t.Context(), batch); err != nil {
@@ -42,7 +46,9 @@ func TestExportTellsWhenARetryIsDue(t *testing.T) {
 			if err != nil || len(served.Results) != 1 || len(served.Results[0].Grants) != 2 {
 				t.Fatalf("served %+v, %v", served, err)
 			}
-			late := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 5 * time.Hour, Failure: true}
+			late := dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 5 * time.Hour, Failure: true,
+			}
 			if _, err := store.Settle(t.Context(), served.Results[0].Grants[0], late); err != nil {
 				t.Fatal(err)
 			}

@@ -11,11 +11,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// auditKept is how many notifications of each kind a look for the checker gives at most.
-const auditKept = 10_000
+// maxOpen is how many open notifications the invariant checker gets at most.
+const maxOpen = 10_000
 
-// Admissions implements [invariant.Source]. Redis keeps the latest attempt of a notification only, and that for a day
-// after its end: what it gives is a part of the truth.
+// Admissions implements [invariant.Source]. It finds only a part of the admissions: Redis keeps the latest attempt of a
+// notification, until a day after the notification has ended.
 func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	window time.Duration,
 ) ([]invariant.Admission, error) {
@@ -50,7 +50,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
 	var open []invariant.Open
 	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
-		if n.Status.Ended() || !n.AcceptedAt.Before(before) || len(open) >= auditKept {
+		if n.Status.Ended() || !n.AcceptedAt.Before(before) || len(open) >= maxOpen {
 			return nil
 		}
 		decoded, err := decode(n.ID, dispatch.Backlog{UserID: n.UserID, Category: n.Category}, n.AcceptedAt, n.Payload)

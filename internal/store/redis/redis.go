@@ -1,5 +1,6 @@
-// Package redis is the store of the set-ups without Postgres. Notifications, and all that happens to them, live in the
-// agendas' own hashes on Redis; every step is one script. The store is as durable as that Redis is configured.
+// Package redis is the store of the set-ups without Postgres. It keeps notifications, and everything that happens to
+// them, in the agendas' own hashes on Redis. Every step is one script. The store is as durable as Redis is configured
+// to be.
 package redis
 
 import (
@@ -28,7 +29,7 @@ func New(client redis.UniversalClient, agendas *agenda.Agendas) *Store {
 	return &Store{client: client, agendas: agendas}
 }
 
-// content is the part of a notification that only its delivery needs, as stored with its agenda entry.
+// content is the part of a notification that only its delivery needs. The agenda keeps it as the entry's payload.
 type content struct {
 	Channel     notification.Channel  `json:"c"`
 	To          string                `json:"t,omitempty"`
@@ -43,6 +44,7 @@ type content struct {
 	TraceParent string                `json:"r,omitempty"`
 }
 
+// encode makes the payload of a notification.
 func encode(n *notification.Notification) (string, error) {
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
@@ -55,24 +57,25 @@ func encode(n *notification.Notification) (string, error) {
 	return string(body), nil
 }
 
-func decode(id string, box dispatch.Backlog, acceptedAt time.Time, payload string) (*notification.Notification, error) {
+// decode makes a notification of its payload and of what its agenda knows besides.
+func decode(id string, b dispatch.Backlog, acceptedAt time.Time, payload string) (*notification.Notification, error) {
 	var c content
 	if err := json.Unmarshal([]byte(payload), &c); err != nil {
 		return nil, fmt.Errorf("decode notification %s: %w", id, err)
 	}
 	return &notification.Notification{
-		ID: id, UserID: box.UserID, Category: box.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
+		ID: id, UserID: b.UserID, Category: b.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
 		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
 		Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
 	}, nil
 }
 
 // Take implements [dispatch.Store].
-func (r *Store) Take(ctx context.Context, round dispatch.TakeRequest) (dispatch.TakeResult, error) {
-	return r.agendas.Take(ctx, round)
+func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	return r.agendas.Take(ctx, request)
 }
 
-// Claim implements [dispatch.Store]: the grant carries all that is known of the notification.
+// Claim implements [dispatch.Store]: a grant carries its whole notification, so nothing is left to claim.
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	n, err := decode(g.Notification.ID, g.Backlog, g.ArrivedAt, g.Payload)
 	if err != nil {
@@ -92,10 +95,11 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 // Extend implements [dispatch.Store].
 func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.agendas.Extend(ctx, g) }
 
-// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+// Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or
+// [notification.ErrNotWaiting].
 func (r *Store) Cancel(ctx context.Context, id string) error { return r.agendas.Cancel(ctx, id) }
 
-// View tells what has become of a notification, or gives [notification.ErrNotFound].
+// View returns a notification with what has become of it, or [notification.ErrNotFound].
 func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
 	state, err := r.agendas.Lookup(ctx, id)
 	if err != nil {
@@ -111,7 +115,8 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 	}, nil
 }
 
-// timeline puts what the agenda remembers between what its fields tell: accepted, last admission, end.
+// timeline lists what happened to a notification, oldest first: the history of its agenda, and from its other fields
+// the acceptance, the last admission and the end.
 func timeline(s *agenda.State) []notification.Event {
 	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
 	if !s.AdmittedAt.IsZero() {
@@ -131,5 +136,5 @@ func timeline(s *agenda.State) []notification.Event {
 	return events
 }
 
-// Stats gives the counts of the deployment.
+// Stats returns the counts of the deployment.
 func (r *Store) Stats(ctx context.Context) (stats.Counts, error) { return r.agendas.Stats(ctx) }

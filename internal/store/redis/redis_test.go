@@ -15,7 +15,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, client := range map[string]func(testing.TB) *goredis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+	for name, client := range map[string]func(testing.TB) *goredis.Client{
+		"Redis": redistest.Client, "Miniredis": redistest.Mini,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(tb testing.TB) storetest.Subject { return subject(tb, client(tb)) })
@@ -26,8 +28,9 @@ func TestConformance(t *testing.T) {
 func subject(tb testing.TB, client *goredis.Client) storetest.Subject {
 	tb.Helper()
 	agendas, err := agenda.New(client, agenda.Config{
-		Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: storetest.Lease, MaxCrashes: storetest.MaxCrashes,
-		Grace: 100 * time.Millisecond,
+		Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: storetest.Lease,
+		MaxCrashes: storetest.MaxCrashes,
+		Grace:      100 * time.Millisecond,
 	})
 	if err != nil {
 		tb.Fatal(err)

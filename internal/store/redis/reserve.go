@@ -15,9 +15,10 @@ import (
 //go:embed reserve.lua
 var reserveSource string
 
+// reserveScript claims an idempotency key, see reserve.lua.
 var reserveScript = script.New(reserveSource)
 
-// acceptTime is how long accepting may take before a repeat may take over.
+// acceptTime is how long a request may take to be accepted before a repeat of it may take over.
 const acceptTime = 10 * time.Second
 
 // Reserve implements [intake.Store].
@@ -33,13 +34,13 @@ func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
 		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: %w", err)
 	}
 	if len(reply) != 2 {
-		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: the script answered %d fields instead of 2", len(reply))
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: the reply has %d fields", len(reply))
 	}
 	outcome, ok := map[string]intake.Claim{
 		"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
 	}[reply[0]]
 	if !ok {
-		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: unknown answer %q", reply[0])
+		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: unknown reply %q", reply[0])
 	}
 	return intake.Reservation{Claim: outcome, ID: reply[1]}, nil
 }

@@ -190,7 +190,8 @@ func returned(p *probe) {
 func untried(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
 	outcome := dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond, Refund: true,
+		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond,
+		Refund:  true,
 		Untried: true,
 	}
 	p.settle(p.grant(), outcome)

@@ -1,5 +1,5 @@
-// Package storetest is the suite that every store passes: each accepted notification is granted to one worker at a time,
-// under the limits and with a lease, a late result is refused, and the notification reaches exactly one end.
+// Package storetest is the suite that every store passes: each accepted notification is granted to one worker at a
+// time, under the limits and with a lease, a late result is refused, and the notification reaches exactly one end.
 package storetest
 
 import (
@@ -166,8 +166,8 @@ func (p *probe) take(r dispatch.TakeRequest) dispatch.TakeResult {
 	return result
 }
 
-// round makes one take request for a partition, with capacity for one delivery: it serves the held wake-ups that are due
-// and pulls others. It keeps the grants that it could claim.
+// round makes one take request for a partition, with capacity for one delivery: it serves the held wake-ups that are
+// due and pulls others. It keeps the grants that it could claim.
 func (p *probe) round(partition int) {
 	p.Helper()
 	p.rounds++
