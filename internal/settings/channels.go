@@ -18,14 +18,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 )
 
-// Channels are the settings of every channel that pacer has. This is where a channel is registered: everything else
-// asks [Channels.All]. In the settings file they may stand together, as
+// Channels are the settings of every channel that pacer has. A channel is registered here: everything else asks
+// [Channels.All]. In the settings file the channels may have a section of their own:
 //
 //	channels:
 //	  fcm: {credentials: file:/run/secrets/fcm.json}
 //
-// Tags on the fields of a channel's settings do the rest. credential: the value may be file: and the path of a file
-// that holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
+// The fields of a channel's settings have three tags. credential: the value may be file: and the path of a file that
+// holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
 type Channels struct {
 	Webhook webhook.Settings   `embed:"" prefix:"webhook-"`
 	Log     logsender.Settings `embed:"" prefix:"log-"`
@@ -36,7 +36,7 @@ type Channels struct {
 	Ntfy    ntfy.Settings      `embed:"" prefix:"ntfy-"`
 }
 
-// described is what the settings of a channel have to be.
+// described is implemented by the settings of every channel.
 type described interface{ Channel() channel.Descriptor }
 
 // All describes every channel, configured or not.
@@ -70,10 +70,10 @@ func (c *Channels) each() []channelSetting {
 	return all
 }
 
-// isSet tells whether it was given a value.
+// isSet tells whether the setting has a value.
 func (s channelSetting) isSet() bool { return s.value.Len() > 0 }
 
-// String shows the settings without what is secret in them.
+// String shows the settings without their secrets.
 func (c Channels) String() string {
 	var shown []string
 	for _, s := range c.each() {
@@ -92,7 +92,7 @@ func (c Channels) String() string {
 // GoString is String, for %#v.
 func (c Channels) GoString() string { return c.String() }
 
-// resolve reads credentials from their files and refuses channels of which something is missing or wrong.
+// resolve reads credentials from their files, and refuses channels with missing or wrong settings.
 func (c Channels) resolve() (Channels, error) {
 	var faults []error
 	set := map[string]bool{}
@@ -123,7 +123,7 @@ func (c Channels) resolve() (Channels, error) {
 	return c, errors.Join(faults...)
 }
 
-// refuseSettings turns what a channel says of its settings, one or several joined, into usage errors.
+// refuseSettings turns the errors of a channel's settings, one or several joined, into usage errors.
 func refuseSettings(prefix string, err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -162,10 +162,10 @@ func readCredential(flag string, value *string) error {
 	case err != nil:
 		return refuse(flag, "can't be read: %v", err)
 	case len(text) > maxCredential:
-		return refuse(flag, "is in a file of more than %d bytes", maxCredential)
+		return refuse(flag, "names a file of more than %d bytes", maxCredential)
 	}
 	if *value = strings.TrimSpace(string(text)); *value == "" {
-		return refuse(flag, "is in a file that is empty")
+		return refuse(flag, "names an empty file")
 	}
 	return nil
 }

@@ -21,12 +21,16 @@ import (
 
 // every is each setting of the channels, by its flag's name.
 var every = map[string]string{
-	"webhook-targets": "hooks.example.com=" + secret, "fcm-credentials": "{canary}", "fcm-project": "demo", "fcm-endpoint": "https://fcm.example.com",
-	"apns-key": "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST", "apns-topic": "com.example.app", "apns-endpoint": "sandbox",
-	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com", "email-server": "smtp://pacer@mail.example.com",
+	"webhook-targets": "hooks.example.com=" + secret, "fcm-credentials": "{canary}", "fcm-project": "demo",
+	"fcm-endpoint": "https://fcm.example.com",
+	"apns-key":     "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST",
+	"apns-topic": "com.example.app", "apns-endpoint": "sandbox",
+	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com",
+	"email-server":   "smtp://pacer@mail.example.com",
 	"email-password": "canarypassword", "email-from": "Pacer <pacer@example.com>",
-	"webhook-limits": "1/1s", "fcm-limits": "2/1s", "apns-limits": "3/1s", "webpush-limits": "4/1s", "email-limits": "5/1s",
-	"ntfy-server": "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
+	"webhook-limits": "1/1s", "fcm-limits": "2/1s", "apns-limits": "3/1s", "webpush-limits": "4/1s",
+	"email-limits": "5/1s",
+	"ntfy-server":  "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
 }
 
 func everyChannel() settings.Channels {
@@ -48,7 +52,7 @@ func everyChannel() settings.Channels {
 	}
 }
 
-// Flags, environment, a flat file and a file's section for channels all say the same.
+// The channels can be set by flags, the environment, a flat file, or the channels section of a file.
 func TestChannelsFromEverySource(t *testing.T) {
 	t.Parallel()
 	var flags, environ, flat, section []string
@@ -57,7 +61,7 @@ func TestChannelsFromEverySource(t *testing.T) {
 		flags = append(flags, "--"+name+"="+value)
 		environ = append(environ, "PACER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
 		flat = append(flat, fmt.Sprintf("%s: '%s'", name, value))
-		channel, rest, _ := strings.Cut(name, "-")
+		channel, _, _ := strings.Cut(name, "-")
 		if !strings.Contains(strings.Join(section, "\n"), "  "+channel+":") {
 			section = append(section, "  "+channel+":")
 			for other, value := range every {
@@ -66,28 +70,31 @@ func TestChannelsFromEverySource(t *testing.T) {
 				}
 			}
 		}
-		_ = rest
 	}
 	for source, c := range map[string]struct{ environ, args []string }{
-		"flags":       {nil, append([]string{"serve"}, flags...)},
-		"environment": {environ, []string{"serve"}},
-		"flat file":   {nil, []string{"serve", "--config", settingsFile(t, flat...)}},
-		"section":     {nil, []string{"serve", "--config", settingsFile(t, section...)}},
+		"flags":       {args: append([]string{"serve"}, flags...)},
+		"environment": {environ: environ, args: []string{"serve"}},
+		"flat file":   {args: []string{"serve", "--config", settingsFile(t, flat...)}},
+		"section":     {args: []string{"serve", "--config", settingsFile(t, section...)}},
 	} {
-		p, err := parse(t, c.environ, c.args...)
-		if err != nil {
-			t.Fatalf("%s: %v", source, err)
-		}
-		if diff := cmp.Diff(everyChannel(), p.Serve.Channels); diff != "" {
-			t.Errorf("%s differ (-want +got):\n%s", source, diff)
-		}
-		if shown := fmt.Sprintf("%v %+v %#v", p.Serve.Server, p.Serve.Channels, p.Serve.Server); strings.Contains(shown, "canary") {
-			t.Errorf("%s show a secret: %s", source, shown)
-		}
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			p, err := parse(t, c.environ, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(everyChannel(), p.Serve.Channels); diff != "" {
+				t.Errorf("the channels differ (-want +got):\n%s", diff)
+			}
+			shown := fmt.Sprintf("%v %+v %#v", p.Serve.Server, p.Serve.Channels, p.Serve.Server)
+			if strings.Contains(shown, "canary") {
+				t.Errorf("a secret is shown: %s", shown)
+			}
+		})
 	}
 }
 
-// What the contract says of each channel's contents; the schema's pacer.fault says the same.
+// Each channel bounds its contents as documented; the schema's pacer.fault has the same bounds.
 func TestLimitsOfContents(t *testing.T) {
 	t.Parallel()
 	want := map[notification.Channel]int{
@@ -125,50 +132,88 @@ func TestCredentialsFromFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resolved, err := p.Serve.Resolve(); err != nil || strings.Count(resolved.Channels.Webhook.Secret, "whsec_") != 2 {
+	if resolved, err := p.Serve.Resolve(); err != nil ||
+		strings.Count(resolved.Channels.Webhook.Secret, "whsec_") != 2 {
 		t.Errorf("the webhook's secrets: %v", err)
 	}
-	for want, key := range map[string]string{
-		"--webpush-key (PACER_WEBPUSH_KEY) can't be read: open " + dir + "/none: no such file or directory": "file:" + dir + "/none",
-		"--webpush-key (PACER_WEBPUSH_KEY) is in a file that is empty":                                      write("empty", "\n"),
-		"--webpush-key (PACER_WEBPUSH_KEY) is in a file of more than 65536 bytes":                           write("long", strings.Repeat("x", 65537)),
+	for name, test := range map[string]struct{ file, sentence string }{
+		"away": {
+			file: "file:" + dir + "/none", sentence: "can't be read: open " + dir + "/none: no such file or directory",
+		},
+		"empty": {file: write("empty", "\n"), sentence: "names an empty file"},
+		"too long": {
+			file: write("long", strings.Repeat("x", 65537)), sentence: "names a file of more than 65536 bytes",
+		},
 	} {
-		_, err := parse(t, nil, "serve", "--webpush-subject=https://example.com", "--webpush-key="+key)
-		wantRefusals(t, err, want)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parse(t, nil, "serve", "--webpush-subject=https://example.com", "--webpush-key="+test.file)
+			wantRefusals(t, err, "--webpush-key (PACER_WEBPUSH_KEY) "+test.sentence)
+		})
 	}
 }
 
 func TestChannelsThatLackSomething(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ args, want []string }{
-		{[]string{"--fcm-project=x"}, []string{"--fcm-project (PACER_FCM_PROJECT) needs --fcm-credentials (PACER_FCM_CREDENTIALS) to be set too"}},
-		{[]string{"--apns-key=canary", "--apns-key-id=x"}, []string{
-			"--apns-key (PACER_APNS_KEY) needs --apns-team-id (PACER_APNS_TEAM_ID) to be set too",
-			"--apns-key (PACER_APNS_KEY) needs --apns-topic (PACER_APNS_TOPIC) to be set too",
-		}},
-		{[]string{"--email-limits=5"}, []string{`--email-limits (PACER_EMAIL_LIMITS) must be of the form 100/1s, is "5"`}},
-		{[]string{"--webpush-key=canary"}, []string{"--webpush-key (PACER_WEBPUSH_KEY) needs --webpush-subject (PACER_WEBPUSH_SUBJECT) to be set too"}},
-		{[]string{"--email-server=smtp://x"}, []string{"--email-server (PACER_EMAIL_SERVER) needs --email-from (PACER_EMAIL_FROM) to be set too"}},
-		{[]string{"--ntfy-token=canary"}, []string{"--ntfy-token (PACER_NTFY_TOKEN) needs --ntfy-server (PACER_NTFY_SERVER) to be set too"}},
-		{[]string{"--ntfy-server=https://ntfy.sh/x"}, []string{"--ntfy-server (PACER_NTFY_SERVER) must be a URL such as https://ntfy.sh, without a path"}},
-		{[]string{"--webhook-targets=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must hold entries such as hooks.example.com=whsec_..."}},
-		{[]string{"--webhook-targets=x=canary"}, []string{"--webhook-targets (PACER_WEBHOOK_TARGETS) must be whsec_ and 24 to 64 random bytes in base64"}},
-	} {
-		_, err := parse(t, nil, append([]string{"serve"}, c.args...)...)
-		wantRefusals(t, err, c.want...)
-	}
+	refusals{
+		"fcm without credentials": {
+			flag: "fcm-project", value: "x", sentence: "needs --fcm-credentials (PACER_FCM_CREDENTIALS) to be set too",
+		},
+		"limits of no form": {flag: "email-limits", value: "5", sentence: `must be of the form 100/1s, is "5"`},
+		"webpush without a subject": {
+			flag: "webpush-key", value: "canary",
+			sentence: "needs --webpush-subject (PACER_WEBPUSH_SUBJECT) to be set too",
+		},
+		"email without a sender": {
+			flag: "email-server", value: "smtp://x", sentence: "needs --email-from (PACER_EMAIL_FROM) to be set too",
+		},
+		"ntfy without a server": {
+			flag: "ntfy-token", value: "canary", sentence: "needs --ntfy-server (PACER_NTFY_SERVER) to be set too",
+		},
+		"ntfy with a path": {
+			flag: "ntfy-server", value: "https://ntfy.sh/x",
+			sentence: "must be a URL such as https://ntfy.sh, without a path",
+		},
+		"webhook target without a secret": {
+			flag: "webhook-targets", value: "canary", sentence: "must hold entries such as hooks.example.com=whsec_...",
+		},
+		"webhook target with a wrong secret": {
+			flag: "webhook-targets", value: "x=canary",
+			sentence: "must be whsec_ and 24 to 64 random bytes in base64",
+		},
+	}.run(t, "serve")
+	_, err := parse(t, nil, "serve", "--apns-key=canary", "--apns-key-id=x")
+	wantRefusals(t, err,
+		"--apns-key (PACER_APNS_KEY) needs --apns-team-id (PACER_APNS_TEAM_ID) to be set too",
+		"--apns-key (PACER_APNS_KEY) needs --apns-topic (PACER_APNS_TOPIC) to be set too",
+	)
 }
 
 func TestChannelsSectionRefuses(t *testing.T) {
 	t.Parallel()
-	for want, lines := range map[string][]string{
-		`FILE:1:11: channels must hold channels, such as fcm: {credentials: file:fcm.json}`: {"channels: x"},
-		`FILE:2:8: channels.fcm must hold settings`:                                         {"channels:", "  fcm: x"},
-		`FILE:2:9: unknown setting "colour" of channel fcm`:                                 {"channels:", "  fcm: {colour: red}"},
-		`FILE:3:9: fcm-project is already set on line 1`:                                    {"fcm-project: x", "channels:", "  fcm: {project: y}"},
+	for name, test := range map[string]struct{ text, want string }{
+		"no channels": {
+			text: "channels: x",
+			want: "FILE:1:11: channels must hold channels, such as fcm: {credentials: file:fcm.json}",
+		},
+		"no settings": {
+			text: "channels:\n  fcm: x",
+			want: "FILE:2:8: channels.fcm must hold settings",
+		},
+		"an unknown setting": {
+			text: "channels:\n  fcm: {colour: red}",
+			want: `FILE:2:9: unknown setting "colour" of channel fcm`,
+		},
+		"twice in two ways": {
+			text: "fcm-project: x\nchannels:\n  fcm: {project: y}",
+			want: "FILE:3:9: fcm-project is already set on line 1",
+		},
 	} {
-		path := settingsFile(t, lines...)
-		_, err := parse(t, nil, "serve", "--config", path)
-		wantRefusals(t, err, strings.Replace(want, "FILE", path, 1))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := settingsFile(t, test.text)
+			_, err := parse(t, nil, "serve", "--config", path)
+			wantRefusals(t, err, strings.Replace(test.want, "FILE", path, 1))
+		})
 	}
 }

@@ -11,15 +11,21 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// environmentPrefix begins the variables of all settings except the two connection strings.
 const environmentPrefix = "PACER_"
 
-// CheckEnvironment refuses environment variables that begin with PACER_ and are no setting, since a misspelt setting
-// would be ignored without a word. environ has the form of [os.Environ]. Known are the settings of both programs, so
-// that they can share an environment, and those in extra; see [EnvironmentNames]. The error joins everything that is
-// refused, each a [*UsageError].
-//
-// What Kubernetes puts into the environment of every container for a service that is called pacer, or pacer-something,
-// is passed over.
+// serviceLink and serviceAddress match the variables that Kubernetes sets in every container for a service that is
+// called pacer, or pacer-something.
+var (
+	serviceLink = regexp.MustCompile(
+		`^PACER_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	serviceAddress = regexp.MustCompile(`^PACER_(\w+_)?PORT=(tcp|udp|sctp)://`)
+)
+
+// CheckEnvironment refuses environment variables that begin with PACER_ and are no setting: otherwise a misspelt
+// setting would be ignored silently. environ has the form of [os.Environ]. Known are the settings of both programs, so
+// that they can share an environment, and those in extra; see [EnvironmentNames]. The error joins all refusals, each a
+// [*UsageError]. The variables that Kubernetes sets for a service are ignored.
 func CheckEnvironment(environ []string, extra ...string) error {
 	known := map[string]bool{}
 	nearby := map[string]string{} // without the prefix, which would make all names alike
@@ -27,8 +33,7 @@ func CheckEnvironment(environ []string, extra ...string) error {
 		known[name] = true
 		nearby[strings.TrimPrefix(name, environmentPrefix)] = name
 	}
-	serviceLink := regexp.MustCompile(`^PACER_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
-	serviceAddress := regexp.MustCompile(`^PACER_(\w+_)?PORT=(tcp|udp|sctp)://`)
+
 	var faults []error
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		name, _, _ := strings.Cut(variable, "=")
@@ -38,7 +43,7 @@ func CheckEnvironment(environ []string, extra ...string) error {
 		}
 		faults = append(faults, &UsageError{
 			Setting: name,
-			Message: "is set in the environment but is no setting" +
+			Message: "is set in the environment, but there is no such setting" +
 				suggestion(strings.TrimPrefix(name, environmentPrefix), nearby),
 		})
 	}
@@ -56,6 +61,7 @@ func ownFlags() []*kong.Flag {
 	return flags
 }
 
+// ownVariables are the environment variables of [Server] and [Client].
 func ownVariables() []string {
 	var names []string
 	for _, flag := range ownFlags() {
@@ -64,12 +70,12 @@ func ownVariables() []string {
 	return names
 }
 
-// suggestion names the candidate whose key is nearest to what was written, if any is near.
-func suggestion(written string, candidates map[string]string) string {
+// suggestion proposes the name whose key is nearest to the one that was written, if any is near.
+func suggestion(written string, names map[string]string) string {
 	nearest, least := "", len(written)/3+1
-	for _, key := range slices.Sorted(maps.Keys(candidates)) {
+	for _, key := range slices.Sorted(maps.Keys(names)) {
 		if d := editDistance(written, key); d < least {
-			nearest, least = candidates[key], d
+			nearest, least = names[key], d
 		}
 	}
 	if nearest == "" {
@@ -78,7 +84,7 @@ func suggestion(written string, candidates map[string]string) string {
 	return fmt.Sprintf("; did you mean %s?", nearest)
 }
 
-// editDistance is how many characters must be put in, taken out or replaced to get from a to b (Levenshtein).
+// editDistance is how many characters must be inserted, deleted or replaced to get from a to b (Levenshtein).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -25,9 +25,8 @@ type setting struct {
 	line, column int
 }
 
-// readFile reads a settings file. known has the names of the flags that may stand in it, as
-// keys and values. The error joins everything
-// that is refused, each a [*UsageError].
+// readFile reads a settings file. The keys and values of known are the names of the flags that the file may hold. The
+// error joins all refusals, each a [*UsageError].
 func readFile(path string, known map[string]string) (*settingsFile, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -44,7 +43,7 @@ func readFile(path string, known map[string]string) (*settingsFile, error) {
 		case *ast.MappingNode:
 			f.readAll(body.Values, known)
 		default:
-			f.note(body, "a settings file holds lines such as partitions: 16")
+			f.note(body, "a settings file must hold lines such as partitions: 16")
 		}
 	}
 	if len(f.faults) > 0 {
@@ -124,7 +123,7 @@ func (f *settingsFile) read(name string, node ast.Node) {
 		for _, item := range list.Values {
 			text, ok := scalar(item)
 			if !ok {
-				f.note(item, "%s must be a list of texts", name)
+				f.note(item, "%s must be a list of single values", name)
 			}
 			items = append(items, text)
 		}
@@ -132,7 +131,7 @@ func (f *settingsFile) read(name string, node ast.Node) {
 	} else if text, ok := scalar(node); ok {
 		s.value = text
 	} else {
-		f.note(node, "%s must be one value, or a list of them", name)
+		f.note(node, "%s must be a value or a list of values", name)
 	}
 	f.settings[name] = s
 }
@@ -150,6 +149,7 @@ func scalar(node ast.Node) (string, bool) {
 	return "", false
 }
 
+// position is where a node of the file begins.
 func position(node ast.Node) token.Position {
 	if t := node.GetToken(); t != nil && t.Position != nil {
 		return *t.Position
@@ -170,7 +170,7 @@ func (f *settingsFile) refuse(line, column int, format string, args ...any) erro
 }
 
 func (f *settingsFile) refuseSyntax(err error) error {
-	syntax, ok := err.(yaml.Error) //nolint:errorlint // the parser returns it bare
+	syntax, ok := err.(yaml.Error) //nolint:errorlint // the parser returns it unwrapped
 	if !ok || syntax.GetToken() == nil {
 		return f.refuse(1, 1, "not readable as YAML")
 	}

@@ -39,10 +39,10 @@ func resolveLimits(flag string, texts []string) ([]RequestLimit, error) {
 		case window < minRequestIn || window > maxRequestIn:
 			return nil, refuse(flag, "must have a window between %s and %s, is %q", minRequestIn, maxRequestIn, text)
 		case seen[window]:
-			return nil, refuse(flag, "has two limits over %s", window)
+			return nil, refuse(flag, "has two limits over the same window, %s", window)
 		}
 		seen[window] = true
-		limits = append(limits, RequestLimit{n, window})
+		limits = append(limits, RequestLimit{Max: n, Per: window})
 	}
 	return limits, nil
 }

@@ -18,7 +18,7 @@ type Environ []string
 // Apply implements [kong.Option]. It does nothing; NewParser looks for the option itself.
 func (Environ) Apply(*kong.Kong) error { return nil }
 
-// lookup finds a variable; one that is set to nothing counts as not set. Of repeated ones the last holds.
+// lookup finds a variable. One that is set to nothing counts as not set; when a variable is repeated, the last counts.
 func (e Environ) lookup(name string) (string, bool) {
 	for _, variable := range slices.Backward(e) {
 		if key, value, ok := strings.Cut(variable, "="); ok && key == name {
@@ -28,11 +28,11 @@ func (e Environ) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// NewParser builds the command line of a program. cli is a pointer to a struct with [kong]'s tags, of which [Server],
-// [Client] and their parts may be embedded; options go to kong. Read it with [Parse].
+// NewParser builds the command line of a program. cli points to a struct with [kong]'s tags, which may embed [Server],
+// [Client] and their parts; options go to kong. [Parse] reads the command line.
 //
-// Every flag of cli takes its value from the command line, else from its environment variable, else from the settings
-// file, if its command has the flag --config, else from its default. A flag with the tag env:"-" has no variable.
+// Every flag takes its value from the command line, else from its environment variable, else from the settings file if
+// its command has the flag --config, else from its default. A flag with the tag env:"-" has no variable.
 func NewParser(cli any, name, description string, options ...kong.Option) (*kong.Kong, error) {
 	environ := Environ(os.Environ())
 	for _, option := range options {
@@ -45,7 +45,7 @@ func NewParser(cli any, name, description string, options ...kong.Option) (*kong
 		kong.Description(description),
 		kong.PostBuild(takeEnvironment),
 		kong.ValueFormatter(showEnvironment),
-		// Kong calls this for each part of the command line that it has read; the first stands for the program.
+		// Kong calls this for each part of the command line that it has read. The first part is the program.
 		kong.WithBeforeResolve(func(ctx *kong.Context, part *kong.Path) error {
 			if part.App == nil {
 				return nil
@@ -61,8 +61,7 @@ func NewParser(cli any, name, description string, options ...kong.Option) (*kong
 	return kong.New(cli, append(own, options...)...)
 }
 
-// Parse reads a command line and checks its settings. The error joins everything that is refused, each a
-// [*UsageError].
+// Parse reads a command line and checks its settings. The error joins all refusals, each a [*UsageError].
 func Parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	ctx, err := parser.Parse(args)
 	if err == nil {
@@ -74,7 +73,7 @@ func Parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	return nil, &UsageError{Message: withoutPassword(err.Error())}
 }
 
-// withoutPassword hides user and password of URLs that kong quotes back, as it does with an argument too many.
+// withoutPassword hides user and password of URLs that kong quotes, as it does with an unexpected argument.
 func withoutPassword(message string) string {
 	return regexp.MustCompile(`://\S*@`).ReplaceAllLiteralString(message, "://<secret>@")
 }
@@ -89,6 +88,7 @@ func EnvironmentNames(parser *kong.Kong) []string {
 	return slices.Compact(names)
 }
 
+// allFlags are the flags of a command and of all commands below it.
 func allFlags(node *kong.Node) []*kong.Flag {
 	flags := slices.Clone(node.Flags)
 	for _, child := range node.Children {
@@ -97,8 +97,8 @@ func allFlags(node *kong.Node) []*kong.Flag {
 	return flags
 }
 
-// takeEnvironment keeps kong from reading the environment by itself: it would do so before it knows the settings file,
-// and would not say which variable is at fault.
+// takeEnvironment keeps kong from reading the environment. Kong would read it before it knows the settings file, and
+// would not say which variable is at fault.
 func takeEnvironment(parser *kong.Kong) error {
 	for _, flag := range allFlags(parser.Model.Node) {
 		flag.Envs, flag.Tag.Envs = nil, nil
@@ -128,7 +128,7 @@ func showEnvironment(value *kong.Value) string {
 	return strings.TrimSpace(value.Help + " ($" + strings.Join(names, ", $") + ")")
 }
 
-// decode reads a value as the flag would and forgets it, to find out whether it is right before kong reads it.
+// decode reads a value as the flag would, and forgets it. It finds a wrong value before kong does.
 func decode(flag *kong.Flag, value any) error {
 	target := reflect.New(flag.Target.Type()).Elem()
 	scanner := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: value})

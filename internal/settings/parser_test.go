@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,92 +97,86 @@ func TestPrecedence(t *testing.T) {
 		get    func(*program) string
 	}{
 		"number": {
-			"partitions", "PACER_PARTITIONS",
-			[4]string{"1", "2", "3", "16"},
-			func(p *program) string { return fmt.Sprint(p.Serve.Partitions) },
+			flag: "partitions", variable: "PACER_PARTITIONS",
+			values: [4]string{"1", "2", "3", "16"},
+			get:    func(p *program) string { return fmt.Sprint(p.Serve.Partitions) },
 		},
 		"duration": {
-			"drain-timeout", "PACER_DRAIN_TIMEOUT",
-			[4]string{"1s", "2s", "3s", "20s"},
-			func(p *program) string { return p.Serve.DrainTimeout.String() },
+			flag: "drain-timeout", variable: "PACER_DRAIN_TIMEOUT",
+			values: [4]string{"1s", "2s", "3s", "20s"},
+			get:    func(p *program) string { return p.Serve.DrainTimeout.String() },
 		},
 		"text": {
-			"policy", "PACER_POLICY",
-			[4]string{"a.yaml", "b.yaml", "c.yaml", ""},
-			func(p *program) string { return p.Serve.Policy },
+			flag: "policy", variable: "PACER_POLICY",
+			values: [4]string{"a.yaml", "b.yaml", "c.yaml", ""},
+			get:    func(p *program) string { return p.Serve.Policy },
 		},
 		"text with a default": {
-			"ops-listen", "PACER_OPS_LISTEN",
-			[4]string{"[::1]:1", "[::1]:2", "localhost:3", "127.0.0.1:8081"},
-			func(p *program) string { return p.Serve.OpsListen },
+			flag: "ops-listen", variable: "PACER_OPS_LISTEN",
+			values: [4]string{"[::1]:1", "[::1]:2", "localhost:3", "127.0.0.1:8081"},
+			get:    func(p *program) string { return p.Serve.OpsListen },
 		},
 		"list": {
-			"api-tokens", "PACER_API_TOKENS",
-			[4]string{"a,b", "c,d", "e,f", ""},
-			func(p *program) string { return strings.Join(p.Serve.APITokens, ",") },
+			flag: "api-tokens", variable: "PACER_API_TOKENS",
+			values: [4]string{"a,b", "c,d", "e,f", ""},
+			get:    func(p *program) string { return strings.Join(p.Serve.APITokens, ",") },
 		},
 		"list with a default": {
-			"roles", "PACER_ROLES",
-			[4]string{"api", "worker,ops", "ops", "api,worker,ops"},
-			func(p *program) string { return strings.Join(p.Serve.Roles, ",") },
+			flag: "roles", variable: "PACER_ROLES",
+			values: [4]string{"api", "worker,ops", "ops", "api,worker,ops"},
+			get:    func(p *program) string { return strings.Join(p.Serve.Roles, ",") },
 		},
 		"connection string": {
-			"redis-url", "REDIS_URL",
-			[4]string{"redis://a", "redis://b", "redis://c", ""},
-			func(p *program) string { return p.Serve.RedisURL },
+			flag: "redis-url", variable: "REDIS_URL",
+			values: [4]string{"redis://a", "redis://b", "redis://c", ""},
+			get:    func(p *program) string { return p.Serve.RedisURL },
 		},
 		"the other one": {
-			"database-url", "DATABASE_URL",
-			[4]string{"postgres://a", "postgres://b", "postgresql://c", ""},
-			func(p *program) string { return p.Serve.DatabaseURL },
+			flag: "database-url", variable: "DATABASE_URL",
+			values: [4]string{"postgres://a", "postgres://b", "postgresql://c", ""},
+			get:    func(p *program) string { return p.Serve.DatabaseURL },
 		},
 	}
 	for name, kind := range kinds {
 		for sources := range 8 {
 			byFlag, byEnvironment, byFile := sources&4 != 0, sources&2 != 0, sources&1 != 0
-			t.Run(fmt.Sprintf("%s/flag=%t environment=%t file=%t", name, byFlag, byEnvironment, byFile), func(t *testing.T) {
-				t.Parallel()
-				want := kind.values[3]
-				args := []string{"serve"}
-				environ := []string{"PATH=/bin", kind.variable + "_=", "_" + kind.variable + "=x"}
-				if byFile {
-					args = append(args, "--config", settingsFile(t, kind.flag+": "+kind.values[2]))
-					want = kind.values[2]
-				}
-				if byEnvironment {
-					environ = append(environ, kind.variable+"="+kind.values[1])
-					want = kind.values[1]
-				}
-				if byFlag {
-					args = append(args, "--"+kind.flag+"="+kind.values[0])
-					want = kind.values[0]
-				}
-				p, err := parse(t, environ, args...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := kind.get(p); got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
-			})
+			t.Run(fmt.Sprintf("%s/flag=%t environment=%t file=%t", name, byFlag, byEnvironment, byFile),
+				func(t *testing.T) {
+					t.Parallel()
+					want := kind.values[3]
+					args := []string{"serve"}
+					environ := []string{"PATH=/bin", kind.variable + "_=", "_" + kind.variable + "=x"}
+					if byFile {
+						args = append(args, "--config", settingsFile(t, kind.flag+": "+kind.values[2]))
+						want = kind.values[2]
+					}
+					if byEnvironment {
+						environ = append(environ, kind.variable+"="+kind.values[1])
+						want = kind.values[1]
+					}
+					if byFlag {
+						args = append(args, "--"+kind.flag+"="+kind.values[0])
+						want = kind.values[0]
+					}
+					p, err := parse(t, environ, args...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := kind.get(p); got != want {
+						t.Errorf("got %q, want %q", got, want)
+					}
+				})
 		}
 	}
 }
 
-func TestEverySettingOfAnEnvironment(t *testing.T) {
-	t.Parallel()
-	p, err := parse(t, []string{
-		"REDIS_URL=redis://r", "DATABASE_URL=postgres://d", "PACER_LISTEN=0.0.0.0:1", "PACER_OPS_LISTEN=0.0.0.0:2", "PACER_OPS_TOKEN=o",
-		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_PARTITIONS=4", "PACER_DRAIN_TIMEOUT=5s",
-		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
-		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops",
-	}, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := settings.Server{
-		Stores:       settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
-		Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}, FCM: fcm.Settings{Limits: []string{"600000/1m"}}},
+// everySetting are the settings that the next two tests give.
+func everySetting() settings.Server {
+	return settings.Server{
+		Stores: settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
+		Channels: settings.Channels{
+			Webhook: webhook.Settings{Secret: secret}, FCM: fcm.Settings{Limits: []string{"600000/1m"}},
+		},
 		Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
 		Roles:        []string{"api", "ops"},
 		Listen:       "0.0.0.0:1",
@@ -197,6 +190,22 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		Retention:    720 * time.Hour,
 		WebhookAllow: []string{"10.0.0.0/8", "fd00::/8"},
 	}
+}
+
+func TestEverySettingOfAnEnvironment(t *testing.T) {
+	t.Parallel()
+	p, err := parse(t, []string{
+		"REDIS_URL=redis://r", "DATABASE_URL=postgres://d", "PACER_LISTEN=0.0.0.0:1", "PACER_OPS_LISTEN=0.0.0.0:2",
+		"PACER_OPS_TOKEN=o",
+		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_PARTITIONS=4",
+		"PACER_DRAIN_TIMEOUT=5s",
+		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
+		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops",
+	}, "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := everySetting()
 	if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
 		t.Errorf("settings differ (-want +got):\n%s", diff)
 	}
@@ -206,51 +215,42 @@ func TestEverySettingOfAFile(t *testing.T) {
 	t.Parallel()
 	path := settingsFile(t,
 		"# Both spellings of a name are known.",
-		"redis-url: redis://r", "database_url: 'postgres://d'", `"listen": "0.0.0.0:1"`, "ops_listen: 0.0.0.0:2", "ops-token: o",
-		"policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "partitions: 4", "drain-timeout: 5s", "webhook_allow:",
-		"  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+secret, "log_format: json", "log-level: debug",
+		"redis-url: redis://r", "database_url: 'postgres://d'", `"listen": "0.0.0.0:1"`, "ops_listen: 0.0.0.0:2",
+		"ops-token: o", "policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "partitions: 4",
+		"drain-timeout: 5s", "webhook_allow:", "  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+
+			secret, "log_format: json", "log-level: debug",
 		"roles: api,ops",
 		"server: http://other", "token: t", "count: 7", "dry_run: true",
 	)
-	for _, args := range [][]string{{"serve", "--config", path}, {"serve", "--config=" + path}, {"--config", path}, {"serve"}} {
-		var environ []string
-		if slices.Equal(args, []string{"serve"}) {
-			environ = []string{"PACER_CONFIG=" + path}
-		}
-		p, err := parse(t, environ, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := settings.Server{
-			Stores:       settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"},
-			Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}, FCM: fcm.Settings{Limits: []string{"600000/1m"}}},
-			Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
-			File:         p.Serve.File,
-			Roles:        []string{"api", "ops"},
-			Listen:       "0.0.0.0:1",
-			OpsListen:    "0.0.0.0:2",
-			OpsToken:     "o",
-			Policy:       "p.yaml",
-			APITokens:    []string{"a", "b"},
-			Concurrency:  3,
-			Partitions:   4,
-			DrainTimeout: 5 * time.Second,
-			Retention:    720 * time.Hour,
-			WebhookAllow: []string{"10.0.0.0/8", "fd00::/8"},
-		}
-		if p.Serve.Config != path {
-			t.Errorf("%v: config is %q", args, p.Serve.Config)
-		}
-		if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
-			t.Errorf("%v: settings differ (-want +got):\n%s", args, diff)
-		}
+	for name, c := range map[string]struct{ environ, args []string }{
+		"two arguments":  {args: []string{"serve", "--config", path}},
+		"one argument":   {args: []string{"serve", "--config=" + path}},
+		"no command":     {args: []string{"--config", path}},
+		"by environment": {environ: []string{"PACER_CONFIG=" + path}, args: []string{"serve"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := parse(t, c.environ, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := everySetting()
+			want.File = p.Serve.File
+			if p.Serve.Config != path {
+				t.Errorf("config is %q", p.Serve.Config)
+			}
+			if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
+				t.Errorf("settings differ (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
 func TestFlagNamesTheFileBeforeTheEnvironmentDoes(t *testing.T) {
 	t.Parallel()
 	environ := []string{"PACER_CONFIG=" + settingsFile(t, "partitions: 3")}
-	if p, err := parse(t, environ, "--config", settingsFile(t, "partitions: 5")); err != nil || p.Serve.Partitions != 5 {
+	if p, err := parse(t, environ, "--config", settingsFile(t, "partitions: 5")); err != nil ||
+		p.Serve.Partitions != 5 {
 		t.Errorf("partitions is %d, %v", p.Serve.Partitions, err)
 	}
 	// A command that takes no settings file ignores it.
@@ -270,9 +270,9 @@ func TestOneParserReadsManyCommandLines(t *testing.T) {
 		args       []string
 		partitions int
 	}{
-		{[]string{"--config", settingsFile(t, "partitions: 3")}, 3},
-		{[]string{"--config", settingsFile(t, "partitions: 5")}, 5},
-		{nil, 16},
+		{args: []string{"--config", settingsFile(t, "partitions: 3")}, partitions: 3},
+		{args: []string{"--config", settingsFile(t, "partitions: 5")}, partitions: 5},
+		{partitions: 16},
 	} {
 		ctx, err := settings.Parse(parser, test.args)
 		if err != nil {
@@ -299,12 +299,14 @@ func TestEmptyVariablesCountAsNotSet(t *testing.T) {
 func TestEnvironmentOfOtherFlags(t *testing.T) {
 	t.Parallel()
 	p, err := parse(t, []string{
-		"PACER_COUNT=1", "PACER_COUNT=5", "PACER_DRY_RUN=true", "PACER_PRIVATE=true", "PACER_SERVER=https://x", "PACER_TOKEN=t",
+		"PACER_COUNT=1", "PACER_COUNT=5", "PACER_DRY_RUN=true", "PACER_PRIVATE=true", "PACER_SERVER=https://x",
+		"PACER_TOKEN=t",
 	}, "enqueue")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Enqueue.Count != 5 || !p.Enqueue.Dry || p.Enqueue.Private || p.Enqueue.Server != "https://x" || p.Enqueue.Token != "t" {
+	if p.Enqueue.Count != 5 || !p.Enqueue.Dry || p.Enqueue.Private || p.Enqueue.Server != "https://x" ||
+		p.Enqueue.Token != "t" {
 		t.Errorf("enqueue is %+v", p.Enqueue)
 	}
 }
@@ -317,11 +319,16 @@ func TestEnvironmentNames(t *testing.T) {
 	}
 	want := []string{
 		"DATABASE_URL", "PACER_ALLOWED_HOSTS", "PACER_API_LIMITS", "PACER_API_ROUTE_LIMITS", "PACER_API_TOKENS",
-		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_LIMITS", "PACER_APNS_TEAM_ID", "PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
+		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_LIMITS", "PACER_APNS_TEAM_ID",
+		"PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN",
-		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS", "PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL", "PACER_NTFY_LIMITS", "PACER_NTFY_SERVER", "PACER_NTFY_TOKEN", "PACER_OPS_LISTEN", "PACER_OPS_TOKEN", "PACER_PARTITIONS",
-		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TEMPLATES", "PACER_TOKEN", "PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
+		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS",
+		"PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_LISTEN", "PACER_LOG_FORMAT",
+		"PACER_LOG_LEVEL", "PACER_NTFY_LIMITS", "PACER_NTFY_SERVER", "PACER_NTFY_TOKEN", "PACER_OPS_LISTEN",
+		"PACER_OPS_TOKEN", "PACER_PARTITIONS",
+		"PACER_POLICY", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TEMPLATES", "PACER_TOKEN",
+		"PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
 		"PACER_WEBPUSH_KEY", "PACER_WEBPUSH_LIMITS", "PACER_WEBPUSH_SUBJECT",
 		"REDIS_URL",
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisOption is one option of a Redis URL: which field it sets, of one of the types, and for which kinds of Redis.
+// redisOption is an option of a Redis URL: the field that it sets, which has one of the types, and the kinds of Redis
+// that have it.
 type redisOption struct {
 	duration func(*redis.UniversalOptions) *time.Duration
 	number   func(*redis.UniversalOptions) *int
@@ -72,7 +73,7 @@ var redisOptions = map[string]redisOption{
 	},
 }
 
-// readOptions sets what stands behind the question mark. An option without a value keeps its default.
+// readOptions reads the options of a URL. An option without a value keeps its default.
 func (r *Redis) readOptions(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -101,7 +102,7 @@ func (r *Redis) readOptions(query string) error {
 	return nil
 }
 
-// quoteName shows a name of an option, unless it is none: then it may be anything.
+// quoteName shows the name of an option, unless it does not look like one: then it may be a part of a password.
 func quoteName(name string) string {
 	if strings.ContainsFunc(name, func(c rune) bool { return !(c >= 'a' && c <= 'z' || c == '_') }) {
 		return "(not shown)"
@@ -133,8 +134,8 @@ func (o redisOption) set(options *redis.UniversalOptions, value string) error {
 	return nil
 }
 
-// redisDuration reads a duration as go-redis does: a bare number is seconds, and one that is not above 0 switches the
-// limit off.
+// redisDuration reads a duration as go-redis does: a bare number means seconds, and a duration that is not above 0
+// means no limit.
 func redisDuration(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if seconds, numberErr := strconv.ParseInt(value, 10, 32); numberErr == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RedisKind is how many nodes a Redis has, and who knows which of them to ask.
+// RedisKind is how the nodes of a Redis work together.
 type RedisKind string
 
 // The kinds.
@@ -23,14 +23,15 @@ const (
 	RedisSentinel RedisKind = "sentinel" // one master that Sentinels watch over
 )
 
+// The ports of hosts that name none.
 const (
 	defaultRedisPort    = "6379"
 	defaultSentinelPort = "26379"
 )
 
-// Redis is where a Redis is and how to speak to it.
+// Redis says where a Redis is and how to connect to it.
 type Redis struct {
-	// Kind tells which client [redis.NewUniversalClient] makes of the options.
+	// Kind decides which client [redis.NewUniversalClient] makes of the options.
 	Kind RedisKind
 	// Options are complete for [redis.NewUniversalClient]. They hold the password.
 	Options *redis.UniversalOptions
@@ -74,13 +75,12 @@ var redisSchemes = map[string]struct {
 //	redis+cluster://user:password@h1:p1,h2:p2
 //	redis+sentinel://user:password@h1:p1,h2:p2/MASTER/0
 //
-// with rediss+cluster and rediss+sentinel for TLS. The port may be left out, and so may the database. User and password
-// are those of Redis; Sentinels that want their own get them by the options sentinel_username and sentinel_password.
-// Options follow as ?dial_timeout=2s&pool_size=50; they are go-redis's, in its notation, except those that would
-// weaken pacer's promises: no read from replicas, no unverified TLS.
+// with rediss+cluster and rediss+sentinel for TLS. Port and database may be left out. User and password are those of
+// Redis; those of the Sentinels are the options sentinel_username and sentinel_password. Options follow as
+// ?dial_timeout=2s&pool_size=50. They are go-redis's, in its notation, except those that would weaken pacer's promises:
+// no read from replicas, no unverified TLS.
 //
-// A password with one of / ? # @ % in it must be percent-encoded. No error shows any part of the URL that could belong
-// to a password.
+// In a password / ? # @ % must be percent-encoded. No error shows any part of the URL that could belong to a password.
 func ParseRedisURL(raw string) (*Redis, error) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	known, ok := redisSchemes[scheme]
@@ -112,17 +112,23 @@ func ParseRedisURL(raw string) (*Redis, error) {
 		// Without a ServerName each node's certificate is checked against the name that it is dialled by.
 		r.Options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	r.display = scheme + "://" + strings.Join(r.Options.Addrs, ",")
-	if r.Kind == RedisSentinel {
-		r.display += "/" + r.Options.MasterName
-	}
 	if err := r.readOptions(query); err != nil {
 		return nil, err
 	}
-	if r.Options.DB != 0 {
-		r.display += " database " + strconv.Itoa(r.Options.DB)
-	}
+	r.display = r.show(scheme)
 	return r, nil
+}
+
+// show writes the URL without user, password and options.
+func (r *Redis) show(scheme string) string {
+	text := scheme + "://" + strings.Join(r.Options.Addrs, ",")
+	if r.Kind == RedisSentinel {
+		text += "/" + r.Options.MasterName
+	}
+	if r.Options.DB != 0 {
+		text += " database " + strconv.Itoa(r.Options.DB)
+	}
+	return text
 }
 
 // cutAuthority splits user, password and hosts from path and query, which keep their first character.
@@ -143,7 +149,7 @@ func (r *Redis) readUser(authority string) (hosts string, err error) {
 	r.Options.Username, userErr = url.PathUnescape(user)
 	r.Options.Password, passwordErr = url.PathUnescape(password)
 	if userErr != nil || passwordErr != nil {
-		return "", errors.New("has a % in user or password that no two hexadecimal digits follow; write %25 for %")
+		return "", errors.New("has a % in user or password without two hexadecimal digits after it; write %25 for a %")
 	}
 	return authority[i+1:], nil
 }
@@ -167,7 +173,7 @@ func (r *Redis) readHosts(hosts string) error {
 	}
 	list := strings.Split(hosts, ",")
 	if r.Kind == RedisSingle && len(list) > 1 {
-		return errors.New("names several hosts; begin it with redis+cluster:// or redis+sentinel://")
+		return errors.New("names several hosts, so it must begin with redis+cluster:// or redis+sentinel://")
 	}
 	for i, host := range list {
 		if r.Kind == RedisSingle && (host == "" || host[0] == ':') {
@@ -183,8 +189,8 @@ func (r *Redis) readHosts(hosts string) error {
 	return nil
 }
 
-// readHost completes an address. It is strict about what a host name may hold, so that what is left of a password that
-// was not encoded is not taken for one.
+// readHost completes an address. It is strict about host names, so that the rest of a password that was not encoded is
+// not taken for one.
 func readHost(text, defaultPort string) (string, bool) {
 	host, port := text, defaultPort
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasSuffix(text, "]") {
@@ -224,10 +230,10 @@ func (r *Redis) readPath(path string) error {
 	}
 	db, err := strconv.ParseUint(path, 10, 16)
 	if err != nil {
-		return errors.New("must end in the number of a database, such as /0, or in no path")
+		return errors.New("must end in the number of a database, such as /0, or without a path")
 	}
 	if r.Kind == RedisCluster && db != 0 {
-		return errors.New("must not name a database; Redis Cluster has only number 0")
+		return errors.New("must not name a database; Redis Cluster only has number 0")
 	}
 	r.Options.DB = int(db)
 	return nil

@@ -3,10 +3,7 @@ package settings_test
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,77 +40,194 @@ func wantRefusals(t *testing.T, err error, want ...string) {
 	}
 }
 
-func TestServerRefuses(t *testing.T) {
-	t.Parallel()
-	const tokens = "--api-tokens (PACER_API_TOKENS)"
-	open := func(address string) string {
-		return "--listen (PACER_LISTEN) is " + address + ", which other machines can reach, and needs " + tokens +
-			" to be set; without tokens the HTTP API only starts on a loopback address such as 127.0.0.1:8080"
-	}
-	tests := map[string]struct{ flag, want string }{
-		"no partitions":           {"--partitions=0", "--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0"},
-		"negative partitions":     {"--partitions=-1", "--partitions (PACER_PARTITIONS) must be between 1 and 1024, is -1"},
-		"too many partitions":     {"--partitions=1025", "--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 1025"},
-		"no concurrency":          {"--concurrency=0", "--concurrency (PACER_CONCURRENCY) must be between 1 and 100000, is 0"},
-		"too much of it":          {"--concurrency=100001", "--concurrency (PACER_CONCURRENCY) must be between 1 and 100000, is 100001"},
-		"limit not a limit":       {"--api-limits=100", `--api-limits (PACER_API_LIMITS) must be of the form 100/1s, is "100"`},
-		"limit of nothing":        {"--api-limits=0/1s", `--api-limits (PACER_API_LIMITS) must allow between 1 and 1000000 requests, is "0/1s"`},
-		"limit too short":         {"--api-route-limits=1/9ms", `--api-route-limits (PACER_API_ROUTE_LIMITS) must have a window between 10ms and 24h0m0s, is "1/9ms"`},
-		"limit twice":             {"--api-limits=1/60s,2/1m", `--api-limits (PACER_API_LIMITS) has two limits over 1m0s`},
-		"retention too short":     {"--retention=59m", "--retention (PACER_RETENTION) must be at least 1h0m0s, is 59m0s"},
-		"no drain":                {"--drain-timeout=0s", "--drain-timeout (PACER_DRAIN_TIMEOUT) must be more than 0, is 0s"},
-		"negative drain":          {"--drain-timeout=-1s", "--drain-timeout (PACER_DRAIN_TIMEOUT) must be more than 0, is -1s"},
-		"all addresses":           {"--listen=:8080", open(":8080")},
-		"any IPv4 address":        {"--listen=0.0.0.0:8080", open("0.0.0.0:8080")},
-		"any IPv6 address":        {"--listen=[::]:8080", open("[::]:8080")},
-		"a private address":       {"--listen=192.168.0.1:8080", open("192.168.0.1:8080")},
-		"a name":                  {"--listen=pacer.example:8080", open("pacer.example:8080")},
-		"a look-alike":            {"--listen=localhost.example:8080", open("localhost.example:8080")},
-		"no port":                 {"--listen=127.0.0.1", `--listen (PACER_LISTEN) must be an address such as 127.0.0.1:8080, is "127.0.0.1"`},
-		"port a name":             {"--listen=127.0.0.1:http", `--listen (PACER_LISTEN) must end in a port between 0 and 65535, is "127.0.0.1:http"`},
-		"port too large":          {"--listen=127.0.0.1:65536", `--listen (PACER_LISTEN) must end in a port between 0 and 65535, is "127.0.0.1:65536"`},
-		"a URL":                   {"--listen=http://127.0.0.1:80", `--listen (PACER_LISTEN) must be an address such as 127.0.0.1:8080, is "http://127.0.0.1:80"`},
-		"a blank":                 {"--listen=a b:80", `--listen (PACER_LISTEN) must be an address such as 127.0.0.1:8080, is "a b:80"`},
-		"ops without port":        {"--ops-listen=x", `--ops-listen (PACER_OPS_LISTEN) must be an address such as 127.0.0.1:8080, is "x"`},
-		"one address twice":       {"--ops-listen=127.0.0.1:8080", "--ops-listen (PACER_OPS_LISTEN) must differ from --listen (PACER_LISTEN), both are 127.0.0.1:8080"},
-		"host with a port":        {"--allowed-hosts=a,b:80", `--allowed-hosts (PACER_ALLOWED_HOSTS) must hold names without a port, not "b:80"`},
-		"host a URL":              {"--allowed-hosts=http://a", `--allowed-hosts (PACER_ALLOWED_HOSTS) must hold names such as pacer.example.com or *.example.com, not "http://a"`},
-		"unknown role":            {"--roles=api,wroker", `--roles (PACER_ROLES) must be some of api, worker and ops, not "wroker"`},
-		"no role":                 {"--roles=", "--roles (PACER_ROLES) must name at least one of api, worker and ops"},
-		"empty token":             {"--api-tokens=a,,b", tokens + " has at place 2 a token that is empty"},
-		"blank in token":          {"--api-tokens=a,hunter two", tokens + " has at place 2 a token that holds blanks or characters outside of ASCII"},
-		"token not ASCII":         {"--api-tokens=hüntertwo", tokens + " has at place 1 a token that holds blanks or characters outside of ASCII"},
-		"no network":              {"--webhook-allow=lan", `--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "lan"`},
-		"an address":              {"--webhook-allow=10.1.2.3", "--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks; write 10.1.2.3/32 for the one address"},
-		"network too long":        {"--webhook-allow=10.0.0.0/33", `--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "10.0.0.0/33"`},
-		"ops token of blanks":     {"--ops-token=hunter2 x", "--ops-token (PACER_OPS_TOKEN) holds blanks or characters outside of ASCII"},
-		"secret no whsec":         {"--webhook-secret=hunter2", "--webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in base64"},
-		"secret no base64":        {"--webhook-secret=whsec_hunter2", "--webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in base64"},
-		"secret too short":        {"--webhook-secret=" + whsec(23), "--webhook-secret (PACER_WEBHOOK_SECRET) must hold 24 to 64 bytes after whsec_, in base64; it holds 23"},
-		"secret too long":         {"--webhook-secret=" + whsec(65), "--webhook-secret (PACER_WEBHOOK_SECRET) must hold 24 to 64 bytes after whsec_, in base64; it holds 65"},
-		"unknown level":           {"--log-level=verbose", `--log-level (PACER_LOG_LEVEL) must be debug, info, warn or error, is "verbose"`},
-		"unknown format":          {"--log-format=xml", `--log-format (PACER_LOG_FORMAT) must be text or json, is "xml"`},
-		"another database":        {"--database-url=mysql://u:hunter2@h/d", "--database-url (DATABASE_URL) must be of the form postgres://user:password@host:port/database"},
-		"database by words":       {"--database-url=host=h password=hunter2", "--database-url (DATABASE_URL) must be of the form postgres://user:password@host:port/database"},
-		"database left out":       {"--database-url=postgres://", "--database-url (DATABASE_URL) must be of the form postgres://user:password@host:port/database"},
-		"another Redis":           {"--redis-url=http://:hunter2@h", "--redis-url (REDIS_URL) must begin with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://"},
-		"partitions not a number": {"--partitions=many", `--partitions: expected a valid 64 bit int but got "many"`},
-		"drain not a time":        {"--drain-timeout=20", `--drain-timeout: expected duration but got "20": time: missing unit in duration "20"`},
-		"unknown flag":            {"--partition=3", `unknown flag --partition, did you mean "--partitions"?`},
-		"an argument":             {"redis://u:hunter2@h", "unexpected argument redis://<secret>@h"},
-		"settings file away":      {"--config=/nowhere/x.yaml", "--config (PACER_CONFIG) can't be read: open /nowhere/x.yaml: no such file or directory"},
-		"settings file a dir":     {"--config=/", "--config (PACER_CONFIG) can't be read: read /: is a directory"},
-	}
-	for name, test := range tests {
+// refusals is a table of values that are refused. Each refusal names the flag and its variable, and goes on with a
+// sentence.
+type refusals map[string]struct{ flag, value, sentence string }
+
+// run gives each value to a command.
+func (all refusals) run(t *testing.T, command ...string) {
+	t.Helper()
+	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := parse(t, nil, "serve", test.flag)
-			wantRefusals(t, err, test.want)
-			for _, leak := range []string{"hunter", "hünter", "kkkk", "a2tra2tr"} {
-				if strings.Contains(err.Error(), leak) {
-					t.Errorf("%q is shown: %v", leak, err)
-				}
+			_, err := parse(t, nil, slices.Concat(command, []string{"--" + test.flag + "=" + test.value})...)
+			variable := "PACER_" + strings.ToUpper(strings.ReplaceAll(test.flag, "-", "_"))
+			if test.flag == "redis-url" || test.flag == "database-url" {
+				variable = strings.TrimPrefix(variable, "PACER_")
 			}
+			wantRefusals(t, err, "--"+test.flag+" ("+variable+") "+test.sentence)
+			wantNoLeak(t, err)
+		})
+	}
+}
+
+// wantNoLeak wants none of the secrets that the tables give to be shown.
+func wantNoLeak(t *testing.T, err error) {
+	t.Helper()
+	for _, leak := range []string{"hunter", "hünter", "kkkk", "a2tra2tr"} {
+		if strings.Contains(err.Error(), leak) {
+			t.Errorf("%q is shown: %v", leak, err)
+		}
+	}
+}
+
+func TestServerRefuses(t *testing.T) {
+	t.Parallel()
+	const (
+		database = "must be of the form postgres://user:password@host:port/database"
+		ascii    = "has spaces or characters outside ASCII"
+		whsecOf  = "must be whsec_ and 24 to 64 random bytes in base64"
+	)
+	open := func(address string) string {
+		return "is " + address +
+			", which other machines can reach, and needs --api-tokens (PACER_API_TOKENS) to be set; " +
+			"without tokens the API only starts on a loopback address such as 127.0.0.1:8080"
+	}
+	refusals{
+		"no partitions":       {flag: "partitions", value: "0", sentence: "must be between 1 and 1024, is 0"},
+		"negative partitions": {flag: "partitions", value: "-1", sentence: "must be between 1 and 1024, is -1"},
+		"too many partitions": {flag: "partitions", value: "1025", sentence: "must be between 1 and 1024, is 1025"},
+		"no concurrency":      {flag: "concurrency", value: "0", sentence: "must be between 1 and 100000, is 0"},
+		"too much of it": {
+			flag: "concurrency", value: "100001", sentence: "must be between 1 and 100000, is 100001",
+		},
+		"limit not a limit": {flag: "api-limits", value: "100", sentence: `must be of the form 100/1s, is "100"`},
+		"limit of nothing": {
+			flag: "api-limits", value: "0/1s",
+			sentence: `must allow between 1 and 1000000 requests, is "0/1s"`,
+		},
+		"limit too short": {
+			flag: "api-route-limits", value: "1/9ms",
+			sentence: `must have a window between 10ms and 24h0m0s, is "1/9ms"`,
+		},
+		"limit twice": {
+			flag: "api-limits", value: "1/60s,2/1m", sentence: `has two limits over the same window, 1m0s`,
+		},
+		"retention too short": {flag: "retention", value: "59m", sentence: "must be at least 1h0m0s, is 59m0s"},
+		"no drain":            {flag: "drain-timeout", value: "0s", sentence: "must be more than 0, is 0s"},
+		"negative drain":      {flag: "drain-timeout", value: "-1s", sentence: "must be more than 0, is -1s"},
+		"all addresses":       {flag: "listen", value: ":8080", sentence: open(":8080")},
+		"any IPv4 address":    {flag: "listen", value: "0.0.0.0:8080", sentence: open("0.0.0.0:8080")},
+		"any IPv6 address":    {flag: "listen", value: "[::]:8080", sentence: open("[::]:8080")},
+		"a private address":   {flag: "listen", value: "192.168.0.1:8080", sentence: open("192.168.0.1:8080")},
+		"a name":              {flag: "listen", value: "pacer.example:8080", sentence: open("pacer.example:8080")},
+		"a look-alike": {
+			flag: "listen", value: "localhost.example:8080", sentence: open("localhost.example:8080"),
+		},
+		"no port": {
+			flag: "listen", value: "127.0.0.1",
+			sentence: `must be an address such as 127.0.0.1:8080, is "127.0.0.1"`,
+		},
+		"port a name": {
+			flag: "listen", value: "127.0.0.1:http",
+			sentence: `must end in a port between 0 and 65535, is "127.0.0.1:http"`,
+		},
+		"port too large": {
+			flag: "listen", value: "127.0.0.1:65536",
+			sentence: `must end in a port between 0 and 65535, is "127.0.0.1:65536"`,
+		},
+		"a URL": {
+			flag: "listen", value: "http://127.0.0.1:80",
+			sentence: `must be an address such as 127.0.0.1:8080, is "http://127.0.0.1:80"`,
+		},
+		"a blank": {
+			flag: "listen", value: "a b:80",
+			sentence: `must be an address such as 127.0.0.1:8080, is "a b:80"`,
+		},
+		"ops without port": {
+			flag: "ops-listen", value: "x",
+			sentence: `must be an address such as 127.0.0.1:8080, is "x"`,
+		},
+		"one address twice": {
+			flag: "ops-listen", value: "127.0.0.1:8080",
+			sentence: "must differ from --listen (PACER_LISTEN), both are 127.0.0.1:8080",
+		},
+		"host with a port": {
+			flag: "allowed-hosts", value: "a,b:80",
+			sentence: `must hold names without a port, not "b:80"`,
+		},
+		"host a URL": {
+			flag: "allowed-hosts", value: "http://a",
+			sentence: `must hold names such as pacer.example.com or *.example.com, not "http://a"`,
+		},
+		"unknown role": {
+			flag: "roles", value: "api,wroker",
+			sentence: `must be one or several of api, worker and ops, not "wroker"`,
+		},
+		"no role": {flag: "roles", value: "", sentence: "must name at least one of api, worker and ops"},
+		"empty token": {
+			flag: "api-tokens", value: "a,,b", sentence: "has a token that can't be used: number 2 is empty",
+		},
+		"blank in token": {
+			flag: "api-tokens", value: "a,hunter two",
+			sentence: "has a token that can't be used: number 2 " + ascii,
+		},
+		"token not ASCII": {
+			flag: "api-tokens", value: "hüntertwo", sentence: "has a token that can't be used: number 1 " + ascii,
+		},
+		"no network": {
+			flag: "webhook-allow", value: "lan",
+			sentence: `must hold networks such as 10.0.0.0/8 or fd00::/8, not "lan"`,
+		},
+		"an address": {
+			flag: "webhook-allow", value: "10.1.2.3",
+			sentence: "must hold networks; for a single address write 10.1.2.3/32",
+		},
+		"network too long": {
+			flag: "webhook-allow", value: "10.0.0.0/33",
+			sentence: `must hold networks such as 10.0.0.0/8 or fd00::/8, not "10.0.0.0/33"`,
+		},
+		"ops token of blanks": {flag: "ops-token", value: "hunter2 x", sentence: ascii},
+		"secret no whsec":     {flag: "webhook-secret", value: "hunter2", sentence: whsecOf},
+		"secret no base64":    {flag: "webhook-secret", value: "whsec_hunter2", sentence: whsecOf},
+		"secret too short": {
+			flag: "webhook-secret", value: whsec(23),
+			sentence: "must hold 24 to 64 bytes after whsec_, in base64; it holds 23",
+		},
+		"secret too long": {
+			flag: "webhook-secret", value: whsec(65),
+			sentence: "must hold 24 to 64 bytes after whsec_, in base64; it holds 65",
+		},
+		"unknown level": {
+			flag: "log-level", value: "verbose",
+			sentence: `must be debug, info, warn or error, is "verbose"`,
+		},
+		"unknown format":    {flag: "log-format", value: "xml", sentence: `must be text or json, is "xml"`},
+		"another database":  {flag: "database-url", value: "mysql://u:hunter2@h/d", sentence: database},
+		"database by words": {flag: "database-url", value: "host=h password=hunter2", sentence: database},
+		"database left out": {flag: "database-url", value: "postgres://", sentence: database},
+		"another Redis": {
+			flag: "redis-url", value: "http://:hunter2@h",
+			sentence: "must begin with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://",
+		},
+		"settings file away": {
+			flag: "config", value: "/nowhere/x.yaml",
+			sentence: "can't be read: open /nowhere/x.yaml: no such file or directory",
+		},
+		"settings file a dir": {flag: "config", value: "/", sentence: "can't be read: read /: is a directory"},
+	}.run(t, "serve")
+}
+
+// The command line itself is refused before any setting is checked.
+func TestCommandLineRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ argument, want string }{
+		"partitions not a number": {
+			argument: "--partitions=many",
+			want:     `--partitions: expected a valid 64 bit int but got "many"`,
+		},
+		"drain not a time": {
+			argument: "--drain-timeout=20",
+			want:     `--drain-timeout: expected duration but got "20": time: missing unit in duration "20"`,
+		},
+		"unknown flag": {argument: "--partition=3", want: `unknown flag --partition, did you mean "--partitions"?`},
+		"an argument":  {argument: "redis://u:hunter2@h", want: "unexpected argument redis://<secret>@h"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parse(t, nil, "serve", test.argument)
+			wantRefusals(t, err, test.want)
+			wantNoLeak(t, err)
 		})
 	}
 }
@@ -154,7 +268,8 @@ func TestAllRefusalsAtOnce(t *testing.T) {
 	s := settings.Server{
 		Stores:  settings.Stores{RedisURL: "x", DatabaseURL: "x"},
 		Logging: settings.Logging{LogFormat: "x", LogLevel: "x"},
-		Roles:   []string{"api"}, Listen: "x", APITokens: []string{""}, WebhookAllow: []string{"x", "10.0.0.1"}, Channels: settings.Channels{Webhook: webhook.Settings{Secret: "x"}},
+		Roles:   []string{"api"}, Listen: "x", APITokens: []string{""}, WebhookAllow: []string{"x", "10.0.0.1"},
+		Channels: settings.Channels{Webhook: webhook.Settings{Secret: "x"}},
 	}
 	resolved, err := s.Resolve()
 	if resolved != nil {
@@ -166,153 +281,81 @@ func TestAllRefusalsAtOnce(t *testing.T) {
 		`--log-level (PACER_LOG_LEVEL) must be debug, info, warn or error, is "x"`,
 		`--log-format (PACER_LOG_FORMAT) must be text or json, is "x"`,
 		`--listen (PACER_LISTEN) must be an address such as 127.0.0.1:8080, is "x"`,
-		"--api-tokens (PACER_API_TOKENS) has at place 1 a token that is empty",
+		"--api-tokens (PACER_API_TOKENS) has a token that can't be used: number 1 is empty",
 		"--concurrency (PACER_CONCURRENCY) must be between 1 and 100000, is 0",
 		"--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0",
 		"--drain-timeout (PACER_DRAIN_TIMEOUT) must be more than 0, is 0s",
 		"--retention (PACER_RETENTION) must be at least 1h0m0s, is 0s",
 		`--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "x"`,
-		"--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks; write 10.0.0.1/32 for the one address",
+		"--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks; for a single address write 10.0.0.1/32",
 		"--webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in base64",
 	)
 }
 
-// Every part that a command embeds is checked, and one that stands beside another is not forgotten.
+// Every part that a command embeds is checked, also when it stands beside another.
 func TestOtherCommandsRefuse(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		args []string
-		want string
-	}{
-		"stores beside logging":  {[]string{"explain", "id", "--redis-url=x"}, "--redis-url (REDIS_URL) must begin with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://"},
-		"logging beside stores":  {[]string{"explain", "id", "--log-level=x"}, `--log-level (PACER_LOG_LEVEL) must be debug, info, warn or error, is "x"`},
-		"stores beside a client": {[]string{"enqueue", "--database-url=x"}, "--database-url (DATABASE_URL) must be of the form postgres://user:password@host:port/database"},
-		"server no URL":          {[]string{"enqueue", "--server=localhost:8080"}, "--server (PACER_SERVER) must be a URL such as http://127.0.0.1:8080"},
-		"server not HTTP":        {[]string{"enqueue", "--server=ftp://h"}, "--server (PACER_SERVER) must be a URL such as http://127.0.0.1:8080"},
-		"server empty":           {[]string{"enqueue", "--server="}, "--server (PACER_SERVER) must be a URL such as http://127.0.0.1:8080"},
-		"server with a query":    {[]string{"enqueue", "--server=http://h?token=hunter2"}, "--server (PACER_SERVER) must be a URL such as http://127.0.0.1:8080"},
-		"server with a password": {[]string{"enqueue", "--server=http://u:hunter2@h"}, "--server (PACER_SERVER) must not hold a user or password; set --token (PACER_TOKEN)"},
-		"token with a blank":     {[]string{"enqueue", "--token=hunter two"}, "--token (PACER_TOKEN) holds blanks or characters outside of ASCII"},
-		"missing argument":       {[]string{"explain"}, `expected "<id>"`},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := parse(t, nil, test.args...)
-			wantRefusals(t, err, test.want)
-		})
-	}
+	const url = "must be a URL such as http://127.0.0.1:8080"
+	refusals{
+		"stores beside logging": {
+			flag: "redis-url", value: "x",
+			sentence: "must begin with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://",
+		},
+		"logging beside stores": {
+			flag: "log-level", value: "x", sentence: `must be debug, info, warn or error, is "x"`,
+		},
+	}.run(t, "explain", "id")
+	refusals{
+		"stores beside a client": {
+			flag: "database-url", value: "x",
+			sentence: "must be of the form postgres://user:password@host:port/database",
+		},
+		"server no URL":       {flag: "server", value: "localhost:8080", sentence: url},
+		"server not HTTP":     {flag: "server", value: "ftp://h", sentence: url},
+		"server empty":        {flag: "server", value: "", sentence: url},
+		"server with a query": {flag: "server", value: "http://h?token=hunter2", sentence: url},
+		"server with a password": {
+			flag: "server", value: "http://u:hunter2@h",
+			sentence: "must not hold a user or password; set --token (PACER_TOKEN)",
+		},
+		"token with a blank": {
+			flag: "token", value: "hunter two", sentence: "has spaces or characters outside ASCII",
+		},
+	}.run(t, "enqueue")
+	_, err := parse(t, nil, "explain")
+	wantRefusals(t, err, `expected "<id>"`)
 }
 
 func TestEnvironmentRefusals(t *testing.T) {
 	t.Parallel()
-	for variable, want := range map[string]string{
-		"PACER_PARTITIONS=many":  "PACER_PARTITIONS must be a whole number",
-		"PACER_DRAIN_TIMEOUT=20": "PACER_DRAIN_TIMEOUT must be a duration such as 20s",
-		"PACER_PARTITIONS=0":     "--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0",
-		"PACER_CONFIG=/nowhere":  "--config (PACER_CONFIG) can't be read: open /nowhere: no such file or directory",
+	for name, test := range map[string]struct{ command, variable, want string }{
+		"not a number": {
+			command: "serve", variable: "PACER_PARTITIONS=many", want: "PACER_PARTITIONS must be a whole number",
+		},
+		"not a duration": {
+			command: "serve", variable: "PACER_DRAIN_TIMEOUT=20",
+			want: "PACER_DRAIN_TIMEOUT must be a duration such as 20s",
+		},
+		"neither true nor false": {
+			command: "enqueue", variable: "PACER_DRY_RUN=perhaps", want: "PACER_DRY_RUN must be true or false",
+		},
+		"out of range": {
+			command: "serve", variable: "PACER_PARTITIONS=0",
+			want: "--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0",
+		},
+		"settings file away": {
+			command: "serve", variable: "PACER_CONFIG=/nowhere",
+			want: "--config (PACER_CONFIG) can't be read: open /nowhere: no such file or directory",
+		},
 	} {
-		_, err := parse(t, []string{variable}, "serve")
-		wantRefusals(t, err, want)
-	}
-	_, err := parse(t, []string{"PACER_DRY_RUN=perhaps"}, "enqueue")
-	wantRefusals(t, err, "PACER_DRY_RUN must be true or false")
-	// What another command would refuse is none of this one's business.
-	if _, err := parse(t, []string{"PACER_DRY_RUN=perhaps", "PACER_COUNT=x"}, "serve"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestSettingsFileRefusals(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		lines []string
-		want  []string
-	}{
-		"unknown setting":      {[]string{"listen: :1", "", "partition: 4"}, []string{"FILE:3:1: unknown setting \"partition\"; did you mean partitions?"}},
-		"nothing near":         {[]string{"replicas: 4"}, []string{"FILE:1:1: unknown setting \"replicas\""}},
-		"camel case":           {[]string{"opsListen: :1"}, []string{"FILE:1:1: unknown setting \"opsListen\"; did you mean ops-listen?"}},
-		"two at once":          {[]string{"redis_ulr: x", "partitions: 3", "polcy: x"}, []string{"FILE:1:1: unknown setting \"redis_ulr\"; did you mean redis-url?", "FILE:3:1: unknown setting \"polcy\"; did you mean policy?"}},
-		"file in file":         {[]string{"config: other.yaml"}, []string{"FILE:1:1: config can't be set in the settings file itself"}},
-		"help":                 {[]string{"help: true"}, []string{"FILE:1:1: unknown setting \"help\""}},
-		"twice in two ways":    {[]string{"log-level: info", "log_level: warn"}, []string{"FILE:2:1: log-level is already set on line 1"}},
-		"no value":             {[]string{"policy:"}, []string{"FILE:1:9: policy must be one value, or a list of them"}},
-		"a mapping":            {[]string{"partitions:", "  count: 3"}, []string{"FILE:2:8: partitions must be one value, or a list of them"}},
-		"a list in a list":     {[]string{"roles: [[api]]"}, []string{"FILE:1:9: roles must be a list of texts"}},
-		"not a number":         {[]string{"listen: :1", "partitions: many"}, []string{"FILE:2:13: partitions must be a whole number"}},
-		"a list for a number":  {[]string{"partitions: [1, 2]"}, []string{"FILE:1:13: partitions must be a whole number"}},
-		"a list for a text":    {[]string{"policy: [a, b]"}, []string{"FILE:1:9: policy must be one text"}},
-		"not a duration":       {[]string{"drain-timeout: 20"}, []string{"FILE:1:16: drain-timeout must be a duration such as 20s"}},
-		"out of range":         {[]string{"partitions: 0"}, []string{"--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0"}},
-		"a list of settings":   {[]string{"- partitions: 4"}, []string{"FILE:1:1: a settings file holds lines such as partitions: 16"}},
-		"broken YAML":          {[]string{"partitions: 4", "roles: [api"}, []string{"FILE:2:8: not readable as YAML: sequence end token ']' not found"}},
-		"broken beside secret": {[]string{"webhook-secret: [hunter2"}, []string{"FILE:1:17: not readable as YAML: sequence end token ']' not found"}},
-	}
-	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := settingsFile(t, test.lines...)
-			_, err := parse(t, nil, "serve", "--config", path)
-			for i := range test.want {
-				test.want[i] = strings.Replace(test.want[i], "FILE", path, 1)
-			}
-			wantRefusals(t, err, test.want...)
+			_, err := parse(t, []string{test.variable}, test.command)
+			wantRefusals(t, err, test.want)
 		})
 	}
-}
-
-func TestEmptySettingsFileSetsNothing(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"", "# nothing yet\n", "---\n"} {
-		path := filepath.Join(t.TempDir(), "settings.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if p, err := parse(t, nil, "--config", path); err != nil || p.Serve.Partitions != 16 {
-			t.Errorf("%q: %v, %s", text, err, p.Serve)
-		}
-	}
-}
-
-// Whatever is printed of the settings, the secrets in them are not.
-func TestSettingsHideTheirSecrets(t *testing.T) {
-	t.Parallel()
-	p, err := parse(t, []string{
-		"REDIS_URL=redis://u:hunter2@r", "DATABASE_URL=postgres://u:hunter2@d/x", "PACER_API_TOKENS=hunter2,hunter22",
-		"PACER_WEBHOOK_SECRET=" + secret, "PACER_TOKEN=hunter2",
-	}, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := p.Serve.Resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	enqueue, err := parse(t, []string{"PACER_TOKEN=hunter2", "REDIS_URL=redis://u:hunter2@r"}, "enqueue")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-		for _, value := range []any{
-			p.Serve, &p.Serve, p.Serve.Server, p.Serve.Stores, resolved, resolved.Redis, p, *p,
-			enqueue.Enqueue, enqueue.Enqueue.Client, enqueue.Enqueue.Stores,
-		} {
-			fmt.Fprintf(&out, format+"\n", value)
-		}
-	}
-	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
-		slog.New(handler).Info("settings", "server", p.Serve.Server, "stores", p.Serve.Stores, "resolved", resolved,
-			"redis", resolved.Redis, "client", enqueue.Enqueue.Client)
-	}
-	for _, leak := range []string{"hunter", secret} {
-		if i := strings.Index(out.String(), leak); i >= 0 {
-			t.Errorf("shown: ...%s", out.String()[max(0, i-200):i+len(leak)])
-		}
-	}
-	for _, want := range []string{"redis-url:<secret>", "partitions:16", "redis://r:6379", "server:http://127.0.0.1:8080"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("nothing shows %q:\n%s", want, out.String())
-		}
+	// A command ignores the variables of other commands.
+	if _, err := parse(t, []string{"PACER_DRY_RUN=perhaps", "PACER_COUNT=x"}, "serve"); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -35,7 +34,7 @@ const (
 type Resolved struct {
 	// Setup is which stores it runs on.
 	Setup Setup
-	// Redis is where Redis is; nil for an in-process one.
+	// Redis is where Redis is; nil for one within the process.
 	Redis *Redis
 	// DatabaseURL is the Postgres connection string; empty without Postgres.
 	DatabaseURL string
@@ -45,13 +44,14 @@ type Resolved struct {
 	Listen, OpsListen string
 	// OpsToken is the bearer token of actions on the ops pages; empty for none.
 	OpsToken string
-	// AllowedHosts are names under which the ops pages, and an API without tokens, answer besides this machine's own.
+	// AllowedHosts are host names under which the ops pages and an API without tokens can be reached, besides
+	// localhost.
 	AllowedHosts []string
 	// Policy is the path of the policy file; empty for the built-in policy.
 	Policy string
 	// APITokens are the accepted bearer tokens.
 	APITokens []string
-	// APILimits bound the requests of a token, APIRouteLimits those of a token on each route.
+	// APILimits bound the requests of each token, APIRouteLimits those of each token to each route.
 	APILimits, APIRouteLimits []RequestLimit
 	// Concurrency is how many deliveries are in flight, Partitions how many partitions the queue has.
 	Concurrency, Partitions int
@@ -61,24 +61,25 @@ type Resolved struct {
 	Retention time.Duration
 	// Templates is a folder of templates; empty without.
 	Templates string
-	// WebhookAllow are networks that webhook targets may be in although not public.
+	// WebhookAllow are networks that are not public and that webhooks may reach all the same.
 	WebhookAllow []netip.Prefix
-	// Channels are the settings of all channels, credentials read from their files.
+	// Channels are the settings of all channels, with the credentials from their files.
 	Channels Channels
-	// LogFormat is text, json, or empty for the one that suits where the log goes.
+	// LogFormat is text or json, or empty: then it depends on where the log goes.
 	LogFormat string
 	// LogLevel is the least severe level that is logged.
 	LogLevel slog.Level
 }
 
-// String shows the settings without what is secret in them.
+// String shows the settings without their secrets.
 func (r *Resolved) String() string {
-	return fmt.Sprintf("{setup:%s redis:%v database-url:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s api-tokens:%d "+
-		"api-limits:%v api-route-limits:%v concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s channels:%s log-format:%s log-level:%s}",
-		r.Setup, r.Redis, hidden(r.DatabaseURL), r.Roles, r.Listen, r.OpsListen, hidden(r.OpsToken), r.AllowedHosts,
-		r.Policy, len(r.APITokens), r.APILimits, r.APIRouteLimits, r.Concurrency,
-		r.Partitions, r.DrainTimeout, r.Retention, r.Templates, r.WebhookAllow, r.Channels,
-		r.LogFormat, r.LogLevel)
+	return shown("setup", r.Setup, "redis", r.Redis, "database-url", hidden(r.DatabaseURL), "roles", r.Roles,
+		"listen", r.Listen, "ops-listen", r.OpsListen, "ops-token", hidden(r.OpsToken),
+		"allowed-hosts", r.AllowedHosts, "policy", r.Policy, "api-tokens", len(r.APITokens),
+		"api-limits", r.APILimits, "api-route-limits", r.APIRouteLimits, "concurrency", r.Concurrency,
+		"partitions", r.Partitions, "drain-timeout", r.DrainTimeout, "retention", r.Retention,
+		"templates", r.Templates, "webhook-allow", r.WebhookAllow, "channels", r.Channels,
+		"log-format", r.LogFormat, "log-level", r.LogLevel)
 }
 
 // GoString is String, for %#v.
@@ -196,7 +197,7 @@ func (s *Server) resolveRoles() ([]Role, error) {
 		switch role {
 		case RoleAPI, RoleWorker, RoleOps:
 		default:
-			return nil, refuse("roles", "must be some of api, worker and ops, not %q", name)
+			return nil, refuse("roles", "must be one or several of api, worker and ops, not %q", name)
 		}
 		if !slices.Contains(roles, role) {
 			roles = append(roles, role)
@@ -218,7 +219,7 @@ func (r *Resolved) checkAddresses() error {
 			faults = append(faults, refuse("listen", "%v", err))
 		case !local && len(r.APITokens) == 0:
 			faults = append(faults, refuse("listen", "is %s, which other machines can reach, and needs %s to be set; "+
-				"without tokens the HTTP API only starts on a loopback address such as 127.0.0.1:8080",
+				"without tokens the API only starts on a loopback address such as 127.0.0.1:8080",
 				r.Listen, flagName("api-tokens")))
 		}
 	}
@@ -252,7 +253,7 @@ func isLoopback(address string) (bool, error) {
 	return strings.EqualFold(host, "localhost"), nil
 }
 
-// minRetention leaves time for a question about a notification that has just ended, and for its idempotency key's day.
+// minRetention is how long a notification that has ended can be looked up at least.
 const minRetention = time.Hour
 
 func (s *Server) checkRetention() error {
@@ -267,7 +268,7 @@ func (s *Server) resolveTokens() ([]string, error) {
 	for i, token := range s.APITokens {
 		token = strings.TrimSpace(token)
 		if err := checkToken(token); err != nil {
-			return nil, refuse("api-tokens", "has at place %d a token that %v", i+1, err)
+			return nil, refuse("api-tokens", "has a token that can't be used: number %d %v", i+1, err)
 		}
 		tokens = append(tokens, token)
 	}
@@ -286,6 +287,7 @@ func (s *Server) resolveAllowedHosts() ([]string, error) {
 	return names, nil
 }
 
+// checkOpsToken checks the token of the ops pages, if there is one.
 func checkOpsToken(token string) error {
 	if token == "" {
 		return nil
@@ -296,13 +298,13 @@ func checkOpsToken(token string) error {
 	return nil
 }
 
-// checkToken wants what can stand in an Authorization header. Its errors never show the token.
+// checkToken checks that a token can stand in an Authorization header. Its errors never show the token.
 func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty")
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("holds blanks or characters outside of ASCII")
+		return errors.New("has spaces or characters outside ASCII")
 	}
 	return nil
 }
@@ -318,7 +320,7 @@ func (s *Server) resolveAllow() ([]netip.Prefix, error) {
 			continue
 		}
 		if ip, err := netip.ParseAddr(text); err == nil && ip.Zone() == "" {
-			faults = append(faults, refuse("webhook-allow", "must hold networks; write %s/%d for the one address", ip,
+			faults = append(faults, refuse("webhook-allow", "must hold networks; for a single address write %s/%d", ip,
 				ip.BitLen()))
 			continue
 		}
@@ -335,6 +337,7 @@ func (s *Server) checkDrainTimeout() error {
 	return nil
 }
 
+// between checks that a number is at least 1 and at most highest.
 func between(flag string, value, highest int) error {
 	if value < 1 || value > highest {
 		return refuse(flag, "must be between 1 and %d, is %d", highest, value)

@@ -1,5 +1,5 @@
-// Package settings reads what the two programs are told from outside. A flag wins over an environment variable, which
-// wins over the YAML file, which wins over the default.
+// Package settings reads the settings of the two programs. A flag wins over an environment variable, which wins over
+// the YAML file, which wins over the default.
 //
 // Server and Client are the settings. A program embeds one of them in its command line, which NewParser builds and
 // Parse reads. Server.Resolve checks the settings and converts them to the form that the rest of pacer uses. A setting
@@ -13,6 +13,7 @@ package settings
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,10 +26,10 @@ type File struct {
 
 // Stores are the two connection strings. Which of them are set decides the set-up; see [Stores.Setup].
 type Stores struct {
-	// RedisURL is where queue and limiter live. Defaults to an in-process Redis.
-	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Without it, an in-process one."`
-	// DatabaseURL is the Postgres that keeps the store. Defaults to keeping the store in Redis.
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres that keeps the store: postgres://... Without it, the store is in Redis."`
+	// RedisURL is the Redis of queue and limiter. Defaults to a Redis within the process.
+	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Default: a Redis within the process."`
+	// DatabaseURL is the Postgres that is the store of notifications. Defaults to none: Redis is the store.
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres, as the store of notifications: postgres://... Default: Redis is the store."`
 }
 
 // Logging says how the program logs.
@@ -52,33 +53,34 @@ type Server struct {
 	Listen string `name:"listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Default: ${default}."`
 	// OpsListen is the address of dashboard, metrics, health and pprof. Defaults to 127.0.0.1:8081.
 	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of dashboard, metrics, health and pprof. Default: ${default}."`
-	// OpsToken is the bearer token of actions on the ops pages. Defaults to none, with which they are taken on a
-	// loopback address only.
-	OpsToken string `name:"ops-token" placeholder:"TOKEN" json:"-" help:"Bearer token for pausing, cancelling and the like on the ops pages. Without it, those are taken on a loopback address only."`
-	// AllowedHosts are names, besides this machine's own and those of the addresses to listen on, under which the ops
-	// pages and an API without tokens answer. Defaults to none.
-	AllowedHosts []string `name:"allowed-hosts" placeholder:"NAME" help:"Host names under which the ops pages, and an API without tokens, answer besides localhost and addresses: ops.example.com, *.example.com, or * for all."`
+	// OpsToken is the bearer token of actions on the ops pages. Defaults to none: then actions only work on a loopback
+	// address.
+	OpsToken string `name:"ops-token" placeholder:"TOKEN" json:"-" help:"Bearer token for actions on the ops pages, such as pausing. Without it, actions only work on a loopback address."`
+	// AllowedHosts are host names under which the ops pages and an API without tokens can be reached, besides localhost
+	// and IP addresses. Defaults to none.
+	AllowedHosts []string `name:"allowed-hosts" placeholder:"NAME" help:"Host names, besides localhost and IP addresses, under which the ops pages and an API without tokens can be reached: ops.example.com, *.example.com, or * for all."`
 	// Policy is the path of the policy file. Defaults to the built-in policy.
 	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
-	// APITokens are the bearer tokens of the HTTP API. Defaults to none, with which it starts on a loopback address
-	// only.
-	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, it only starts on a loopback address."`
-	// APILimits bound the requests of a token over the whole API, APIRouteLimits those on each route, of the form
-	// 100/1s. Without tokens an address counts as one. Default to none.
-	APILimits      []string `name:"api-limits" placeholder:"N/DURATION" help:"Requests of a token, as 100/1s; several hold at once, over all processes. Default: none."`
-	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Requests of a token on each route. Default: none."`
+	// APITokens are the bearer tokens of the HTTP API. Defaults to none: then the API only starts on a loopback
+	// address.
+	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, the API only starts on a loopback address."`
+	// APILimits bound the requests of each token, over all processes. They have the form 100/1s. Without tokens each
+	// address has these limits. Defaults to none.
+	APILimits []string `name:"api-limits" placeholder:"N/DURATION" help:"Limits on the requests of each token, such as 100/1s, over all processes. Several apply together. Default: none."`
+	// APIRouteLimits bound the requests of each token to each route, in the same way. Defaults to none.
+	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Limits on the requests of each token to each route. Default: none."`
 	// Concurrency is how many deliveries are in flight per process. Defaults to 256.
 	Concurrency int `name:"concurrency" default:"256" placeholder:"N" help:"Deliveries in flight per process. Default: ${default}."`
-	// Partitions is how many partitions the queue has; one value per deployment. Defaults to 16.
-	Partitions int `name:"partitions" default:"16" placeholder:"N" help:"Partitions of the queue by user, the same in the whole deployment. Default: ${default}."`
+	// Partitions is how many partitions the queue has, the same number in the whole deployment. Defaults to 16.
+	Partitions int `name:"partitions" default:"16" placeholder:"N" help:"Partitions of the queue, the same number in the whole deployment. Default: ${default}."`
 	// DrainTimeout is how long a stopping process waits for deliveries in flight. Defaults to 20 seconds.
 	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long SIGTERM waits for deliveries in flight. Default: ${default}."`
 	// Retention is how long Postgres keeps notifications that have ended. Defaults to 30 days.
 	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended. Default: 30 days."`
 	// Templates is a folder of templates for contents. Defaults to none.
-	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of templates for contents. Default: none."`
-	// WebhookAllow are CIDRs that webhook targets may be in although not public. Defaults to none.
-	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhook targets may be in although not public."`
+	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of content templates. Default: none."`
+	// WebhookAllow are networks that are not public and that webhooks may reach all the same. Defaults to none.
+	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that are not public and that webhooks may reach all the same, such as 10.0.0.0/8. Default: none."`
 }
 
 // Client says where a producer reaches pacer over HTTP, when it has no connection strings.
@@ -94,13 +96,13 @@ type Setup string
 
 // The four set-ups.
 const (
-	// SetupEmbedded keeps everything in an in-process Redis: nothing survives a restart.
+	// SetupEmbedded keeps everything in a Redis within the process: nothing survives a restart.
 	SetupEmbedded Setup = "embedded"
 	// SetupRedis keeps everything in Redis, as durable as that is configured.
 	SetupRedis Setup = "redis"
-	// SetupDurable keeps the store in Postgres; Redis is transport and can be lost whole.
+	// SetupDurable keeps notifications in Postgres. All of Redis may be lost, and is rebuilt.
 	SetupDurable Setup = "durable"
-	// SetupDurableOneNode keeps the store in Postgres; an in-process Redis is rebuilt from it at start.
+	// SetupDurableOneNode keeps notifications in Postgres. A Redis within the process is rebuilt at start.
 	SetupDurableOneNode Setup = "durable, one node"
 )
 
@@ -120,9 +122,12 @@ func (s Stores) Setup() Setup {
 // Embedded tells whether Redis runs within this process.
 func (s Setup) Embedded() bool { return s == SetupEmbedded || s == SetupDurableOneNode }
 
-// String shows which connection strings are set, not what they say: they hold passwords.
-func (s Stores) String() string {
-	return fmt.Sprintf("{redis-url:%s database-url:%s}", hidden(s.RedisURL), hidden(s.DatabaseURL))
+// String shows which connection strings are set, but not the strings: they hold passwords.
+func (s Stores) String() string { return shown(s.fields()...) }
+
+// fields are the names and values that String shows.
+func (s Stores) fields() []any {
+	return []any{"redis-url", hidden(s.RedisURL), "database-url", hidden(s.DatabaseURL)}
 }
 
 // GoString is String, for %#v.
@@ -131,15 +136,17 @@ func (s Stores) GoString() string { return s.String() }
 // LogValue is String, for slog.
 func (s Stores) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// String shows the settings without what is secret in them.
+// String shows the settings without their secrets.
 func (s Server) String() string {
-	return fmt.Sprintf("{config:%s %s log-format:%s log-level:%s roles:%s listen:%s ops-listen:%s ops-token:%s allowed-hosts:%s policy:%s "+
-		"api-tokens:%s api-limits:%s api-route-limits:%s concurrency:%d partitions:%d drain-timeout:%s retention:%s templates:%s webhook-allow:%s channels:%s}",
-		s.Config, strings.Trim(s.Stores.String(), "{}"), s.LogFormat, s.LogLevel, strings.Join(s.Roles, ","), s.Listen,
-		s.OpsListen, hidden(s.OpsToken), strings.Join(s.AllowedHosts, ","), s.Policy,
-		hidden(strings.Join(s.APITokens, ",")), strings.Join(s.APILimits, ","),
-		strings.Join(s.APIRouteLimits, ","), s.Concurrency, s.Partitions, s.DrainTimeout, s.Retention, s.Templates,
-		strings.Join(s.WebhookAllow, ","), s.Channels)
+	return shown(slices.Concat([]any{"config", s.Config}, s.fields(), []any{
+		"log-format", s.LogFormat, "log-level", s.LogLevel, "roles", strings.Join(s.Roles, ","),
+		"listen", s.Listen, "ops-listen", s.OpsListen, "ops-token", hidden(s.OpsToken),
+		"allowed-hosts", strings.Join(s.AllowedHosts, ","), "policy", s.Policy,
+		"api-tokens", hidden(strings.Join(s.APITokens, ",")), "api-limits", strings.Join(s.APILimits, ","),
+		"api-route-limits", strings.Join(s.APIRouteLimits, ","), "concurrency", s.Concurrency,
+		"partitions", s.Partitions, "drain-timeout", s.DrainTimeout, "retention", s.Retention,
+		"templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","), "channels", s.Channels,
+	})...)
 }
 
 // GoString is String, for %#v.
@@ -149,9 +156,7 @@ func (s Server) GoString() string { return s.String() }
 func (s Server) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // String shows the settings without the token.
-func (c Client) String() string {
-	return fmt.Sprintf("{server:%s token:%s}", c.Server, hidden(c.Token))
-}
+func (c Client) String() string { return shown("server", c.Server, "token", hidden(c.Token)) }
 
 // GoString is String, for %#v.
 func (c Client) GoString() string { return c.String() }
@@ -159,6 +164,16 @@ func (c Client) GoString() string { return c.String() }
 // LogValue is String, for slog.
 func (c Client) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
+// shown writes names and values by turns.
+func shown(pairs ...any) string {
+	var text strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fmt.Fprintf(&text, " %v:%v", pairs[i], pairs[i+1])
+	}
+	return "{" + strings.TrimPrefix(text.String(), " ") + "}"
+}
+
+// hidden stands for a secret, and is empty when there is none.
 func hidden(secret string) string {
 	if secret == "" {
 		return ""

@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -15,20 +16,27 @@ import (
 
 func TestSetup(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		stores   settings.Stores
 		want     settings.Setup
 		embedded bool
 	}{
-		{settings.Stores{}, settings.SetupEmbedded, true},
-		{settings.Stores{RedisURL: "redis://r"}, settings.SetupRedis, false},
-		{settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"}, settings.SetupDurable, false},
-		{settings.Stores{DatabaseURL: "postgres://d"}, settings.SetupDurableOneNode, true},
+		"neither": {want: settings.SetupEmbedded, embedded: true},
+		"Redis":   {stores: settings.Stores{RedisURL: "redis://r"}, want: settings.SetupRedis},
+		"both": {
+			stores: settings.Stores{RedisURL: "redis://r", DatabaseURL: "postgres://d"}, want: settings.SetupDurable,
+		},
+		"Postgres": {
+			stores: settings.Stores{DatabaseURL: "postgres://d"}, want: settings.SetupDurableOneNode, embedded: true,
+		},
 	} {
-		got := test.stores.Setup()
-		if got != test.want || got.Embedded() != test.embedded {
-			t.Errorf("%s: got %s, embedded %t; want %s, %t", test.stores, got, got.Embedded(), test.want, test.embedded)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := test.stores.Setup()
+			if got != test.want || got.Embedded() != test.embedded {
+				t.Errorf("got %s, embedded %t; want %s, %t", got, got.Embedded(), test.want, test.embedded)
+			}
+		})
 	}
 }
 
@@ -96,11 +104,43 @@ func TestResolve(t *testing.T) {
 
 func TestLevel(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]slog.Level{
-		"debug": slog.LevelDebug, "info": slog.LevelInfo, "": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	for level, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError,
 	} {
-		if got, err := (settings.Logging{LogLevel: name}).Level(); err != nil || got != want {
-			t.Errorf("%q is %s, %v; want %s", name, got, err, want)
-		}
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			if got, err := (settings.Logging{LogLevel: level}).Level(); err != nil || got != want {
+				t.Errorf("got %s, %v; want %s", got, err, want)
+			}
+		})
 	}
+}
+
+// A program embeds the parts that it needs, reads its command line, and uses what the settings resolve to.
+func ExampleNewParser() {
+	var program struct {
+		settings.Server
+	}
+	parser, err := settings.NewParser(&program, "dispatcher", "Delivers notifications.",
+		settings.Environ{
+			"PACER_PARTITIONS=32", "PACER_CONCURRENCY=100", "REDIS_URL=redis://pacer:secret@redis.example",
+		})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := settings.Parse(parser, []string{"--concurrency=500", "--roles=worker,ops"}); err != nil {
+		panic(err)
+	}
+	resolved, err := program.Resolve()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(resolved.Setup, resolved.Redis, resolved.Roles)
+	fmt.Println(resolved.Partitions, "partitions from the environment")
+	fmt.Println(resolved.Concurrency, "deliveries at once from the command line")
+	// Output:
+	// redis redis://redis.example:6379 [worker ops]
+	// 32 partitions from the environment
+	// 500 deliveries at once from the command line
 }

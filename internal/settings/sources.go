@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// sources gives kong the values of flags that the command line leaves out: from the environment, else from the
+// sources gives kong the values of the flags that the command line leaves out: from the environment, else from the
 // settings file. It implements [kong.Resolver].
 type sources struct {
 	environ Environ
@@ -33,9 +33,10 @@ func newSources(ctx *kong.Context, environ Environ) (*sources, error) {
 	return s, err
 }
 
+// configFlag names the settings file.
 const configFlag = "config"
 
-// configPath is the settings file of the selected command, if that takes one.
+// configPath is the settings file of the selected command, if the command takes one.
 func configPath(ctx *kong.Context, environ Environ) string {
 	for _, part := range ctx.Path {
 		if part.Flag != nil && part.Flag.Name == configFlag {
@@ -56,10 +57,10 @@ func configPath(ctx *kong.Context, environ Environ) string {
 	return ""
 }
 
-// Validate implements [kong.Resolver]. What is wrong with the file was found when it was read.
+// Validate implements [kong.Resolver]. The file was checked when it was read.
 func (*sources) Validate(*kong.Application) error { return nil }
 
-// Resolve implements [kong.Resolver]: nil means that no source has the flag.
+// Resolve implements [kong.Resolver]. It returns nil when no source has the flag.
 func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range variablesOf(flag.Value) {
 		if value, ok := s.environ.lookup(name); ok {
@@ -82,7 +83,7 @@ func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	return setting.value, nil
 }
 
-// wanted says what a flag takes, in place of kong's reason for not taking something else, which shows the value.
+// wanted says what a flag takes. It replaces kong's reason for a refusal, which shows the value.
 func wanted(flag *kong.Flag, reason error) string {
 	if flag.Target.Type() == reflect.TypeFor[time.Duration]() {
 		return "a duration such as 20s"
@@ -94,9 +95,9 @@ func wanted(flag *kong.Flag, reason error) string {
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "a whole number"
 	case reflect.String:
-		return "one text"
+		return "a single value"
 	case reflect.Slice:
-		return "a list of texts, or one text with commas"
+		return "a list, or values with commas between them"
 	default:
 		return fmt.Sprintf("something else: %v", reason)
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// UsageError refuses a setting. It is for whoever started the program, and never holds a secret.
+// UsageError refuses a setting. Its reader has started the program. It never holds a secret.
 type UsageError struct {
 	// Setting is what is refused: "--partitions (PACER_PARTITIONS)", "PACER_PARTITIONS" or "settings.yaml:3:1".
 	Setting string
-	// Message goes on from there to a sentence: "must be between 1 and 1024, is 0".
+	// Message completes the sentence: "must be between 1 and 1024, is 0".
 	Message string
 }
 
