@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// document reads values out of a YAML file and collects what is wrong, with positions. Its methods go on after a
-// fault, so that one run finds them all.
+// document reads values out of a YAML file and collects faults with their positions. Its methods go on after a fault,
+// so that one run finds all of them.
 type document struct {
 	file    string
 	anchors map[string]ast.Node
@@ -29,7 +29,7 @@ type entry struct {
 	value ast.Node
 }
 
-// open parses the text. It returns nil, with the fault noted, when there is nothing to read values from.
+// open parses the text. It returns nil, and notes the fault, when there is nothing to read values from.
 func (d *document) open(text string) ast.Node {
 	if len(text) > MaxFileBytes {
 		d.addAt(1, 1, "the file has %d bytes, more than the %d that a policy may have", len(text), MaxFileBytes)
@@ -52,6 +52,7 @@ func (d *document) open(text string) ast.Node {
 	return d.body(file)
 }
 
+// invalidUTF8 is where the first invalid byte of a text is, or -1.
 func invalidUTF8(text string) int {
 	for i, r := range text {
 		if r == utf8.RuneError {
@@ -63,14 +64,15 @@ func invalidUTF8(text string) int {
 	return -1
 }
 
-// The parser's time and memory grow with the square of the nesting.
+// Bounds of the nesting: the parser's time and memory grow with its square.
 const (
 	maxOpenBrackets = 64
 	maxLineBytes    = 4096
 )
 
 // tooDeep is the number of the first line that could be nested too deep for the parser, or 0. It counts every bracket,
-// those in texts and comments too, and bounds the lines, since each level of the other nesting takes a column.
+// even in texts and comments. It bounds the lines as well, because each level of nesting without brackets takes a
+// column.
 func tooDeep(text string) int {
 	open, number := 0, 0
 	for line := range strings.Lines(text) {
@@ -90,7 +92,7 @@ func tooDeep(text string) int {
 	return 0
 }
 
-// parseYAML turns a panic of the YAML parser into an error: a file that trips it must not end a running process.
+// parseYAML turns a panic of the YAML parser into an error: no file may end a running process.
 func parseYAML(text string) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -102,7 +104,7 @@ func parseYAML(text string) (file *ast.File, err error) {
 }
 
 func (d *document) addSyntax(err error) {
-	syntax, ok := err.(yaml.Error) //nolint:errorlint // the parser returns it bare
+	syntax, ok := err.(yaml.Error) //nolint:errorlint // the parser returns it unwrapped
 	if !ok || syntax.GetToken() == nil {
 		d.addAt(1, 1, "%v", err)
 		return
@@ -152,7 +154,7 @@ func (f anchorFinder) Visit(node ast.Node) ast.Visitor {
 	return f
 }
 
-// follow resolves anchors and aliases. It returns nil, with the fault noted, for an alias of nothing.
+// follow resolves anchors and aliases. For an alias of nothing it returns nil and notes the fault.
 func (d *document) follow(path string, node ast.Node) ast.Node {
 	// No chain of aliases is longer than there are anchors, unless it is a loop.
 	for range 2*len(d.anchors) + 2 {
@@ -175,7 +177,7 @@ func (d *document) follow(path string, node ast.Node) ast.Node {
 	return nil
 }
 
-// entries are the keys of a mapping, in order. Keys that aren't names or repeat are noted and left out.
+// entries are the keys of a mapping, in order. It notes keys that are no names or that repeat, and leaves them out.
 func (d *document) entries(path string, node ast.Node) ([]entry, bool) {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {
@@ -200,13 +202,14 @@ func (d *document) entries(path string, node ast.Node) ([]entry, bool) {
 			continue
 		}
 		if _, empty := value.(*ast.NullNode); empty {
-			value = ast.Null(v.Key.GetToken()) // nothing stands where the value should: show the key
+			value = ast.Null(v.Key.GetToken()) // the value has no position, so its faults show the key
 		}
 		all = append(all, entry{name: name, key: v.Key, value: value})
 	}
 	return all, true
 }
 
+// keyName is the text of a key.
 func keyName(key ast.Node) (string, bool) {
 	switch key.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
@@ -215,7 +218,7 @@ func keyName(key ast.Node) (string, bool) {
 	return "", false
 }
 
-// fields are the entries of a mapping whose keys are known. Others are noted.
+// fields are the entries of a mapping whose keys are known. It notes the other keys.
 func (d *document) fields(path string, node ast.Node, known ...string) (map[string]entry, bool) {
 	all, ok := d.entries(path, node)
 	fields := make(map[string]entry, len(all))
@@ -237,7 +240,7 @@ func (d *document) wholeNumber(path string, node ast.Node, low, high int) int {
 	}
 	text := node.GetToken().Value
 	n, err := strconv.Atoi(text)
-	// YAML reads 010 as eight and 1_0 as ten; who writes such a thing may mean either.
+	// YAML reads 010 as eight and 1_0 as ten; the writer may mean something else.
 	if err != nil || strconv.Itoa(n) != text {
 		d.add(node, path, "must be a whole number between %d and %d, in plain decimal digits", low, high)
 		return low
@@ -268,6 +271,7 @@ func (d *document) duration(path string, node ast.Node, low, high time.Duration)
 	return value
 }
 
+// formatRange says between which durations one must lie.
 func formatRange(low, high time.Duration) string {
 	if low == 1 {
 		return "more than 0 and at most " + formatDuration(high)
@@ -293,7 +297,7 @@ func (d *document) flag(path string, node ast.Node) bool {
 	return b.Value
 }
 
-// scalar is the text of a value that is no list, mapping or null.
+// scalar is the text of a value that is not a list, mapping or null.
 func scalar(node ast.Node) (string, bool) {
 	switch node.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
@@ -302,7 +306,7 @@ func scalar(node ast.Node) (string, bool) {
 	return "", false
 }
 
-// add notes a fault at a node. An empty path is a fault of the whole file.
+// add notes a fault at a node. An empty path stands for the whole file.
 func (d *document) add(at ast.Node, path, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if path != "" {
@@ -329,7 +333,7 @@ func position(node ast.Node) token.Position {
 	return token.Position{Line: 1, Column: 1}
 }
 
-// join extends a path: categories, chat → categories.chat. A name that isn't one in plain sight is quoted.
+// join extends a path: categories, chat → categories.chat. It quotes a name with other characters than a category's.
 func join(path, name string) string {
 	if !isCategoryName(name) {
 		name = strconv.Quote(name)

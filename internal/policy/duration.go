@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
+// day is the unit d.
 const day = 24 * time.Hour
 
-// ParseDuration reads a duration as [time.ParseDuration] does, and knows the unit d for days of 24 hours besides: 1d,
+// ParseDuration reads a duration as [time.ParseDuration] does. It also knows the unit d, for days of 24 hours: 1d,
 // 1d12h, 0.5d. A fraction of a day is exact to 24 nanoseconds.
 func ParseDuration(text string) (time.Duration, error) {
 	value, err := parseDuration(text)
@@ -20,6 +21,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return value, nil
 }
 
+// parseDuration is ParseDuration, whose error replaces this one's.
 func parseDuration(text string) (time.Duration, error) {
 	if !strings.Contains(text, "d") {
 		return time.ParseDuration(text)
@@ -31,10 +33,10 @@ func parseDuration(text string) (time.Duration, error) {
 	return sumTerms(strings.TrimPrefix(text, "+"))
 }
 
-// errDuration is replaced by a sentence that shows the text.
+// errDuration is replaced by ParseDuration's error, which shows the text.
 var errDuration = errors.New("not a duration")
 
-// sumTerms adds up an unsigned duration: what stands before each d in days, all else by the standard library.
+// sumTerms adds up the terms of an unsigned duration: those with the unit d itself, the others by the standard library.
 func sumTerms(text string) (time.Duration, error) {
 	var sum time.Duration
 	for text != "" {
@@ -62,10 +64,11 @@ func cutTerm(text string) (term, rest string) {
 	return text[:i], text[i:]
 }
 
+// parseTerm reads a number with its unit.
 func parseTerm(term string) (time.Duration, error) {
 	number, inDays := strings.CutSuffix(term, "d")
 	if term == "0" || strings.ContainsAny(number, "+-") {
-		return 0, errDuration // right for a whole duration, not for a part of one
+		return 0, errDuration // a duration may be 0 or signed, a term of one may not
 	}
 	if !inDays {
 		return time.ParseDuration(term)

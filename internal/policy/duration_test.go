@@ -49,7 +49,8 @@ func TestParseDurationRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "-", "+", "d", ".d", "1", "1.5", "one day", "1 d", " 1d", "1d ", "1D", "1dd", "1w", "d1", "1d-1h", "--1d",
-		"+-1d", "1..5d", "1d5", "106752d", "106751d24h", "999999999999999999999d", "1e3d", "0x1d", "1md", "infd", "1d0", "0d0ns0", "0ns0", "1d+1h",
+		"+-1d", "1..5d", "1d5", "106752d", "106751d24h", "999999999999999999999d", "1e3d", "0x1d", "1md", "infd", "1d0",
+		"0d0ns0", "0ns0", "1d+1h",
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Fault is one thing wrong with a policy file, and where.
+// Fault is one fault of a policy file, and its place.
 type Fault struct {
 	// File is the name given to [Parse].
 	File string

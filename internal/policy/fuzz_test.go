@@ -67,7 +67,8 @@ func checkFaults(t *testing.T, err error, lines int) {
 		if !ok {
 			t.Fatalf("%v is no fault", err)
 		}
-		if fault.Line < max(last, 1) || fault.Line > lines || fault.Column < 1 || fault.Message == "" || fault.File != "p" {
+		if fault.Line < max(last, 1) || fault.Line > lines || fault.Column < 1 || fault.Message == "" ||
+			fault.File != "p" {
 			t.Fatalf("fault out of place: %#v after line %d of %d", fault, last, lines)
 		}
 		last = fault.Line
@@ -81,7 +82,8 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 		t.Fatal("no default category")
 	}
 	for name, c := range p.Categories {
-		if name != c.Name || name == "" || len(name) > policy.MaxCategoryNameBytes || strings.ContainsAny(name, ": {}*") {
+		if name != c.Name || name == "" || len(name) > policy.MaxCategoryNameBytes ||
+			strings.ContainsAny(name, ": {}*") {
 			t.Fatalf("category %q named %q", name, c.Name)
 		}
 		if c.MaxDefer <= 0 || c.MaxDefer > policy.MaxWait {
@@ -90,8 +92,10 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 		if err := c.Plan.Validate(); err != nil {
 			t.Fatalf("category %s has a plan that the limiter refuses: %v", name, err)
 		}
-		if i := slices.IndexFunc(c.Plan.CategoryRules(), func(r throttle.Rule) bool { return r.Kind != throttle.KindLimit }); i >= 0 {
-			if r := c.Plan.CategoryRules()[i]; i != len(c.Plan.CategoryRules())-1 || r.Kind != throttle.KindGap || r.Max != 1 {
+		if i := slices.IndexFunc(c.Plan.CategoryRules(),
+			func(r throttle.Rule) bool { return r.Kind != throttle.KindLimit }); i >= 0 {
+			if r := c.Plan.CategoryRules()[i]; i != len(c.Plan.CategoryRules())-1 || r.Kind != throttle.KindGap ||
+				r.Max != 1 {
 				t.Fatalf("category %s: rule %d is %s", name, i, r)
 			}
 		}
@@ -106,7 +110,8 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 		t.Fatalf("bypass priority %d", p.BypassPriority)
 	}
 	r := p.Retry
-	if r.MaxAttempts < 1 || r.MaxAttempts > policy.MaxRetryAttempts || r.MinBackoff <= 0 || r.MinBackoff > r.MaxBackoff ||
+	if r.MaxAttempts < 1 || r.MaxAttempts > policy.MaxRetryAttempts || r.MinBackoff <= 0 ||
+		r.MinBackoff > r.MaxBackoff ||
 		r.MaxBackoff > policy.MaxWait {
 		t.Fatalf("retry %+v", r)
 	}
@@ -158,7 +163,9 @@ func TestParseReadsWhatWasWritten(t *testing.T) {
 	})
 	rules := func(kind throttle.Kind) *rapid.Generator[[]throttle.Rule] {
 		return rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) throttle.Rule {
-			return throttle.Rule{Max: rapid.IntRange(1, throttle.MaxMax).Draw(t, "max"), Per: window.Draw(t, "per"), Kind: kind}
+			return throttle.Rule{
+				Max: rapid.IntRange(1, throttle.MaxMax).Draw(t, "max"), Per: window.Draw(t, "per"), Kind: kind,
+			}
 		}), 0, 4, func(r throttle.Rule) time.Duration { return r.Per })
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -179,7 +186,8 @@ func TestParseReadsWhatWasWritten(t *testing.T) {
 				MaxDefer: time.Duration(rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "max_defer")),
 				Bypass:   rapid.Bool().Draw(t, "bypass"),
 				Plan: throttle.Plan{
-					Algorithm: throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm")), Rules: append(limits, userCap...),
+					Algorithm: throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm")),
+					Rules:     append(limits, userCap...),
 				},
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// ParseLimits reads limits that replace a category's own, in the form of the policy file as a JSON object with limits
-// and min_gap. The same is refused as in a policy file. None at all is not: then nothing but the user cap holds.
+// ParseLimits reads the limits that a user sets in place of a category's: a JSON object with limits and min_gap, in the
+// form of the policy file. It refuses the same values. An empty object is allowed: then only the user cap holds.
 func ParseLimits(text []byte) ([]throttle.Rule, error) {
 	var own struct {
 		Limits []struct {
@@ -32,7 +32,7 @@ func ParseLimits(text []byte) ([]throttle.Rule, error) {
 	if own.Limits == nil {
 		category = bytes.Replace(category, []byte(`"limits":null`), []byte(`"limits":[]`), 1)
 	}
-	// JSON is YAML, and the policy's parser knows every fault.
+	// JSON is YAML, so the policy's parser finds every fault.
 	whole, err := Parse("", fmt.Appendf(nil, "version: 1\ncategories:\n  default: %s\n", category))
 	if err != nil {
 		if first, ok := errors.AsType[*Fault](err); ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Parse reads and checks a policy file. name is what faults call it. The error joins all faults, each a [*Fault], in
-// the order of the file.
+// Parse reads and checks a policy file. Its faults call it name. The error joins all of them, each a [*Fault], in the
+// order of the file.
 func Parse(name string, data []byte) (*Policy, error) {
 	d := &document{file: name, anchors: map[string]ast.Node{}}
 	p := &Policy{
@@ -91,6 +91,7 @@ func (d *document) readCategories(e entry, userCap []throttle.Rule) map[string]C
 	return categories
 }
 
+// isCategoryName tells whether a category may have a name.
 func isCategoryName(name string) bool {
 	if name == "" || len(name) > MaxCategoryNameBytes {
 		return false
@@ -235,7 +236,7 @@ func (d *document) readRetry(r *Retry, e entry) {
 	if f, ok := fields["min_backoff"]; ok {
 		r.MinBackoff, at = d.duration("retry.min_backoff", f.value, 1, MaxWait), f.value
 	}
-	// What replaces a refused duration must not be compared.
+	// After a fault one of the two may only stand in for a duration that was refused.
 	if len(d.faults) == before && r.MinBackoff > r.MaxBackoff {
 		d.add(at, e.name, "min_backoff (%s) must not be longer than max_backoff (%s)", r.MinBackoff, r.MaxBackoff)
 	}

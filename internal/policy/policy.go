@@ -1,8 +1,8 @@
 // Package policy reads the policy file: which categories of notifications exist, how each is throttled, the cap over
-// all of a user's categories, what goes out at once, and how failed deliveries are tried again.
+// all of a user's categories, which priorities bypass the limits, and how failed deliveries are retried.
 //
-// [Parse] is strict and tells every fault of a file at once, each with its line and column. [Watcher] holds the policy
-// in force and replaces it when its file changes; a faulty file never replaces a good policy.
+// [Parse] is strict. It finds every fault of a file at once, each with its line and column. [Watcher] holds the policy
+// in force and replaces it when its file changes. A faulty file never replaces a good policy.
 package policy
 
 import (
@@ -17,7 +17,7 @@ import (
 // DefaultCategory is the category of a notification that names none. Every policy has it.
 const DefaultCategory = "default"
 
-// BuiltIn stands for the file name where the built-in policy is in force.
+// BuiltIn takes the place of the file name when the built-in policy is in force.
 const BuiltIn = "built-in"
 
 // The bounds of a policy file, besides those of [throttle.Rule].
@@ -34,7 +34,7 @@ const (
 	MaxRetryAttempts = 100
 )
 
-// What holds for settings that a policy file leaves out.
+// The defaults of settings that a policy file leaves out.
 const (
 	DefaultMaxDefer    = 24 * time.Hour
 	DefaultMaxAttempts = 8
@@ -48,10 +48,9 @@ type Policy struct {
 	Categories map[string]Category
 	// UserCap are the rules over all categories of one user; every category's plan holds them too. Nil means no cap.
 	UserCap []throttle.Rule
-	// BypassPriority is the least urgent priority that is delivered at once; the more urgent ones are too. Zero means
-	// that no priority is.
+	// BypassPriority is the least urgent priority that is delivered at once. Zero means that none is.
 	BypassPriority notification.Priority
-	// Retry is how failed deliveries are tried again.
+	// Retry is how failed deliveries are retried.
 	Retry Retry
 	// Text is the YAML that the policy was read from.
 	Text string
@@ -61,13 +60,12 @@ type Policy struct {
 type Category struct {
 	// Name is the category's name: 1 to 64 of A-Z a-z 0-9 . _ -
 	Name string
-	// Plan is what the limiter is asked for one user of the category: the limits in the order of the file, then the
-	// minimum gap, and the user cap. Of limits over the same window it holds the smallest. A plan without any rule
-	// throttles nothing.
+	// Plan are the rules for one user in the category: the limits in the order of the file, then the minimum gap, then
+	// the user cap. Of limits over the same window it holds the smallest. A plan without rules throttles nothing.
 	Plan throttle.Plan
 	// MaxDefer is how long a notification may wait for its slot before it ends as expired. Defaults to 24 hours.
 	MaxDefer time.Duration
-	// Bypass delivers the category's notifications at once. They are counted in the user's windows all the same.
+	// Bypass is true when the category's notifications are delivered at once. They still count in the user's windows.
 	Bypass bool
 }
 
@@ -77,9 +75,8 @@ func (p *Policy) Category(name string) (Category, bool) {
 	return c, ok
 }
 
-// BypassFrom is the least urgent priority of the category that is delivered at once, see
-// [notification.Priority.AtLeast]: every one when the category says so, else the policy's bypass priority. Zero means
-// that none is.
+// BypassFrom is the least urgent priority that is delivered at once in a category, see [notification.Priority.AtLeast]:
+// the lowest when the whole category bypasses, else the policy's bypass priority. Zero means that none is.
 func (p *Policy) BypassFrom(c Category) notification.Priority {
 	if c.Bypass {
 		return notification.PriorityLow
@@ -90,11 +87,11 @@ func (p *Policy) BypassFrom(c Category) notification.Priority {
 //go:embed default.yaml
 var defaultText string
 
-// Default is the built-in policy, which holds where no policy file is set.
+// Default is the built-in policy, which is in force when no policy file is set.
 func Default() *Policy {
 	p, err := Parse(BuiltIn, []byte(defaultText))
 	if err != nil {
-		// The text is part of the program and a test reads it, so this is a fault of the build.
+		// The text is part of the program and has a test, so this is a fault of the build.
 		panic(fmt.Sprintf("built-in policy: %v", err))
 	}
 	return p

@@ -2,9 +2,9 @@ package policy
 
 import "time"
 
-// Retry is how failed deliveries are tried again.
+// Retry is how failed deliveries are retried.
 type Retry struct {
-	// MaxAttempts is how many deliveries are tried in all, the first included. Defaults to 8.
+	// MaxAttempts is how many attempts there are at most, the first included. Defaults to 8.
 	MaxAttempts int
 	// MinBackoff is the shortest wait between two attempts. Defaults to 1 second.
 	MinBackoff time.Duration
@@ -22,7 +22,7 @@ type Retry struct {
 //	wait = uniform( MinBackoff, min( MaxBackoff, MinBackoff · 2^failures ) )
 func (r Retry) Backoff(failures int, rnd func() float64) time.Duration {
 	ceiling := r.MaxBackoff
-	// Asking whether there is room to double, rather than doubling, can't overflow.
+	// To ask whether there is room to double can't overflow; to double could.
 	if doublings := uint(max(failures, 1)); r.MinBackoff <= r.MaxBackoff>>doublings {
 		ceiling = r.MinBackoff << doublings
 	}

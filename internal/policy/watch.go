@@ -15,13 +15,14 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A change is read once the directory has been quiet for quietTime, since editors and copies write in several steps;
-// but no later than patience after its first sign, since a busy directory is never quiet.
+// A change is read when the directory has been quiet for quietTime, because editors and copies write in several steps.
+// It is read after patience at the latest, because a busy directory is never quiet.
 const (
 	quietTime = 100 * time.Millisecond
 	patience  = time.Second
 )
 
+// defaultPollInterval is the default of WatcherConfig.PollInterval.
 const defaultPollInterval = 10 * time.Second
 
 // WatcherConfig configures a [Watcher].
@@ -30,10 +31,10 @@ type WatcherConfig struct {
 	Path string
 	// Logger gets one line for each reload that [Watcher.Run] makes. Defaults to none.
 	Logger *slog.Logger
-	// PollInterval is how often the file is read again although no change of it was announced. Defaults to 10 seconds.
+	// PollInterval is how often the file is read even if the file system announces no change. Defaults to 10 seconds.
 	PollInterval time.Duration
-	// OnChange is called with each policy that comes into force after the first, one call at a time, before
-	// [Watcher.Reload] returns. It must not call Reload. Defaults to nothing.
+	// OnChange is called with each policy that replaces another, one call at a time, before [Watcher.Reload] returns.
+	// It must not call Reload. Defaults to nothing.
 	OnChange func(*Policy)
 }
 
@@ -43,7 +44,7 @@ type Watcher struct {
 	current atomic.Pointer[Policy]
 
 	mu sync.Mutex // one reload at a time
-	// lastFault is what was wrong at the last reload, so that it is told once; empty when nothing was.
+	// lastFault is the error of the last reload, so that each is logged once; empty when there was none.
 	lastFault string
 }
 
@@ -82,22 +83,23 @@ func (w *Watcher) Name() string {
 // Current is the policy in force.
 func (w *Watcher) Current() *Policy { return w.current.Load() }
 
-// Reload reads the policy file again and puts it in force. When it can't be read or has faults, the policy in force
-// stays and the error says why. It logs nothing.
+// Reload reads the policy file again and puts it in force. When the file can't be read or has faults, the policy in
+// force stays, and the error says why. Reload logs nothing.
 func (w *Watcher) Reload() error {
 	_, err := w.reload()
 	return err
 }
 
-// outcome is what a reload found, as far as it is news.
+// outcome is what a reload found.
 type outcome uint8
 
+// The outcomes.
 const (
 	unchanged    outcome = iota
 	replaced             // another policy is in force now
 	restored             // the file had a fault, and holds the policy in force again
 	refused              // the file has a fault
-	refusedAgain         // the file has the fault that it had the last time
+	refusedAgain         // the file has the same fault as at the last reload
 )
 
 func (w *Watcher) reload() (outcome, error) {
@@ -131,7 +133,7 @@ func (w *Watcher) read() (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading policy file: %w", err)
 	}
-	// One byte more than allowed is enough for Parse to refuse it.
+	// Parse refuses a file of one byte more than allowed.
 	data, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("reading policy file: %w", err)
@@ -139,9 +141,9 @@ func (w *Watcher) read() (*Policy, error) {
 	return Parse(w.cfg.Path, data)
 }
 
-// Run reloads the policy whenever its file changes, until ctx ends, and logs each reload in one line. Whether the file
-// is written in place or replaced by another makes no difference. What the file system does not announce (a change on
-// a network drive, or of a symbolic link further up the path) is found by reading the file every PollInterval.
+// Run reloads the policy whenever its file changes, until ctx ends, and logs each reload in one line. The file may be
+// written in place or replaced by another. Some changes are not announced by the file system: those on a network drive,
+// or of a symbolic link further up the path. Run finds them because it reads the file every PollInterval.
 func (w *Watcher) Run(ctx context.Context) {
 	if w.cfg.Path == "" {
 		<-ctx.Done()
@@ -154,15 +156,15 @@ func (w *Watcher) Run(ctx context.Context) {
 		defer func() { _ = events.Close() }()
 		changes, faults = events.Events, events.Errors
 	} else {
-		w.cfg.Logger.WarnContext(ctx, "the policy file can't be watched and is read at intervals instead",
+		w.cfg.Logger.WarnContext(ctx, "the policy file can't be watched; reading it at intervals instead",
 			"policy", w.cfg.Path, "interval", w.cfg.PollInterval, "error", err)
 	}
-	w.check(ctx) // what changed between the first reading and now
+	w.check(ctx) // the file may have changed since it was read first
 	w.loop(ctx, changes, faults)
 }
 
-// subscribe asks for the changes in the file's directory: a watch on the file itself is lost when another file takes
-// its place, and the links that Kubernetes swaps stand in the directory too.
+// subscribe watches the file's directory. A watch on the file itself would be lost when another file takes its place,
+// and would not see the links that Kubernetes swaps in the directory.
 func (w *Watcher) subscribe() (*fsnotify.Watcher, error) {
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -185,7 +187,8 @@ func (w *Watcher) loop(ctx context.Context, changes <-chan fsnotify.Event, fault
 			return
 		case err := <-faults:
 			// Changes may have been missed. The next poll finds them.
-			w.cfg.Logger.WarnContext(ctx, "watching the policy file", "policy", w.cfg.Path, "error", err)
+			w.cfg.Logger.WarnContext(ctx, "could not watch the policy file; reading it at the next interval",
+				"policy", w.cfg.Path, "error", err)
 		case <-changes:
 			if settled == nil {
 				latest = time.Now().Add(patience)
@@ -195,7 +198,7 @@ func (w *Watcher) loop(ctx context.Context, changes <-chan fsnotify.Event, fault
 			settled = nil
 			w.check(ctx)
 		case <-poll.C:
-			// Not while the file is being written: half a policy can be a valid one.
+			// Not while the file is being written, because half a policy can be a valid one.
 			if settled == nil {
 				w.check(ctx)
 			}
@@ -203,7 +206,7 @@ func (w *Watcher) loop(ctx context.Context, changes <-chan fsnotify.Event, fault
 	}
 }
 
-// check reloads and logs what is news.
+// check reloads the policy, and logs it when something has changed.
 func (w *Watcher) check(ctx context.Context) {
 	result, err := w.reload()
 	log := w.cfg.Logger.With("policy", w.cfg.Path)
@@ -213,7 +216,7 @@ func (w *Watcher) check(ctx context.Context) {
 	case restored:
 		log.InfoContext(ctx, "policy file holds the policy in force again")
 	case refused:
-		log.ErrorContext(ctx, "policy file refused, the policy in force stays", "error", err)
+		log.ErrorContext(ctx, "policy file refused; the policy in force stays", "error", err)
 	case unchanged, refusedAgain:
 	}
 }

@@ -15,7 +15,9 @@ import (
 )
 
 // inBubble runs a watcher's loop on virtual time, with events that the test sends.
-func inBubble(t *testing.T, test func(w *Watcher, write func(gap string), changes chan fsnotify.Event, faults chan error)) string {
+func inBubble(t *testing.T,
+	test func(w *Watcher, write func(gap string), changes chan fsnotify.Event, faults chan error),
+) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	write := func(gap string) {
