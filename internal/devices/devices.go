@@ -1,5 +1,5 @@
-// Package devices sends a notification that names no target to each active device of its user. Each device has attempts
-// and an outcome of its own; a retry goes only to the devices that have not had the notification. The user's limits
+// Package devices sends a notification without a target to each active device of its user. Each device has attempts and
+// an outcome of its own. A retry only goes to the devices that have not received the notification. The user's limits
 // count each attempt once, however many devices there are.
 package devices
 
@@ -16,26 +16,26 @@ import (
 
 // Store keeps devices and what became of notifications on them.
 type Store interface {
-	// PutDevice registers a device, or registers it again: it is active then. It fills in the times. It gives
-	// [notification.ErrTooManyDevices] when the user has as many as there may be.
+	// PutDevice registers a device, or registers it again, which makes it active. It fills in the times. It returns
+	// [notification.ErrTooManyDevices] when the user has the most devices already.
 	PutDevice(ctx context.Context, d *notification.Device) error
-	// Device gives one, or [notification.ErrNoDevice].
+	// Device returns one device, or [notification.ErrNoDevice].
 	Device(ctx context.Context, userID, id string) (*notification.Device, error)
-	// DeleteDevice removes one; one that is not there is no fault.
+	// DeleteDevice removes a device. It is no fault when the device is not there.
 	DeleteDevice(ctx context.Context, userID, id string) error
-	// Devices lists a user's, by id.
+	// Devices lists the devices of a user, by id.
 	Devices(ctx context.Context, userID string) ([]notification.Device, error)
-	// Deactivate notes that a target is gone, unless the device has another by now, or was registered again after its
-	// provider found that (zero: when that was is not known).
+	// Deactivate notes that a device's target is gone, unless the device has another target by now, or was registered
+	// again after since: the moment at which its provider lost the target, zero when that is not known.
 	Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error
 
-	// Deliveries lists what became of a notification, by device.
+	// Deliveries lists what became of a notification on each device, by the device's id.
 	Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error)
-	// NoteDelivery replaces what is known of a device.
+	// NoteDelivery replaces what is known of a notification on one device.
 	NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error
 }
 
-// Fanout is a channel's sender for notifications with a target or without.
+// Fanout is a channel's sender for notifications with or without a target.
 type Fanout struct {
 	push.Sender
 	store   Store
@@ -43,7 +43,7 @@ type Fanout struct {
 	log     *slog.Logger
 }
 
-// NewFanout puts the user's devices before a sender.
+// NewFanout makes a Fanout over a channel's sender.
 func NewFanout(channel notification.Channel, sender push.Sender, store Store, log *slog.Logger) *Fanout {
 	return &Fanout{Sender: sender, store: store, channel: channel, log: log}
 }
@@ -66,7 +66,7 @@ func (f *Fanout) Send(ctx context.Context, m push.Message) error {
 	return f.sendAll(ctx, m, targets, known)
 }
 
-// pending lists the devices that have to get the notification yet, and what became of it on all.
+// pending lists the devices that must still receive the notification, and what became of it on every device.
 func (f *Fanout) pending(ctx context.Context,
 	m push.Message,
 ) ([]notification.Device, map[string]notification.Delivery, error) {
@@ -93,7 +93,7 @@ func (f *Fanout) pending(ctx context.Context,
 	return targets, known, nil
 }
 
-// nothingPending says what it means that no device is left to be tried.
+// nothingPending is the result when no device is left to try.
 func nothingPending(known map[string]notification.Delivery) error {
 	switch {
 	case deliveredTo(known):
@@ -104,7 +104,7 @@ func nothingPending(known map[string]notification.Delivery) error {
 	return &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}
 }
 
-// deliveredTo tells whether some device has had it.
+// deliveredTo tells whether some device has received the notification.
 func deliveredTo(known map[string]notification.Delivery) bool {
 	for _, d := range known {
 		if d.Outcome == notification.OutcomeDelivered {
@@ -114,21 +114,21 @@ func deliveredTo(known map[string]notification.Delivery) bool {
 	return false
 }
 
-// sendAll sends to each target, and gives one error for all.
+// sendAll sends to each target, and returns one error for all.
 func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notification.Device,
 	known map[string]notification.Delivery,
 ) error {
-	answers := make([]*push.Error, len(targets))
+	results := make([]*push.Error, len(targets))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, target := range targets {
 		group.Go(func() error {
-			answers[i] = f.sendOne(ctx, m, &target, known[target.ID].Attempts+1)
+			results[i] = f.sendOne(ctx, m, &target, known[target.ID].Attempts+1)
 			return nil
 		})
 	}
-	_ = group.Wait() // gives no error
-	return sum(answers, deliveredTo(known))
+	_ = group.Wait() // it has no error: the results are kept by target
+	return sum(results, deliveredTo(known))
 }
 
 // sendOne sends to one device and notes what became of it.
@@ -145,17 +145,17 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 		delivery.Outcome = failure.Class.String() + ": " + failure.Code
 		delivery.Ended = failure.Final()
 	}
-	// What the provider has said is written even when the time for the delivery is over.
+	// The result is written even when the time for the delivery is over.
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	if err := f.store.NoteDelivery(noting, m.Notification, delivery); err != nil {
-		f.log.WarnContext(ctx, "note what became of a notification on a device; a retry may go there again",
+		f.log.WarnContext(ctx, "could not note what became of a notification on a device; a retry may go there again",
 			"notification_id", m.ID, "error", err)
 	}
 	if failure != nil && failure.Class == push.TargetGone {
 		if err := f.store.Deactivate(noting, target, failure.GoneSince, failure.Code); err != nil {
-			f.log.WarnContext(ctx, "deactivate a device that is gone; the next notification tries it again", "error",
-				err)
+			f.log.WarnContext(ctx, "could not deactivate a device that is gone; the next notification tries it again",
+				"error", err)
 		}
 	}
 	return failure
@@ -164,12 +164,12 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 // noteTimeout bounds the writing of what became of a delivery.
 const noteTimeout = 3 * time.Second
 
-// sum is one error for what became of the devices that an attempt went to; nil stands for one that took it. What may be
-// tried again decides the class, the longest wait is kept to, and the attempt counts when it reached anybody. `before`
-// says that some device had it from an earlier attempt.
-func sum(answers []*push.Error, before bool) error {
+// sum makes one error of an attempt's results; a device that took the notification has nil. The results that may be
+// retried decide the class, and the longest wait holds. The attempt counts when it reached any device. before says that
+// an earlier attempt reached one.
+func sum(results []*push.Error, before bool) error {
 	all := push.Error{Partial: before}
-	for _, e := range answers {
+	for _, e := range results {
 		if e == nil {
 			all.Partial, all.Reached = true, true
 			continue
@@ -193,8 +193,8 @@ func sum(answers []*push.Error, before bool) error {
 	return &all
 }
 
-// weight orders what devices came to: whatever may be tried again weighs more than what is over, and of that, what
-// costs an attempt more than what does not.
+// weight orders the results of devices. A result that may be retried weighs more than one that is final, and among the
+// former one that costs an attempt weighs more.
 func weight(e *push.Error) int {
 	switch e.Class {
 	case push.Transient, push.Ambiguous:
@@ -207,7 +207,7 @@ func weight(e *push.Error) int {
 		return 1
 	}
 	if e.Class == 0 && e.Code == "" {
-		return 0 // nothing yet
+		return 0 // no result yet
 	}
-	return 4 // a class that nobody knows is taken as ambiguous
+	return 4 // an unknown class counts as ambiguous
 }

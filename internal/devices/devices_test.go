@@ -33,7 +33,9 @@ type store struct {
 func newStore(active ...string) *store {
 	s := &store{deliveries: map[string]notification.Delivery{}, deactivated: map[string]time.Time{}}
 	for _, id := range active {
-		s.devices = append(s.devices, notification.Device{UserID: "ada", ID: id, Channel: "webhook", Target: "to " + id, Active: true})
+		s.devices = append(s.devices, notification.Device{
+			UserID: "ada", ID: id, Channel: "webhook", Target: "to " + id, Active: true,
+		})
 	}
 	return s
 }
@@ -70,10 +72,10 @@ func (s *store) Deactivate(_ context.Context, d *notification.Device, since time
 	return nil
 }
 
-// provider answers by target.
+// provider has a result for each target; nil, a delivery, unless told otherwise.
 type provider struct {
 	push.Checker
-	answers map[string]error
+	results map[string]error
 
 	mu   sync.Mutex
 	sent []string
@@ -83,10 +85,10 @@ func (p *provider) Send(_ context.Context, m push.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, m.To)
-	return p.answers[m.To]
+	return p.results[m.To]
 }
 
-// took gives what was sent since it was asked last.
+// took returns the targets that were sent to since the last call.
 func (p *provider) took() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,14 +99,16 @@ func (p *provider) took() []string {
 }
 
 func message(attempt int) push.Message {
-	return push.Message{Notification: &notification.Notification{ID: "n1", UserID: "ada", Channel: "webhook"}, Attempt: attempt}
+	return push.Message{
+		Notification: &notification.Notification{ID: "n1", UserID: "ada", Channel: "webhook"}, Attempt: attempt,
+	}
 }
 
 func same(want, got *push.Error) bool {
 	return (want == nil) == (got == nil) && (got == nil || *got == *want)
 }
 
-// send sends an attempt, and compares whom it went to and what came of it.
+// send makes an attempt, and compares the targets that it went to, and its result.
 func send(t *testing.T, f *devices.Fanout, p *provider, attempt int, to []string, want *push.Error) {
 	t.Helper()
 	err := f.Send(t.Context(), message(attempt))
@@ -113,17 +117,20 @@ func send(t *testing.T, f *devices.Fanout, p *provider, attempt int, to []string
 	}
 	got, _ := errors.AsType[*push.Error](err)
 	if !same(want, got) {
-		t.Errorf("attempt %d came to %+v, want %+v", attempt, got, want)
+		t.Errorf("attempt %d: got %+v, want %+v", attempt, got, want)
 	}
 }
 
-// A device that has had it, or never will, is not tried again; the others are.
+// A device that has received the notification, or never will, is not tried again. The others are.
 func TestEachDeviceEndsByItself(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(1_800_000_000, 0)
 	s := newStore("a", "b", "c", "d")
-	s.devices = append(s.devices, notification.Device{ID: "off", Channel: "webhook", Target: "to off"}, notification.Device{ID: "fcm", Channel: "fcm", Target: "to fcm", Active: true})
-	p := &provider{answers: map[string]error{
+	s.devices = append(s.devices,
+		notification.Device{ID: "off", Channel: "webhook", Target: "to off"},
+		notification.Device{ID: "fcm", Channel: "fcm", Target: "to fcm", Active: true},
+	)
+	p := &provider{results: map[string]error{
 		"to b": &push.Error{Class: push.TargetGone, Code: "410", GoneSince: since},
 		"to c": &push.Error{Class: push.Transient, Code: "503", RetryAfter: 3 * time.Second},
 		"to d": &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 9 * time.Second},
@@ -132,13 +139,15 @@ func TestEachDeviceEndsByItself(t *testing.T) {
 	later := &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true, Reached: true}
 	send(t, f, p, 1, []string{"to a", "to b", "to c", "to d"}, later)
 	send(t, f, p, 2, []string{"to c", "to d"}, later)
-	delete(p.answers, "to d")
-	p.answers["to c"] = &push.Error{Class: push.Permanent, Code: "400"}
+	delete(p.results, "to d")
+	p.results["to c"] = &push.Error{Class: push.Permanent, Code: "400"}
 	send(t, f, p, 3, []string{"to c", "to d"}, nil)
 	send(t, f, p, 4, nil, &push.Error{Class: push.AlreadyDelivered, Code: "devices", Partial: true, Unsent: true})
 	want := map[string]notification.Delivery{
-		"a": {DeviceID: "a", Attempts: 1, Ended: true, Outcome: "delivered"}, "b": {DeviceID: "b", Attempts: 1, Ended: true, Outcome: "target_gone: 410"},
-		"c": {DeviceID: "c", Attempts: 3, Ended: true, Outcome: "permanent: 400"}, "d": {DeviceID: "d", Attempts: 3, Ended: true, Outcome: "delivered"},
+		"a": {DeviceID: "a", Attempts: 1, Ended: true, Outcome: "delivered"},
+		"b": {DeviceID: "b", Attempts: 1, Ended: true, Outcome: "target_gone: 410"},
+		"c": {DeviceID: "c", Attempts: 3, Ended: true, Outcome: "permanent: 400"},
+		"d": {DeviceID: "d", Attempts: 3, Ended: true, Outcome: "delivered"},
 	}
 	if diff := cmp.Diff(want, s.deliveries); diff != "" {
 		t.Errorf("deliveries differ (-want +got):\n%s", diff)
@@ -148,30 +157,42 @@ func TestEachDeviceEndsByItself(t *testing.T) {
 	}
 }
 
-func TestWhatAllDevicesComeTo(t *testing.T) {
+// An attempt has one result for all devices.
+func TestOneResultForAllDevices(t *testing.T) {
 	t.Parallel()
+	refused, gone := &push.Error{Class: push.Permanent, Code: "400"}, &push.Error{Class: push.TargetGone, Code: "410"}
+	unsent := &push.Error{Class: push.Transient, Code: "dns", Unsent: true}
 	for name, c := range map[string]struct {
 		devices []string
-		answers map[string]error
+		results map[string]error
 		want    *push.Error
 	}{
-		"none":           {nil, nil, &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}},
-		"all took it":    {[]string{"a", "b"}, nil, nil},
-		"one took it":    {[]string{"a", "b"}, map[string]error{"to b": &push.Error{Class: push.Permanent, Code: "400"}}, nil},
-		"all gone":       {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.TargetGone, Code: "410"}}, &push.Error{Class: push.TargetGone, Code: "410", Reached: true}},
-		"unsent":         {[]string{"a"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Unsent: true}},
-		"unsent to some": {[]string{"a", "b"}, map[string]error{"to a": &push.Error{Class: push.Transient, Code: "dns", Unsent: true}}, &push.Error{Class: push.Transient, Code: "dns", Partial: true, Reached: true}},
+		"no device":    {want: &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}},
+		"both took it": {devices: []string{"a", "b"}},
+		"one took it":  {devices: []string{"a", "b"}, results: map[string]error{"to b": refused}},
+		"the only one is gone": {
+			devices: []string{"a"}, results: map[string]error{"to a": gone},
+			want: &push.Error{Class: push.TargetGone, Code: "410", Reached: true},
+		},
+		"unsent": {devices: []string{"a"}, results: map[string]error{"to a": unsent}, want: unsent},
+		"unsent to one": {
+			devices: []string{"a", "b"}, results: map[string]error{"to a": unsent},
+			want: &push.Error{Class: push.Transient, Code: "dns", Partial: true, Reached: true},
+		},
 	} {
-		p := &provider{answers: c.answers}
-		err := devices.NewFanout("webhook", p, newStore(c.devices...), slog.New(slog.DiscardHandler)).Send(t.Context(), message(1))
-		got, _ := errors.AsType[*push.Error](err)
-		if !same(c.want, got) {
-			t.Errorf("%s came to %+v, want %+v", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &provider{results: c.results}
+			f := devices.NewFanout("webhook", p, newStore(c.devices...), slog.New(slog.DiscardHandler))
+			got, _ := errors.AsType[*push.Error](f.Send(t.Context(), message(1)))
+			if !same(c.want, got) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
 	}
 }
 
-// One with a target of its own goes there alone, and nobody is asked for devices.
+// A notification with a target of its own only goes there, and nobody looks for devices.
 func TestTargetOfItsOwn(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
@@ -181,13 +202,13 @@ func TestTargetOfItsOwn(t *testing.T) {
 	s.fault = errors.New("the store is away")
 	f := devices.NewFanout("webhook", p, s, slog.New(slog.DiscardHandler))
 	if err := f.Send(t.Context(), m); err != nil || !slices.Equal(p.took(), []string{"there"}) {
-		t.Errorf("gives %v", err)
+		t.Errorf("returns %v", err)
 	}
 	send(t, f, p, 1, nil, &push.Error{Class: push.Transient, Code: "devices_unknown", Unsent: true, Err: s.fault})
 }
 
-// An attempt counts against the user when it reached a device or may have, once however many it reached, and only then: not
-// for what an earlier attempt reached.
+// An attempt counts against the user once, when it reached a device or may have reached one, however many there are.
+// What an earlier attempt reached does not count.
 func TestWhatCountsAgainstTheUser(t *testing.T) {
 	t.Parallel()
 	refused := &push.Error{Class: push.CredentialsRefused, Code: "401"}
@@ -198,37 +219,67 @@ func TestWhatCountsAgainstTheUser(t *testing.T) {
 	had := []string{"a"}
 	for name, c := range map[string]struct {
 		had     []string // by an earlier attempt
-		answers map[string]error
+		results map[string]error
 		counts  bool
 		class   push.Class // 0: delivered
 	}{
-		"one took it, one is refused":               {nil, map[string]error{"to b": refused}, true, push.CredentialsRefused},
-		"one took it, one waits for the budget":     {nil, map[string]error{"to b": budget}, true, push.Throttled},
-		"one took it, one can't be reached":         {nil, map[string]error{"to b": closed}, true, push.Transient},
-		"both refused":                              {nil, map[string]error{"to a": refused, "to b": refused}, false, push.CredentialsRefused},
-		"one refused, one can't be reached":         {nil, map[string]error{"to a": refused, "to b": closed}, false, push.Transient},
-		"one refused, one may have it":              {nil, map[string]error{"to a": refused, "to b": timeout}, true, push.Ambiguous},
-		"one asks to slow down, one is unsent":      {nil, map[string]error{"to a": busy, "to b": budget}, true, push.Throttled},
-		"a repeat waits for the budget":             {had, map[string]error{"to b": budget}, false, push.Throttled},
-		"a repeat is refused":                       {had, map[string]error{"to b": refused}, false, push.CredentialsRefused},
-		"a repeat can't be reached":                 {had, map[string]error{"to b": closed}, false, push.Transient},
-		"a repeat reaches the other":                {had, nil, true, 0},
-		"a repeat finds nobody who has not had it":  {[]string{"a", "b"}, nil, false, push.AlreadyDelivered},
-		"a repeat that nothing is sent of any more": {had, map[string]error{"to b": &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true}}, false, push.AlreadyDelivered},
+		"one took it, one is refused": {
+			results: map[string]error{"to b": refused}, counts: true, class: push.CredentialsRefused,
+		},
+		"one took it, one waits for the budget": {
+			results: map[string]error{"to b": budget}, counts: true, class: push.Throttled,
+		},
+		"one took it, one can't be reached": {
+			results: map[string]error{"to b": closed}, counts: true, class: push.Transient,
+		},
+		"both refused": {
+			results: map[string]error{"to a": refused, "to b": refused}, counts: false, class: push.CredentialsRefused,
+		},
+		"one refused, one can't be reached": {
+			results: map[string]error{"to a": refused, "to b": closed}, counts: false, class: push.Transient,
+		},
+		"one refused, one may have it": {
+			results: map[string]error{"to a": refused, "to b": timeout}, counts: true, class: push.Ambiguous,
+		},
+		"one asks to slow down, one is unsent": {
+			results: map[string]error{"to a": busy, "to b": budget}, counts: true, class: push.Throttled,
+		},
+		"a repeat waits for the budget": {
+			had: had, results: map[string]error{"to b": budget}, counts: false, class: push.Throttled,
+		},
+		"a repeat is refused": {
+			had: had, results: map[string]error{"to b": refused}, counts: false, class: push.CredentialsRefused,
+		},
+		"a repeat can't be reached": {
+			had: had, results: map[string]error{"to b": closed}, counts: false, class: push.Transient,
+		},
+		"a repeat reaches the other": {had: had, counts: true, class: 0},
+		"a repeat finds nobody who has not had it": {
+			had: []string{"a", "b"}, counts: false, class: push.AlreadyDelivered,
+		},
+		"a repeat that nothing is sent of any more": {
+			had:     had,
+			results: map[string]error{"to b": &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true}},
+			counts:  false, class: push.AlreadyDelivered,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStore("a", "b")
 			for _, id := range c.had {
-				s.deliveries[id] = notification.Delivery{DeviceID: id, Attempts: 1, Ended: true, Outcome: notification.OutcomeDelivered}
+				s.deliveries[id] = notification.Delivery{
+					DeviceID: id, Attempts: 1, Ended: true, Outcome: notification.OutcomeDelivered,
+				}
 			}
 			attempt := 1 + min(1, len(c.had))
-			failure := push.Classify(devices.NewFanout("webhook", &provider{answers: c.answers}, s, slog.New(slog.DiscardHandler)).Send(t.Context(), message(attempt)))
+			f := devices.NewFanout("webhook", &provider{results: c.results}, s, slog.New(slog.DiscardHandler))
+			failure := push.Classify(f.Send(t.Context(), message(attempt)))
 			if failure == nil {
 				failure = &push.Error{}
 			}
 			if failure.Class != c.class || failure.Counts() != c.counts {
-				t.Errorf("came to %+v, which counts: %t; want class %s, counts: %t", failure, failure.Counts(), c.class, c.counts)
+				t.Errorf("got %+v, which counts: %t; want class %s, counts: %t", failure, failure.Counts(), c.class,
+					c.counts)
 			}
 		})
 	}
