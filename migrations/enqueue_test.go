@@ -16,7 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// The database refuses and takes the same notifications as the API, as far as neither asks the policy.
+// The database accepts and refuses the same notifications as the API, apart from what the policy decides.
 func TestEnqueueRefusesWhatTheAPIRefuses(t *testing.T) {
 	t.Parallel()
 	conn := postgrestest.Connect(t, postgrestest.URL(t))
@@ -49,8 +49,8 @@ func TestEnqueueRefusesWhatTheAPIRefuses(t *testing.T) {
 // fields is the JSON form of a notification.
 func fields(n *notification.Notification) map[string]any {
 	fields := map[string]any{
-		"id": n.ID, "user_id": n.UserID, "category": n.Category, "channel": n.Channel, "to": n.To, "title": n.Title, "body": n.Body,
-		"priority": n.Priority.String(), "collapse_key": n.CollapseKey,
+		"id": n.ID, "user_id": n.UserID, "category": n.Category, "channel": n.Channel, "to": n.To, "title": n.Title,
+		"body": n.Body, "priority": n.Priority.String(), "collapse_key": n.CollapseKey,
 	}
 	if len(n.Data) > 0 {
 		fields["data"] = n.Data
@@ -63,7 +63,7 @@ func fields(n *notification.Notification) map[string]any {
 	return fields
 }
 
-// drawNotification draws one that is near its limits.
+// drawNotification draws a notification that is near the limits of its fields.
 func drawNotification(t *rapid.T) *notification.Notification {
 	text := func(label string, most int) string {
 		size := rapid.SampledFrom([]int{0, 1, most - 1, most, most + 1}).Draw(t, label+" size")
@@ -71,15 +71,24 @@ func drawNotification(t *rapid.T) *notification.Notification {
 		return strings.Repeat("x", max(0, size-len(letter))) + letter[:min(len(letter), max(size, 0)*len(letter))]
 	}
 	now := time.Now()
-	moments := []time.Time{{}, now.Add(-time.Hour), now.Add(time.Hour), now.Add(2 * time.Hour), now.Add(89 * 24 * time.Hour), now.Add(91 * 24 * time.Hour)}
+	moments := []time.Time{
+		{},
+		now.Add(-time.Hour), now.Add(time.Hour), now.Add(2 * time.Hour), now.Add(89 * 24 * time.Hour),
+		now.Add(91 * 24 * time.Hour),
+	}
 	n := &notification.Notification{
-		ID:          rapid.SampledFrom([]string{"a", ".", "..", "a/b", "ü", strings.Repeat("i", 64), strings.Repeat("i", 65), "A-z.0:_"}).Draw(t, "id"),
-		UserID:      text("user", 256),
-		Category:    "chat",
-		Channel:     rapid.SampledFrom([]notification.Channel{"webhook", "fcm", "apns", "webpush", "log", "email"}).Draw(t, "channel"),
-		To:          text("to", 4096),
-		Title:       rapid.SampledFrom([]string{"", "title\n"}).Draw(t, "title"),
-		Body:        strings.Repeat("b", rapid.SampledFrom([]int{0, 4080, 4096, 4097, 262_144, 262_145}).Draw(t, "body")),
+		ID: rapid.SampledFrom([]string{
+			"a", ".", "..", "a/b", "ü", strings.Repeat("i", 64), strings.Repeat("i", 65), "A-z.0:_",
+		}).Draw(t, "id"),
+		UserID:   text("user", 256),
+		Category: "chat",
+		Channel: rapid.SampledFrom([]notification.Channel{
+			"webhook", "fcm", "apns", "webpush", "log", "email",
+		}).Draw(t, "channel"),
+		To:    text("to", 4096),
+		Title: rapid.SampledFrom([]string{"", "title\n"}).Draw(t, "title"),
+		Body: strings.Repeat("b",
+			rapid.SampledFrom([]int{0, 4080, 4096, 4097, 262_144, 262_145}).Draw(t, "body")),
 		Priority:    rapid.SampledFrom([]notification.Priority{1, 2, 3, 4}).Draw(t, "priority"),
 		SendAt:      rapid.SampledFrom(moments).Draw(t, "send_at"),
 		ExpiresAt:   rapid.SampledFrom(moments).Draw(t, "expires_at"),
@@ -119,7 +128,8 @@ func TestEnqueueIsPartOfTheCallersTransaction(t *testing.T) {
 		return ids
 	}
 	within(false, `{"id":"never","user_id":"ada"}`)
-	ids := within(true, `{"id":"once","user_id":"ada","data":{"a":[1,2]},"priority":"high"}`, `{"id":"once","user_id":"ada"}`, `{"user_id":"ada","data":null}`)
+	ids := within(true, `{"id":"once","user_id":"ada","data":{"a":[1,2]},"priority":"high"}`,
+		`{"id":"once","user_id":"ada"}`, `{"user_id":"ada","data":null}`)
 	if ids[0] != "once" || ids[1] != "once" || len(ids[2]) != 36 || ids[2][14] != '7' {
 		t.Errorf("ids %v, want once twice and a UUID of version 7", ids)
 	}
@@ -133,7 +143,7 @@ func TestEnqueueIsPartOfTheCallersTransaction(t *testing.T) {
 
 func TestEnqueueSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	conn := postgrestest.Connect(t, postgrestest.URL(t))
+	url := postgrestest.URL(t)
 	for body, want := range map[string]string{
 		`[]`:                                    "must be a JSON object",
 		`{}`:                                    "user_id is required",
@@ -143,11 +153,14 @@ func TestEnqueueSaysWhatIsWrong(t *testing.T) {
 		`{"user_id":"ada","priority":"urgent"}`: "priority must be",
 		`{"user_id":"ada","send_at":"tomorrow?"}`: "send_at must be a time such as",
 	} {
-		_, err := conn.Exec(t.Context(), "SELECT pacer.enqueue($1)", body)
-		refused, ok := errors.AsType[*pgconn.PgError](err)
-		if !ok || refused.Code != "22023" || !strings.Contains(refused.Message, want) {
-			t.Errorf("%s: %v, want 22023 %s", body, err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			_, err := postgrestest.Connect(t, url).Exec(t.Context(), "SELECT pacer.enqueue($1)", body)
+			refused, ok := errors.AsType[*pgconn.PgError](err)
+			if !ok || refused.Code != "22023" || !strings.Contains(refused.Message, want) {
+				t.Errorf("%s: %v, want 22023 %s", body, err, want)
+			}
+		})
 	}
 }
 
@@ -156,18 +169,38 @@ func TestContentInAChannelsOwnFormat(t *testing.T) {
 	url := postgrestest.URL(t)
 	for _, c := range []struct{ name, body, want string }{
 		{name: "of its channel", body: `{"user_id":"ada","channel":"fcm","fcm":{"android":{}}}`},
-		{name: "of a channel that the schema has never heard of", body: `{"user_id":"ada","channel":"pigeon","pigeon":{"speed":3}}`},
-		{name: "of another channel", body: `{"user_id":"ada","channel":"pigeon","fcm":{}}`, want: "fcm is for notifications of the channel fcm"},
-		{name: "of a channel without a format", body: `{"user_id":"ada","webhook":{}}`, want: "webhook is not a known field"},
-		{name: "no object", body: `{"user_id":"ada","channel":"pigeon","pigeon":3}`, want: "pigeon must be a JSON object"},
-		{name: "too long", body: `{"user_id":"ada","channel":"pigeon","pigeon":{"x":"` + strings.Repeat("x", 262_144) + `"}}`, want: "pigeon may have at most 262144 bytes"},
-		{name: "of a channel named as a field", body: `{"user_id":"ada","channel":"data","data":3}`, want: "data must be a JSON object"},
+		{
+			name: "of a channel that the schema has never heard of",
+			body: `{"user_id":"ada","channel":"pigeon","pigeon":{"speed":3}}`,
+		},
+		{
+			name: "of another channel", body: `{"user_id":"ada","channel":"pigeon","fcm":{}}`,
+			want: "fcm is for notifications of the channel fcm",
+		},
+		{
+			name: "of a channel without a format", body: `{"user_id":"ada","webhook":{}}`,
+			want: "webhook is not a known field",
+		},
+		{
+			name: "no object", body: `{"user_id":"ada","channel":"pigeon","pigeon":3}`,
+			want: "pigeon must be a JSON object",
+		},
+		{
+			name: "too long",
+			body: `{"user_id":"ada","channel":"pigeon","pigeon":{"x":"` + strings.Repeat("x", 262_144) + `"}}`,
+			want: "pigeon may have at most 262144 bytes",
+		},
+		{
+			name: "of a channel named as a field", body: `{"user_id":"ada","channel":"data","data":3}`,
+			want: "data must be a JSON object",
+		},
 		{name: "no notification", body: `[]`, want: "it must be a JSON object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var fault string
-			err := postgrestest.Connect(t, url).QueryRow(t.Context(), "SELECT coalesce(pacer.fault($1::jsonb), '')", c.body).Scan(&fault)
+			err := postgrestest.Connect(t, url).QueryRow(t.Context(), "SELECT coalesce(pacer.fault($1::jsonb), '')",
+				c.body).Scan(&fault)
 			if err != nil || fault != c.want {
 				t.Errorf("the fault is %q, %v, want %q", fault, err, c.want)
 			}

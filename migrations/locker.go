@@ -12,20 +12,20 @@ import (
 const lockID = 0x7061636572
 
 const (
-	// lockTimeout is how long one process waits for another's migrations, lockInterval how often it looks.
-	lockTimeout  = time.Minute
+	// lockTimeout is how long one process waits for another's migrations.
+	lockTimeout = time.Minute
+	// lockInterval is how often it tries to take the lock.
 	lockInterval = 200 * time.Millisecond
 )
 
-// locker has processes that migrate at once take turns. It implements goose's SessionLocker with the lock of a
-// transaction that is open meanwhile: behind a pooler the lock of a session would stay with a connection that others
-// are given.
+// locker makes processes that migrate at once take turns. It implements goose's SessionLocker with the lock of a
+// transaction that stays open: behind a pooler the lock of a session would stay with a connection that others get.
 type locker struct {
 	db *sql.DB
 	tx *sql.Tx // nil while the lock is not held
 }
 
-// SessionLock implements goose's SessionLocker. Who waits keeps no connection meanwhile: a pooler may have few.
+// SessionLock implements goose's SessionLocker. A process that waits keeps no connection: a pooler may have few.
 func (l *locker) SessionLock(ctx context.Context, _ *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -51,7 +51,8 @@ func (l *locker) try(ctx context.Context) (mine bool, err error) {
 		return false, fmt.Errorf("begin to lock the migrations: %w", err)
 	}
 	// The transaction stays open for as long as the migrations take.
-	err = tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)",
+	err = tx.QueryRowContext(ctx,
+		"SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)",
 		int64(lockID)).Scan(&mine)
 	if err == nil && mine {
 		l.tx = tx

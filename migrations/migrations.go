@@ -1,5 +1,5 @@
-// Package migrations holds the Postgres schema as SQL files, each with its way up and down, and brings a database to
-// the version that this program works with. Any number of processes may migrate at once: they take turns.
+// Package migrations holds the Postgres schema as SQL files, each with its way up and its way down. It brings a
+// database to the version that this program works with. Any number of processes may migrate at once: they take turns.
 package migrations
 
 import (
@@ -15,14 +15,14 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// table keeps which migrations were applied. It names its schema: for a role called pacer the schema of that name would
-// come first once it is there.
+// table holds the migrations that were applied. The name has a schema, because Postgres looks for a table of a role
+// called pacer in the schema pacer first.
 const table = "public.pacer_migrations"
 
 // Migration is one step of the schema.
 type Migration struct {
 	Version int64
-	// Name of its file.
+	// Name is the name of its file.
 	Name    string
 	Applied bool
 }
@@ -33,7 +33,7 @@ type VersionError struct {
 	Found, Wanted int64
 }
 
-// Error says which way to go.
+// Error says what the database has, what the program needs, and what to run.
 func (e *VersionError) Error() string {
 	switch {
 	case e.Found == 0:
@@ -55,7 +55,7 @@ func with(ctx context.Context, url string, do func(*goose.Provider) error) error
 	// A pooler keeps no prepared statement, and goose runs each statement once.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	db := stdlib.OpenDB(*config)
-	defer func() { _ = db.Close() }() // every statement was answered
+	defer func() { _ = db.Close() }() // no statement is under way any more
 	if err := db.PingContext(ctx); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func with(ctx context.Context, url string, do func(*goose.Provider) error) error
 	return do(provider)
 }
 
-// Up applies what is missing.
+// Up applies the migrations that are missing.
 func Up(ctx context.Context, url string) error {
 	return with(ctx, url, func(p *goose.Provider) error {
 		if _, err := p.Up(ctx); err != nil {
@@ -105,7 +105,7 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 	return list, err
 }
 
-// Check gives a [*VersionError] unless the database has the version that this program works with. It changes nothing.
+// Check returns a [*VersionError] unless the database has the version that this program works with. It changes nothing.
 func Check(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
@@ -120,10 +120,11 @@ func Check(ctx context.Context, conn interface {
 	}
 	found := int64(0)
 	if exists {
-		// A migration taken back leaves its row with is_applied false in older versions of the table; the newest row
-		// counts.
+		// In older versions of the table a migration that was taken back has a row with is_applied false. The newest
+		// row counts.
 		const query = `SELECT coalesce(max(version_id), 0) FROM (
-			SELECT DISTINCT ON (version_id) version_id, is_applied FROM ` + table + ` ORDER BY version_id, id DESC) v WHERE is_applied`
+			SELECT DISTINCT ON (version_id) version_id, is_applied FROM ` + table +
+			` ORDER BY version_id, id DESC) v WHERE is_applied`
 		if err := conn.QueryRow(ctx, query).Scan(&found); err != nil {
 			return fmt.Errorf("read the schema's version: %w", err)
 		}

@@ -57,7 +57,9 @@ func TestDownLeavesNothingAndUpComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := count(t, conn, `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'pacer'`); left != 0 {
+	const relations = `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = 'pacer'`
+	if left := count(t, conn, relations); left != 0 {
 		t.Errorf("%d relations are left after the way down", left)
 	}
 	if version := versionError(t, conn); version.Found != 0 {
@@ -78,16 +80,19 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 	if err := migrations.Down(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	if version := versionError(t, conn); version.Found == 0 || version.Found >= version.Wanted || !strings.Contains(version.Error(), "dispatcher migrate up") {
+	if version := versionError(t, conn); version.Found == 0 || version.Found >= version.Wanted ||
+		!strings.Contains(version.Error(), "dispatcher migrate up") {
 		t.Errorf("an older schema: %+v: %v", version, version)
 	}
 	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(t.Context(), "INSERT INTO public.pacer_migrations (version_id, is_applied) VALUES (9999, true)"); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		"INSERT INTO public.pacer_migrations (version_id, is_applied) VALUES (9999, true)"); err != nil {
 		t.Fatal(err)
 	}
-	if version := versionError(t, conn); version.Found != 9999 || !strings.Contains(version.Error(), "newer dispatcher") {
+	if version := versionError(t, conn); version.Found != 9999 ||
+		!strings.Contains(version.Error(), "newer dispatcher") {
 		t.Errorf("a newer schema: %+v: %v", version, version)
 	}
 	empty := postgrestest.Connect(t, postgrestest.EmptyURL(t))

@@ -19,7 +19,7 @@ func withoutUnplaced(t *testing.T, url string, conn *pgx.Conn) {
 	}
 }
 
-// accepts writes a notification as the program of before did, or as somebody would by hand.
+// accepts writes a notification as the earlier version of the program did, or as people do by hand.
 func accepts(t *testing.T, conn *pgx.Conn, id string) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), `INSERT INTO pacer.notifications (id, user_id, category, channel, priority)
@@ -28,8 +28,8 @@ func accepts(t *testing.T, conn *pgx.Conn, id string) {
 	}
 }
 
-// Nothing that was accepted on either side of the migration is missed by the relay of the other.
-func TestWhatIsNotSurelyPlacedIsKnownUpAndDown(t *testing.T) {
+// The relay of either version finds the notifications that the other version accepted and may not have placed.
+func TestUnplacedNotificationsSurviveUpAndDown(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
 	conn := postgrestest.Connect(t, url)
@@ -51,7 +51,8 @@ func TestWhatIsNotSurelyPlacedIsKnownUpAndDown(t *testing.T) {
 	}
 }
 
-// A statement of many is noted in rows of bounded size; what pacer.enqueue accepts, and the same id again, in the outbox only.
+// A large statement is noted in rows of bounded size. What pacer.enqueue accepts, and the same id again, is noted in
+// the outbox only.
 func TestUnplacedRowsAreBounded(t *testing.T) {
 	t.Parallel()
 	conn := postgrestest.Connect(t, postgrestest.URL(t))
@@ -59,7 +60,9 @@ func TestUnplacedRowsAreBounded(t *testing.T) {
 		SELECT 'n' || i, 'ada', 'chat', 'log', 3 FROM generate_series(1, 2500) i`); err != nil {
 		t.Fatal(err)
 	}
-	if rows, most := count(t, conn, "SELECT count(*) FROM pacer.unplaced"), count(t, conn, "SELECT max(cardinality(ids)) FROM pacer.unplaced"); rows != 3 || most > 1000 {
+	if rows, most := count(t, conn,
+		"SELECT count(*) FROM pacer.unplaced"), count(t, conn,
+		"SELECT max(cardinality(ids)) FROM pacer.unplaced"); rows != 3 || most > 1000 {
 		t.Errorf("%d rows of at most %d ids, want 3 of 1000", rows, most)
 	}
 	for range 2 {
