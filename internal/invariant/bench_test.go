@@ -27,7 +27,7 @@ func history(start time.Time) []invariant.Admission {
 			})
 		}
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an order, the same in every run
+	random := rand.New(rand.NewPCG(1, 2)) // the same order in every run
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }

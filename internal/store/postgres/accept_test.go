@@ -175,9 +175,10 @@ func TestACommitThatStallsIsNotMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // after the commit it does nothing
-	if _, err := tx.Exec(t.Context(),
-		`INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at)
-		SELECT 'stalled-' || i, 'ada', 'free', 'log', 3, now() - interval '5 s' FROM generate_series(1, 20) i`); err != nil {
+	const stalling = `
+		INSERT INTO pacer.notifications (id, user_id, category, channel, priority, accepted_at)
+		SELECT 'stalled-' || i, 'ada', 'free', 'log', 3, now() - interval '5 s' FROM generate_series(1, 20) i`
+	if _, err := tx.Exec(t.Context(), stalling); err != nil {
 		t.Fatal(err)
 	}
 	w.accept(t, "bob", "free", 5)

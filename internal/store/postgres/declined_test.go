@@ -70,8 +70,8 @@ func TestAGrantThatIsNotUsedIsReturned(t *testing.T) {
 				claimed_until = now() + interval '1 hour' WHERE id = 'ada-slow-0'`,
 			restore: `UPDATE pacer.notifications SET claimed_until = now() - interval '1 second'
 				WHERE status = 'sending'`,
-			status:  "delivered",
-			want:    []string{"ada-slow-0"},
+			status: "delivered",
+			want:   []string{"ada-slow-0"},
 		},
 		"Expired": {
 			spoil:  "UPDATE pacer.notifications SET expires_at = now() - interval '1 second' WHERE id = 'ada-slow-0'",

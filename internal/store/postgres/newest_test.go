@@ -113,7 +113,8 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 	}
 	// Another one of the same moment, which has not reached Redis yet.
 	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, collapse_key, accepted_at)
-		SELECT 'same moment', user_id, category, channel, priority, collapse_key, accepted_at FROM pacer.notifications WHERE id = 'old'`)
+		SELECT 'same moment', user_id, category, channel, priority, collapse_key, accepted_at
+		FROM pacer.notifications WHERE id = 'old'`)
 	want := []string{"old", "other key", "other category", "other user", "no key", "old without key", "new without key"}
 	got := w.deliverAll(t)
 	slices.Sort(want)
@@ -132,8 +133,8 @@ func TestALateEntryOfTheOutboxReplacesNothing(t *testing.T) {
 			t.Run(name+gone, func(t *testing.T) {
 				t.Parallel()
 				w := endWorld(t)
-				w.exec(t,
-					`SELECT pacer.enqueue('{"id":"old","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}')`)
+				const old = `{"id":"old","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}`
+				w.exec(t, "SELECT pacer.enqueue($1)", old)
 				w.acceptOne(t, notification.Notification{ID: "new", CollapseKey: "score"})
 				if newerGone {
 					w.deliver(t, "ada")

@@ -131,8 +131,8 @@ func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 		"UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
 	w.exec(t, `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) VALUES
 		('old', 'f', 'x', now() - interval '1 minute'), ('young', 'f', 'x', now() + interval '1 minute')`)
-	w.exec(t,
-		`INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
+	w.exec(t, `INSERT INTO pacer.attempts
+			(notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
 		VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
 	if n, err := w.store.Purge(t.Context()); err != nil || n != 2 {
 		t.Fatalf("purged %d, %v; want 2", n, err)

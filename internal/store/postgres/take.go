@@ -107,8 +107,6 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	return true, nil
 }
 
-
-
 // claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment.
 func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)

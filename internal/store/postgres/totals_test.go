@@ -174,8 +174,8 @@ func (s *story) end() {
 	for range 1000 {
 		s.round(s.t)
 		var open []string
-		if err := s.pool.QueryRow(s.t.Context(),
-			"SELECT coalesce(array_agg(id), '{}') FROM pacer.notifications WHERE ended_at IS NULL").Scan(&open); err != nil {
+		const openIDs = "SELECT coalesce(array_agg(id), '{}') FROM pacer.notifications WHERE ended_at IS NULL"
+		if err := s.pool.QueryRow(s.t.Context(), openIDs).Scan(&open); err != nil {
 			s.t.Fatal(err)
 		}
 		if len(open) == 0 {

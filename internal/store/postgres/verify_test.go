@@ -106,8 +106,9 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 			gone: "asynq t:" + neighbour(t), of: neighbour(t), want: []string{"wake-up " + neighbour(t)},
 		},
 		"Surplus": {
-			spoil: "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now() WHERE id IN ('ada-chat-2', 'later')",
-			want:  []string{"surplus ada-chat-2", "surplus later"},
+			spoil: `UPDATE pacer.notifications SET status = 'cancelled', ended_at = now()
+				WHERE id IN ('ada-chat-2', 'later')`,
+			want: []string{"surplus ada-chat-2", "surplus later"},
 		},
 		"Unknown": {
 			spoil: "DELETE FROM pacer.notifications WHERE id = 'ada-chat-2'", want: []string{"surplus ada-chat-2"},

@@ -21,7 +21,6 @@ var (
 )
 
 // acceptedOnce: an id is accepted once, for one user; a repeat finds the first.
-
 func acceptedOnce(p *probe) {
 	n := p.accept(nil)
 	first := p.want(n.ID, notification.StatusQueued, 0, "")

@@ -1,4 +1,5 @@
-// Package transfer is what the store on Redis hands over to the one in Postgres when a deployment gets a database.
+// Package transfer has the types in which the store on Redis hands everything over to the one in Postgres, when a
+// deployment gets a database.
 package transfer
 
 import (
@@ -8,8 +9,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Notification is one with all that happened to it. While one is being sent nobody knows what became of it: it comes as
-// retrying.
+// Notification is a notification with everything that happened to it. One that is being sent is handed over as
+// retrying, because nobody knows yet what becomes of it.
 type Notification struct {
 	notification.Notification
 	// Status is that of Postgres: waiting, retrying, or an end.
@@ -21,10 +22,11 @@ type Notification struct {
 	AdmittedAt                              int64 // µs, of the last admission; 0 if never
 }
 
-// Admission is one that a window still holds. Whose it was is known by its id, or by when it was accepted.
+// Admission is an admission that a window still holds. Its notification is known by its id, or by the moment at which
+// it was accepted.
 type Admission struct {
 	UserID string
-	// Category is empty in the log of a user's cap.
+	// Category is empty in the log of a user cap.
 	Category   string
 	ID         string
 	AcceptedAt time.Time
@@ -45,7 +47,7 @@ type Delivery struct {
 	notification.Delivery
 }
 
-// Batch is a part of what is handed over, of bounded size.
+// Batch is a part of the data, of bounded size.
 type Batch struct {
 	Notifications []Notification
 	Admissions    []Admission
@@ -73,7 +75,7 @@ func (c *Count) Add(b *Batch) {
 	}
 }
 
-// Source gives all that it keeps, notifications before admissions, and may give something twice.
+// Source hands over everything that it keeps, notifications before admissions. It may hand something over twice.
 type Source interface {
 	Export(ctx context.Context, give func(*Batch) error) error
 }
