@@ -29,7 +29,7 @@ func (c *channelsCommand) Run(ctx context.Context, to streams) error {
 		return fmt.Errorf("read the list of channels: %w", err)
 	}
 	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "CHANNEL\tHOST\tHEALTH\tIN FLIGHT\tLATEST ANSWER") // Flush tells
+	_, _ = fmt.Fprintln(w, "CHANNEL\tHOST\tHEALTH\tIN FLIGHT\tLATEST OUTCOME") // Flush tells
 	for _, channel := range channels {
 		showChannel(w, channel)
 	}
@@ -42,7 +42,7 @@ func showChannel(w *tabwriter.Writer, c app.Channel) {
 		_, _ = fmt.Fprintf(w, "%s\t-\tconfigured, not used yet\t\t\n", c.Channel)
 	}
 	for _, host := range c.Hosts {
-		health := "answers"
+		health := "responds"
 		switch {
 		case host.PausedFor != "":
 			health = "paused for " + host.PausedFor
@@ -54,8 +54,8 @@ func showChannel(w *tabwriter.Writer, c app.Channel) {
 			name = "-"
 		}
 		latest := ""
-		if host.Answer != "" {
-			latest = clock(host.AnsweredAt) + "  " + host.Answer
+		if host.Outcome != "" {
+			latest = clock(host.OutcomeAt) + "  " + host.Outcome
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", c.Channel, name, health, host.InFlight, latest)
 	}

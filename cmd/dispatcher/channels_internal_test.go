@@ -43,13 +43,13 @@ func TestChannelsAreListed(t *testing.T) {
 		if r.URL.Path != "/channels" {
 			t.Errorf("asked for %s", r.URL)
 		}
-		_, _ = w.Write([]byte(`[{"channel":"apns","hosts":[{"breaker":"closed","in_flight":3,"answer":"delivered","answered_at":"2026-03-14T15:09:26Z"}]},
+		_, _ = w.Write([]byte(`[{"channel":"apns","hosts":[{"breaker":"closed","in_flight":3,"outcome":"delivered","outcome_at":"2026-03-14T15:09:26Z"}]},
 			{"channel":"email","hosts":[{"breaker":"closed","in_flight":0,"paused_for":"42s","answer":"credentials_refused: 535"}]},
 			{"channel":"log","hosts":[]},{"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
 	}))
 	t.Cleanup(ops.Close)
 	answer := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
-	for _, want := range []string{"apns", "answers", "delivered", "paused for 42s", "configured, not used yet", "a.example", "away (breaker open)"} {
+	for _, want := range []string{"apns", "responds", "delivered", "paused for 42s", "configured, not used yet", "a.example", "away (breaker open)"} {
 		if answer.code != 0 || !strings.Contains(answer.out, want) {
 			t.Errorf("code %d, and %q is missing in\n%s%s", answer.code, want, answer.out, answer.err)
 		}

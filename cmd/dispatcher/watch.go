@@ -115,8 +115,8 @@ func showSnapshot(to io.Writer, s *app.Snapshot) error {
 		s.Totals.Failed, s.Totals.Expired, s.Totals.Cancelled, s.Totals.Replaced)
 	line("lateness\t\tp50 %s, p99 %s", seconds(s.Lateness.P50), seconds(s.Lateness.P99))
 	line("pulls\t%.2f\tper delivery", s.PullsPerDelivery)
-	if !s.Audit.At.IsZero() {
-		line("audit\t\t%d violations, %d unended, %s", s.Audit.Violations, s.Audit.Unended, clock(s.Audit.At))
+	if found := s.Invariants; !found.At.IsZero() {
+		line("invariants\t\t%d violations, %d unended, %s", found.Violations, found.Unended, clock(found.At))
 	}
 	for _, p := range s.Pauses {
 		line("paused\t\t%s by %s, %s %s", p.Subject, p.By, clock(p.At), p.Why)
@@ -132,7 +132,7 @@ func showProcesses(line func(format string, args ...any), s *app.Snapshot) {
 	}
 	for _, c := range s.Channels {
 		for _, h := range c.Hosts {
-			health := "answers"
+			health := "responds"
 			switch {
 			case h.PausedFor != "":
 				health = "paused for " + h.PausedFor

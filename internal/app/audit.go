@@ -29,7 +29,7 @@ func (a *App) openAuditor() {
 		Source: a.store, Limits: a.auditTerms, Window: a.rules.LongestWindow, InForce: a.inForceSince,
 		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
 			return control.ClearedSince(ctx, a.control, since)
-		}, Paused: a.rests, Every: every, Found: a.metrics.Audited, Log: a.log,
+		}, Paused: a.rests, Every: every, Found: a.metrics.Checked, Log: a.log,
 	})
 }
 

@@ -221,7 +221,7 @@ func searches(b *tab, d *deployment, r *receiver) string {
 	b.await("document.querySelector('#found-body svg').getAttribute('aria-label') === 'Windows of ada in slow: 1 counted, 4 expected'")
 	b.screenshot("user-1280")
 	b.look("nobody-of-this-name")
-	b.await("document.querySelector('#found-body').textContent.includes('There is no notification of this id')")
+	b.await("document.querySelector('#found-body').textContent.includes('No notification has this id')")
 	return ids[4]
 }
 
@@ -239,7 +239,7 @@ func pausesByKeyboard(b *tab) {
 	b.await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")
 	b.press("shift+"+kb.Tab, kb.Enter) // yes
 	b.await("document.querySelector('#pauses').textContent.includes('category slow is paused')")
-	b.await("document.querySelector('#alarm').textContent.includes('Paused: category slow.')")
+	b.await("document.querySelector('#warnings').textContent.includes('Paused: category slow.')")
 	b.tabTo("#pauses button")
 	b.press(kb.Enter)
 	b.await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")

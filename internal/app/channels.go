@@ -26,8 +26,8 @@ func (a *App) channels() []ops.Channel {
 		if gate, ok := a.gates[notification.Channel(name)]; ok {
 			for _, s := range gate.States() {
 				host := ops.Host{
-					Host: s.Host, Breaker: s.Breaker, InFlight: s.InFlight, Answer: s.Answer,
-					AnsweredAt: s.AnsweredAt,
+					Host: s.Host, Breaker: s.Breaker, InFlight: s.InFlight, Outcome: s.Outcome,
+					OutcomeAt: s.OutcomeAt,
 				}
 				if s.PausedFor > 0 {
 					host.PausedFor = s.PausedFor.Round(time.Second).String()

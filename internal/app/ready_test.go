@@ -32,9 +32,9 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 	wantReady(t, "all answers", map[*app.App]string{worker: "", api: "", all: ""})
 
 	d.redis.Kill()
-	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not answer", api: "", all: ""})
-	if status, body := page(t, api, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nRedis: does not answer; ") ||
-		!strings.HasSuffix(body, "\nPostgres: answers\n") {
+	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "", all: ""})
+	if status, body := page(t, api, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nRedis: does not respond; ") ||
+		!strings.HasSuffix(body, "\nPostgres: responds\n") {
 		t.Errorf("the page of an API without Redis: %d %s", status, body)
 	}
 	d.apps = []*app.App{api}
@@ -46,12 +46,12 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 
 	// One that hangs is told apart from one that answers within the time that the page has for it.
 	d.redis.Freeze()
-	wantReady(t, "Redis hangs", map[*app.App]string{worker: "Redis does not answer"})
+	wantReady(t, "Redis hangs", map[*app.App]string{worker: "Redis does not respond"})
 	wantReady(t, "Redis hangs", map[*app.App]string{api: ""})
 	d.redis.Thaw()
 	d.postgres.Kill()
 	wantReady(t, "without Postgres", map[*app.App]string{
-		worker: "Postgres does not answer", api: "Postgres does not answer", all: "Postgres does not answer",
+		worker: "Postgres does not respond", api: "Postgres does not respond", all: "Postgres does not respond",
 	})
 	d.postgres.Restart()
 	awaitReady(t, api)
@@ -70,7 +70,7 @@ func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
 	api, worker := d.startRoles(settings.RoleAPI), d.startRoles(settings.RoleWorker)
 	wantReady(t, "all answers", map[*app.App]string{worker: "", api: ""})
 	redis.Kill()
-	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not answer", api: "Redis does not answer"})
+	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "Redis does not respond"})
 	redis.Restart()
 	awaitReady(t, api)
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// underOwnName serves requests under a host that is the listener's, and those with the token: a page of another site
-// that had its name point here gets nothing.
+// underOwnName serves a request only when its host is the listener's or it has the token. So another site that points
+// its name at this listener gets nothing.
 func (h *handler) underOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.cfg.Host != nil && !h.cfg.Host(r.Host) && !h.withToken(r) {
 			plain(w, http.StatusMisdirectedRequest,
-				"the ops pages do not answer under this host; --allowed-hosts names those that they answer under")
+				"the ops pages are not served under this host; --allowed-hosts names those that they are served under")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// allowed lets actions of those pass who may act: with the token where there is one; without, on a loopback address
-// only, and not from another site's page.
+// allowed passes on the actions of those who may act. Where a token is set, they need it. Where none is, they must come
+// to a loopback address, and not from another site's page.
 func (h *handler) allowed(next http.HandlerFunc) http.Handler {
 	own := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,14 +32,14 @@ func (h *handler) allowed(next http.HandlerFunc) http.Handler {
 				return
 			}
 		case !loopback(r):
-			plain(w, http.StatusForbidden, "actions are taken on a loopback address only, or with --ops-token")
+			plain(w, http.StatusForbidden, "actions work only on a loopback address, or with --ops-token")
 			return
 		}
 		own.ServeHTTP(w, r)
 	})
 }
 
-// profile lets those see the profiler who are on this machine or have the token: a profile costs time, and shows how
+// profile shows profiles only to those who are on this machine or have the token: a profile costs time and shows how
 // the process works.
 func (h *handler) profile(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,12 +49,12 @@ func (h *handler) profile(next http.HandlerFunc) http.Handler {
 		case h.cfg.Token != "":
 			unauthorized(w)
 		default:
-			plain(w, http.StatusForbidden, "profiles are shown on a loopback address only, or with --ops-token")
+			plain(w, http.StatusForbidden, "profiles are shown only on a loopback address, or with --ops-token")
 		}
 	})
 }
 
-// withToken tells whether a request has the token; none has where there is none.
+// withToken tells whether a request has the token. Where no token is set, no request has it.
 func (h *handler) withToken(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return h.cfg.Token != "" && ok && subtle.ConstantTimeCompare([]byte(given), []byte(h.cfg.Token)) == 1
@@ -65,8 +65,8 @@ func unauthorized(w http.ResponseWriter) {
 	plain(w, http.StatusUnauthorized, "this needs the token of --ops-token")
 }
 
-// loopback tells whether a request came to a loopback address under a name of this machine's: another name may be a
-// page of somebody's who had it point here.
+// loopback tells whether a request came to a loopback address, under a name of this machine. Another name may belong to
+// a web page that had it point here.
 func loopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

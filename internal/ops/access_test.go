@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,26 +20,27 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 )
 
-// asked is a request as it comes to a listener on an address, under a host.
+// asked makes a request as it comes to a listener on an address, under a host.
 func asked(t *testing.T, method, target, local, host string) *http.Request {
 	t.Helper()
 	address, err := net.ResolveTCPAddr("tcp", local)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(`{"action":"cancel","id":"n1"}`))
+	body := strings.NewReader(`{"action":"cancel","id":"n1"}`)
+	request := httptest.NewRequestWithContext(t.Context(), method, target, body)
 	request.Host = host
 	return request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey, address))
 }
 
-// No page is shown under a foreign host, with which a page of another site would read it; every page is under the
-// listener's own, and with the token.
-func TestEveryPageLooksAtTheHost(t *testing.T) {
+// No page is served under a foreign host, or another site's page could read it. Every page is served under the
+// listener's own hosts, and to those with the token.
+func TestEveryPageChecksTheHost(t *testing.T) {
 	t.Parallel()
 	cfg := config()
-	cfg.Actions, cfg.Token = &deeds{}, "t"
+	cfg.Actions, cfg.Token = &fakeActions{}, "t"
 	cfg.Host = hosts.New("127.0.0.1:8081", []string{"ops.example"}).Has
-	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, errAway }, slog.New(slog.DiscardHandler))
+	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, errAway }, cfg.Log)
 	patterns := ops.Patterns(cfg)
 	if len(patterns) < 20 {
 		t.Fatalf("there are only the pages %v", patterns)
@@ -51,64 +51,78 @@ func TestEveryPageLooksAtTheHost(t *testing.T) {
 		if strings.HasSuffix(path, "/profile") || strings.HasSuffix(path, "/trace") {
 			path += "?seconds=0.01"
 		}
-		for _, c := range []struct {
-			host, token string
-			served      bool
+		for _, tt := range []struct {
+			name, host, token string
+			served            bool
 		}{
-			{"evil.example:8081", "", false},
-			{"10.0.0.7:8081", "", false},
-			{"evil.example:8081", "u", false},
-			{"127.0.0.1:8081", "", true},
-			{"[::1]:8081", "", true},
-			{"localhost:8081", "", true},
-			{"ops.example", "", true},
-			{"evil.example:8081", "t", true},
+			{name: "foreign name", host: "evil.example:8081"},
+			{name: "foreign address", host: "10.0.0.7:8081"},
+			{name: "foreign name, wrong token", host: "evil.example:8081", token: "u"},
+			{name: "loopback", host: "127.0.0.1:8081", served: true},
+			{name: "loopback, IPv6", host: "[::1]:8081", served: true},
+			{name: "localhost", host: "localhost:8081", served: true},
+			{name: "allowed name", host: "ops.example", served: true},
+			{name: "foreign name, the token", host: "evil.example:8081", token: "t", served: true},
 		} {
-			request := asked(t, method, path, "127.0.0.1:8081", c.host)
-			if c.token != "" {
-				request.Header.Set("Authorization", "Bearer "+c.token)
-			}
-			ctx, end := context.WithCancel(request.Context())
-			end() // a stream ends at once
-			recorder := httptest.NewRecorder()
-			ops.Handler(cfg).ServeHTTP(recorder, request.WithContext(ctx))
-			if served := recorder.Code != http.StatusMisdirectedRequest; served != c.served {
-				t.Errorf("%s under %s with token %q: %d %s", pattern, c.host, c.token, recorder.Code, recorder.Body)
-			}
+			t.Run(pattern+", "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				request := asked(t, method, path, "127.0.0.1:8081", tt.host)
+				if tt.token != "" {
+					request.Header.Set("Authorization", "Bearer "+tt.token)
+				}
+				ctx, end := context.WithCancel(request.Context())
+				end() // a stream ends at once
+				recorder := httptest.NewRecorder()
+				ops.Handler(cfg).ServeHTTP(recorder, request.WithContext(ctx))
+				if served := recorder.Code != http.StatusMisdirectedRequest; served != tt.served {
+					t.Errorf("%d %s; served: %t, want %t", recorder.Code, recorder.Body, served, tt.served)
+				}
+			})
 		}
 	}
 }
 
 // Profiles are for those on this machine and those with the token.
-func TestWhoSeesProfiles(t *testing.T) {
+func TestProfilesAreForThisMachineAndTheToken(t *testing.T) {
 	t.Parallel()
-	tracing.Lock()
-	defer tracing.Unlock()
-	for name, c := range map[string]struct {
-		token, given, local, host string
-		want                      int
+	const here, elsewhere = "127.0.0.1:8081", "10.1.2.3:8081"
+	for _, tt := range []struct {
+		name         string
+		token, given string // the token that is set, and the one that comes with the request
+		local, host  string
+		want         int
 	}{
-		"on this machine":             {"", "", "127.0.0.1:8081", "localhost:8081", http.StatusOK},
-		"on it, with a token to have": {"t", "", "[::1]:8081", "[::1]:8081", http.StatusOK},
-		"through a proxy on it":       {"t", "", "127.0.0.1:8081", "ops.example", http.StatusUnauthorized},
-		"elsewhere":                   {"", "", "10.1.2.3:8081", "10.1.2.3:8081", http.StatusForbidden},
-		"elsewhere, no token":         {"t", "", "10.1.2.3:8081", "10.1.2.3:8081", http.StatusUnauthorized},
-		"elsewhere, another token":    {"t", "u", "10.1.2.3:8081", "10.1.2.3:8081", http.StatusUnauthorized},
-		"elsewhere, the token":        {"t", "t", "10.1.2.3:8081", "10.1.2.3:8081", http.StatusOK},
+		{name: "on this machine", local: here, host: "localhost:8081", want: http.StatusOK},
+		{name: "on it, without the token", token: "t", local: "[::1]:8081", host: "[::1]:8081", want: http.StatusOK},
+		{name: "through a proxy on it", token: "t", local: here, host: "ops.example", want: http.StatusUnauthorized},
+		{name: "elsewhere, no token set", local: elsewhere, host: elsewhere, want: http.StatusForbidden},
+		{name: "elsewhere, no token given", token: "t", local: elsewhere, host: elsewhere, want: http.StatusUnauthorized},
+		{
+			name: "elsewhere, another token", token: "t", given: "u", local: elsewhere, host: elsewhere,
+			want: http.StatusUnauthorized,
+		},
+		{name: "elsewhere, the token", token: "t", given: "t", local: elsewhere, host: elsewhere, want: http.StatusOK},
 	} {
-		for _, page := range []string{"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/symbol", "/debug/pprof/trace?seconds=0.001"} {
-			cfg := config()
-			cfg.Token = c.token
-			request := asked(t, http.MethodGet, page, c.local, c.host)
-			if c.given != "" {
-				request.Header.Set("Authorization", "Bearer "+c.given)
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tracing.Lock()
+			defer tracing.Unlock()
+			for _, page := range []string{
+				"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/symbol", "/debug/pprof/trace?seconds=0.001",
+			} {
+				cfg := config()
+				cfg.Token = tt.token
+				request := asked(t, http.MethodGet, page, tt.local, tt.host)
+				if tt.given != "" {
+					request.Header.Set("Authorization", "Bearer "+tt.given)
+				}
+				recorder := httptest.NewRecorder()
+				ops.Handler(cfg).ServeHTTP(recorder, request)
+				if recorder.Code != tt.want {
+					t.Errorf("%s: %d %s, want %d", page, recorder.Code, recorder.Body, tt.want)
+				}
 			}
-			recorder := httptest.NewRecorder()
-			ops.Handler(cfg).ServeHTTP(recorder, request)
-			if recorder.Code != c.want {
-				t.Errorf("%s %s: %d %s, want %d", name, page, recorder.Code, recorder.Body, c.want)
-			}
-		}
+		})
 	}
 }
 
@@ -120,7 +134,8 @@ func TestProfilesShowNoCommandLine(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-api-token"
 	if os.Getenv(inChild) == "" {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProfilesShowNoCommandLine$", "-test.v", "--", "--api-tokens="+canary)
+		child := exec.CommandContext(t.Context(), os.Args[0],
+			"-test.run=^TestProfilesShowNoCommandLine$", "-test.v", "--", "--api-tokens="+canary)
 		child.Env = append(os.Environ(), inChild+"=1")
 		if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS")) {
 			t.Errorf("%v\n%s", err, out)
@@ -132,7 +147,10 @@ func TestProfilesShowNoCommandLine(t *testing.T) {
 	if !strings.Contains(recorder.Body.String(), canary) {
 		t.Fatal("this process has no canary on its command line")
 	}
-	targets := []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.1"}
+	targets := []string{
+		"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/profile?seconds=1",
+		"/debug/pprof/trace?seconds=0.1",
+	}
 	for _, p := range pprof.Profiles() {
 		for debug := range 3 {
 			targets = append(targets, fmt.Sprintf("/debug/pprof/%s?debug=%d", p.Name(), debug))

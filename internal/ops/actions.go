@@ -15,18 +15,18 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Actions are what operators can do to the deployment. Those of an error that is a [RefusalError] did nothing.
+// Actions are what operators can do to the deployment. An action that returns a [RefusalError] has changed nothing.
 type Actions interface {
 	// Pause pauses a channel, category or partition; Resume ends the pause.
 	Pause(ctx context.Context, p control.Pause) error
 	Resume(ctx context.Context, s control.Subject) error
 	// Cancel ends a notification that waits.
 	Cancel(ctx context.Context, id string) error
-	// Retry sends a notification again that has failed, as a new one whose id it gives.
+	// Retry sends a failed notification again, as a new one, and returns the new id.
 	Retry(ctx context.Context, id string) (newID string, err error)
-	// Note writes a line of the audit trail, Trail gives the latest.
+	// Note writes an entry of the audit log, AuditLog returns the latest.
 	Note(ctx context.Context, e control.Entry) error
-	Trail(ctx context.Context, limit int) ([]control.Entry, error)
+	AuditLog(ctx context.Context, limit int) ([]control.Entry, error)
 }
 
 // RefusalError says why an action was not taken.
@@ -39,7 +39,7 @@ func (e *RefusalError) Error() string { return e.Reason }
 type Action struct {
 	// Action is pause, resume, cancel or retry.
 	Action string `json:"action"`
-	// Kind and Name say what to pause or resume; Why is for the audit trail.
+	// Kind and Name say what to pause or resume; Why is for the audit log.
 	Kind control.Kind `json:"kind,omitempty"`
 	Name string       `json:"name,omitempty"`
 	Why  string       `json:"why,omitempty"`
@@ -47,19 +47,21 @@ type Action struct {
 	ID string `json:"id,omitempty"`
 }
 
-// Done is the answer to an action that was taken.
+// Done is the response to an action that was taken.
 type Done struct {
 	Done string `json:"done"`
-	// ID is the new notification's, of a retry.
+	// ID is the new notification's, after a retry.
 	ID string `json:"id,omitempty"`
 }
 
 const (
-	// operatorHeader names who acts, for the audit trail.
+	// operatorHeader names who acts, for the audit log.
 	operatorHeader = "Pacer-Operator"
-	maxAction      = 4 << 10
-	maxText        = 200
-	trailShown     = 100
+	// maxAction bounds the body of an action, in bytes; maxText a reason or an operator's name, in characters.
+	maxAction = 4 << 10
+	maxText   = 200
+	// auditLogShown is how many entries of the audit log are shown.
+	auditLogShown = 100
 )
 
 func (h *handler) act(w http.ResponseWriter, r *http.Request) {
@@ -88,20 +90,19 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.cfg.Live != nil {
-		h.cfg.Live.changed() // who acted sees what he did
+		h.cfg.Live.changed() // operators see what they did
 	}
 	entry := control.Entry{
 		By: operator(r), Action: action.Action, Subject: subject,
 		Detail: cmp.Or(action.Why, done.ID),
 	}
 	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
-		h.cfg.Log.ErrorContext(r.Context(), "an action was taken and the audit trail can't be written", "action",
-			action.Action,
-			"subject", subject, "by", entry.By, "error", err)
+		h.cfg.Log.ErrorContext(r.Context(), "took an action but could not write it to the audit log",
+			"action", action.Action, "subject", subject, "by", entry.By, "error", err)
 	}
-	h.cfg.Log.InfoContext(r.Context(), "action", "action", action.Action, "subject", subject, "by", entry.By, "detail",
-		entry.Detail)
-	h.answer(w, r, done)
+	h.cfg.Log.InfoContext(r.Context(), "an operator took an action",
+		"action", action.Action, "subject", subject, "by", entry.By, "detail", entry.Detail)
+	h.writeJSON(w, r, done)
 }
 
 // perform takes an action and tells what was done, to what.
@@ -113,7 +114,7 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 		return Done{Done: s.String() + " is paused"}, s.String(), err
 	case "resume":
 		err = h.cfg.Actions.Resume(ctx, s)
-		return Done{Done: s.String() + " goes on"}, s.String(), err
+		return Done{Done: s.String() + " is resumed"}, s.String(), err
 	case "cancel":
 		err = h.cfg.Actions.Cancel(ctx, a.ID)
 		return Done{Done: a.ID + " is cancelled"}, a.ID, err
@@ -125,13 +126,13 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 		a.Action)}
 }
 
-func (h *handler) trail(w http.ResponseWriter, r *http.Request) {
-	entries, err := h.cfg.Actions.Trail(r.Context(), trailShown)
+func (h *handler) auditLog(w http.ResponseWriter, r *http.Request) {
+	entries, err := h.cfg.Actions.AuditLog(r.Context(), auditLogShown)
 	if err != nil {
 		h.unavailable(w, r, err)
 		return
 	}
-	h.answer(w, r, entries)
+	h.writeJSON(w, r, entries)
 }
 
 // operator is who acts: what he says of himself, and where he comes from.

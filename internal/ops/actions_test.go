@@ -12,16 +12,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 )
 
-// deeds notes what was done.
-type deeds struct {
+// fakeActions remembers the actions that were taken, and the entries of the audit log.
+type fakeActions struct {
 	ops.Actions
 	fault error
 	done  []string
-	trail []control.Entry
+	log   []control.Entry
 }
 
 // Cancel implements [ops.Actions].
-func (d *deeds) Cancel(_ context.Context, id string) error {
+func (d *fakeActions) Cancel(_ context.Context, id string) error {
 	if d.fault == nil {
 		d.done = append(d.done, "cancel "+id)
 	}
@@ -29,28 +29,29 @@ func (d *deeds) Cancel(_ context.Context, id string) error {
 }
 
 // Pause implements [ops.Actions].
-func (d *deeds) Pause(_ context.Context, p control.Pause) error {
+func (d *fakeActions) Pause(_ context.Context, p control.Pause) error {
 	d.done = append(d.done, "pause "+p.Subject.String()+" by "+p.By)
 	return nil
 }
 
 // Note implements [ops.Actions].
-func (d *deeds) Note(_ context.Context, e control.Entry) error {
-	d.trail = append(d.trail, e)
+func (d *fakeActions) Note(_ context.Context, e control.Entry) error {
+	d.log = append(d.log, e)
 	return nil
 }
 
-// Trail implements [ops.Actions].
-func (d *deeds) Trail(context.Context, int) ([]control.Entry, error) { return d.trail, nil }
+// AuditLog implements [ops.Actions].
+func (d *fakeActions) AuditLog(context.Context, int) ([]control.Entry, error) { return d.log, nil }
 
-// visit is how an action comes in.
+// visit is how an action comes in: under which host, to which local address, with which token set.
 type visit struct {
 	token, local, host string
 	header             map[string]string
 	body               string
 }
 
-func act(t *testing.T, d *deeds, v visit) (status int, answer string) {
+// act posts an action.
+func act(t *testing.T, d *fakeActions, v visit) (status int, body string) {
 	t.Helper()
 	cfg := config()
 	cfg.Actions, cfg.Token = d, v.token
@@ -78,70 +79,105 @@ func act(t *testing.T, d *deeds, v visit) (status int, answer string) {
 	return recorder.Code, recorder.Body.String()
 }
 
-// Who may act: everybody on a loopback address, and elsewhere, or where there is one, who has the token.
-func TestWhoMayAct(t *testing.T) {
+// Where a token is set, it is needed. Where none is, actions work on a loopback address only, and not for other sites.
+func TestActionsNeedTheTokenOrALoopbackAddress(t *testing.T) {
 	t.Parallel()
 	bearer := func(token string) map[string]string { return map[string]string{"Authorization": "Bearer " + token} }
-	for name, c := range map[string]struct {
+	ownPage := map[string]string{"Origin": "http://localhost:8081", "Sec-Fetch-Site": "same-origin"}
+	const elsewhere = "10.1.2.3:8081"
+	for _, tt := range []struct {
+		name  string
 		visit visit
 		want  int
 	}{
-		"loopback":             {visit{}, http.StatusOK},
-		"loopback, IPv6":       {visit{local: "[::1]:8081", host: "[::1]:8081"}, http.StatusOK},
-		"another address":      {visit{local: "10.1.2.3:8081", host: "10.1.2.3:8081"}, http.StatusForbidden},
-		"another name":         {visit{host: "evil.example:8081"}, http.StatusForbidden},
-		"another site":         {visit{header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, http.StatusForbidden},
-		"another origin":       {visit{header: map[string]string{"Origin": "https://evil.example"}}, http.StatusForbidden},
-		"own page":             {visit{header: map[string]string{"Origin": "http://localhost:8081", "Sec-Fetch-Site": "same-origin"}}, http.StatusOK},
-		"without the token":    {visit{token: "t"}, http.StatusUnauthorized},
-		"another token":        {visit{token: "t", header: bearer("u")}, http.StatusUnauthorized},
-		"the token":            {visit{token: "t", header: bearer("t")}, http.StatusOK},
-		"the token, elsewhere": {visit{token: "t", header: bearer("t"), local: "10.1.2.3:8081", host: "ops.example"}, http.StatusOK},
+		{name: "loopback", visit: visit{}, want: http.StatusOK},
+		{name: "loopback, IPv6", visit: visit{local: "[::1]:8081", host: "[::1]:8081"}, want: http.StatusOK},
+		{name: "another address", visit: visit{local: elsewhere, host: elsewhere}, want: http.StatusForbidden},
+		{name: "another name", visit: visit{host: "evil.example:8081"}, want: http.StatusForbidden},
+		{
+			name:  "another site",
+			visit: visit{header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, want: http.StatusForbidden,
+		},
+		{
+			name:  "another origin",
+			visit: visit{header: map[string]string{"Origin": "https://evil.example"}}, want: http.StatusForbidden,
+		},
+		{name: "own page", visit: visit{header: ownPage}, want: http.StatusOK},
+		{name: "without the token", visit: visit{token: "t"}, want: http.StatusUnauthorized},
+		{name: "another token", visit: visit{token: "t", header: bearer("u")}, want: http.StatusUnauthorized},
+		{name: "the token", visit: visit{token: "t", header: bearer("t")}, want: http.StatusOK},
+		{
+			name:  "the token, elsewhere",
+			visit: visit{token: "t", header: bearer("t"), local: elsewhere, host: "ops.example"}, want: http.StatusOK,
+		},
 	} {
-		d := &deeds{}
-		status, answer := act(t, d, c.visit)
-		if status != c.want || (len(d.done) == 1) != (c.want == http.StatusOK) || len(d.trail) != len(d.done) {
-			t.Errorf("%s: %d %s; done is %v, noted %v", name, status, answer, d.done, d.trail)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := &fakeActions{}
+			status, body := act(t, d, tt.visit)
+			if status != tt.want || (len(d.done) == 1) != (tt.want == http.StatusOK) || len(d.log) != len(d.done) {
+				t.Errorf("%d %s; done is %v, logged %v", status, body, d.done, d.log)
+			}
+		})
 	}
 }
 
-// What can't be read or is refused does nothing, and is not in the audit trail.
-func TestActionsThatAreRefused(t *testing.T) {
+// An action that can't be read or is refused changes nothing, and is not in the audit log.
+func TestRefusedActionsChangeNothing(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for _, tt := range []struct {
+		name  string
 		body  string
-		fault error
+		fault error // of the action
 		want  int
 		says  string
 	}{
-		"no JSON":       {"{", nil, http.StatusBadRequest, "can't be read"},
-		"unknown field": {`{"action":"cancel","identity":"n1"}`, nil, http.StatusBadRequest, "identity"},
-		"long reason":   {`{"action":"pause","kind":"partition","name":"1","why":"` + strings.Repeat("x", 201) + `"}`, nil, http.StatusBadRequest, "at most 200"},
-		"long body":     {`{"action":"` + strings.Repeat("x", 5000) + `"}`, nil, http.StatusBadRequest, "too large"},
-		"unknown":       {`{"action":"destroy"}`, nil, http.StatusConflict, "must be pause, resume, cancel or retry"},
-		"refused":       {"", &ops.RefusalError{Reason: "it is under way"}, http.StatusConflict, "it is under way"},
-		"away":          {"", errAway, http.StatusServiceUnavailable, "can't be read now"},
+		{name: "no JSON", body: "{", want: http.StatusBadRequest, says: "can't be read"},
+		{
+			name: "unknown field", body: `{"action":"cancel","identity":"n1"}`,
+			want: http.StatusBadRequest, says: "identity",
+		},
+		{
+			name: "long reason",
+			body: `{"action":"pause","kind":"partition","name":"1","why":"` + strings.Repeat("x", 201) + `"}`,
+			want: http.StatusBadRequest, says: "at most 200",
+		},
+		{
+			name: "long body", body: `{"action":"` + strings.Repeat("x", 5000) + `"}`,
+			want: http.StatusBadRequest, says: "too large",
+		},
+		{
+			name: "unknown action", body: `{"action":"destroy"}`,
+			want: http.StatusConflict, says: "must be pause, resume, cancel or retry",
+		},
+		{
+			name: "refused", fault: &ops.RefusalError{Reason: "it is under way"},
+			want: http.StatusConflict, says: "it is under way",
+		},
+		{name: "store away", fault: errAway, want: http.StatusServiceUnavailable, says: "can't be read now"},
 	} {
-		d := &deeds{fault: c.fault}
-		status, answer := act(t, d, visit{body: c.body})
-		if status != c.want || !strings.Contains(answer, c.says) || len(d.done)+len(d.trail) != 0 {
-			t.Errorf("%s: %d %s; done is %v, noted %v", name, status, answer, d.done, d.trail)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := &fakeActions{fault: tt.fault}
+			status, body := act(t, d, visit{body: tt.body})
+			if status != tt.want || !strings.Contains(body, tt.says) || len(d.done)+len(d.log) != 0 {
+				t.Errorf("%d %s; done is %v, logged %v", status, body, d.done, d.log)
+			}
+		})
 	}
 }
 
-// The audit trail tells who did what.
-func TestAuditTrail(t *testing.T) {
+func TestTheAuditLogTellsWhoDidWhat(t *testing.T) {
 	t.Parallel()
-	d := &deeds{}
-	if status, answer := act(t, d, visit{
-		body: `{"action":"pause","kind":"channel","name":"fcm","why":"too much"}`, header: map[string]string{"Pacer-Operator": "ada\n"},
+	d := &fakeActions{}
+	if status, body := act(t, d, visit{
+		body:   `{"action":"pause","kind":"channel","name":"fcm","why":"too much"}`,
+		header: map[string]string{"Pacer-Operator": "ada\n"},
 	}); status != http.StatusOK {
-		t.Fatalf("%d %s", status, answer)
+		t.Fatalf("%d %s", status, body)
 	}
 	want := control.Entry{By: "ada (127.0.0.1)", Action: "pause", Subject: "channel fcm", Detail: "too much"}
-	if len(d.trail) != 1 || d.trail[0] != want || d.done[0] != "pause channel fcm by ada (127.0.0.1)" {
-		t.Errorf("noted is %+v, done %v", d.trail, d.done)
+	if len(d.log) != 1 || d.log[0] != want || d.done[0] != "pause channel fcm by ada (127.0.0.1)" {
+		t.Errorf("logged is %+v, done %v", d.log, d.done)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// watchedEvery is how often the deployment is looked at while somebody watches, idleEvery while nobody does.
+	// watchedEvery is the time from one look to the next while somebody watches, idleEvery while nobody does.
 	watchedEvery = time.Second
 	idleEvery    = 5 * time.Second
 	// historyKept is how many points the charts begin with.
@@ -32,7 +32,7 @@ type Point struct {
 	P99       float64       `json:"p99"`
 }
 
-// Live looks at the deployment again and again, once for all who watch.
+// Live looks at the deployment again and again. All who watch share each look.
 type Live struct {
 	read func(context.Context) (*Snapshot, error)
 	log  *slog.Logger
@@ -41,24 +41,25 @@ type Live struct {
 	trend   trend
 	latest  *Snapshot
 	history []Point
-	// changedAt is when an action was last taken here: snapshots from before do not show it.
+	// changedAt is when an action was last taken here. Snapshots from before do not show it.
 	changedAt time.Time
 	watchers  map[chan []byte]struct{}
 	woken     chan struct{} // a watcher came, or an action was taken
 	stopped   bool
 }
 
-// NewLive makes a Live that looks by calling read, which fills everything but what follows from the look before.
+// NewLive makes a Live that looks by calling read. read fills in everything but the rates, the lateness and the pulls
+// per delivery, which Live computes from one look to the next.
 func NewLive(read func(context.Context) (*Snapshot, error), log *slog.Logger) *Live {
 	return &Live{read: read, log: log, watchers: map[chan []byte]struct{}{}, woken: make(chan struct{}, 1)}
 }
 
-// Run looks until ctx ends, and then sends all watchers away.
+// Run looks until ctx ends, and then ends the streams of all watchers.
 func (l *Live) Run(ctx context.Context) {
 	defer l.stop()
 	for {
 		if err := l.look(ctx); err != nil && ctx.Err() == nil {
-			l.log.DebugContext(ctx, "look at the deployment for the dashboard", "error", err)
+			l.log.DebugContext(ctx, "could not read the deployment for the dashboard", "error", err)
 		}
 		timer := time.NewTimer(l.interval())
 		select {
@@ -92,7 +93,7 @@ func (l *Live) look(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.latest != nil && s.At.Before(l.latest.At) {
-		return nil // it was overtaken by a look that began later
+		return nil // a look that began later has overtaken this one
 	}
 	l.trend.follow(s)
 	l.latest = s
@@ -113,13 +114,13 @@ func (l *Live) look(ctx context.Context) error {
 	for watcher := range l.watchers {
 		select {
 		case watcher <- event:
-		default: // it is slow: the next one tells it all
+		default: // the watcher is slow; the next snapshot tells it everything
 		}
 	}
 	return nil
 }
 
-// changed says that the deployment is not as the latest snapshot shows it any more.
+// changed notes that the latest snapshot no longer shows the deployment as it is.
 func (l *Live) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +131,7 @@ func (l *Live) changed() {
 	}
 }
 
-// Latest gives the latest snapshot, of now when nobody watches or an action was taken since.
+// Latest returns the latest snapshot. It reads a new one when nobody watches, or when an action was taken since.
 func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	l.mu.Lock()
 	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery &&
@@ -147,8 +148,8 @@ func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	return l.latest, nil
 }
 
-// watch gives events until done is called, beginning with the history; the channel is closed when there will be no
-// more.
+// watch returns a channel of events that begins with the history. It ends when done is called; Live closes the channel
+// when it stops.
 func (l *Live) watch() (events <-chan []byte, done func(), err error) {
 	watcher := make(chan []byte, 2)
 	l.mu.Lock()
@@ -184,7 +185,7 @@ func (l *Live) stop() {
 	}
 }
 
-// eventOf is a server-sent event.
+// eventOf encodes a server-sent event.
 func eventOf(kind string, body any) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// deployment is what a Live looks at: at each look a second passes and some is delivered.
+// deployment is what a Live looks at. At each look a second passes and some notifications are delivered.
 type deployment struct {
 	looks atomic.Int64
 	away  atomic.Bool
@@ -36,12 +36,12 @@ func (d *deployment) read(context.Context) (*ops.Snapshot, error) {
 		At:     at.Add(time.Duration(n) * time.Second),
 		Counts: stats.Counts{Totals: stats.Totals{Accepted: 10 * n, Delivered: 5 * n, Pulls: 8 * n}},
 		Processes: []ops.Process{ops.NewProcess(
-			stats.Process{ID: "p", Roles: []string{"worker"}, Since: at, InFlight: 1}, ops.Report{Concurrency: 4, Lateness: lateness})},
+			stats.Process{ID: "p", Roles: []string{"worker"}, Since: at, InFlight: 1},
+			ops.Report{Concurrency: 4, Lateness: lateness})},
 	}, nil
 }
 
-// What follows from one look after the other.
-func TestRatesAndLateness(t *testing.T) {
+func TestRatesAndLatenessFollowFromSuccessiveLooks(t *testing.T) {
 	t.Parallel()
 	d := &deployment{}
 	live := ops.NewLive(d.read, slog.New(slog.DiscardHandler))
@@ -58,7 +58,8 @@ func TestRatesAndLateness(t *testing.T) {
 	if err != nil || s.Rates.Accepted != 10 || s.Rates.Delivered != 5 || s.Rates.Failed != 0 {
 		t.Errorf("the rates are %+v, %v", s.Rates, err)
 	}
-	if math.Abs(s.PullsPerDelivery-1.6) > 1e-9 || math.Abs(s.Lateness.P50-0.00375) > 1e-9 || math.Abs(s.Lateness.P99-0.004975) > 1e-9 {
+	near := func(got, want float64) bool { return math.Abs(got-want) <= 1e-9 }
+	if !near(s.PullsPerDelivery, 1.6) || !near(s.Lateness.P50, 0.00375) || !near(s.Lateness.P99, 0.004975) {
 		t.Errorf("%.3f pulls per delivery, lateness %+v", s.PullsPerDelivery, s.Lateness)
 	}
 	d.away.Store(true)
@@ -67,16 +68,17 @@ func TestRatesAndLateness(t *testing.T) {
 	}
 }
 
-// Counts that begin anew, after a rebuild or in a process that took another's name, are no rates.
-func TestCountsThatBeginAnew(t *testing.T) {
+// Counts begin anew after a rebuild, and in a process that took another's name. They make no rates.
+func TestCountsThatBeginAnewMakeNoRates(t *testing.T) {
 	t.Parallel()
 	n := 0
 	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 		n++
 		return &ops.Snapshot{
-			At:        at.Add(time.Duration(n) * time.Second),
-			Counts:    stats.Counts{Totals: stats.Totals{Accepted: int64(100 / n), Delivered: int64(100 / n)}},
-			Processes: []ops.Process{ops.NewProcess(stats.Process{ID: "p", Since: at}, ops.Report{Lateness: []uint64{uint64(100 / n)}})},
+			At:     at.Add(time.Duration(n) * time.Second),
+			Counts: stats.Counts{Totals: stats.Totals{Accepted: int64(100 / n), Delivered: int64(100 / n)}},
+			Processes: []ops.Process{ops.NewProcess(
+				stats.Process{ID: "p", Since: at}, ops.Report{Lateness: []uint64{uint64(100 / n)}})},
 		}, nil
 	}, slog.New(slog.DiscardHandler))
 	for range 4 {
@@ -87,7 +89,7 @@ func TestCountsThatBeginAnew(t *testing.T) {
 	}
 }
 
-// stream reads the events of a page's stream.
+// stream opens the page's stream and returns a function that reads its next event.
 func stream(t *testing.T, url string) (next func() (kind string, data []byte)) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", http.NoBody)
@@ -116,8 +118,8 @@ func stream(t *testing.T, url string) (next func() (kind string, data []byte)) {
 	}
 }
 
-// Who watches gets the history, then every look, and the end when there will be no more.
-func TestEvents(t *testing.T) {
+// A watcher gets the history, then every look, and the end of the stream once there are no more looks.
+func TestWatchersGetHistoryThenSnapshots(t *testing.T) {
 	t.Parallel()
 	d := &deployment{}
 	cfg := config()
@@ -153,11 +155,12 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A look that was overtaken by a later one changes nothing.
-func TestOldLooksAreForgotten(t *testing.T) {
+// A look that a later one has overtaken changes nothing.
+func TestOvertakenLooksChangeNothing(t *testing.T) {
 	t.Parallel()
-	answers := make(chan *ops.Snapshot)
-	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return <-answers, nil }, slog.New(slog.DiscardHandler))
+	snapshots := make(chan *ops.Snapshot)
+	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return <-snapshots, nil },
+		slog.New(slog.DiscardHandler))
 	latest := make(chan *ops.Snapshot, 2)
 	for range 2 {
 		go func() {
@@ -168,21 +171,21 @@ func TestOldLooksAreForgotten(t *testing.T) {
 			latest <- s
 		}()
 	}
-	answers <- &ops.Snapshot{At: at.Add(time.Second), Counts: stats.Counts{UsersDeferred: 2}}
+	snapshots <- &ops.Snapshot{At: at.Add(time.Second), Counts: stats.Counts{UsersDeferred: 2}}
 	if s := <-latest; s.UsersDeferred != 2 {
-		t.Errorf("the first to answer gives %+v", s)
+		t.Errorf("the first to return gives %+v", s)
 	}
-	answers <- &ops.Snapshot{At: at, Counts: stats.Counts{UsersDeferred: 1}}
+	snapshots <- &ops.Snapshot{At: at, Counts: stats.Counts{UsersDeferred: 1}}
 	if s := <-latest; s.UsersDeferred != 2 {
 		t.Errorf("the one that began before gives %+v", s)
 	}
 }
 
-// Who takes an action sees it on the page, however young the latest snapshot is.
+// The page shows an action at once, however new the latest snapshot is.
 func TestActionsShowAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &deeds{}
+		d := &fakeActions{}
 		cfg := config()
 		cfg.Actions = d
 		cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
@@ -194,14 +197,16 @@ func TestActionsShowAtOnce(t *testing.T) {
 		show := func(want int64) {
 			t.Helper()
 			var s ops.Snapshot
-			if got := ask(t, cfg, http.MethodGet, "/snapshot"); json.Unmarshal([]byte(got.Body), &s) != nil || s.UsersDeferred != want {
+			got := ask(t, cfg, http.MethodGet, "/snapshot")
+			if json.Unmarshal([]byte(got.Body), &s) != nil || s.UsersDeferred != want {
 				t.Errorf("the page shows %d actions, want %d", s.UsersDeferred, want)
 			}
 		}
 		show(0)
 		for n := range int64(3) {
 			recorder := httptest.NewRecorder()
-			ops.Handler(cfg).ServeHTTP(recorder, asked(t, http.MethodPost, "/actions", "127.0.0.1:8081", "localhost:8081"))
+			request := asked(t, http.MethodPost, "/actions", "127.0.0.1:8081", "localhost:8081")
+			ops.Handler(cfg).ServeHTTP(recorder, request)
 			if recorder.Code != http.StatusOK {
 				t.Fatalf("%d %s", recorder.Code, recorder.Body)
 			}

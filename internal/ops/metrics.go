@@ -15,8 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// Metrics are the counters and histograms of this process, under the names of the contract. None has a label per user.
-// It is the dispatcher's observer.
+// Metrics are the counters and histograms of this process. None has a label per user. It is the dispatcher's observer.
 type Metrics struct {
 	accepted   *prometheus.CounterVec
 	deliveries *prometheus.CounterVec
@@ -29,68 +28,70 @@ type Metrics struct {
 	decision   prometheus.Histogram
 	violations prometheus.Counter
 	unended    prometheus.Counter
-	audited    prometheus.Gauge
+	checked    prometheus.Gauge
 }
 
 var _ dispatch.Observer = (*Metrics)(nil)
 
-// latencyBuckets reach from half a millisecond to ten seconds.
+// latencyBuckets go from half a millisecond to ten seconds.
 var latencyBuckets = []float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// waitBuckets reach from ten milliseconds to a day: a throttled notification waits as long as its windows are.
+// waitBuckets go from ten milliseconds to a day: a throttled notification waits as long as its windows are.
 var waitBuckets = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
 
 // NewMetrics registers the metrics of a process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_accepted_total", Help: "Notifications accepted by this process, or by producers that write to the stores themselves and counted by this process.",
+			Name: "pacer_accepted_total",
+			Help: "Notifications that this process accepted, or counted for producers that write to the stores.",
 		}, []string{"category"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deliveries_total",
-			Help: "Deliveries made by this process: delivered, or the class of the failure.",
+			Help: "Deliveries by this process; the outcome is delivered or the class of the failure.",
 		}, []string{"channel", "outcome"}),
 		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deferrals_total",
-			Help: "Notifications that had to wait for a slot, counted once by the rule that made them; and deliveries given back, by the reason.",
+			Help: "Notifications that had to wait, by the blocking rule; deliveries returned, by the reason.",
 		}, []string{"category", "rule"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pacer_repairs_total", Help: "What the sweeper of this process mended: lease (a worker did not settle), expired, wakeup (a lost wake-up was replaced).",
+			Name: "pacer_repairs_total",
+			Help: "Repairs by this process's sweeper: lease (not settled), expired, wakeup (one was lost).",
 		}, []string{"kind"}),
 		pulls: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pacer_pulls_total", Help: "Wake-ups that this process took off the queue.",
 		}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery was begun.",
+			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery began.",
 			Buckets: latencyBuckets,
 		}),
 		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_end_to_end_seconds", Help: "From accepting a notification to the end of its delivery.",
+			Name: "pacer_end_to_end_seconds", Help: "From the acceptance of a notification to the end of its delivery.",
 			Buckets: waitBuckets,
 		}),
 		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "pacer_provider_seconds", Help: "How long the provider took to answer.", Buckets: latencyBuckets,
+			Name: "pacer_provider_seconds", Help: "How long the provider took to respond.", Buckets: latencyBuckets,
 		}, []string{"channel"}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_throttle_decision_seconds", Help: "How long the limiter took to decide, round trip included.",
+			Name: "pacer_throttle_decision_seconds", Help: "How long a decision of the limiter took, round trip included.",
 			Buckets: latencyBuckets,
 		}),
 	}
 	m.violations = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pacer_violations_total",
-		Help: "Deliveries that the auditor of this process found to exceed a limit; always 0.",
+		Help: "Deliveries beyond a limit that this process's invariant checker found; 0 unless pacer has a fault.",
 	})
 	m.unended = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "pacer_unended_total", Help: "Notifications that the auditor of this process found not to have ended within their limits.",
+		Name: "pacer_unended_total",
+		Help: "Notifications that should have ended and have not, found by this process's invariant checker.",
 	})
-	m.audited = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "pacer_audited_timestamp_seconds",
-		Help: "When the auditor of this process last went through the store; 0 before.",
+	m.checked = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "pacer_invariants_checked_timestamp_seconds",
+		Help: "When this process's invariant checker last went through the store; 0 before the first time.",
 	})
 	for _, c := range []prometheus.Collector{
 		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
-		m.violations,
-		m.unended, m.audited,
+		m.violations, m.unended, m.checked,
 	} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
@@ -99,22 +100,22 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Accepted counts a notification that was accepted anew.
+// Accepted counts a newly accepted notification.
 func (m *Metrics) Accepted(category string) { m.accepted.WithLabelValues(category).Inc() }
 
-// Adopted counts notifications that were accepted by processes without metrics.
+// Adopted counts notifications that processes without metrics accepted.
 func (m *Metrics) Adopted(category string, n int64) {
 	m.accepted.WithLabelValues(category).Add(float64(n))
 }
 
-// Audited counts what a round of the auditor found.
-func (m *Metrics) Audited(violations, unended int) {
+// Checked counts what a round of the invariant checker found.
+func (m *Metrics) Checked(violations, unended int) {
 	m.violations.Add(float64(violations))
 	m.unended.Add(float64(unended))
-	m.audited.SetToCurrentTime()
+	m.checked.SetToCurrentTime()
 }
 
-// Repaired counts what the sweeper mended, and what it was told of.
+// Repaired counts what the sweeper repaired, and the acceptances that it read from the store.
 func (m *Metrics) Repaired(r dispatch.Repairs) {
 	m.repairs.WithLabelValues("lease").Add(float64(r.LeasesEnded))
 	m.repairs.WithLabelValues("expired").Add(float64(r.Expired))
@@ -148,7 +149,7 @@ func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEn
 	m.lateness.Observe(lateness.Seconds())
 }
 
-// LatenessCounts are the deliveries by latency bucket, the last above all bounds.
+// LatenessCounts counts the deliveries by latency bucket; the last bucket is above all bounds.
 func (m *Metrics) LatenessCounts() []uint64 {
 	var read dto.Metric
 	if err := m.lateness.Write(&read); err != nil {
@@ -168,19 +169,19 @@ type Gauges struct {
 	stats.Counts
 	// MaxDefer is the shortest that any category has.
 	MaxDefer time.Duration
-	// Paused are the subjects that operators paused; Evicts tells whether Redis forgets keys when it is full.
+	// Paused are the subjects that operators paused. Evicts tells whether Redis evicts keys when it is full.
 	Paused []control.Subject
 	Evicts bool
 	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
 	RedisMemory float64
-	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries,
-	// of at most Concurrency.
+	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts its
+	// deliveries; Concurrency is the most there may be.
 	BreakersOpen          map[string]int
 	InFlight, Concurrency int
 }
 
-// gaugeCollector asks for the gauges when it is scraped. When they can't be read it gives none, so that a dashboard
-// shows a gap instead of zeros.
+// gaugeCollector reads the gauges when it is scraped. When they can't be read it returns none, so that a dashboard shows
+// a gap instead of zeros.
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
@@ -208,9 +209,9 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		maxDefer: gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
 		paused: gauge("pacer_paused", "1 for each channel, category and partition that operators paused.", "kind",
 			"name"),
-		evicts: gauge("pacer_redis_evicts", "1 when Redis forgets keys as it is full, which loses notifications."),
+		evicts: gauge("pacer_redis_evicts", "1 when Redis evicts keys once it is full, which loses notifications."),
 		memory: gauge("pacer_redis_memory_ratio",
-			"Part of its maxmemory that the fullest Redis server uses; nothing more is accepted from 0.9 on. 0 without a limit."),
+			"Share of its maxmemory that the fullest Redis server uses; from 0.9 on nothing is accepted. 0 without a limit."),
 		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.",
 			"channel"),
 		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),
@@ -258,7 +259,7 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell(c.concurrency, float64(g.Concurrency))
 }
 
-// tellCounts gives the gauges of what the deployment counts. A partition that could not be asked has none.
+// tellCounts reports what the deployment counts. A partition that could not be asked has no gauge.
 func (c *gaugeCollector) tellCounts(tell func(*prometheus.Desc, float64, ...string), counts *stats.Counts) {
 	for status, n := range map[notification.Status]int64{
 		notification.StatusQueued: counts.Queued, notification.StatusScheduled: counts.Scheduled,

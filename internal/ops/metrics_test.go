@@ -21,8 +21,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// promised are the names, kinds and labels that dashboards and alerts rely on: the contract's, then pacer's own additions.
-// A name may be added; to change one breaks somebody's dashboard.
+// promised are the names, kinds and labels that dashboards and alerts rely on. A name may be added; changing one breaks
+// somebody's dashboard.
 var promised = []string{
 	"pacer_accepted_total counter category",
 	"pacer_deferrals_total counter category,rule",
@@ -37,8 +37,9 @@ var promised = []string{
 }
 
 var added = []string{
-	"pacer_audited_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
-	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge", "pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel",
+	"pacer_invariants_checked_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
+	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge",
+	"pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel",
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_partition_deferred gauge partition",
 	"pacer_partitions_unreachable gauge",
@@ -52,7 +53,8 @@ var waiting = ops.Gauges{
 		Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Deferred: 3}},
 	},
 	MaxDefer: time.Hour,
-	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}}, Evicts: true, BreakersOpen: map[string]int{"fcm": 1},
+	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}},
+	Evicts:   true, BreakersOpen: map[string]int{"fcm": 1},
 	InFlight: 7, Concurrency: 8,
 }
 
@@ -99,7 +101,7 @@ func use(m *ops.Metrics) {
 	m.Repaired(dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3})
 }
 
-func TestMetricNames(t *testing.T) {
+func TestMetricsHaveTheirPromisedNames(t *testing.T) {
 	t.Parallel()
 	registry, metrics := newRegistry(t, read)
 	use(metrics)
@@ -118,8 +120,11 @@ func TestMetricNames(t *testing.T) {
 				}
 			}
 		}
-		line := family.GetName() + " " + strings.ToLower(family.GetType().String()) + " " + strings.Join(slices.Sorted(maps.Keys(labels)), ",")
-		got = append(got, strings.TrimSpace(line))
+		line := []string{family.GetName(), strings.ToLower(family.GetType().String())}
+		if len(labels) > 0 {
+			line = append(line, strings.Join(slices.Sorted(maps.Keys(labels)), ","))
+		}
+		got = append(got, strings.Join(line, " "))
 	}
 	want := slices.Sorted(slices.Values(slices.Concat(promised, added)))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -144,33 +149,34 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-func TestCounters(t *testing.T) {
+func TestCountersCountByLabel(t *testing.T) {
 	t.Parallel()
 	registry, metrics := newRegistry(t, read)
 	use(metrics)
 	metrics.Accepted("chat")
 	metrics.Accepted("default")
-	want := `# HELP pacer_accepted_total Notifications accepted by this process, or by producers that write to the stores themselves and counted by this process.
+	want := `# HELP pacer_accepted_total Notifications that this process accepted, or counted for producers that write to the stores.
 # TYPE pacer_accepted_total counter
 pacer_accepted_total{category="chat"} 2
 pacer_accepted_total{category="default"} 1
-# HELP pacer_deferrals_total Notifications that had to wait for a slot, counted once by the rule that made them; and deliveries given back, by the reason.
+# HELP pacer_deferrals_total Notifications that had to wait, by the blocking rule; deliveries returned, by the reason.
 # TYPE pacer_deferrals_total counter
 pacer_deferrals_total{category="chat",rule="1 per 3s"} 1
-# HELP pacer_deliveries_total Deliveries made by this process: delivered, or the class of the failure.
+# HELP pacer_deliveries_total Deliveries by this process; the outcome is delivered or the class of the failure.
 # TYPE pacer_deliveries_total counter
 pacer_deliveries_total{channel="webhook",outcome="delivered"} 1
 pacer_deliveries_total{channel="webhook",outcome="target_gone"} 1
 # HELP pacer_pulls_total Wake-ups that this process took off the queue.
 # TYPE pacer_pulls_total counter
 pacer_pulls_total 1
-# HELP pacer_repairs_total What the sweeper of this process mended: lease (a worker did not settle), expired, wakeup (a lost wake-up was replaced).
+# HELP pacer_repairs_total Repairs by this process's sweeper: lease (not settled), expired, wakeup (one was lost).
 # TYPE pacer_repairs_total counter
 pacer_repairs_total{kind="expired"} 2
 pacer_repairs_total{kind="lease"} 1
 pacer_repairs_total{kind="wakeup"} 3
 `
-	got := exposed(t, registry, "pacer_accepted_total", "pacer_deferrals_total", "pacer_deliveries_total", "pacer_pulls_total", "pacer_repairs_total")
+	got := exposed(t, registry, "pacer_accepted_total", "pacer_deferrals_total", "pacer_deliveries_total",
+		"pacer_pulls_total", "pacer_repairs_total")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("counters differ (-want +got):\n%s", diff)
 	}
@@ -206,7 +212,7 @@ func TestHistograms(t *testing.T) {
 	}
 }
 
-func TestGauges(t *testing.T) {
+func TestGaugesShowTheDeployment(t *testing.T) {
 	t.Parallel()
 	registry, _ := newRegistry(t, read)
 	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest deferred notification; 0 when none is.
@@ -227,14 +233,15 @@ pacer_partition_deferred{partition="1"} 3
 # TYPE pacer_users_deferred gauge
 pacer_users_deferred 6
 `
-	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications", "pacer_users_deferred")
+	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications",
+		"pacer_users_deferred")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("gauges differ (-want +got):\n%s", diff)
 	}
 }
 
-// A store that is away makes a gap in the graph, not zeros, and the process's own counters are there all the same.
-func TestGaugesThatCannotBeRead(t *testing.T) {
+// While the store is away the graph shows a gap, not zeros. The process's own counters are there all the same.
+func TestGaugesThatCannotBeReadAreLeftOut(t *testing.T) {
 	t.Parallel()
 	registry, metrics := newRegistry(t, func(ctx context.Context) (ops.Gauges, error) {
 		if _, bounded := ctx.Deadline(); !bounded {
@@ -251,7 +258,9 @@ func TestGaugesThatCannotBeRead(t *testing.T) {
 	for _, family := range families {
 		names = append(names, family.GetName())
 	}
-	for _, gauge := range []string{"pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications", "pacer_users_deferred"} {
+	for _, gauge := range []string{
+		"pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications", "pacer_users_deferred",
+	} {
 		if slices.Contains(names, gauge) {
 			t.Errorf("%s has a value although it can't be read", gauge)
 		}

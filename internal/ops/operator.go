@@ -15,11 +15,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Operator takes the actions of operators.
+// Operator carries out the actions of operators.
 type Operator struct {
 	Control  control.Store
 	Follower *control.Follower
-	// Queue resumes a partition's queue, whoever paused it, and tells whether somebody had.
+	// Queue resumes a partition's queue, whoever paused it, and tells whether it was paused.
 	Queue interface {
 		Resume(ctx context.Context, partition int) (bool, error)
 	}
@@ -27,9 +27,9 @@ type Operator struct {
 		View(ctx context.Context, id string) (*notification.View, error)
 		Cancel(ctx context.Context, id string) error
 	}
-	// Accept takes notifications on.
+	// Accept accepts notifications.
 	Accept func(context.Context, []intake.Candidate) ([]intake.Result, error)
-	// Channels and Categories name those of the deployment, which has so many Partitions.
+	// Channels and Categories name those of the deployment; Partitions counts its partitions.
 	Channels, Categories func() []string
 	Partitions           int
 	Log                  *slog.Logger
@@ -37,7 +37,7 @@ type Operator struct {
 
 var _ Actions = (*Operator)(nil)
 
-// names are those of the deployment that can be paused.
+// names lists what the deployment has of a kind that can be paused.
 func (o *Operator) names(kind control.Kind) []string {
 	switch kind {
 	case control.Channel:
@@ -65,8 +65,8 @@ func (o *Operator) Pause(ctx context.Context, p control.Pause) error {
 	return nil
 }
 
-// Resume implements [Actions]. A channel or category that the settings or the policy no longer name can be resumed all
-// the same, and so can a partition that was paused past pacer.
+// Resume implements [Actions]. It also resumes a channel or category that the settings or the policy no longer name,
+// and a partition that was paused with asynq's own tools.
 func (o *Operator) Resume(ctx context.Context, s control.Subject) error {
 	was, err := o.Control.Resume(ctx, s)
 	if err != nil {
@@ -75,7 +75,7 @@ func (o *Operator) Resume(ctx context.Context, s control.Subject) error {
 	if partition, err := strconv.Atoi(s.Name); err == nil && s.Kind == control.Partition {
 		stopped, err := o.Queue.Resume(ctx, partition)
 		if err != nil && !was {
-			return err // whether somebody paused it from outside is not known
+			return err // it is unknown whether the partition was paused from outside
 		}
 		was = was || stopped
 	}
@@ -86,8 +86,8 @@ func (o *Operator) Resume(ctx context.Context, s control.Subject) error {
 	return nil
 }
 
-// follow has this process obey a change at once instead of at its next look. The action is taken in any case: every
-// process follows what is written.
+// follow makes this process obey a change at once instead of at its next look. The change holds even if this fails,
+// since every process follows what the store says.
 func (o *Operator) follow(ctx context.Context) {
 	if err := o.Follower.Refresh(ctx); err != nil {
 		o.Log.WarnContext(ctx,
@@ -104,16 +104,16 @@ func (o *Operator) Cancel(ctx context.Context, id string) error {
 	return err
 }
 
-// Retry implements [Actions]: a failed notification is accepted anew under a new id, since the old one has ended for
-// those who ask for it.
+// Retry implements [Actions]. It accepts a failed notification again under a new id: whoever asks for the old id is
+// told that it has ended.
 func (o *Operator) Retry(ctx context.Context, id string) (string, error) {
 	view, err := o.Store.View(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	if view.Status != notification.StatusFailed && view.Status != notification.StatusExpired {
-		return "", &RefusalError{Reason: fmt.Sprintf("%s is %s: only what has failed or expired is sent again", id,
-			view.Status)}
+		return "", &RefusalError{Reason: fmt.Sprintf("%s is %s: only failed and expired notifications can be sent again",
+			id, view.Status)}
 	}
 	again := view.Notification
 	again.ID, again.CreatedAt = uuid.Must(uuid.NewV7()).String(), time.Time{}
@@ -131,7 +131,7 @@ func (o *Operator) Retry(ctx context.Context, id string) (string, error) {
 // Note implements [Actions].
 func (o *Operator) Note(ctx context.Context, e control.Entry) error { return o.Control.Note(ctx, e) }
 
-// Trail implements [Actions].
-func (o *Operator) Trail(ctx context.Context, limit int) ([]control.Entry, error) {
+// AuditLog implements [Actions].
+func (o *Operator) AuditLog(ctx context.Context, limit int) ([]control.Entry, error) {
 	return o.Control.Audit(ctx, limit)
 }

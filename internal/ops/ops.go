@@ -1,5 +1,5 @@
-// Package ops serves the people who run pacer: dashboard, health, metrics, profiles, and why a notification waits. It
-// listens apart from the API.
+// Package ops serves the people who run pacer. It has the dashboard, health checks, metrics and profiles, and it
+// explains why a notification waits. It listens on an address of its own, apart from the API.
 package ops
 
 import (
@@ -19,27 +19,27 @@ import (
 
 // Config of the ops pages.
 type Config struct {
-	// Ready tells whether this process can take what its roles promise.
+	// Ready tells whether this process can do the work of its roles.
 	Ready func(context.Context) Readiness
 	// Explain tells what has become of a notification; User what is known of a user's categories.
 	Explain func(ctx context.Context, id string) (*notification.View, error)
 	User    func(ctx context.Context, userID string) ([]UserCategory, error)
 	// Channels lists the configured channels with their health in this process.
 	Channels func() []Channel
-	// Live looks at the deployment for those who watch.
+	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
-	// Actions are taken for those who may: with Token, or without one on a loopback address.
+	// Actions change the deployment. A request needs Token for them; without a Token it must come to a loopback address.
 	Actions Actions
 	Token   string
-	// Host tells whether the pages may be asked for under the Host of a request, which is not asked of those with
-	// Token. Defaults to every host.
+	// Host tells whether the pages are served under the Host of a request. A request with Token is served under any
+	// host. Defaults to every host.
 	Host func(string) bool
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 	Log     *slog.Logger
 }
 
-// UserCategory is a user's standing in one category.
+// UserCategory is what is known of a user in one category: how far the rules are used, and what waits.
 type UserCategory struct {
 	Category      string      `json:"category"`
 	Allowed       bool        `json:"allowed"`
@@ -49,7 +49,7 @@ type UserCategory struct {
 	Deferred      int         `json:"deferred"`
 	Rules         []Rule      `json:"rules"`
 	Admitted      []time.Time `json:"admitted,omitempty"`
-	Line          []InLine    `json:"line,omitempty"`
+	Backlog       []Waiting   `json:"backlog,omitempty"`
 }
 
 // Channel is one that is configured, and the hosts that it calls.
@@ -64,9 +64,9 @@ type Host struct {
 	Breaker   string `json:"breaker"`
 	InFlight  int    `json:"in_flight"`
 	PausedFor string `json:"paused_for,omitempty"`
-	// Answer is what became of the latest call.
-	Answer     string    `json:"answer,omitempty"`
-	AnsweredAt time.Time `json:"answered_at,omitzero"`
+	// Outcome is what became of the latest call, OutcomeAt when.
+	Outcome   string    `json:"outcome,omitempty"`
+	OutcomeAt time.Time `json:"outcome_at,omitzero"`
 }
 
 // Rule is how far one rule is used.
@@ -77,8 +77,8 @@ type Rule struct {
 	FreesAt   time.Time `json:"frees_at,omitzero"`
 }
 
-// InLine is one waiting notification, when it is expected out, and how many of the user's go before it.
-type InLine struct {
+// Waiting is a notification that waits: when it is expected to be sent, and how many of the user's go before it.
+type Waiting struct {
 	ID        string    `json:"id"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
 	Ahead     int       `json:"ahead,omitempty"`
@@ -124,7 +124,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // without a client nobody is to be told
+	_, _ = w.Write([]byte(text + "\n")) // an error means that the client is gone
 }
 
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.unavailable(w, r, err)
 	default:
-		h.answer(w, r, e)
+		h.writeJSON(w, r, e)
 	}
 }
 
@@ -158,16 +158,16 @@ func (h *handler) explanation(ctx context.Context, id string) (*Explanation, err
 }
 
 func (h *handler) user(w http.ResponseWriter, r *http.Request) {
-	categories, err := h.standing(r.Context(), r.PathValue("user"))
+	categories, err := h.categoriesOf(r.Context(), r.PathValue("user"))
 	if err != nil {
 		h.unavailable(w, r, err)
 		return
 	}
-	h.answer(w, r, categories)
+	h.writeJSON(w, r, categories)
 }
 
-// standing is a user's in each category. In JSON its lists are never null.
-func (h *handler) standing(ctx context.Context, userID string) ([]UserCategory, error) {
+// categoriesOf tells where a user stands in each category. In JSON its lists are never null.
+func (h *handler) categoriesOf(ctx context.Context, userID string) ([]UserCategory, error) {
 	categories, err := h.cfg.User(ctx, userID)
 	if categories == nil {
 		categories = []UserCategory{}
@@ -180,25 +180,25 @@ func (h *handler) standing(ctx context.Context, userID string) ([]UserCategory, 
 	return categories, err
 }
 
-// Found is the answer to a search: the notification of that id, or else how the user of that id stands.
+// Found is the result of a search: the notification with that id, or else the categories of the user with that id.
 type Found struct {
 	Notification *Explanation   `json:"notification,omitempty"`
 	Categories   []UserCategory `json:"categories,omitempty"`
 }
 
-// lookup searches, without a 404 that a browser would complain of.
+// lookup searches. It never responds with 404, which browsers report as an error.
 func (h *handler) lookup(w http.ResponseWriter, r *http.Request) {
 	query := r.PathValue("query")
 	var found Found
 	var err error
 	if found.Notification, err = h.explanation(r.Context(), query); errors.Is(err, notification.ErrNotFound) {
-		found.Categories, err = h.standing(r.Context(), query)
+		found.Categories, err = h.categoriesOf(r.Context(), query)
 	}
 	if err != nil {
 		h.unavailable(w, r, err)
 		return
 	}
-	h.answer(w, r, found)
+	h.writeJSON(w, r, found)
 }
 
 func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
@@ -208,16 +208,16 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 			channels[i].Hosts = []Host{}
 		}
 	}
-	h.answer(w, r, channels)
+	h.writeJSON(w, r, channels)
 }
 
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {
-	h.cfg.Log.WarnContext(r.Context(), "ops page can't be served", "path", r.Pattern, "error", err)
+	h.cfg.Log.WarnContext(r.Context(), "could not serve an ops page", "path", r.Pattern, "error", err)
 	w.Header().Set("Retry-After", "2")
 	plain(w, http.StatusServiceUnavailable, "the store can't be read now")
 }
 
-func (h *handler) answer(w http.ResponseWriter, r *http.Request, body any) {
+func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

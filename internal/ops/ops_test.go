@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -32,55 +33,70 @@ func view() *notification.View {
 	return &notification.View{
 		Notification: notification.Notification{
 			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelWebhook, To: "https://secret.example/",
-			Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`), Priority: notification.PriorityHigh, CreatedAt: at,
+			Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`),
+			Priority: notification.PriorityHigh, CreatedAt: at,
 		},
-		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s", DeliverAt: at.Add(time.Minute), Ahead: 7,
-		Timeline: []notification.Event{{At: at, Kind: "accepted"}, {At: at.Add(time.Second), Kind: "retrying", Detail: "transient: 503"}},
+		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s",
+		DeliverAt: at.Add(time.Minute), Ahead: 7,
+		Timeline: []notification.Event{
+			{At: at, Kind: "accepted"},
+			{At: at.Add(time.Second), Kind: "retrying", Detail: "transient: 503"},
+		},
 	}
 }
 
-// standing is a user in one category.
-func standing() ops.UserCategory {
+// category is a user's category of which everything is known.
+func category() ops.UserCategory {
 	return ops.UserCategory{
 		Category: "chat", NextAllowedAt: at, Reason: "1 per 3s", Waiting: 3, Deferred: 2,
 		Rules:    []ops.Rule{{Rule: "1 per 3s", Used: 1, FreesAt: at}, {Rule: "100 per 24h", Used: 1, Remaining: 99}},
-		Admitted: []time.Time{at}, Line: []ops.InLine{{ID: "n-1", DeliverAt: at}, {ID: "n-2"}},
+		Admitted: []time.Time{at}, Backlog: []ops.Waiting{{ID: "n-1", DeliverAt: at}, {ID: "n-2"}},
 	}
 }
 
-// config is of pages on which all is well.
+// config configures pages on which all is well.
 func config() ops.Config {
 	return ops.Config{
-		Ready:   func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: answers"}} },
+		Ready:   func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: responds"}} },
 		Explain: func(context.Context, string) (*notification.View, error) { return view(), nil },
-		User:    func(context.Context, string) ([]ops.UserCategory, error) { return []ops.UserCategory{standing()}, nil },
+		User: func(context.Context, string) ([]ops.UserCategory, error) {
+			return []ops.UserCategory{category()}, nil
+		},
 		Channels: func() []ops.Channel {
-			return []ops.Channel{{Channel: "fcm", Hosts: []ops.Host{{Breaker: "open", InFlight: 2, Answer: "transient: 503"}}}, {Channel: "log"}}
+			return []ops.Channel{
+				{Channel: "fcm", Hosts: []ops.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
+				{Channel: "log"},
+			}
 		},
 		Metrics: prometheus.NewRegistry(),
 		Log:     slog.New(slog.DiscardHandler),
 	}
 }
 
-// answer is what a page gives.
-type answer struct {
+// response is what a page responds with.
+type response struct {
 	Status            int
 	Type, Retry, Body string
 }
 
-func ask(t *testing.T, cfg ops.Config, method, target string) answer {
+// ask requests a page as somebody on this machine does.
+func ask(t *testing.T, cfg ops.Config, method, target string) response {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 	request.Host = "localhost:8081"
-	ops.Handler(cfg).ServeHTTP(recorder, request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey,
-		&net.TCPAddr{IP: net.IPv6loopback, Port: 8081})))
-	response := recorder.Result()
-	body, err := io.ReadAll(response.Body)
+	local := &net.TCPAddr{IP: net.IPv6loopback, Port: 8081}
+	ops.Handler(cfg).ServeHTTP(recorder,
+		request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey, local)))
+	result := recorder.Result()
+	body, err := io.ReadAll(result.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header.Get("Content-Type"), response.Header.Get("Retry-After"), string(body)}
+	return response{
+		Status: result.StatusCode, Type: result.Header.Get("Content-Type"),
+		Retry: result.Header.Get("Retry-After"), Body: string(body),
+	}
 }
 
 const plain, html, asJSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
@@ -118,7 +134,7 @@ const listed = `[
       {
         "breaker": "open",
         "in_flight": 2,
-        "answer": "transient: 503"
+        "outcome": "transient: 503"
       }
     ]
   },
@@ -153,7 +169,7 @@ const known = `[
     "admitted": [
       "2026-03-14T15:09:26.535Z"
     ],
-    "line": [
+    "backlog": [
       {
         "id": "n-1",
         "deliver_at": "2026-03-14T15:09:26.535Z"
@@ -170,45 +186,57 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	away := config()
 	away.Ready = func(context.Context) ops.Readiness {
-		return ops.Readiness{Reason: "draining: this process is about to stop", Stores: []string{"Redis: answers", "Postgres: does not answer"}}
+		return ops.Readiness{
+			Reason: "draining: this process is about to stop",
+			Stores: []string{"Redis: responds", "Postgres: does not respond"},
+		}
 	}
 	away.Explain = func(context.Context, string) (*notification.View, error) { return nil, errAway }
 	away.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
 	unknown := config()
 	unknown.Explain = func(context.Context, string) (*notification.View, error) { return nil, notification.ErrNotFound }
-	cannotRead := answer{http.StatusServiceUnavailable, plain, "2", "the store can't be read now\n"}
-	for name, test := range map[string]struct {
-		cfg            ops.Config
-		method, target string
-		want           answer
+	says := func(status int, text string) response {
+		return response{Status: status, Type: plain, Body: text + "\n"}
+	}
+	shows := func(body string) response { return response{Status: http.StatusOK, Type: asJSON, Body: body} }
+	cannotRead := says(http.StatusServiceUnavailable, "the store can't be read now")
+	cannotRead.Retry = "2"
+	notReady := "draining: this process is about to stop\nRedis: responds\nPostgres: does not respond"
+	for _, tt := range []struct {
+		name   string
+		cfg    ops.Config
+		method string // GET when empty
+		target string
+		want   response
 	}{
-		"alive":                   {config(), "GET", "/healthz", answer{200, plain, "", "ok\n"}},
-		"alive, though not ready": {away, "GET", "/healthz", answer{200, plain, "", "ok\n"}},
-		"alive, without a body":   {config(), "HEAD", "/healthz", answer{200, plain, "", "ok\n"}},
-		"ready":                   {config(), "GET", "/readyz", answer{200, plain, "", "ready\nRedis: answers\n"}},
-		"not ready":               {away, "GET", "/readyz", answer{503, plain, "", "draining: this process is about to stop\nRedis: answers\nPostgres: does not answer\n"}},
-		"explained":               {config(), "GET", "/explain/n-1", answer{200, asJSON, "", explained}},
-		"explained, unknown":      {unknown, "GET", "/explain/n-1", answer{404, plain, "", "no such notification\n"}},
-		"explained, away":         {away, "GET", "/explain/n-1", cannotRead},
-		"user":                    {config(), "GET", "/user/u-1", answer{200, asJSON, "", known}},
-		"user, away":              {away, "GET", "/user/u-1", cannotRead},
-		"channels":                {config(), "GET", "/channels", answer{200, asJSON, "", listed}},
-		"nobody to explain":       {config(), "GET", "/explain/", answer{404, plain, "", "404 page not found\n"}},
-		"no such page":            {config(), "GET", "/admin", answer{404, plain, "", "404 page not found\n"}},
-		"only reading":            {config(), "POST", "/readyz", answer{405, plain, "", "Method Not Allowed\n"}},
-		"no deleting":             {config(), "DELETE", "/user/u-1", answer{405, plain, "", "Method Not Allowed\n"}},
+		{name: "alive", cfg: config(), target: "/healthz", want: says(200, "ok")},
+		{name: "alive, though not ready", cfg: away, target: "/healthz", want: says(200, "ok")},
+		{name: "alive, without a body", cfg: config(), method: "HEAD", target: "/healthz", want: says(200, "ok")},
+		{name: "ready", cfg: config(), target: "/readyz", want: says(200, "ready\nRedis: responds")},
+		{name: "not ready", cfg: away, target: "/readyz", want: says(503, notReady)},
+		{name: "explained", cfg: config(), target: "/explain/n-1", want: shows(explained)},
+		{name: "explained, unknown", cfg: unknown, target: "/explain/n-1", want: says(404, "no such notification")},
+		{name: "explained, store away", cfg: away, target: "/explain/n-1", want: cannotRead},
+		{name: "user", cfg: config(), target: "/user/u-1", want: shows(known)},
+		{name: "user, store away", cfg: away, target: "/user/u-1", want: cannotRead},
+		{name: "channels", cfg: config(), target: "/channels", want: shows(listed)},
+		{name: "no id to explain", cfg: config(), target: "/explain/", want: says(404, "404 page not found")},
+		{name: "no such page", cfg: config(), target: "/admin", want: says(404, "404 page not found")},
+		{name: "only reading", cfg: config(), method: "POST", target: "/readyz", want: says(405, "Method Not Allowed")},
+		{name: "no deleting", cfg: config(), method: "DELETE", target: "/user/u-1", want: says(405, "Method Not Allowed")},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, ask(t, test.cfg, test.method, test.target)); diff != "" {
-				t.Errorf("answer differs (-want +got):\n%s", diff)
+			got := ask(t, tt.cfg, cmp.Or(tt.method, "GET"), tt.target)
+			if diff := gocmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("the response differs (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// What is not known is left out rather than told as the year 1.
-func TestNothingKnownIsLeftOut(t *testing.T) {
+// What is not known is left out, rather than shown as the year 1.
+func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.Explain = func(context.Context, string) (*notification.View, error) {
@@ -219,12 +247,12 @@ func TestNothingKnownIsLeftOut(t *testing.T) {
 	body := ask(t, cfg, "GET", "/explain/n-1").Body
 	for _, field := range []string{"deliver_at", "reason", "detail", "0001-01-01"} {
 		if strings.Contains(body, field) {
-			t.Errorf("the answer has %s:\n%s", field, body)
+			t.Errorf("the response has %s:\n%s", field, body)
 		}
 	}
 }
 
-// An empty list is a list: programs walk over it.
+// An empty list is still a list, since programs range over it.
 func TestEmptyListsAreLists(t *testing.T) {
 	t.Parallel()
 	cfg := config()
@@ -248,8 +276,8 @@ func TestEmptyListsAreLists(t *testing.T) {
 	}
 }
 
-// Ids come out of the address as they went in, whatever they hold.
-func TestIDsInAddresses(t *testing.T) {
+// Ids come out of the address as they went in, whatever characters they hold.
+func TestIDsInAddressesKeepTheirCharacters(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	cfg := config()
@@ -266,29 +294,30 @@ func TestIDsInAddresses(t *testing.T) {
 			t.Errorf("%s gives %d", target, got.Status)
 		}
 	}
-	if diff := cmp.Diff([]string{"a.b_c:d-9", "a/b", "я %", "a+b"}, asked); diff != "" {
+	if diff := gocmp.Diff([]string{"a.b_c:d-9", "a/b", "я %", "a+b"}, asked); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }
 
-// The log tells operators the cause; the answer does not, and neither tells whom it was about.
-func TestCauseIsLoggedNotAnswered(t *testing.T) {
+// The log tells operators the cause. The response does not, and neither says which user was asked for.
+func TestTheCauseGoesToTheLogNotIntoTheResponse(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	cfg := config()
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
 	if body := ask(t, cfg, "GET", "/user/u-secret").Body; strings.Contains(body, "10.0.0.7") {
-		t.Errorf("the answer tells the cause: %s", body)
+		t.Errorf("the response tells the cause: %s", body)
 	}
 	line := log.String()
-	if strings.Count(line, "\n") != 1 || !strings.Contains(line, "level=WARN") || !strings.Contains(line, `path="GET /user/{user}"`) ||
-		!strings.Contains(line, "10.0.0.7") || strings.Contains(line, "u-secret") {
+	if strings.Count(line, "\n") != 1 || !strings.Contains(line, "level=WARN") ||
+		!strings.Contains(line, `path="GET /user/{user}"`) || !strings.Contains(line, "10.0.0.7") ||
+		strings.Contains(line, "u-secret") {
 		t.Errorf("the log says\n%s", line)
 	}
 }
 
-// An orchestrator asks often and gives up soon: the question to the stores is bounded.
+// An orchestrator asks often and gives up soon, so the stores have little time to respond.
 func TestReadinessIsBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
@@ -338,14 +367,16 @@ func TestMetricsPage(t *testing.T) {
 		t.Errorf("%d %s", got.Status, got.Type)
 	}
 	lines := strings.Split(got.Body, "\n")
-	for _, want := range []string{`pacer_notifications{state="deferred"} 3`, `pacer_pulls_total 1`, `pacer_accepted_total{category="chat"} 1`} {
+	for _, want := range []string{
+		`pacer_notifications{state="deferred"} 3`, `pacer_pulls_total 1`, `pacer_accepted_total{category="chat"} 1`,
+	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is missing in\n%s", want, got.Body)
 		}
 	}
 }
 
-// tracing is held by tests that trace: a process can be traced by one at a time, the others get an error.
+// tracing is held by tests that trace. Only one can trace a process at a time; others would get an error.
 var tracing sync.Mutex
 
 func TestProfiles(t *testing.T) {
@@ -367,7 +398,8 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("profile %s, which does not exist, gives %d", none, got.Status)
 		}
 	}
-	if got := ask(t, config(), "GET", "/debug/pprof/trace?seconds=0.01"); got.Status != http.StatusOK || got.Type != "application/octet-stream" {
+	got := ask(t, config(), "GET", "/debug/pprof/trace?seconds=0.01")
+	if got.Status != http.StatusOK || got.Type != "application/octet-stream" {
 		t.Errorf("a trace gives %d %s", got.Status, got.Type)
 	}
 }

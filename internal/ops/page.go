@@ -6,12 +6,12 @@ import (
 	"net/http"
 )
 
-// static holds the dashboard: no build step, nothing of another host.
+// static holds the dashboard. It has no build step and loads nothing from another host.
 //
 //go:embed static
 var static embed.FS
 
-// contentPolicy lets the page load what it brought along, and nothing else.
+// contentPolicy lets the page load its own files and nothing else.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -25,7 +25,7 @@ import (
 // crowdsShown is how many of the largest crowds the dashboard lists.
 const crowdsShown = 15
 
-// Reader reads what ops see of a deployment and of the process that it runs in.
+// Reader reads what operators see of a deployment, and of the process that it runs in.
 type Reader struct {
 	// Store counts what the deployment holds and did.
 	Store interface {
@@ -40,11 +40,11 @@ type Reader struct {
 	Control  control.Store
 	Follower *control.Follower
 	Checker  *invariant.Checker
-	// ChannelNames and Categories are those of the deployment, in order; MaxDefer is the shortest of any category.
+	// ChannelNames and Categories name those of the deployment, in order; MaxDefer is the shortest of any category.
 	ChannelNames, Categories func() []string
 	MaxDefer                 func() time.Duration
-	// BreakersOpen counts this process's hosts by channel whose circuit breaker is not closed; InFlight its deliveries,
-	// of at most Concurrency, which is 0 without the worker role.
+	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts its
+	// deliveries; Concurrency is the most there may be, and 0 without the worker role.
 	BreakersOpen func() map[string]int
 	InFlight     func() int
 	Concurrency  int
@@ -71,7 +71,7 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 	return g, nil
 }
 
-// Snapshot reads what the dashboard shows, except the rates, which follow from the snapshot before.
+// Snapshot reads what the dashboard shows, without what [Live] computes from one snapshot to the next.
 func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	at := time.Now().UTC() // before anything is read, so that it is no older than it says
 	counts, err := r.Store.Stats(ctx)
@@ -88,7 +88,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		At: at, Counts: counts, Crowds: crowds, CrowdsExact: exact, Pauses: append(pauses, r.Follower.FromOutside()...),
-		Audit: Audit(r.Checker.Latest()),
+		Invariants: Invariants(r.Checker.Latest()),
 	}
 	s.Categories = r.Categories()
 	if err := r.fillProcesses(ctx, s); err != nil {
@@ -106,7 +106,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// fillProcesses fills in the processes, and what they say of the channels.
+// fillProcesses fills in the processes, and what they report of the channels.
 func (r *Reader) fillProcesses(ctx context.Context, s *Snapshot) error {
 	processes, err := presence.List(ctx, r.Redis)
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Reader) fillProcesses(ctx context.Context, s *Snapshot) error {
 	return nil
 }
 
-// redisFigures reads what the server says of itself.
+// redisFigures reads what the Redis server reports of itself.
 func (r *Reader) redisFigures(ctx context.Context) (Redis, error) {
 	if r.Embedded {
 		return Redis{InThisProcess: true}, nil

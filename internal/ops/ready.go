@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// briefly is how long a store is waited for whose answer is only reported: who asks for readiness does not wait long.
+// briefly is how long a readiness check waits for a store that the process can do without.
 const briefly = 500 * time.Millisecond
 
-// Readiness is whether a process can take what its roles promise, for whoever sends it traffic.
+// Readiness is whether a process can do the work of its roles.
 type Readiness struct {
-	// Reason why it is not ready; empty when it is.
+	// Reason is why it is not ready; empty when it is.
 	Reason string
-	// Stores tells of each store in a line: its name, and whether it answers.
+	// Stores has a line for each store: its name, and whether it responds.
 	Stores []string
 }
 
-// ReadyCheck tells whether a process can take what its roles promise.
+// ReadyCheck tells whether a process can do the work of its roles.
 //
-// Whoever asks takes traffic away from a process that is not ready. So one with the API is ready while it can accept:
-// in the set-ups with Postgres that needs Postgres alone, since what is accepted waits there until Redis is back. A
-// worker takes no traffic; it is ready when it can deliver, for which it needs every store, so that a roll-out stops at
-// the first worker that does not reach one.
+// A load balancer takes traffic away from a process that is not ready. So a process with the API is ready while it can
+// accept. With Postgres it needs only Postgres for that: what is accepted waits there until Redis is back. A worker
+// gets no traffic. It is ready when it can deliver, which needs every store; so a roll-out stops at the first worker
+// that cannot reach one.
 type ReadyCheck struct {
-	// Redis and Postgres ask the store for a sign of life; Postgres is nil without Postgres.
+	// Redis and Postgres ping the stores; Postgres is nil without Postgres.
 	Redis, Postgres func(context.Context) error
 	// API tells whether the process has the API.
 	API bool
@@ -32,7 +32,7 @@ type ReadyCheck struct {
 	Draining func() bool
 }
 
-// Ready asks every store at the same time.
+// Ready asks all stores at the same time.
 func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 	needsRedis := c.Postgres == nil || !c.API
 	redisCtx := ctx
@@ -41,15 +41,15 @@ func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 		defer cancel()
 		redisCtx = bounded
 	}
-	redis := answerOf(redisCtx, c.Redis)
+	redis := ping(redisCtx, c.Redis)
 	var postgres <-chan error
 	if c.Postgres != nil {
-		postgres = answerOf(ctx, c.Postgres)
+		postgres = ping(ctx, c.Postgres)
 	}
 	readiness := Readiness{}
-	readiness.look("Redis", redis, needsRedis)
+	readiness.add("Redis", redis, needsRedis)
 	if postgres != nil {
-		readiness.look("Postgres", postgres, true)
+		readiness.add("Postgres", postgres, true)
 	}
 	if c.Draining() {
 		readiness.Reason = "not ready: draining"
@@ -57,34 +57,34 @@ func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 	return readiness
 }
 
-// look waits for a store's answer and notes it.
-func (r *Readiness) look(name string, answer <-chan error, needed bool) {
-	err := <-answer
-	state := ": answers"
+// add waits for a store's response and adds a line about the store.
+func (r *Readiness) add(name string, response <-chan error, needed bool) {
+	err := <-response
+	state := ": responds"
 	switch {
 	case err != nil && needed:
-		state = ": does not answer"
-		r.Reason = "not ready: " + name + " does not answer"
+		state = ": does not respond"
+		r.Reason = "not ready: " + name + " does not respond"
 	case err != nil:
-		state = ": does not answer; accepted notifications wait in Postgres until it does"
+		state = ": does not respond; accepted notifications wait in Postgres until it does"
 	}
 	r.Stores = append(r.Stores, name+state)
 }
 
-// errNoAnswer says that a store did not answer in time.
-var errNoAnswer = errors.New("no answer in time")
+// errNoResponse says that a store did not respond in time.
+var errNoResponse = errors.New("no response in time")
 
-// answerOf asks a store and waits no longer than ctx, whatever the store's driver does.
-func answerOf(ctx context.Context, ask func(context.Context) error) <-chan error {
-	asked, answer := make(chan error, 1), make(chan error, 1)
+// ping asks a store and waits no longer than ctx, whatever the store's driver does.
+func ping(ctx context.Context, ask func(context.Context) error) <-chan error {
+	asked, response := make(chan error, 1), make(chan error, 1)
 	go func() { asked <- ask(ctx) }() // ends with the driver's own time-outs
 	go func() {
 		select {
 		case err := <-asked:
-			answer <- err
+			response <- err
 		case <-ctx.Done():
-			answer <- errNoAnswer
+			response <- errNoResponse
 		}
 	}()
-	return answer
+	return response
 }

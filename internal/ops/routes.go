@@ -34,15 +34,14 @@ func (h *handler) routes() map[string]http.Handler {
 		routes[path] = files
 	}
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.trail, "GET /healthz": h.health,
+		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,
 		"GET /channels": h.channels,
 	} {
 		routes[pattern] = serve
 	}
-	// There is no cmdline, although the index names it: a command line may hold tokens, and what shows it once has
-	// shown them.
+	// The index links to a page cmdline, which does not exist here: a command line may hold tokens.
 	for pattern, serve := range map[string]http.HandlerFunc{
 		"GET /debug/pprof/": pprof.Index, "GET /debug/pprof/profile": pprof.Profile,
 		"GET /debug/pprof/symbol": pprof.Symbol,

@@ -7,7 +7,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// Snapshot is what ops see of a deployment at a moment: the dashboard, `dispatcher top` and `dispatcher stats` show it.
+// Snapshot is what operators see of a deployment at one moment. The dashboard, `dispatcher top` and `dispatcher stats`
+// show it.
 type Snapshot struct {
 	At time.Time `json:"at"`
 	stats.Counts
@@ -18,14 +19,14 @@ type Snapshot struct {
 
 	Processes []Process `json:"processes"`
 	Channels  []Health  `json:"channels"`
-	// Crowds are the users' categories with most deferred; not CrowdsExact: of some thousands looked at.
+	// Crowds are the users' categories with the most deferred. Unless CrowdsExact, only some thousands were looked at.
 	Crowds      []stats.Crowd   `json:"crowds"`
 	CrowdsExact bool            `json:"crowds_exact"`
 	Pauses      []control.Pause `json:"pauses"`
 	Categories  []string        `json:"categories"`
 	Redis       Redis           `json:"redis"`
 	Postgres    *Postgres       `json:"postgres,omitempty"`
-	Audit       Audit           `json:"audit"`
+	Invariants  Invariants      `json:"invariants"`
 }
 
 // Rates are per second, since the snapshot before.
@@ -36,13 +37,13 @@ type Rates struct {
 	Failed    float64 `json:"failed"`
 }
 
-// Lateness is how long after their slots the deliveries of the last minute were begun, in seconds; 0 without any.
+// Lateness is how long after their slots the deliveries of the last minute began, in seconds; 0 when there were none.
 type Lateness struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 }
 
-// Process is one process of the deployment with its load.
+// Process is one process of the deployment, with its load.
 type Process struct {
 	stats.Process
 	Concurrency int `json:"concurrency"`
@@ -62,7 +63,7 @@ type ProcessHost struct {
 	Host
 }
 
-// Redis is what the server says of itself.
+// Redis is what the Redis server reports of itself.
 type Redis struct {
 	Version       string `json:"version"`
 	OpsPerSecond  int64  `json:"ops_per_second"`
@@ -81,25 +82,25 @@ type Postgres struct {
 	InUse int32 `json:"in_use"`
 	Idle  int32 `json:"idle"`
 	Max   int32 `json:"max"`
-	// Waited is how often a connection had to be waited for, since the process began.
+	// Waited counts how often a caller had to wait for a connection, since the process began.
 	Waited int64 `json:"waited"`
 }
 
-// Audit is what the auditor found last.
-type Audit struct {
+// Invariants is what the invariant checker found in its last round.
+type Invariants struct {
 	At         time.Time `json:"at,omitzero"`
 	Violations int64     `json:"violations"`
 	Unended    int64     `json:"unended"`
 }
 
-// Report is what a process tells of itself to those that show the deployment.
+// Report is what a process tells the others about itself, for the pages that show the deployment.
 type Report struct {
 	Concurrency int       `json:"concurrency"`
 	Lateness    []uint64  `json:"lateness"` // deliveries by latency bucket, since the process began
 	Channels    []Channel `json:"channels"`
 }
 
-// NewProcess makes one of its report.
+// NewProcess makes a Process from its report.
 func NewProcess(process stats.Process, report Report) Process {
 	return Process{Process: process, Concurrency: report.Concurrency, lateness: report.Lateness}
 }

@@ -8,7 +8,7 @@ import (
 // writeTimeout is how long a watcher may take to read an event.
 const writeTimeout = 10 * time.Second
 
-// events streams snapshots as server-sent events: first one "history", then a "snapshot" every second.
+// events streams server-sent events: first one "history", then a "snapshot" every second.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	events, done, err := h.cfg.Live.watch()
 	if err != nil {
@@ -18,7 +18,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps them
+	w.Header().Set("X-Accel-Buffering", "no") // else nginx buffers the events
 	connection := http.NewResponseController(w)
 	for {
 		select {
@@ -28,7 +28,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 			if !more {
 				return
 			}
-			_ = connection.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder in a test has none
+			_ = connection.SetWriteDeadline(time.Now().Add(writeTimeout)) // a test's recorder has no deadlines
 			if _, err := w.Write(event); err != nil {
 				return
 			}
@@ -39,12 +39,12 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// snapshot is the latest one, for programs.
+// snapshot responds with the latest snapshot, for programs.
 func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) {
 	s, err := h.cfg.Live.Latest(r.Context())
 	if err != nil {
 		h.unavailable(w, r, err)
 		return
 	}
-	h.answer(w, r, s)
+	h.writeJSON(w, r, s)
 }

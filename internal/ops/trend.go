@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// trendWindow is how far back lateness and pulls per delivery look.
+// trendWindow is the time over which lateness and pulls per delivery are computed.
 const trendWindow = time.Minute
 
-// trend tells what follows from one snapshot after the other.
+// trend computes what needs more than one snapshot.
 type trend struct {
 	before *Snapshot
-	// seen are the counts of each process at the snapshot before, steps what came with each snapshot of the window.
+	// seen has the counts of each process at the snapshot before, steps what each snapshot of the window added.
 	seen  map[string][]uint64
 	steps []step
 }
 
-// step is what came between two snapshots.
+// step is what was counted between two snapshots.
 type step struct {
 	at               time.Time
 	pulls, delivered int64
@@ -45,7 +45,7 @@ func (t *trend) follow(s *Snapshot) {
 			Accepted: rate(a.Accepted, b.Accepted), Delivered: rate(a.Delivered, b.Delivered),
 			Deferrals: rate(a.Deferrals, b.Deferrals), Failed: rate(a.Failed, b.Failed),
 		}
-		// A rebuild counts anew, and less may have been kept: then nothing came.
+		// A rebuild counts anew, and may have kept less. Then nothing was added.
 		now.pulls, now.delivered = max(0, a.Pulls-b.Pulls), max(0, a.Delivered-b.Delivered)
 	}
 	t.before = s
@@ -56,7 +56,7 @@ func (t *trend) follow(s *Snapshot) {
 	t.sum(s)
 }
 
-// sum fills in what is of the whole window.
+// sum fills in what is computed over the whole window.
 func (t *trend) sum(s *Snapshot) {
 	var pulls, delivered int64
 	lateness := make([]uint64, len(latencyBuckets)+1)
@@ -73,8 +73,8 @@ func (t *trend) sum(s *Snapshot) {
 	s.Lateness = Lateness{P50: quantile(lateness, 0.5), P99: quantile(lateness, 0.99)}
 }
 
-// quantile estimates one from counts by latency bucket, as Prometheus does: evenly within a bucket, and at most the
-// largest bound.
+// quantile estimates a quantile from counts by latency bucket, as Prometheus does: it takes the values of a bucket to
+// be spread evenly, and returns at most the largest bound.
 func quantile(counts []uint64, q float64) float64 {
 	var total uint64
 	for _, n := range counts {

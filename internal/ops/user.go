@@ -8,14 +8,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// lineShown is how many waiting notifications of a category the user page lists.
-const lineShown = 50
+// backlogShown is how many waiting notifications of a category the user page lists.
+const backlogShown = 50
 
-// User tells what fills a user's windows and what waits, by category.
+// User tells, for each category, what fills the user's windows and what waits.
 func (r *Reader) User(ctx context.Context, userID string) ([]UserCategory, error) {
 	var categories []UserCategory
 	for _, name := range r.Categories() {
-		in, err := r.Agendas.Inspect(ctx, dispatch.BacklogOf(userID, name, r.Agendas.Partitions()), lineShown)
+		in, err := r.Agendas.Inspect(ctx, dispatch.BacklogOf(userID, name, r.Agendas.Partitions()), backlogShown)
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +44,7 @@ func userCategory(name string, in agenda.Inspection) UserCategory {
 	}
 	for _, waiting := range in.Line {
 		at := waiting.DeliverAt.Time().UTC()
-		c.Line = append(c.Line, InLine{ID: waiting.ID, DeliverAt: at, Ahead: waiting.Ahead})
+		c.Backlog = append(c.Backlog, Waiting{ID: waiting.ID, DeliverAt: at, Ahead: waiting.Ahead})
 	}
 	return c
 }

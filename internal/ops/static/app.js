@@ -1,4 +1,4 @@
-// The dashboard: listens to the stream of snapshots and shows each.
+// The dashboard: it listens to the stream of snapshots and shows each.
 
 import { Chart, clock, duration, number } from './chart.js'
 import { element, lookUp } from './lookup.js'
@@ -19,7 +19,7 @@ function listen() {
   const stream = new EventSource('events')
   stream.addEventListener('history', (event) => { points = JSON.parse(event.data) ?? [] })
   stream.addEventListener('snapshot', (event) => show(JSON.parse(event.data)))
-  stream.addEventListener('error', () => text('connection', 'no connection, trying again …'))
+  stream.addEventListener('error', () => text('connection', 'connection lost, reconnecting …'))
 }
 
 function show(s) {
@@ -32,7 +32,7 @@ function show(s) {
   partitions(s.partitions)
   tables(s)
   pauses(s)
-  alarms(s)
+  warnings(s)
 }
 
 function tiles(s) {
@@ -41,14 +41,14 @@ function tiles(s) {
   text('deferred-users', `of ${number(s.users_deferred)} users`)
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
   const draining = s.rates.delivered - s.rates.accepted
-  text('drain', s.deferred === 0 ? 'empty' : draining > 0 ? duration(s.deferred / draining) : 'it grows')
+  text('drain', s.deferred === 0 ? 'empty' : draining > 0 ? duration(s.deferred / draining) : 'growing')
   text('delivered', `${number(s.rates.delivered)}/s`)
   text('sending', `${number(s.sending)} under way, ${number(s.queued)} queued`)
   text('late', duration(s.lateness.p99))
   text('late-median', `p50 ${duration(s.lateness.p50)}`)
   text('pulls', s.pulls_per_delivery ? s.pulls_per_delivery.toFixed(2) : '–')
-  text('violations', s.audit.at ? number(s.audit.violations) : '–')
-  text('unended', s.audit.at ? `${number(s.audit.unended)} unended` : 'not audited yet')
+  text('violations', s.invariants.at ? number(s.invariants.violations) : '–')
+  text('unended', s.invariants.at ? `${number(s.invariants.unended)} unended` : 'not checked yet')
 }
 
 function partitions(all) {
@@ -58,10 +58,10 @@ function partitions(all) {
   }, String(l.partition), element('b', { textContent: number(l.deferred) }))))
 }
 
-// rows fills a table's body; a cell is a text, a number, or an element.
+// rows fills a table's body. A cell is a text, a number or an element.
 function rows(id, all, empty, columns) {
   const body = byId(id)
-  if (body.contains(document.activeElement)) return // what has the focus stays
+  if (body.contains(document.activeElement)) return // do not take away what has the focus
   body.replaceChildren(...(all.length ? all.map((cells) => element('tr', {}, ...cells.map((cell, i) => {
     const made = i === 0 ? element('th', { scope: 'row' }) : element('td', typeof cell === 'number' ? { className: 'number' } : {})
     made.append(typeof cell === 'number' ? number(cell) : cell)
@@ -71,28 +71,28 @@ function rows(id, all, empty, columns) {
 
 function health(h) {
   if (h.paused_for) return element('span', { className: 'bad', textContent: `paused for ${h.paused_for}` })
-  return h.breaker === 'closed' ? 'answers' : element('span', { className: 'bad', textContent: `away, breaker ${h.breaker}` })
+  return h.breaker === 'closed' ? 'responds' : element('span', { className: 'bad', textContent: `away, breaker ${h.breaker}` })
 }
 
 function tables(s) {
   rows('channels', s.channels.flatMap((c) => c.hosts.length
-    ? c.hosts.map((h) => [c.channel, h.host || '–', health(h), h.in_flight, h.answer ? `${clock(Date.parse(h.answered_at)).slice(-12, -4)} ${h.answer}` : '–'])
-    : [[c.channel, '–', 'not used yet', 0, '–']]), 'No channel.', 5)
+    ? c.hosts.map((h) => [c.channel, h.host || '–', health(h), h.in_flight, h.outcome ? `${clock(Date.parse(h.outcome_at)).slice(-12, -4)} ${h.outcome}` : '–'])
+    : [[c.channel, '–', 'not used yet', 0, '–']]), 'No channels.', 5)
   byId('crowds-hint').hidden = s.crowds_exact
   rows('crowds', (s.crowds ?? []).map((c) => {
     const link = element('button', { type: 'button', className: 'link', textContent: c.user_id })
     link.addEventListener('click', () => lookUp(c.user_id))
     return [link, c.category, c.deferred]
-  }), 'Nobody waits.', 3)
+  }), 'Nothing is deferred.', 3)
   rows('processes', (s.processes ?? []).map((p) => [
     p.id, p.roles.join(', '), duration((Date.parse(s.at) - Date.parse(p.since)) / 1000), p.concurrency ? `${p.in_flight} of ${p.concurrency}` : '–',
-  ]), 'No process.', 4)
+  ]), 'No processes.', 4)
   stores(s)
 }
 
 function stores(s) {
   const r = s.redis
-  const list = [['Redis', r.in_this_process ? 'within this process' : `version ${r.version}`]]
+  const list = [['Redis', r.in_this_process ? 'in this process' : `version ${r.version}`]]
   if (!r.in_this_process) {
     list.push(['commands', `${number(r.ops_per_second)}/s, ${number(r.clients)} clients`],
       ['memory', `${number(r.memory_bytes / 1048576)} MiB` + (r.max_memory_bytes ? ` of ${number(r.max_memory_bytes / 1048576)} MiB` : ', no limit')],
@@ -120,68 +120,68 @@ function pauses(s) {
   list.replaceChildren(...(s.pauses ?? []).map((p) => {
     const resume = element('button', { type: 'button', textContent: `Resume ${p.kind} ${p.name} …` })
     resume.addEventListener('click', () => act({ action: 'resume', kind: p.kind, name: p.name }, `Resume ${p.kind} ${p.name}?`))
-    return element('li', {}, `${p.kind} ${p.name} is paused since ${clock(Date.parse(p.at))} by ${p.by}${p.why ? `: ${p.why}` : ''}`, resume)
+    return element('li', {}, `${p.kind} ${p.name} is paused, since ${clock(Date.parse(p.at))}, by ${p.by}${p.why ? `: ${p.why}` : ''}`, resume)
   }))
-  audit()
+  auditLog()
 }
 
-function alarms(s) {
+function warnings(s) {
   const all = []
   if ((s.pauses ?? []).length) all.push(`Paused: ${s.pauses.map((p) => `${p.kind} ${p.name}`).join(', ')}.`)
   const away = s.channels.filter((c) => c.hosts.some((h) => h.breaker !== 'closed')).map((c) => c.channel)
   if (away.length) all.push(`Providers away: ${away.join(', ')}.`)
-  if (s.audit.violations) all.push('Limits were exceeded.')
+  if (s.invariants.violations) all.push('Limits were exceeded.')
   if (s.redis.eviction_policy && s.redis.eviction_policy !== 'noeviction') all.push('Redis evicts keys.')
-  byId('alarm').hidden = !all.length
-  text('alarm', all.join(' '))
+  byId('warnings').hidden = !all.length
+  text('warnings', all.join(' '))
 }
 
-async function audit() {
-  const answer = await fetch('audit')
-  if (!answer.ok) return
-  rows('audit', (await answer.json() ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'Nothing yet.', 5)
+async function auditLog() {
+  const response = await fetch('audit')
+  if (!response.ok) return
+  rows('audit', (await response.json() ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'No entries yet.', 5)
 }
 
-// ask shows a question and gives the answer. It does not wait for the dialog's close event: that comes later than the closing,
-// and somebody who asks again at once would get it for an answer to the new question.
+// ask shows a question and returns whether the operator said yes. It does not wait for the dialog's close event. That event
+// comes some time after the dialog closes, so it could be taken for the reply to the next question.
 function ask(question, token) {
   const dialog = byId('sure')
-  const answered = new AbortController()
+  const closed = new AbortController()
   text('sure-text', question)
   byId('sure-token').hidden = !token
   dialog.showModal()
   byId(token ? 'token' : 'sure-no').focus()
   return new Promise((resolve) => {
-    const answer = (yes) => {
-      answered.abort()
+    const close = (yes) => {
+      closed.abort()
       resolve(yes)
     }
-    dialog.addEventListener('submit', (event) => answer(event.submitter?.value === 'yes'), { signal: answered.signal })
-    dialog.addEventListener('cancel', () => answer(false), { signal: answered.signal })
+    dialog.addEventListener('submit', (event) => close(event.submitter?.value === 'yes'), { signal: closed.signal })
+    dialog.addEventListener('cancel', () => close(false), { signal: closed.signal })
   })
 }
 
-// act takes an action once it is confirmed; false when it was not taken.
+// act asks for confirmation, takes an action, and returns whether it was taken.
 export async function act(action, question) {
   let token = sessionStorage.getItem('token') ?? ''
   let again = false
   for (;;) {
-    if (!await ask(again ? `${question} It needs the token.` : question, again)) return false
+    if (!await ask(again ? `${question} This needs the token.` : question, again)) return false
     if (again) token = byId('token').value
     const headers = { 'Content-Type': 'application/json', 'Pacer-Operator': 'dashboard' }
     if (token) headers.Authorization = `Bearer ${token}`
-    const answer = await fetch('actions', { method: 'POST', headers, body: JSON.stringify(action) })
+    const response = await fetch('actions', { method: 'POST', headers, body: JSON.stringify(action) })
     byId('token').value = ''
-    if (answer.status === 401) {
+    if (response.status === 401) {
       again = true
       continue
     }
     if (token) sessionStorage.setItem('token', token)
-    const said = answer.ok ? (await answer.json()).done : await answer.text()
-    text('connection', said)
-    if (!answer.ok) await ask(`It was not done: ${said}`, false)
-    audit()
-    return answer.ok
+    const message = response.ok ? (await response.json()).done : await response.text()
+    text('connection', message)
+    if (!response.ok) await ask(`That did not work: ${message}`, false)
+    auditLog()
+    return response.ok
   }
 }
 
@@ -192,8 +192,8 @@ byId('search').addEventListener('submit', (event) => {
 byId('pause').addEventListener('submit', (event) => {
   event.preventDefault()
   const { kind, name } = JSON.parse(byId('subject').value)
-  act({ action: 'pause', kind, name, why: byId('why').value }, `Pause ${kind} ${name}? What belongs to it waits until it is resumed.`)
+  act({ action: 'pause', kind, name, why: byId('why').value }, `Pause ${kind} ${name}? Its notifications wait until it is resumed.`)
 })
 
-audit()
+auditLog()
 listen()

@@ -1,4 +1,4 @@
-// Charts drawn as SVG: lines for rates, stacked areas for what waits, and a line of moments for one notification or user.
+// Charts in SVG: lines for rates, stacked areas for what waits, and a line of moments for one notification or user.
 
 const NS = 'http://www.w3.org/2000/svg'
 
@@ -9,7 +9,7 @@ export function draw(name, attributes = {}, ...children) {
   return element
 }
 
-// number is short and exact below 10,000.
+// number writes a number in a few characters, exactly below 10,000.
 export function number(n) {
   if (n === 0) return '0'
   if (Math.abs(n) < 10) return String(Math.round(n * 100) / 100)
@@ -36,7 +36,7 @@ function ceiling(largest) {
 
 const WIDTH = 640, HEIGHT = 200, LEFT = 48, BOTTOM = 22, TOP = 8, SPAN = 300
 
-// Chart draws series of points, each {at, …}, over the last five minutes; stacked or as lines.
+// Chart draws series of points, each {at, …}, over the last five minutes, stacked or as lines.
 export class Chart {
   constructor(holder, title, series, { stacked = false } = {}) {
     Object.assign(this, { title, series, stacked })
@@ -92,8 +92,8 @@ export class Chart {
   }
 }
 
-// moments draws marks on a line of time: each {at, kind, label}; kinds are f1 to f5. Without a scale they stand at equal
-// distances, as when hours lie between two and milliseconds between others.
+// moments draws marks on a time line. Each is {at, kind, label}; kinds are f1 to f5. With even they stand at equal
+// distances, for marks with hours between some and milliseconds between others.
 export function moments(title, marks, { now, even = false } = {}) {
   const width = 900, height = 64, left = 10, right = 10
   const times = marks.map((m) => m.at)

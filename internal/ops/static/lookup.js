@@ -1,4 +1,4 @@
-// The search: a notification with its timeline, or a user with the windows that throttle.
+// The search: it shows a notification with its timeline, or a user with the windows that throttle the user.
 
 import { clock, duration, moments } from './chart.js'
 import { act } from './app.js'
@@ -25,23 +25,23 @@ document.getElementById('found-close').addEventListener('click', () => {
   document.getElementById('query').focus()
 })
 
-// lookUp asks for a notification of this id, or else for a user.
+// lookUp searches for a notification with this id, or else for a user.
 export async function lookUp(query) {
   try {
-    const answer = await fetch(`lookup/${encodeURIComponent(query)}`)
-    if (!answer.ok) throw new Error(await answer.text())
-    const { notification, categories } = await answer.json()
+    const response = await fetch(`lookup/${encodeURIComponent(query)}`)
+    if (!response.ok) throw new Error(await response.text())
+    const { notification, categories } = await response.json()
     if (notification) showNotification(notification)
     else showUser(query, categories ?? [])
   } catch (error) {
-    show(`${query} can't be looked up`, element('p', { textContent: String(error) }))
+    show(`Could not look up ${query}`, element('p', { textContent: String(error) }))
   }
 }
 
 const kinds = { accepted: 'f1', deferred: 'f3', sending: 'f5', attempt: 'f5', retrying: 'f3', delivered: 'f2', failed: 'f4', expired: 'f4', cancelled: 'f4', replaced: 'f4' }
 
-function facts(pairs) {
-  const list = element('dl', { className: 'facts' })
+function fields(pairs) {
+  const list = element('dl', { className: 'fields' })
   for (const [name, value] of pairs) if (value) list.append(element('dt', { textContent: name }), element('dd', { textContent: value }))
   return list
 }
@@ -58,10 +58,10 @@ function showNotification(n) {
     element('time', { dateTime: s.at, textContent: clock(s.ms) }), ` ${s.kind}`,
     s.detail ? `: ${s.detail}` : '', i > 0 ? ` (after ${duration((s.ms - steps[i - 1].ms) / 1000)})` : '')))
   const children = [
-    facts([
+    fields([
       ['status', n.reason ? `${n.status}: ${n.reason}` : n.status],
-      ['goes out', n.deliver_at && `${clock(Date.parse(n.deliver_at))}, in ${duration((Date.parse(n.deliver_at) - Date.now()) / 1000)}`],
-      ['goes after', n.ahead && `${n.ahead} of the user's: by priority, then arrival, through a user cap over all categories`],
+      ['expected', n.deliver_at && `${clock(Date.parse(n.deliver_at))}, in ${duration((Date.parse(n.deliver_at) - Date.now()) / 1000)}`],
+      ['ahead of it', n.ahead && `${n.ahead} of this user's, by priority, then arrival; under a user cap, over all categories`],
       ['user', n.user_id], ['category', `${n.category}, ${n.priority}, by ${n.channel}`],
       ['attempts', String(n.attempts)], ['deferrals', String(n.deferrals)],
     ]),
@@ -69,7 +69,7 @@ function showNotification(n) {
       steps.map((s) => ({ at: s.ms, kind: kinds[s.kind] ?? 'f1', label: s.kind, title: `${clock(s.ms)} ${s.detail ?? ''}` })), { even: true }),
     list,
   ]
-  const userButton = element('button', { type: 'button', textContent: `Look at user ${n.user_id}` })
+  const userButton = element('button', { type: 'button', textContent: `Show user ${n.user_id}` })
   userButton.addEventListener('click', () => lookUp(n.user_id))
   const row = element('div', { className: 'row' }, userButton)
   if (['scheduled', 'queued', 'deferred', 'retrying'].includes(n.status)) {
@@ -86,25 +86,25 @@ function showUser(user, categories) {
   const used = categories.filter((c) => c.waiting || c.rules.some((r) => r.used) || c.admitted)
   const children = used.map((c) => {
     const holder = element('div', { className: 'category' }, element('h3', { textContent: c.category }),
-      element('p', { className: 'caption', textContent: (c.allowed ? 'May send now' : `Next at ${clock(Date.parse(c.next_allowed_at))}, because of ${c.reason}`) + `; ${c.waiting} waiting, ${c.deferred} deferred.` }))
+      element('p', { className: 'caption', textContent: (c.allowed ? 'The next may go now' : `The next may go at ${clock(Date.parse(c.next_allowed_at))}, because of ${c.reason}`) + `; ${c.waiting} waiting, ${c.deferred} deferred.` }))
     const marks = [
-      ...(c.admitted ?? []).map((at) => ({ at: Date.parse(at), kind: 'f2', title: `counted ${clock(Date.parse(at))}` })),
-      ...(c.line ?? []).map((w) => ({ at: Date.parse(w.deliver_at), kind: 'f3', title: `${w.id} goes out ${clock(Date.parse(w.deliver_at))}` })),
+      ...(c.admitted ?? []).map((at) => ({ at: Date.parse(at), kind: 'f2', title: `counted at ${clock(Date.parse(at))}` })),
+      ...(c.backlog ?? []).map((w) => ({ at: Date.parse(w.deliver_at), kind: 'f3', title: `${w.id} expected at ${clock(Date.parse(w.deliver_at))}` })),
     ]
     if (marks.length) {
-      holder.append(moments(`Windows of ${user} in ${c.category}: ${(c.admitted ?? []).length} counted, ${(c.line ?? []).length} expected`, marks, { now }),
-        element('p', { className: 'caption', textContent: 'Green: what fills the windows. Orange: when what waits goes out.' }))
+      holder.append(moments(`Windows of ${user} in ${c.category}: ${(c.admitted ?? []).length} counted, ${(c.backlog ?? []).length} expected`, marks, { now }),
+        element('p', { className: 'caption', textContent: 'Green: counted in the windows. Orange: when a waiting notification is expected to go.' }))
     }
     holder.append(element('ul', {}, ...c.rules.map((r) => element('li', { textContent: `${r.rule}: ${r.used} used, ${r.remaining} left` + (r.frees_at ? `, frees at ${clock(Date.parse(r.frees_at))}` : '') }))))
-    if (c.line) {
-      holder.append(element('ol', { className: 'steps' }, ...c.line.map((w) => {
+    if (c.backlog) {
+      holder.append(element('ol', { className: 'steps' }, ...c.backlog.map((w) => {
         const link = element('button', { type: 'button', className: 'link', textContent: w.id })
         link.addEventListener('click', () => lookUp(w.id))
-        return element('li', {}, link, ` goes out ${clock(Date.parse(w.deliver_at))}, after ${w.ahead ?? 0} of the user's`)
+        return element('li', {}, link, ` expected at ${clock(Date.parse(w.deliver_at))}, ${w.ahead ?? 0} of this user's ahead of it`)
       })))
     }
     return holder
   })
-  if (!children.length) children.push(element('p', { textContent: 'There is no notification of this id, and for a user of this id nothing waits and nothing was counted lately.' }))
+  if (!children.length) children.push(element('p', { textContent: 'No notification has this id. For a user with this id nothing waits, and nothing was counted recently.' }))
   show(`User ${user}`, ...children)
 }

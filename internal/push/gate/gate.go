@@ -1,6 +1,6 @@
-// Package gate stands between the dispatcher and a channel's sender. It has a budget that all processes share, a limit
-// of calls in flight per host, and a circuit breaker per host. So a dead provider neither takes the capacity of the
-// others nor is hammered. A notification that may not pass waits; that is a deferral, and costs no attempt.
+// Package gate stands between the dispatcher and a channel's sender. It has a budget that all processes share, and for
+// each host a limit of calls in flight and a circuit breaker. So a dead provider does not take capacity from the others,
+// and is not hammered. A notification that may not pass waits; that is a deferral and costs no attempt.
 package gate
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// The codes with which the gate sends deliveries back. They are the reasons of deferrals.
+// The codes with which the gate returns deliveries unsent. They show as the reasons of deferrals.
 const (
 	CodeBudget      = "provider_budget"
 	CodeTarget      = "target_budget"
@@ -43,10 +43,10 @@ type Config struct {
 	BudgetKey string
 	// PerTarget is what the calls to one target may use. Defaults to no limit.
 	PerTarget []throttle.Rule
-	// Limiter holds the budgets, and shares the right to try an open breaker's host.
+	// Limiter holds the budgets. It also decides which process may try a host whose breaker is open.
 	Limiter throttle.Limiter
-	// Pause is how long the channel rests when its credentials are refused, and when it is throttled as a whole without
-	// being told for how long. Defaults to a minute.
+	// Pause is how long a host is not called after it refused the credentials, or throttled the whole channel without
+	// saying for how long. Defaults to a minute.
 	Pause time.Duration
 	Log   *slog.Logger
 }
@@ -99,11 +99,11 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	return err
 }
 
-// busyWait is how long a delivery waits when its host has as many calls under way as it may.
+// busyWait is the shortest wait of a delivery whose host has as many calls in flight as it may.
 const busyWait = 500 * time.Millisecond
 
-// mayTry tells whether the breaker lets a call to the host pass. While it tries whether the host is back, one process
-// may call, once a second.
+// mayTry tells whether the breaker lets a call to the host pass. While the breaker is half-open, one process may call the
+// host once a second, to see whether it is back.
 func (g *Gate) mayTry(ctx context.Context, h *host) bool {
 	switch h.breaker.State() {
 	case gobreaker.StateOpen:
@@ -146,62 +146,62 @@ func (g *Gate) key(name string) throttle.Key {
 	return throttle.Key{User: name, Category: string(g.cfg.Channel)}
 }
 
-// heed does what the provider's answer means for those that come after.
+// heed applies what the provider's response means for the calls that follow.
 func (g *Gate) heed(h *host, failure *push.Error) {
-	h.note(words(failure))
+	h.note(describe(failure))
 	switch {
 	case failure == nil:
 		if h.resume() {
-			g.cfg.Log.Info("the provider takes notifications again", "channel", g.cfg.Channel, "host", h.name)
+			g.cfg.Log.Info("the provider accepts notifications again", "channel", g.cfg.Channel, "host", h.name)
 		}
 	case failure.Class == push.CredentialsRefused:
 		h.pause(time.Now().Add(max(g.cfg.Pause, failure.RetryAfter)))
-		g.cfg.Log.Error("the provider refuses this deployment's credentials: the channel is paused, nothing is lost; mend its settings",
-			"channel", g.cfg.Channel, "host", h.name, "answer", failure.Code, "pause",
-			max(g.cfg.Pause, failure.RetryAfter))
+		g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused and nothing is lost; correct its settings",
+			"channel", g.cfg.Channel, "host", h.name, "code", failure.Code, "pause", max(g.cfg.Pause, failure.RetryAfter))
 	case failure.Class == push.Throttled && failure.ChannelWide:
 		h.pause(time.Now().Add(cmp.Or(failure.RetryAfter, g.cfg.Pause)))
 		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
-			"answer", failure.Code, "pause", cmp.Or(failure.RetryAfter, g.cfg.Pause))
+			"code", failure.Code, "pause", cmp.Or(failure.RetryAfter, g.cfg.Pause))
 	}
 }
 
-// words are those for what came of a delivery.
-func words(failure *push.Error) string {
+// describe puts the outcome of a call into words.
+func describe(failure *push.Error) string {
 	if failure == nil {
 		return notification.OutcomeDelivered
 	}
 	return failure.Class.String() + ": " + failure.Code
 }
 
-// later sends a delivery back. The waits are spread, so that what waits for one thing does not come all at once.
+// later returns a delivery unsent. The waits are spread, so that deliveries that wait for the same thing do not all come
+// back at once.
 func later(code string, wait time.Duration) *push.Error {
 	wait += time.Duration(rand.Int64N(int64(wait)/2 + int64(10*time.Millisecond))) //nolint:gosec // spread, no secret
 	return &push.Error{Class: push.Throttled, Code: code, RetryAfter: wait, Unsent: true}
 }
 
-// token names one admission; none is asked for again.
+// token names one admission. No admission is repeated.
 func token() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint:gosec // unlike the others, no secret
 
-// digest stands for a target, which may be long and is nobody's business.
+// digest stands for a target, which may be long and is private.
 func digest(target string) string {
 	sum := sha256.Sum256([]byte(target))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// State is what ops see of a host.
+// State is what operators see of a host.
 type State struct {
 	Host     string
 	Breaker  string
 	InFlight int
-	// PausedFor is how long the host still rests; 0 when it does not.
+	// PausedFor is how long the host stays paused; 0 when it is not.
 	PausedFor time.Duration
-	// Answer is what became of the latest call, AnsweredAt when; empty before the first.
-	Answer     string
-	AnsweredAt time.Time
+	// Outcome is what became of the latest call, OutcomeAt when; empty before the first.
+	Outcome   string
+	OutcomeAt time.Time
 }
 
-// States lists the hosts that are called now or were lately, by name.
+// States lists the hosts that were called, now or recently, by name.
 func (g *Gate) States() []State { return g.hosts.states() }
 
 // Open counts the hosts that are not called because they failed.

@@ -14,24 +14,25 @@ import (
 )
 
 const (
-	// probeEvery is how often a host whose breaker is open is tried, by all processes together.
+	// probeEvery is how often all processes together try a host whose breaker is open.
 	probeEvery = time.Second
-	// tripAfter failures in a row open the breaker, or half of at least tripOf calls within tripWindow. The window is
-	// longer than a call may take: the breaker counts a result with the moment when its call began.
+	// tripAfter failures in a row open the breaker, and so does the failure of more than half of at least tripOf calls
+	// within tripWindow. The window is longer than a call may take: the breaker counts a result at the moment when the
+	// call began.
 	tripAfter  = 10
 	tripOf     = 40
 	tripWindow = 30 * time.Second
-	// maxOpenWait is how long deliveries wait at most before they ask again whether the host is back.
+	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back.
 	maxOpenWait = 30 * time.Second
-	// maxHosts is how many hosts are remembered: targets come from input.
+	// maxHosts is how many hosts are remembered. There has to be a bound, since targets come from input.
 	maxHosts = 10_000
-	// enterWait is how long a call waits for room on a host that answers, so that a healthy crowd keeps its order.
+	// enterWait is how long a call waits for room on a host that responds, so that a healthy crowd keeps its order.
 	enterWait = 2 * time.Second
-	// silentAfter without an answer to any call under way nobody waits for a host any more: waiting takes the
-	// dispatcher's room from the others.
+	// silentAfter is how long a host may leave all calls in flight without a response before nobody waits for room on it
+	// any more. A call that waits takes the dispatcher's room from other hosts.
 	silentAfter = 250 * time.Millisecond
-	// firstShare of the room is what a host gets before it has answered: each answer opens a place more, each failure
-	// closes one, as TCP's slow start does it.
+	// firstShare divides the room: a host begins with that share of its places. Each response opens one more place, each
+	// failure closes one, as in TCP's slow start.
 	firstShare = 8
 )
 
@@ -40,8 +41,8 @@ type outcome int
 
 const (
 	notCalled outcome = iota
-	// answered whatever it was: what a provider refuses, it has answered.
-	answered
+	// responded is any response, a refusal included.
+	responded
 	failed
 )
 
@@ -49,10 +50,10 @@ func outcomeOf(failure *push.Error) outcome {
 	if failure != nil && (failure.Class == push.Transient || failure.Class == push.Ambiguous) {
 		return failed
 	}
-	return answered
+	return responded
 }
 
-// err is the outcome as the breaker wants it.
+// err is the outcome in the form that the breaker expects.
 func (o outcome) err() error {
 	if o == failed {
 		return errFailed
@@ -62,7 +63,7 @@ func (o outcome) err() error {
 
 var errFailed = errors.New("the call failed")
 
-// host is one that calls go to.
+// host is a host that calls go to.
 type host struct {
 	name    string
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
@@ -71,12 +72,12 @@ type host struct {
 	mu        sync.Mutex
 	calls     int       // in flight
 	withheld  int       // places that the host has not earned yet, or has lost
-	heard     time.Time // the latest answer, or the first call after a time without any
+	heard     time.Time // the latest response, or the first call after a time without calls
 	openSince time.Time // zero while the breaker is closed
 	paused    time.Time // until then; zero when it is not
 	used      time.Time
-	answer    string // the latest, and when it came
-	answered  time.Time
+	latest    string // the outcome of the latest call, and when it came
+	latestAt  time.Time
 }
 
 // hosts are those of a channel.
@@ -104,7 +105,7 @@ func (all *hosts) of(name string) *host {
 	return h
 }
 
-// forget drops the older half of the hosts that nothing is wrong with.
+// forget drops the half of the healthy, idle hosts that was not used for longest.
 func (all *hosts) forget() {
 	var quiet []*host
 	for _, h := range all.all {
@@ -131,7 +132,7 @@ func (all *hosts) newHost(name string) *host {
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			h.changed(to)
-			all.cfg.Log.Warn("the circuit breaker of a provider changes", "channel", all.cfg.Channel, "host", name,
+			all.cfg.Log.Warn("a provider's circuit breaker has changed", "channel", all.cfg.Channel, "host", name,
 				"from", from, "to", to)
 		},
 	})
@@ -152,7 +153,7 @@ func (h *host) changed(to gobreaker.State) {
 	}
 }
 
-// openWait is how long deliveries wait while the host is away: the longer it has been, the longer.
+// openWait is how long deliveries wait while the host is away: the longer it has been away, the longer they wait.
 func (h *host) openWait() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,8 +163,8 @@ func (h *host) openWait() time.Duration {
 	return min(max(time.Since(h.openSince)/2, probeEvery), maxOpenWait)
 }
 
-// enter takes a place for a call, for which it waits a little while the host answers. Without one it gives how long to
-// stay away.
+// enter takes a place for a call. It waits a little for one while the host responds. When there is none, it returns how
+// long to stay away.
 func (h *host) enter(ctx context.Context) (wait time.Duration, ok bool) {
 	select {
 	case h.room <- struct{}{}:
@@ -196,16 +197,16 @@ func (h *host) entered() {
 	h.calls++
 }
 
-// leave gives a call's place back. An answer opens one of those withheld as well; a failure withholds its own.
+// leave returns a call's place. A response also opens one of the withheld places; a failure withholds the call's own.
 func (h *host) leave(o outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls--
-	if o == answered {
+	if o == responded {
 		h.heard = time.Now()
 	}
 	switch {
-	case o == answered && h.withheld > 0:
+	case o == responded && h.withheld > 0:
 		h.withheld--
 		<-h.room
 	case o == failed && h.withheld < h.mostWithheld():
@@ -224,7 +225,7 @@ func (h *host) inFlight() int {
 	return h.calls
 }
 
-// silence is how long calls have been under way without an answer to any.
+// silence is how long calls have been in flight without a response to any.
 func (h *host) silence() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,13 +235,14 @@ func (h *host) silence() time.Duration {
 	return time.Since(h.heard)
 }
 
-// silentWait is how long deliveries stay away from a host without room: the longer it has been silent, the longer.
+// silentWait is how long deliveries stay away from a host without room: the longer it has been silent, the longer they
+// stay away.
 func (h *host) silentWait() time.Duration {
 	return min(max(h.silence()/2, busyWait), maxOpenWait)
 }
 
-// pausedFor is how long the host still rests. When that is over, the one who asks first tries whether it is back, and
-// the others wait for what comes of it.
+// pausedFor is how long the host stays paused. When the pause is over, the first caller gets 0 and tries whether the host
+// is back; the others wait for the outcome.
 func (h *host) pausedFor(now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -260,11 +262,11 @@ func (h *host) pause(until time.Time) {
 	h.paused = until
 }
 
-// note remembers the latest answer.
-func (h *host) note(answer string) {
+// note remembers the outcome of the latest call.
+func (h *host) note(outcome string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.answered = answer, time.Now()
+	h.latest, h.latestAt = outcome, time.Now()
 }
 
 // resume ends a pause, and tells whether there was one.
@@ -286,7 +288,7 @@ func (all *hosts) states() []State {
 		h.mu.Lock()
 		states = append(states, State{
 			Host: h.name, Breaker: breaker.String(), InFlight: h.calls, PausedFor: max(0, time.Until(h.paused)),
-			Answer: h.answer, AnsweredAt: h.answered,
+			Outcome: h.latest, OutcomeAt: h.latestAt,
 		})
 		h.mu.Unlock()
 	}
