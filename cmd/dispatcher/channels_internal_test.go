@@ -44,7 +44,7 @@ func TestChannelsAreListed(t *testing.T) {
 			t.Errorf("asked for %s", r.URL)
 		}
 		_, _ = w.Write([]byte(`[{"channel":"apns","hosts":[{"breaker":"closed","in_flight":3,"outcome":"delivered","outcome_at":"2026-03-14T15:09:26Z"}]},
-			{"channel":"email","hosts":[{"breaker":"closed","in_flight":0,"paused_for":"42s","answer":"credentials_refused: 535"}]},
+			{"channel":"email","hosts":[{"breaker":"closed","in_flight":0,"paused_for":"42s","outcome":"credentials_refused: 535"}]},
 			{"channel":"log","hosts":[]},{"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
 	}))
 	t.Cleanup(ops.Close)

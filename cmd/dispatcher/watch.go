@@ -139,7 +139,7 @@ func showProcesses(line func(format string, args ...any), s *app.Snapshot) {
 			case h.Breaker != "closed":
 				health = "away (breaker " + h.Breaker + ")"
 			}
-			line("channel\t%d\tunder way, %s %s: %s", h.InFlight, c.Channel, h.Host.Host, health)
+			line("channel\t%d\tunder way, %s %s: %s", h.InFlight, c.Channel, h.Host, health)
 		}
 	}
 	for _, c := range s.Crowds {

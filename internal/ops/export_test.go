@@ -9,3 +9,6 @@ import (
 func Patterns(cfg Config) []string {
 	return slices.Sorted(maps.Keys((&handler{cfg}).routes()))
 }
+
+// ChannelsOf joins what processes report of their channels.
+func ChannelsOf(names []string, reports []Report) []Channel { return channelsOf(names, reports) }

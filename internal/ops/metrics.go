@@ -44,7 +44,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_accepted_total",
-			Help: "Notifications that this process accepted, or counted for producers that write to the stores.",
+			Help: "Notifications that this process accepted, or counted for producers without metrics.",
 		}, []string{"category"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deliveries_total",
@@ -180,8 +180,8 @@ type Gauges struct {
 	InFlight, Concurrency int
 }
 
-// gaugeCollector reads the gauges when it is scraped. When they can't be read it returns none, so that a dashboard shows
-// a gap instead of zeros.
+// gaugeCollector reads the gauges when it is scraped. When they can't be read it returns none, so that graphs show a gap
+// instead of zeros.
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 

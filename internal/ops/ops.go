@@ -58,7 +58,8 @@ type Channel struct {
 	Hosts   []Host `json:"hosts"`
 }
 
-// Host is where a channel's calls go, by name; "" where the channel has one provider only.
+// Host is where a channel's calls go, by name; "" where the channel has only one provider. It is what one process sees,
+// or in a [Snapshot] what all processes see together.
 type Host struct {
 	Host      string `json:"host,omitempty"`
 	Breaker   string `json:"breaker"`

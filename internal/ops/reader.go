@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,10 +111,7 @@ func (r *Reader) fillProcesses(ctx context.Context, s *Snapshot) error {
 	if err != nil {
 		return err
 	}
-	channels := map[string][]ProcessHost{}
-	for _, name := range r.ChannelNames() {
-		channels[name] = []ProcessHost{}
-	}
+	var reports []Report
 	for _, p := range processes {
 		var report Report
 		if len(p.Report) > 0 {
@@ -124,17 +120,10 @@ func (r *Reader) fillProcesses(ctx context.Context, s *Snapshot) error {
 			}
 		}
 		s.Processes = append(s.Processes, NewProcess(p.Process, report))
-		for _, channel := range report.Channels {
-			for _, host := range channel.Hosts {
-				channels[channel.Channel] = append(channels[channel.Channel],
-					ProcessHost{Process: p.ID, Host: host})
-			}
-		}
+		reports = append(reports, report)
 	}
 	slices.SortFunc(s.Processes, func(a, b Process) int { return strings.Compare(a.ID, b.ID) })
-	for _, name := range slices.Sorted(maps.Keys(channels)) {
-		s.Channels = append(s.Channels, Health{Channel: name, Hosts: channels[name]})
-	}
+	s.Channels = channelsOf(r.ChannelNames(), reports)
 	return nil
 }
 

@@ -18,7 +18,7 @@ type Snapshot struct {
 	PullsPerDelivery float64 `json:"pulls_per_delivery"`
 
 	Processes []Process `json:"processes"`
-	Channels  []Health  `json:"channels"`
+	Channels  []Channel `json:"channels"`
 	// Crowds are the users' categories with the most deferred. Unless CrowdsExact, only some thousands were looked at.
 	Crowds      []stats.Crowd   `json:"crowds"`
 	CrowdsExact bool            `json:"crowds_exact"`
@@ -49,18 +49,6 @@ type Process struct {
 	Concurrency int `json:"concurrency"`
 
 	lateness []uint64
-}
-
-// Health is a channel with the hosts that any process has called.
-type Health struct {
-	Channel string        `json:"channel"`
-	Hosts   []ProcessHost `json:"hosts"`
-}
-
-// ProcessHost is a host as one process sees it.
-type ProcessHost struct {
-	Process string `json:"process"`
-	Host
 }
 
 // Redis is what the Redis server reports of itself.
