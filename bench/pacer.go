@@ -74,9 +74,9 @@ func (p *pacer) ready(ctx context.Context) error { return p.BuildPartitions(ctx)
 // accept accepts n notifications, in batches of 1,000.
 func (p *pacer) accept(ctx context.Context, n int, nth func(i int) notification.Notification) error {
 	for from := 0; from < n; from += 1000 {
-		var batch []intake.Candidate
+		var batch []intake.Request
 		for i := from; i < min(n, from+1000); i++ {
-			batch = append(batch, intake.Candidate{Notification: nth(i)})
+			batch = append(batch, intake.Request{Notification: nth(i)})
 		}
 		results, err := p.Intake().Accept(ctx, batch)
 		if err != nil {

@@ -46,7 +46,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		Intake: a.intake, Store: a.store, Devices: a.devices(), HasCategory: a.rules.HasCategory,
 		Throttle:  httpapi.Windows{Agendas: a.agendas, Audit: a.control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) { return presence.Alive(ctx, a.redis.Client) },
-		Tokens:    tokens, Host: host, Guard: callers, Version: version.Current().Version, Log: a.log,
+		Tokens:    tokens, Host: host, CallerLimit: callers, Version: version.Current().Version, Log: a.log,
 	}
 	for _, c := range a.cfg.Channels.All() {
 		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -14,77 +13,98 @@ import (
 	"github.com/pacer-notify/pacer/internal/httpapi"
 )
 
-// An API without tokens answers nothing under a foreign host, and takes nothing from another site's page, whatever is asked
-// for. With tokens the token decides.
+// newAPIWithTokens makes an API that is served under its own names.
+func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
+	t.Helper()
+	s := &store{}
+	api, err := httpapi.New(httpapi.Config{
+		Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
+		HasCategory: func(string) bool { return true }, Version: "test", Log: slog.New(slog.DiscardHandler),
+		Tokens: tokens, Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// An API without tokens serves nothing under a foreign host, and accepts nothing from another site's page, whatever the
+// request. With tokens, the token decides.
 func TestAPIWithoutTokensIsNotForPagesOfOthers(t *testing.T) {
 	t.Parallel()
-	s := &store{}
-	newAPI := func(tokens ...string) http.Handler {
-		api, err := httpapi.New(httpapi.Config{
-			Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true },
-			Version: "test", Log: slog.New(slog.DiscardHandler), Tokens: tokens, Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return api
+	open, withToken := newAPIWithTokens(t), newAPIWithTokens(t, "t")
+	requests := slices.Clone(operations)
+	for _, path := range []string{"/openapi.json", "/docs", "/nothing"} {
+		requests = append(requests, operation{method: http.MethodGet, path: path, template: path})
 	}
-	open, guarded := newAPI(), newAPI("t")
-	routes := append(slices.Clip(operations),
-		operations[0], operations[0], operations[0])
-	for i, path := range []string{"/openapi.json", "/docs", "/nothing"} {
-		r := &routes[len(operations)+i]
-		r.method, r.path, r.body = http.MethodGet, path, ""
-	}
-	ask := func(api http.Handler, method, path, contentType, body, host string, header map[string]string) *httptest.ResponseRecorder {
-		request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
-		request.Host = host
-		request.Header.Set("Content-Type", contentType)
-		for name, value := range header {
-			request.Header.Set(name, value)
-		}
-		answer := httptest.NewRecorder()
-		api.ServeHTTP(answer, request)
-		return answer
-	}
-	for _, r := range routes {
-		for _, c := range []struct {
-			api    http.Handler
-			host   string
-			header map[string]string
-			want   int // 0: whatever it answers otherwise
-		}{
-			{open, "evil.example:8080", nil, http.StatusMisdirectedRequest},
-			{open, "evil.example:8080", map[string]string{"Origin": "http://evil.example:8080"}, http.StatusMisdirectedRequest},
-			{open, "10.0.0.7:8080", nil, http.StatusMisdirectedRequest},
-			{open, "0.0.0.0:8080", nil, http.StatusMisdirectedRequest},
-			{open, "localhost:8080", map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
-			{open, "localhost:8080", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
-			{open, "localhost:8080", map[string]string{"Sec-Fetch-Site": "same-origin"}, 0},
-			{open, "localhost:8080", nil, 0},
-			{open, "[::1]:8080", nil, 0},
-			{open, "api.example", nil, 0},
-			{guarded, "evil.example:8080", map[string]string{"Authorization": "Bearer t"}, 0},
-		} {
-			answer := ask(c.api, r.method, r.path, r.contentType, r.body, c.host, c.header)
-			want := c.want
-			if want == http.StatusForbidden && r.method == http.MethodGet {
-				want = 0 // another site's page can't read the answer
-			}
-			if want == 0 {
-				if answer.Code == http.StatusMisdirectedRequest || answer.Code == http.StatusForbidden {
-					t.Errorf("%s %s under %s with %v: %d %s", r.method, r.path, c.host, c.header, answer.Code, answer.Body)
+	for _, tt := range []struct {
+		name         string
+		api          http.Handler
+		host         string
+		header, text string
+		want         int // 0: anything but these two
+	}{
+		{name: "foreign name", api: open, host: "evil.example:8080", want: http.StatusMisdirectedRequest},
+		{
+			name: "foreign name and origin", api: open, host: "evil.example:8080",
+			header: "Origin", text: "http://evil.example:8080", want: http.StatusMisdirectedRequest,
+		},
+		{name: "foreign address", api: open, host: "10.0.0.7:8080", want: http.StatusMisdirectedRequest},
+		{name: "no address", api: open, host: "0.0.0.0:8080", want: http.StatusMisdirectedRequest},
+		{
+			name: "foreign origin", api: open, host: "localhost:8080",
+			header: "Origin", text: "https://evil.example", want: http.StatusForbidden,
+		},
+		{
+			name: "another site", api: open, host: "localhost:8080",
+			header: "Sec-Fetch-Site", text: "cross-site", want: http.StatusForbidden,
+		},
+		{name: "own page", api: open, host: "localhost:8080", header: "Sec-Fetch-Site", text: "same-origin"},
+		{name: "localhost", api: open, host: "localhost:8080"},
+		{name: "loopback", api: open, host: "[::1]:8080"},
+		{name: "allowed name", api: open, host: "api.example"},
+		{
+			name: "foreign name, with the token", api: withToken, host: "evil.example:8080",
+			header: "Authorization", text: "Bearer t",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range requests {
+				request := httptest.NewRequestWithContext(t.Context(), r.method, r.path, strings.NewReader(r.body))
+				request.Host = tt.host
+				request.Header.Set("Content-Type", r.contentType)
+				if tt.header != "" {
+					request.Header.Set(tt.header, tt.text)
 				}
-				continue
+				response := httptest.NewRecorder()
+				tt.api.ServeHTTP(response, request)
+				want := tt.want
+				if want == http.StatusForbidden && r.method == http.MethodGet {
+					want = 0 // another site's page can't read the response
+				}
+				wantAccess(t, r, response, want)
 			}
-			var problem struct {
-				Status int
-				Detail string
-			}
-			if err := json.Unmarshal(answer.Body.Bytes(), &problem); answer.Code != want || err != nil || problem.Status != want ||
-				problem.Detail == "" || answer.Header().Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s %s under %s with %v: %d %s, want the problem %d", r.method, r.path, c.host, c.header, answer.Code, answer.Body, want)
-			}
+		})
+	}
+}
+
+// wantAccess wants the problem with this status; 0 wants no refusal.
+func wantAccess(t *testing.T, r operation, response *httptest.ResponseRecorder, want int) {
+	t.Helper()
+	if want == 0 {
+		if response.Code == http.StatusMisdirectedRequest || response.Code == http.StatusForbidden {
+			t.Errorf("%s %s: %d %s, want it served", r.method, r.path, response.Code, response.Body)
 		}
+		return
+	}
+	var problem struct {
+		Status int
+		Detail string
+	}
+	err := json.Unmarshal(response.Body.Bytes(), &problem)
+	if err != nil || response.Code != want || problem.Status != want || problem.Detail == "" ||
+		response.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%s %s: %d %s, want the problem %d", r.method, r.path, response.Code, response.Body, want)
 	}
 }

@@ -9,42 +9,42 @@ import (
 	"strings"
 )
 
-// asker is what is known of a request once it has been let in.
-type asker struct {
-	token string // the hash of the token that it came with, in hex; empty without
-	route string // the pattern that it matched; empty for none
+// origin is what is known of a request once it has been authenticated.
+type origin struct {
+	token string // the hash of its token, in hex; empty without a token
+	route string // the pattern that it matches; empty for none
 }
 
-// askerKey is where the context of a request holds its [asker].
-type askerKey struct{}
+// originKey is where the context of a request holds its [origin].
+type originKey struct{}
 
-func askerOf(r *http.Request) asker {
-	found, _ := r.Context().Value(askerKey{}).(asker)
+func originOf(r *http.Request) origin {
+	found, _ := r.Context().Value(originKey{}).(origin)
 	return found
 }
 
-func (a asker) put(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), askerKey{}, a))
+func (o origin) put(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), originKey{}, o))
 }
 
-// TokenOf gives a [Config.Guard] the hash of the token that a request was let in with, however its header is written;
-// empty where there are no tokens.
-func TokenOf(r *http.Request) string { return askerOf(r).token }
+// TokenOf gives a [Config.CallerLimit] the hash of a request's token, however the header is written. It is empty where
+// there are no tokens.
+func TokenOf(r *http.Request) string { return originOf(r).token }
 
-// RouteOf gives a [Config.Guard] the method and path pattern of the operation that a request asks for, however its path
-// is written; empty for one that there is none for.
-func RouteOf(r *http.Request) string { return askerOf(r).route }
+// RouteOf gives a [Config.CallerLimit] the method and path pattern of the operation that a request asks for, however
+// the path is written. It is empty when there is no such operation.
+func RouteOf(r *http.Request) string { return originOf(r).route }
 
-// withRoute finds out which operation is asked for.
+// withRoute notes which operation a request asks for.
 func withRoute(operations *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		found := askerOf(r)
+		found := originOf(r)
 		_, found.route = operations.Handler(r)
 		next.ServeHTTP(w, found.put(r))
 	})
 }
 
-// authenticate asks for one of the tokens, if there are any. Tokens are compared by their hashes, in constant time.
+// authenticate demands one of the tokens, if there are any. It compares tokens by their hashes, in constant time.
 func (a *api) authenticate(next http.Handler) http.Handler {
 	if len(a.cfg.Tokens) == 0 {
 		return next
@@ -65,26 +65,26 @@ func (a *api) authenticate(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusUnauthorized, "a valid bearer token is required")
 			return
 		}
-		next.ServeHTTP(w, asker{token: hex.EncodeToString(given[:16])}.put(r))
+		next.ServeHTTP(w, origin{token: hex.EncodeToString(given[:16])}.put(r))
 	})
 }
 
-// apartFromPages keeps web pages of other sites away from an API without tokens, which whoever reaches it may use:
-// those whose name was made to point here, by the Host that they ask for, and those that send from elsewhere, by the
-// origin that their browser tells.
+// apartFromPages keeps other sites' pages away from an API without tokens, which everybody who reaches it may use. A
+// page whose name was made to point here shows itself by the Host that it asks for. A page that sends from elsewhere
+// shows itself by the origin that its browser reports.
 func (a *api) apartFromPages(next http.Handler) http.Handler {
 	if len(a.cfg.Tokens) > 0 {
 		return next
 	}
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, http.StatusForbidden, "an API without tokens takes nothing from another site's page")
+		writeProblem(w, http.StatusForbidden, "an API without tokens accepts nothing from other sites' pages")
 	}))
 	protected := own.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.cfg.Host != nil && !a.cfg.Host(r.Host) {
 			writeProblem(w, http.StatusMisdirectedRequest,
-				"an API without tokens answers under this machine's names and those of --allowed-hosts only")
+				"an API without tokens is served only under this machine's names and those of --allowed-hosts")
 			return
 		}
 		protected.ServeHTTP(w, r)

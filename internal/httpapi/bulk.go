@@ -17,12 +17,12 @@ import (
 type bulkInput struct {
 	ContentType     string `header:"Content-Type" hidden:"true"`
 	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
-	Results         string `query:"results" doc:"errors: results only for refused items."`
+	Results         string `query:"results" doc:"With errors, the response has results for refused items only."`
 	RawBody         []byte
 }
 
-// BulkAnswer tells what became of a batch.
-type BulkAnswer struct {
+// BulkResponse tells what became of a batch.
+type BulkResponse struct {
 	Accepted int          `json:"accepted"`
 	Rejected int          `json:"rejected"`
 	Results  []BulkResult `json:"results"`
@@ -30,12 +30,12 @@ type BulkAnswer struct {
 
 // BulkResult is what became of one item.
 type BulkResult struct {
-	Index int    `json:"index" doc:"Place in the batch, from 0."`
+	Index int    `json:"index" doc:"Index of the item in the batch, from 0."`
 	ID    string `json:"id,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-type bulkOutput struct{ Body BulkAnswer }
+type bulkOutput struct{ Body BulkResponse }
 
 const (
 	mediaNDJSON = "application/x-ndjson"
@@ -47,13 +47,13 @@ func (a *api) registerBulk(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "accept-notifications", Method: http.MethodPost, Path: "/v1/notifications/bulk",
 		Summary: "Accept many notifications",
-		Description: fmt.Sprintf("At most %d items and %d MiB. What is refused does not hinder the rest.", maxBulkItems,
+		Description: fmt.Sprintf("At most %d items and %d MiB. Refused items do not affect the others.", maxBulkItems,
 			maxBulkBody>>20),
 		Tags: []string{"notifications"}, MaxBodyBytes: maxBulkBody,
-		Errors: answers(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		Errors: problems(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 			http.StatusUnprocessableEntity),
 	}, a.bulk)
-	// Put into the document afterwards: bodies are decoded here, more strictly than the framework would.
+	// The body is described here, since this package decodes it more strictly than the framework would.
 	h.OpenAPI().Paths["/v1/notifications/bulk"].Post.RequestBody = &huma.RequestBody{
 		Required: true, Content: map[string]*huma.MediaType{
 			mediaNDJSON: {Schema: &huma.Schema{Type: "string", Description: "One notification object a line."}},
@@ -79,7 +79,7 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 	if err != nil {
 		return nil, a.away(ctx, "accept a batch", err)
 	}
-	out := &bulkOutput{Body: BulkAnswer{Results: []BulkResult{}}}
+	out := &bulkOutput{Body: BulkResponse{Results: []BulkResult{}}}
 	for _, result := range results {
 		if result.Error == "" {
 			out.Body.Accepted++
@@ -93,22 +93,22 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 	return out, nil
 }
 
-// acceptItems decodes every item before it accepts the first.
+// acceptItems decodes all items before it accepts the first.
 func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkResult, error) {
 	results := make([]BulkResult, len(items))
-	var candidates []intake.Candidate
+	var requests []intake.Request
 	var indexes []int
 	for i, item := range items {
 		results[i].Index = i
-		candidate, err := a.decode(item)
+		request, err := a.decode(item)
 		if err != nil {
 			results[i].Error = itemError(err)
 			continue
 		}
-		candidates = append(candidates, candidate)
+		requests = append(requests, request)
 		indexes = append(indexes, i)
 	}
-	accepted, err := a.cfg.Intake.Accept(ctx, candidates)
+	accepted, err := a.cfg.Intake.Accept(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -152,4 +152,4 @@ func split(contentType string, body []byte) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-var errArray = errors.New("the body is no JSON array of notifications")
+var errArray = errors.New("the body is not a JSON array of notifications")

@@ -8,8 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// CallerLimit limits the requests of each caller, over all processes of the deployment; nil without limits. PerRoute
-// holds for each route by itself.
+// CallerLimit makes the middleware that limits the requests of each caller, over all processes of the deployment. The
+// rules of perRoute hold for each route by itself. Without rules it returns nil.
 func CallerLimit(limiter throttle.Limiter, perCaller, perRoute []throttle.Rule, log *slog.Logger) (
 	func(http.Handler) http.Handler, error,
 ) {
@@ -31,8 +31,8 @@ func CallerLimit(limiter throttle.Limiter, perCaller, perRoute []throttle.Rule, 
 	}, nil
 }
 
-// caller is whose request it is: the token's that it was let in with, or without tokens the address's. What a header
-// says that nobody checked makes no caller: anybody could make up as many callers as they like.
+// caller says who makes a request: the owner of its token or, where there are no tokens, its address. A header that
+// nobody has checked makes no caller, or a client could make up any number of them.
 func caller(r *http.Request) string {
 	if token := TokenOf(r); token != "" {
 		return token
@@ -40,8 +40,8 @@ func caller(r *http.Request) string {
 	return addressOf(r.RemoteAddr)
 }
 
-// addressOf is an address as callers are told apart by it: of IPv6 the network of 64 bits, which is what one customer
-// of a provider has at least.
+// addressOf is the part of an address that tells callers apart. For IPv6 that is the network of 64 bits: a provider's
+// customer has at least that much.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

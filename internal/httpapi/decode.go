@@ -17,24 +17,24 @@ import (
 
 // input is a notification as a producer writes it.
 type input struct {
-	ID             string          `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$" doc:"Made by the server when absent; the same id twice is one notification."`
-	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"Whom it is for."`
+	ID             string          `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$" doc:"Made by the server when absent. Requests with the same id are one notification."`
+	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"The user whom it is for."`
 	Category       string          `json:"category,omitempty" default:"default" doc:"Category of the policy."`
-	Channel        string          `json:"channel,omitempty" default:"webhook" doc:"How it is sent."`
-	To             string          `json:"to,omitempty" doc:"The target: a URL, device token, subscription or address. Without it, the user's devices on the channel."`
+	Channel        string          `json:"channel,omitempty" default:"webhook" doc:"The channel that it is sent over."`
+	To             string          `json:"to,omitempty" doc:"The target: a URL, device token, subscription or address. Without one, the notification goes to the user's devices on the channel."`
 	Title          string          `json:"title,omitempty"`
 	Body           string          `json:"body,omitempty"`
 	Data           json.RawMessage `json:"data,omitempty" doc:"A JSON object."`
 	Priority       string          `json:"priority,omitempty" enum:"critical,high,normal,low" default:"normal"`
-	SendAt         string          `json:"send_at,omitempty" format:"date-time" doc:"Not before; at most 90 days ahead."`
-	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"Not after."`
-	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces one that still waits with the same user, category and key."`
-	Template       json.RawMessage `json:"template,omitempty" doc:"Makes title and body: a JSON object with the name of a template, a locale such as de-AT, and data."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"As the header Idempotency-Key, for each item of a batch."`
+	SendAt         string          `json:"send_at,omitempty" format:"date-time" doc:"It is not sent before this time; at most 90 days ahead."`
+	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"It is not sent after this time."`
+	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces a waiting notification with the same user, category and key."`
+	Template       json.RawMessage `json:"template,omitempty" doc:"Makes title and body from a template: a JSON object with its name, a locale such as de-AT, and data."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"Like the header Idempotency-Key, for a single item of a batch."`
 }
 
-// inputFields are the names that an input may have, exactly as written, besides those of channels with their own
-// format.
+// inputFields are the names that an input may have, exactly as written. The names of channels with a format of their
+// own come on top.
 var inputFields = []string{
 	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at",
 	"collapse_key", "idempotency_key", "template",
@@ -43,37 +43,38 @@ var inputFields = []string{
 // maxDepth is how deep JSON may be nested.
 const maxDepth = 64
 
-// errMalformed begins every complaint about a body that is no JSON at all.
+// errMalformed begins every error about a body that is no JSON.
 var errMalformed = errors.New("the body is not the JSON of a notification")
 
-// decode reads one notification strictly: UTF-8, one object, known fields, each once, and nothing after it.
-func (a *api) decode(raw []byte) (intake.Candidate, error) {
+// decode reads one notification strictly: one JSON object in UTF-8, with known fields only, each once, and nothing
+// after it.
+func (a *api) decode(raw []byte) (intake.Request, error) {
 	if !utf8.Valid(raw) {
-		return intake.Candidate{}, fmt.Errorf("%w: it is not valid UTF-8", errMalformed)
+		return intake.Request{}, fmt.Errorf("%w: it is not valid UTF-8", errMalformed)
 	}
 	overrides, err := a.checkStructure(raw)
 	if err != nil {
-		return intake.Candidate{}, err
+		return intake.Request{}, err
 	}
 	var in input
 	if err := json.Unmarshal(raw, &in); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return intake.Candidate{}, &notification.FieldError{
+			return intake.Request{}, &notification.FieldError{
 				Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is a " + wrong.Value,
 			}
 		}
-		return intake.Candidate{}, errMalformed
+		return intake.Request{}, errMalformed
 	}
-	c, err := in.candidate()
+	request, err := in.request()
 	if len(overrides) > 0 {
-		err = errors.Join(err, override(&c, raw, overrides))
+		err = errors.Join(err, override(&request, raw, overrides))
 	}
-	return c, err
+	return request, err
 }
 
-// override takes the content in the format of the notification's own channel. names are the channels for which the
-// notification has such content.
-func override(c *intake.Candidate, raw []byte, names []string) error {
+// override takes the content in the format of the notification's own channel. names are the channels that the
+// notification has such content for.
+func override(request *intake.Request, raw []byte, names []string) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return errMalformed
@@ -82,19 +83,19 @@ func override(c *intake.Candidate, raw []byte, names []string) error {
 	for _, name := range names {
 		switch text := members[name]; {
 		case string(text) == "null":
-		case name != string(c.Channel):
+		case name != string(request.Channel):
 			faults = append(faults, &notification.FieldError{
 				Field: name, Message: "is for notifications of the channel " + name,
 			})
 		default:
-			c.Override = text
+			request.Override = text
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// checkStructure walks the JSON once: encoding/json would take a field in any case, and the last of two equal ones. It
-// gives the fields that are named after channels.
+// checkStructure walks through the JSON, since encoding/json ignores the case of field names and takes the last of two
+// equal ones. It returns the fields that are named after channels.
 func (a *api) checkStructure(raw []byte) (overrides []string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -103,7 +104,7 @@ func (a *api) checkStructure(raw []byte) (overrides []string, err error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows it", errMalformed)
+		return nil, fmt.Errorf("%w: something follows the object", errMalformed)
 	}
 	return walk.overrides, nil
 }
@@ -158,11 +159,11 @@ func (w *walker) object(depth int) error {
 		}
 		name, _ := token.(string)
 		if seen[name] {
-			return &notification.FieldError{Field: shorten(name), Message: "is there twice"}
+			return &notification.FieldError{Field: shorten(name), Message: "is given twice"}
 		}
 		seen[name] = true
 		if depth == 0 && !w.isField(name) {
-			return &notification.FieldError{Field: shorten(name), Message: "is no field of a notification"}
+			return &notification.FieldError{Field: shorten(name), Message: "is not a field of a notification"}
 		}
 		if err := w.value(depth + 1); err != nil {
 			return err
@@ -192,7 +193,7 @@ func (w *walker) array(depth int) error {
 	return nil
 }
 
-// shorten keeps a name that a client made up from filling the answer.
+// shorten cuts a name that a client made up, so that it does not fill the response.
 func shorten(name string) string {
 	if len(name) > 64 {
 		return strings.ToValidUTF8(name[:64], "") + "…"
@@ -200,7 +201,7 @@ func shorten(name string) string {
 	return name
 }
 
-// parseTemplate reads which template is wanted, strictly.
+// parseTemplate reads strictly which template is wanted.
 func parseTemplate(text json.RawMessage) (*intake.Template, error) {
 	var t intake.Template
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -214,9 +215,9 @@ func parseTemplate(text json.RawMessage) (*intake.Template, error) {
 	return &t, nil
 }
 
-// candidate turns what was written into what intake takes.
-func (in *input) candidate() (intake.Candidate, error) {
-	c := intake.Candidate{
+// request makes the request to intake.
+func (in *input) request() (intake.Request, error) {
+	r := intake.Request{
 		IdempotencyKey: in.IdempotencyKey,
 		Notification: notification.Notification{
 			ID: in.ID, UserID: in.UserID, Category: in.Category, Channel: notification.Channel(in.Channel), To: in.To,
@@ -224,12 +225,12 @@ func (in *input) candidate() (intake.Candidate, error) {
 		},
 	}
 	if string(in.Data) != "null" {
-		c.Data = in.Data
+		r.Data = in.Data
 	}
 	var faults []error
 	if len(in.Template) > 0 && string(in.Template) != "null" {
 		template, err := parseTemplate(in.Template)
-		c.Template = template
+		r.Template = template
 		faults = append(faults, err)
 	}
 	if in.Priority != "" {
@@ -239,19 +240,19 @@ func (in *input) candidate() (intake.Candidate, error) {
 				Field: "priority", Message: "must be critical, high, normal or low",
 			})
 		}
-		c.Priority = priority
+		r.Priority = priority
 	}
 	var err error
-	if c.SendAt, err = parseTime("send_at", in.SendAt); err != nil {
+	if r.SendAt, err = parseTime("send_at", in.SendAt); err != nil {
 		faults = append(faults, err)
 	}
-	if c.ExpiresAt, err = parseTime("expires_at", in.ExpiresAt); err != nil {
+	if r.ExpiresAt, err = parseTime("expires_at", in.ExpiresAt); err != nil {
 		faults = append(faults, err)
 	}
-	return c, errors.Join(faults...)
+	return r, errors.Join(faults...)
 }
 
-// parseTime reads an RFC 3339 time of this millennium; "" is none.
+// parseTime reads an RFC 3339 time of this millennium. An empty text is no time.
 func parseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -259,7 +260,7 @@ func parseTime(field, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 2000 || t.Year() > 2999 {
 		return time.Time{}, &notification.FieldError{
-			Field: field, Message: "must be a time of RFC 3339, such as 2026-01-02T15:04:05Z",
+			Field: field, Message: "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z",
 		}
 	}
 	return t, nil

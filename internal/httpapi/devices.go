@@ -12,9 +12,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Devices keeps where users get notifications that name no target.
+// Devices keeps the users' devices, which get the notifications that name no target.
 type Devices interface {
-	// PutDevice registers a device; a [notification.FieldError] says what is wrong with it.
+	// PutDevice registers a device. A [notification.FieldError] says what is wrong with it.
 	PutDevice(ctx context.Context, d *notification.Device) error
 	Device(ctx context.Context, userID, id string) (*notification.Device, error)
 	DeleteDevice(ctx context.Context, userID, id string) error
@@ -23,7 +23,7 @@ type Devices interface {
 	Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error)
 }
 
-// Device is one in its JSON form.
+// Device is the JSON form of a device.
 type Device struct {
 	ID            string     `json:"id"`
 	UserID        string     `json:"user_id"`
@@ -41,18 +41,18 @@ type Delivery struct {
 	Device   string    `json:"device"`
 	Attempts int       `json:"attempts"`
 	Outcome  string    `json:"outcome" doc:"delivered, or why the latest attempt failed."`
-	Ended    bool      `json:"ended" doc:"True once the device is not tried again."`
+	Ended    bool      `json:"ended" doc:"True once the device will not be tried again."`
 	At       time.Time `json:"at"`
 }
 
 type deviceInput struct {
 	User   string `path:"user" doc:"Id of the user, percent-encoded."`
-	Device string `path:"device" doc:"Id of the device, the user's own choice."`
+	Device string `path:"device" doc:"Id of the device; the client chooses it."`
 }
 
 type putDeviceInput struct {
 	User   string `path:"user" doc:"Id of the user, percent-encoded."`
-	Device string `path:"device" doc:"Id of the device, the user's own choice."`
+	Device string `path:"device" doc:"Id of the device; the client chooses it."`
 	Body   struct {
 		Channel string `json:"channel" doc:"A configured channel."`
 		To      string `json:"to" doc:"The target: a device token, subscription, address or URL."`
@@ -74,14 +74,14 @@ type devicesOutput struct {
 func (a *api) registerDevices(h huma.API) {
 	const all = "/v1/users/{user}/devices"
 	const one = all + "/{device}"
-	errs := answers(http.StatusUnprocessableEntity)
+	errs := problems(http.StatusUnprocessableEntity)
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Device](), true, "Device")
 	huma.Register(h, huma.Operation{
-		OperationID: "list-devices", Method: http.MethodGet, Path: all, Summary: "A user's devices",
+		OperationID: "list-devices", Method: http.MethodGet, Path: all, Summary: "List a user's devices",
 		Tags: []string{"users"}, Errors: errs,
 	}, a.listDevices)
 	huma.Register(h, huma.Operation{
-		OperationID: "get-device", Method: http.MethodGet, Path: one, Summary: "One device of a user",
+		OperationID: "get-device", Method: http.MethodGet, Path: one, Summary: "Look up a device",
 		Tags: []string{"users"}, Errors: append(errs, http.StatusNotFound),
 	}, a.getDevice)
 	huma.Register(h, huma.Operation{
@@ -92,7 +92,7 @@ func (a *api) registerDevices(h huma.API) {
 		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putDevice)
 	huma.Register(h, huma.Operation{
-		OperationID: "delete-device", Method: http.MethodDelete, Path: one, Summary: "Forget a device",
+		OperationID: "delete-device", Method: http.MethodDelete, Path: one, Summary: "Remove a device",
 		Tags: []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deleteDevice)
 }
@@ -169,7 +169,7 @@ func (a *api) deleteDevice(ctx context.Context, in *deviceInput) (*struct{}, err
 	return nil, nil //nolint:nilnil // 204: no body
 }
 
-// deliveries shows what became of a notification on its user's devices; of one with a target of its own, nothing.
+// deliveries shows what became of a notification on its user's devices. A notification with a target has none.
 func (a *api) deliveries(ctx context.Context, n *notification.Notification) ([]Delivery, error) {
 	if n.To != "" || a.cfg.Devices == nil {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package httpapi is pacer's HTTP API: accept, look up and cancel notifications, ask the throttle, read the counts. It
-// is described by its own OpenAPI document; errors are RFC 9457 problems.
+// Package httpapi is pacer's HTTP API. Its clients send, look up and cancel notifications, ask where a user stands with
+// the limits, and read the counts. It describes itself in an OpenAPI document. Errors are RFC 9457 problems.
 package httpapi
 
 import (
@@ -20,21 +20,21 @@ import (
 
 // Intake accepts notifications.
 type Intake interface {
-	Accept(ctx context.Context, batch []intake.Candidate) ([]intake.Result, error)
+	Accept(ctx context.Context, batch []intake.Request) ([]intake.Result, error)
 }
 
-// Store knows what became of them, and counts them.
+// Store knows what became of notifications, and counts them.
 type Store interface {
 	View(ctx context.Context, id string) (*notification.View, error)
 	Cancel(ctx context.Context, id string) error
 	Stats(ctx context.Context) (stats.Counts, error)
 }
 
-// Throttle knows users' windows.
+// Throttle knows the users' windows.
 type Throttle interface {
-	// Window tells where a user stands in a category; asking changes nothing.
+	// Window tells where a user stands in a category. It changes nothing.
 	Window(ctx context.Context, userID, category string) (Window, error)
-	// Clear forgets the windows of a user's category.
+	// Clear empties the windows of a user in a category.
 	Clear(ctx context.Context, userID, category string) error
 }
 
@@ -45,23 +45,23 @@ type Config struct {
 	Throttle Throttle
 	// Processes lists the processes of the deployment.
 	Processes func(context.Context) ([]stats.Process, error)
-	// List gives a page of notifications, newest first. Defaults to nothing: the store can't list.
+	// List returns a page of notifications, newest first. Nil means that the store can't list.
 	List func(context.Context, notification.Filter) (*notification.Page, error)
-	// Users keeps their preferences. Defaults to nobody: the store has none.
+	// Users keeps the users' preferences. Nil means that the store has none.
 	Users Users
 	// Devices keeps users' devices.
 	Devices Devices
 	// HasCategory tells whether the policy names a category.
 	HasCategory func(string) bool
-	// Tokens are the bearer tokens. Defaults to none: no token is asked for.
+	// Tokens are the bearer tokens. Defaults to none: no request needs a token.
 	Tokens []string
-	// Host tells whether the API may be asked under the Host of a request; without tokens only, since with them no page
-	// of another site has one. Defaults to every host.
+	// Host tells whether the API serves requests under a Host. It is asked only where there are no tokens, since other
+	// sites' pages have no token. Defaults to every host.
 	Host func(string) bool
-	// Guard is put before everything that needs a token, and learns by [TokenOf] and [RouteOf] who asks for what.
-	// Defaults to nothing.
-	Guard func(http.Handler) http.Handler
-	// Channels are all that pacer has, whether the deployment has configured them or not.
+	// CallerLimit wraps everything that needs a token. It learns from [TokenOf] and [RouteOf] who asks for what.
+	// Defaults to no limit.
+	CallerLimit func(http.Handler) http.Handler
+	// Channels are all channels that pacer has, configured or not.
 	Channels []Channel
 	// Version of the program, for the document.
 	Version string
@@ -71,7 +71,8 @@ type Config struct {
 // Channel is a channel as the API knows it.
 type Channel struct {
 	Name notification.Channel
-	// OwnFormat describes the JSON object that a notification may have under the channel's name. Empty means none.
+	// OwnFormat describes the JSON object that a notification may have under the channel's name. Empty means that it
+	// may have none.
 	OwnFormat string
 }
 
@@ -81,19 +82,19 @@ const (
 	// maxBulkBody and maxBulkItems bound a batch.
 	maxBulkBody  = 16 << 20
 	maxBulkItems = 10_000
-	// storeTimeout bounds what is asked of the store for one request.
+	// storeTimeout bounds the store's work for one request.
 	storeTimeout = 3 * time.Second
 	// bulkTimeout bounds the acceptance of a whole batch.
 	bulkTimeout = 60 * time.Second
 )
 
-// api answers the operations.
+// api implements the operations.
 type api struct{ cfg Config }
 
 // New makes the handler of the API.
 func New(cfg Config) (http.Handler, error) {
-	if cfg.Guard == nil {
-		cfg.Guard = func(next http.Handler) http.Handler { return next }
+	if cfg.CallerLimit == nil {
+		cfg.CallerLimit = func(next http.Handler) http.Handler { return next }
 	}
 	a := &api{cfg}
 	operations := http.NewServeMux()
@@ -109,16 +110,17 @@ func New(cfg Config) (http.Handler, error) {
 	front := http.NewServeMux()
 	front.HandleFunc("GET /openapi.json", serveBytes("application/json", spec))
 	front.HandleFunc("GET /docs", serveBytes("text/html; charset=utf-8", page))
-	front.Handle("/", a.authenticate(withRoute(operations, cfg.Guard(withFallback(operations)))))
+	front.Handle("/", a.authenticate(withRoute(operations, cfg.CallerLimit(withFallback(operations)))))
 	return a.apartFromPages(front), nil
 }
 
-// register puts the operations on the mux and gives the document that describes them.
+// register puts the operations on the mux and returns the document that describes them.
 func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config := huma.DefaultConfig("pacer", a.cfg.Version)
-	config.Info.Description = "Notifications, throttled per user. Errors are RFC 9457 problems; unknown fields are refused. " +
-		"Without tokens it answers under this machine's names only (421), and not to pages of other sites (403)."
-	// The document and its page are served by us: without a token, and without assets of another host.
+	config.Info.Description = "Sends notifications, throttled per user. Errors are RFC 9457 problems. Unknown fields " +
+		"are refused. Without tokens, the API serves requests only under this machine's names (else 421), and none from " +
+		"other sites' pages (403)."
+	// This package serves the document and its page itself: without a token, and without files from other hosts.
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema in bodies
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
@@ -135,7 +137,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	return h.OpenAPI()
 }
 
-// describeChannels puts the channels' names, and the objects in their own formats, into the document.
+// describeChannels puts the channels' names and the objects in their own formats into the document.
 func (a *api) describeChannels(schemas huma.Registry) {
 	accepted := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[input](), true, "").Ref)
 	shown := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[View](), true, "").Ref)
@@ -149,7 +151,7 @@ func (a *api) describeChannels(schemas huma.Registry) {
 	}
 }
 
-// Server gives the HTTP server for the handler, with limits for slow and greedy clients.
+// Server makes the HTTP server for the handler, with limits for slow and greedy clients.
 func Server(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -167,6 +169,6 @@ func serveBytes(contentType string, body []byte) http.HandlerFunc {
 		header.Set("Content-Type", contentType)
 		header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 		header.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(body) // the client is gone: nobody to tell
+		_, _ = w.Write(body) // an error means that the client is gone
 	}
 }

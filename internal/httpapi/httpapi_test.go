@@ -27,10 +27,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// store is an API's world that is reachable or away.
+// store is everything that the API needs. It is reachable, or fails with away.
 type store struct{ away error }
 
-func (s *store) Accept(_ context.Context, batch []intake.Candidate) ([]intake.Result, error) {
+func (s *store) Accept(_ context.Context, batch []intake.Request) ([]intake.Result, error) {
 	results := make([]intake.Result, len(batch))
 	for i := range batch {
 		results[i].Notification = &batch[i].Notification
@@ -82,7 +82,7 @@ func (s *store) Deliveries(context.Context, *notification.Notification) ([]notif
 	return nil, s.away
 }
 
-// everyChannel is what the API is told of the channels.
+// everyChannel lists all channels for the API.
 func everyChannel() []httpapi.Channel {
 	var all []httpapi.Channel
 	for _, c := range (settings.Channels{}).All() {
@@ -94,7 +94,8 @@ func everyChannel() []httpapi.Channel {
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s, HasCategory: func(string) bool { return true }, Version: "test",
+		Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
+		HasCategory: func(string) bool { return true }, Version: "test",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {
@@ -106,40 +107,55 @@ func newAPI(t testing.TB, s *store) http.Handler {
 func call(api http.Handler, method, path, contentType string, body io.Reader) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(context.Background(), method, path, body)
 	request.Header.Set("Content-Type", contentType)
-	answer := httptest.NewRecorder()
-	api.ServeHTTP(answer, request)
-	return answer
+	response := httptest.NewRecorder()
+	api.ServeHTTP(response, request)
+	return response
 }
 
-// operations of the contract, each with a body that is taken.
-var operations = []struct{ method, path, template, contentType, body string }{
-	{"POST", "/v1/notifications", "/v1/notifications", "application/json", `{"user_id":"ada"}`},
-	{"POST", "/v1/notifications/bulk", "/v1/notifications/bulk", "application/x-ndjson", `{"user_id":"ada"}`},
-	{"GET", "/v1/notifications/n1", "/v1/notifications/{id}", "", ""},
-	{"DELETE", "/v1/notifications/n1", "/v1/notifications/{id}", "", ""},
-	{"GET", "/v1/users/ada/throttle", "/v1/users/{user}/throttle", "", ""},
-	{"DELETE", "/v1/users/ada/throttle", "/v1/users/{user}/throttle", "", ""},
-	{"GET", "/v1/stats", "/v1/stats", "", ""},
-	{"GET", "/v1/notifications?user_id=ada&status=deferred&limit=5", "/v1/notifications", "", ""},
-	{"GET", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "", ""},
-	{"PUT", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "application/json", `{"opt_out":{"categories":["chat"]}}`},
-	{"DELETE", "/v1/users/ada/preferences", "/v1/users/{user}/preferences", "", ""},
-	{"GET", "/v1/users/ada/devices", "/v1/users/{user}/devices", "", ""},
-	{"GET", "/v1/users/ada/devices/phone", "/v1/users/{user}/devices/{device}", "", ""},
-	{"PUT", "/v1/users/ada/devices/phone", "/v1/users/{user}/devices/{device}", "application/json", `{"channel":"webhook","to":"https://example.com"}`},
-	{"DELETE", "/v1/users/ada/devices/phone", "/v1/users/{user}/devices/{device}", "", ""},
+// operation is a request that the API accepts, and the path template of its operation.
+type operation struct{ method, path, template, contentType, body string }
+
+// operations has one request for each operation.
+var operations = []operation{
+	{
+		method: "POST", path: "/v1/notifications", template: "/v1/notifications",
+		contentType: "application/json", body: `{"user_id":"ada"}`,
+	},
+	{
+		method: "POST", path: "/v1/notifications/bulk", template: "/v1/notifications/bulk",
+		contentType: "application/x-ndjson", body: `{"user_id":"ada"}`,
+	},
+	{method: "GET", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
+	{method: "DELETE", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
+	{method: "GET", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
+	{method: "DELETE", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
+	{method: "GET", path: "/v1/stats", template: "/v1/stats"},
+	{method: "GET", path: "/v1/notifications?user_id=ada&status=deferred&limit=5", template: "/v1/notifications"},
+	{method: "GET", path: "/v1/users/ada/preferences", template: "/v1/users/{user}/preferences"},
+	{
+		method: "PUT", path: "/v1/users/ada/preferences", template: "/v1/users/{user}/preferences",
+		contentType: "application/json", body: `{"opt_out":{"categories":["chat"]}}`,
+	},
+	{method: "DELETE", path: "/v1/users/ada/preferences", template: "/v1/users/{user}/preferences"},
+	{method: "GET", path: "/v1/users/ada/devices", template: "/v1/users/{user}/devices"},
+	{method: "GET", path: "/v1/users/ada/devices/phone", template: "/v1/users/{user}/devices/{device}"},
+	{
+		method: "PUT", path: "/v1/users/ada/devices/phone", template: "/v1/users/{user}/devices/{device}",
+		contentType: "application/json", body: `{"channel":"webhook","to":"https://example.com"}`,
+	},
+	{method: "DELETE", path: "/v1/users/ada/devices/phone", template: "/v1/users/{user}/devices/{device}"},
 }
 
 func TestOpenAPIDocument(t *testing.T) {
 	t.Parallel()
-	answer := call(newAPI(t, &store{}), http.MethodGet, "/openapi.json", "", nil)
+	response := call(newAPI(t, &store{}), http.MethodGet, "/openapi.json", "", nil)
 	var document struct {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
 			Responses map[string]any
 		}
 	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &document); err != nil {
+	if err := json.Unmarshal(response.Body.Bytes(), &document); err != nil {
 		t.Fatalf("read the document: %v", err)
 	}
 	if !strings.HasPrefix(document.OpenAPI, "3.1.") {
@@ -150,7 +166,7 @@ func TestOpenAPIDocument(t *testing.T) {
 		for method, operation := range item {
 			described = append(described, strings.ToUpper(method)+" "+path)
 			if _, ok := operation.Responses["503"]; !ok {
-				t.Errorf("%s %s does not say that it may answer 503", method, path)
+				t.Errorf("%s %s does not say that it may respond with 503", method, path)
 			}
 		}
 	}
@@ -164,7 +180,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	}
 
 	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, answer.Body.Bytes(), "", "  "); err != nil {
+	if err := json.Indent(&pretty, response.Body.Bytes(), "", "  "); err != nil {
 		t.Fatal(err)
 	}
 	pretty.WriteByte('\n')
@@ -185,8 +201,8 @@ func TestOpenAPIDocument(t *testing.T) {
 
 func TestDocumentationPageNeedsNothingElse(t *testing.T) {
 	t.Parallel()
-	answer := call(newAPI(t, &store{}), http.MethodGet, "/docs", "", nil)
-	page := answer.Body.String()
+	response := call(newAPI(t, &store{}), http.MethodGet, "/docs", "", nil)
+	page := response.Body.String()
 	for _, o := range operations {
 		if !strings.Contains(page, o.method+" "+o.template) {
 			t.Errorf("the page does not show %s %s", o.method, o.template)
@@ -197,7 +213,7 @@ func TestDocumentationPageNeedsNothingElse(t *testing.T) {
 			t.Errorf("the page holds %q", foreign)
 		}
 	}
-	if policy := answer.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") {
+	if policy := response.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") {
 		t.Errorf("content security policy %q", policy)
 	}
 }
@@ -206,24 +222,29 @@ func TestStoreAwayIs503WithRetryAfter(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, &store{away: errors.New("canary: the store's own words")})
 	for _, o := range operations {
-		answer := call(api, o.method, o.path, o.contentType, strings.NewReader(o.body))
-		if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
-			t.Errorf("%s %s: status %d, Retry-After %q", o.method, o.path, answer.Code, answer.Header().Get("Retry-After"))
-		}
-		if got := answer.Header().Get("Content-Type"); got != "application/problem+json" {
-			t.Errorf("%s %s: content type %q", o.method, o.path, got)
-		}
-		if strings.Contains(answer.Body.String(), "canary") {
-			t.Errorf("%s %s tells the client what only the log should know: %s", o.method, o.path, answer.Body)
-		}
+		t.Run(o.method+" "+o.template, func(t *testing.T) {
+			t.Parallel()
+			response := call(api, o.method, o.path, o.contentType, strings.NewReader(o.body))
+			wait := response.Header().Get("Retry-After")
+			if response.Code != http.StatusServiceUnavailable || wait == "" {
+				t.Errorf("status %d, Retry-After %q", response.Code, wait)
+			}
+			if got := response.Header().Get("Content-Type"); got != "application/problem+json" {
+				t.Errorf("content type %q", got)
+			}
+			if strings.Contains(response.Body.String(), "canary") {
+				t.Errorf("the client learns what only the log should say: %s", response.Body)
+			}
+		})
 	}
 }
 
-// Whatever a body holds, the answer is an acceptance or a problem, never a fault of ours.
+// Whatever a body holds, the response is an acceptance or a problem, never an internal error.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{
-		`{"user_id":"ada"}`, `{"user_id":"ada","data":{"a":[1,2,{"b":null}]},"send_at":"2026-01-02T15:04:05Z"}`, `{"user_id":1e999}`,
-		`[{"user_id":"ada"},5]`, "{\"user_id\":\"\xff\"}", `{"data":"x"}`, `{"user_id":"\ud800"}`, "", "null", `{"":0}`,
+		`{"user_id":"ada"}`, `{"user_id":"ada","data":{"a":[1,2,{"b":null}]},"send_at":"2026-01-02T15:04:05Z"}`,
+		`{"user_id":1e999}`, `[{"user_id":"ada"},5]`, "{\"user_id\":\"\xff\"}", `{"data":"x"}`, `{"user_id":"\ud800"}`,
+		"", "null", `{"":0}`,
 	} {
 		f.Add(seed)
 	}
@@ -231,12 +252,12 @@ func FuzzBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, o := range operations[:2] {
 			for _, contentType := range []string{"application/json", o.contentType} {
-				answer := call(api, o.method, o.path, contentType, strings.NewReader(body))
-				if answer.Code >= http.StatusInternalServerError {
-					t.Fatalf("%s answers %d to %q: %s", o.path, answer.Code, body, answer.Body)
+				response := call(api, o.method, o.path, contentType, strings.NewReader(body))
+				if response.Code >= http.StatusInternalServerError {
+					t.Fatalf("%s responds with %d to %q: %s", o.path, response.Code, body, response.Body)
 				}
-				if !json.Valid(answer.Body.Bytes()) {
-					t.Fatalf("%s answers no JSON to %q: %s", o.path, body, answer.Body)
+				if !json.Valid(response.Body.Bytes()) {
+					t.Fatalf("%s responds without JSON to %q: %s", o.path, body, response.Body)
 				}
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Page is one of a listing.
+// Page is a page of a listing.
 type Page struct {
 	Items []View `json:"items" nullable:"false"`
-	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent at the end. A page may hold fewer than asked although there is a next."`
+	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may hold fewer items than the limit although there is a next one."`
 }
 
 type listInput struct {
@@ -22,7 +22,7 @@ type listInput struct {
 	Category string    `query:"category"`
 	Since    time.Time `query:"since" doc:"Accepted at this moment or later."`
 	Limit    int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Cursor   string    `query:"cursor" doc:"Where the last page ended: its next."`
+	Cursor   string    `query:"cursor" doc:"The next of the page before."`
 }
 
 type listOutput struct{ Body Page }
@@ -31,7 +31,7 @@ func (a *api) registerList(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "list-notifications", Method: http.MethodGet, Path: "/v1/notifications",
 		Summary: "List notifications, newest first",
-		Tags:    []string{"notifications"}, Errors: answers(http.StatusUnprocessableEntity, http.StatusNotImplemented),
+		Tags:    []string{"notifications"}, Errors: problems(http.StatusUnprocessableEntity, http.StatusNotImplemented),
 	}, a.list)
 }
 

@@ -31,14 +31,14 @@ type View struct {
 	CollapseKey string              `json:"collapse_key,omitempty"`
 	CreatedAt   time.Time           `json:"created_at"`
 	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
-	Attempts    int                 `json:"attempts" doc:"Deliveries tried."`
-	Deferrals   int                 `json:"deferrals" doc:"How often it was sent back to wait for a slot."`
+	Attempts    int                 `json:"attempts" doc:"How often a delivery was attempted."`
+	Deferrals   int                 `json:"deferrals" doc:"How often it was deferred to wait for a slot."`
 	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
-	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"When it is expected out, while it waits."`
+	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
 	Timeline    []Event             `json:"timeline,omitempty"`
-	Devices     []Delivery          `json:"devices,omitempty" doc:"Of one without a target: what became of it on each device."`
+	Devices     []Delivery          `json:"devices,omitempty" doc:"For a notification without a target: what became of it on each device."`
 
-	// override is content in the channel's own format, shown under the channel's name.
+	// override is the content in the channel's own format. It shows under the channel's name.
 	override json.RawMessage
 }
 
@@ -63,7 +63,7 @@ type Event struct {
 	Detail string    `json:"detail,omitempty"`
 }
 
-// show turns a notification into its JSON form.
+// show makes the JSON form of a notification.
 func show(v *notification.View) View {
 	shown := View{
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title,
@@ -88,8 +88,8 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// firstAnswer is what the acceptance of a notification answers, then and at every repeat.
-func firstAnswer(n *notification.Notification) View {
+// acceptedView is the response to the acceptance of a notification. Every repeat gets it again.
+func acceptedView(n *notification.Notification) View {
 	status := notification.StatusQueued
 	if n.SendAt.After(n.CreatedAt) {
 		status = notification.StatusScheduled
@@ -100,7 +100,7 @@ func firstAnswer(n *notification.Notification) View {
 type postInput struct {
 	ContentType     string `header:"Content-Type" hidden:"true"`
 	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
-	IdempotencyKey  string `header:"Idempotency-Key" doc:"A repeat with the same key and body gives the first answer; at most 255 characters, kept for 24 h or as long as the notification lives."`
+	IdempotencyKey  string `header:"Idempotency-Key" doc:"A repeat with the same key and body gets the first response. At most 255 characters. Kept for 24 h, or as long as the notification lives if that is longer."`
 	RawBody         []byte
 }
 
@@ -116,8 +116,8 @@ type idInput struct {
 
 type viewOutput struct{ Body View }
 
-// answers lists the problems that an operation may answer with.
-func answers(statuses ...int) []int {
+// problems lists the statuses of the problems that an operation may respond with.
+func problems(statuses ...int) []int {
 	return append(statuses, http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 }
 
@@ -127,17 +127,17 @@ func (a *api) registerNotifications(h huma.API) {
 		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications",
 		Summary: "Accept a notification",
 		Tags:    []string{"notifications"}, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBody,
-		Errors: answers(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
+		Errors: problems(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
 		Responses: map[string]*huma.Response{"200": {
-			Description: "Accepted before, under the same idempotency key or id: the first answer",
+			Description: "Accepted before under the same idempotency key or id; this is the first response",
 			Content: map[string]*huma.MediaType{"application/json": {
 				Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[View](), true, "View"),
 			}},
 		}},
 	}
 	huma.Register(h, operation, a.post)
-	// Put into the document afterwards: bodies are decoded here, more strictly than the framework would.
+	// The body is described here, since this package decodes it more strictly than the framework would.
 	h.OpenAPI().Paths[operation.Path].Post.RequestBody = &huma.RequestBody{
 		Required: true, Content: map[string]*huma.MediaType{mediaJSON: {
 			Schema: schema,
@@ -149,18 +149,18 @@ func (a *api) registerNotifications(h huma.API) {
 	}
 	huma.Register(h, huma.Operation{
 		OperationID: "get-notification", Method: http.MethodGet, Path: "/v1/notifications/{id}",
-		Summary: "Look a notification up",
-		Tags:    []string{"notifications"}, Errors: answers(http.StatusNotFound),
+		Summary: "Look up a notification",
+		Tags:    []string{"notifications"}, Errors: problems(http.StatusNotFound),
 	}, a.get)
 	huma.Register(h, huma.Operation{
 		OperationID: "cancel-notification", Method: http.MethodDelete, Path: "/v1/notifications/{id}",
-		Summary: "Cancel a notification that still waits",
+		Summary: "Cancel a waiting notification",
 		Tags:    []string{"notifications"}, DefaultStatus: http.StatusOK,
-		Errors: answers(http.StatusNotFound, http.StatusConflict),
+		Errors: problems(http.StatusNotFound, http.StatusConflict),
 	}, a.cancel)
 }
 
-// checkMedia refuses bodies in a form that is not read.
+// checkMedia refuses bodies of another media type, and encoded ones.
 func checkMedia(contentType, encoding string, accepted ...string) error {
 	media, _, err := mime.ParseMediaType(contentType)
 	for _, known := range accepted {
@@ -175,28 +175,28 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 	if err := checkMedia(in.ContentType, in.ContentEncoding, "application/json"); err != nil {
 		return nil, err
 	}
-	candidate, err := a.decode(in.RawBody)
+	request, err := a.decode(in.RawBody)
 	if err != nil {
 		return nil, refusal(err)
 	}
 	if in.IdempotencyKey != "" {
-		if candidate.IdempotencyKey != "" && candidate.IdempotencyKey != in.IdempotencyKey {
+		if request.IdempotencyKey != "" && request.IdempotencyKey != in.IdempotencyKey {
 			return nil, refusal(&notification.FieldError{
-				Field: "idempotency_key", Message: "is another than the header's",
+				Field: "idempotency_key", Message: "differs from the header's",
 			})
 		}
-		candidate.IdempotencyKey = in.IdempotencyKey
+		request.IdempotencyKey = in.IdempotencyKey
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	results, err := a.cfg.Intake.Accept(ctx, []intake.Candidate{candidate})
+	results, err := a.cfg.Intake.Accept(ctx, []intake.Request{request})
 	if err != nil {
 		return nil, a.away(ctx, "accept a notification", err)
 	}
 	if results[0].Err != nil {
 		return nil, refusal(results[0].Err)
 	}
-	out := &postOutput{Status: http.StatusAccepted, Body: firstAnswer(results[0].Notification)}
+	out := &postOutput{Status: http.StatusAccepted, Body: acceptedView(results[0].Notification)}
 	out.Location = "/v1/notifications/" + out.Body.ID
 	if results[0].Known {
 		out.Status = http.StatusOK
@@ -209,7 +209,7 @@ func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 	defer cancel()
 	view, err := a.cfg.Store.View(ctx, in.ID)
 	if err != nil {
-		return nil, a.lookupProblem(ctx, "look a notification up", err)
+		return nil, a.lookupProblem(ctx, "look up a notification", err)
 	}
 	shown := show(view)
 	if shown.Devices, err = a.deliveries(ctx, &view.Notification); err != nil {
@@ -226,7 +226,7 @@ func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
 	}
 	view, err := a.cfg.Store.View(ctx, in.ID)
 	if err != nil {
-		return nil, a.lookupProblem(ctx, "look a cancelled notification up", err)
+		return nil, a.lookupProblem(ctx, "look up a cancelled notification", err)
 	}
 	return &viewOutput{Body: show(view)}, nil
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Users keeps what users want.
+// Users keeps the users' preferences.
 type Users interface {
 	Preferences(ctx context.Context, userID string) (*notification.Preferences, error)
-	// SetPreferences replaces them; a [notification.FieldError] says what is wrong with them.
+	// SetPreferences replaces them. A [notification.FieldError] says what is wrong with them.
 	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
 	ClearPreferences(ctx context.Context, userID string) error
 }
 
-// Preferences are what a user wants, in their JSON form.
+// Preferences is the JSON form of a user's preferences.
 type Preferences struct {
-	OptOut    OptOut               `json:"opt_out" required:"false" doc:"Notifications of these end as cancelled, reason opted_out."`
-	Limits    map[string]OwnLimits `json:"limits" required:"false" doc:"By category: limits that replace the category's own."`
+	OptOut    OptOut               `json:"opt_out" required:"false" doc:"Notifications of these categories and channels end as cancelled, with the reason opted_out."`
+	Limits    map[string]OwnLimits `json:"limits" required:"false" doc:"Limits that replace those of the policy, by category."`
 	TimeZone  string               `json:"time_zone,omitempty" doc:"A name such as Europe/Vienna."`
 	UpdatedAt *time.Time           `json:"updated_at,omitempty" readOnly:"true"`
 }
 
-// OptOut is what a user does not want.
+// OptOut names the categories and channels that a user does not want.
 type OptOut struct {
 	Categories []string `json:"categories" required:"false" nullable:"false" maxItems:"1000"`
 	Channels   []string `json:"channels" required:"false" nullable:"false" maxItems:"100"`
 }
 
-// OwnLimits replace those of a category.
+// OwnLimits are the user limits that replace a category's.
 type OwnLimits struct {
 	Limits []OwnLimit `json:"limits" required:"false" nullable:"false"`
 	MinGap string     `json:"min_gap,omitempty" doc:"A duration such as 5m."`
@@ -60,29 +60,29 @@ type preferencesOutput struct{ Body Preferences }
 
 func (a *api) registerPreferences(h huma.API) {
 	const path = "/v1/users/{user}/preferences"
-	errs := answers(http.StatusUnprocessableEntity, http.StatusNotImplemented)
+	errs := problems(http.StatusUnprocessableEntity, http.StatusNotImplemented)
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Preferences](), true, "Preferences")
 	huma.Register(h, huma.Operation{
-		OperationID: "get-preferences", Method: http.MethodGet, Path: path, Summary: "What a user wants",
+		OperationID: "get-preferences", Method: http.MethodGet, Path: path, Summary: "Look up a user's preferences",
 		Tags: []string{"users"}, Errors: errs,
 	}, a.getPreferences)
 	huma.Register(h, huma.Operation{
-		OperationID: "put-preferences", Method: http.MethodPut, Path: path, Summary: "Replace what a user wants",
-		Description: "What waits and is opted out of by them ends as cancelled.", MaxBodyBytes: 1 << 20,
+		OperationID: "put-preferences", Method: http.MethodPut, Path: path, Summary: "Replace a user's preferences",
+		Description: "Waiting notifications that the user opts out of end as cancelled.", MaxBodyBytes: 1 << 20,
 		Tags: []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putPreferences)
 	huma.Register(h, huma.Operation{
-		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path, Summary: "Forget what a user wants",
+		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path, Summary: "Remove a user's preferences",
 		Tags: []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deletePreferences)
 }
 
-// errNeedsPostgres answers what only the store in Postgres can do.
+// errNeedsPostgres is the response to operations that only the store in Postgres has.
 func errNeedsPostgres() error {
 	return problem(http.StatusNotImplemented, "this needs the store in Postgres: set DATABASE_URL")
 }
 
-// users checks the user and gives who keeps preferences.
+// users checks the user's id and returns what keeps the preferences.
 func (a *api) users(userID string) (Users, error) {
 	if err := notification.CheckUserID(userID); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
@@ -140,7 +140,7 @@ func (a *api) deletePreferences(ctx context.Context, in *preferencesInput) (*str
 	return nil, nil //nolint:nilnil // 204: no body
 }
 
-// parse gives the preferences as the store keeps them.
+// parse turns the JSON form into the form that the store keeps.
 func (p Preferences) parse() (*notification.Preferences, error) {
 	parsed := &notification.Preferences{
 		OptOutCategories: p.OptOut.Categories, OptOutChannels: p.OptOut.Channels, TimeZone: p.TimeZone,
@@ -170,7 +170,7 @@ func showPreferences(p *notification.Preferences) Preferences {
 	}
 	for category, text := range p.Limits {
 		own := OwnLimits{Limits: []OwnLimit{}}
-		if json.Unmarshal(text, &own) == nil { // written by us; what can't be read is not in force either
+		if json.Unmarshal(text, &own) == nil { // pacer wrote it; a text that can't be read is not in force either
 			shown.Limits[category] = own
 		}
 	}

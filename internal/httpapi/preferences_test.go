@@ -12,39 +12,58 @@ import (
 func TestPreferencesAreCheckedStrictly(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, &store{})
-	for body, want := range map[string]int{
-		`{}`: http.StatusOK,
-		`{"opt_out":{"categories":["chat"],"channels":[]},"limits":{"chat":{"limits":[{"max":1,"per":"1h"}],"min_gap":"5m"}},"time_zone":"Europe/Vienna"}`: http.StatusOK,
-		`{"time_zone":"Middle/Earth"}`: http.StatusUnprocessableEntity,
-		`{"time_zone":"Local"}`:        http.StatusUnprocessableEntity,
-		`{"opt_in":{}}`:                http.StatusUnprocessableEntity,
-		`{"limits":{"chat":{"limits":[{"max":"one","per":"1h"}]}}}`: http.StatusUnprocessableEntity,
-		`{"limits":[]}`: http.StatusUnprocessableEntity,
-		`{"opt_out":`:   http.StatusBadRequest,
+	const full = `{"opt_out":{"categories":["chat"],"channels":[]},` +
+		`"limits":{"chat":{"limits":[{"max":1,"per":"1h"}],"min_gap":"5m"}},"time_zone":"Europe/Vienna"}`
+	for _, tt := range []struct {
+		name, body string
+		want       int
+	}{
+		{name: "empty", body: `{}`, want: http.StatusOK},
+		{name: "full", body: full, want: http.StatusOK},
+		{name: "unknown time zone", body: `{"time_zone":"Middle/Earth"}`, want: http.StatusUnprocessableEntity},
+		{name: "the machine's time zone", body: `{"time_zone":"Local"}`, want: http.StatusUnprocessableEntity},
+		{name: "unknown field", body: `{"opt_in":{}}`, want: http.StatusUnprocessableEntity},
+		{
+			name: "limit that is no number", body: `{"limits":{"chat":{"limits":[{"max":"one","per":"1h"}]}}}`,
+			want: http.StatusUnprocessableEntity,
+		},
+		{name: "limits that are no object", body: `{"limits":[]}`, want: http.StatusUnprocessableEntity},
+		{name: "cut off", body: `{"opt_out":`, want: http.StatusBadRequest},
 	} {
-		answer := call(api, http.MethodPut, "/v1/users/ada/preferences", "application/json", strings.NewReader(body))
-		if answer.Code != want {
-			t.Errorf("%s: status %d, want %d: %s", body, answer.Code, want, answer.Body)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			body := strings.NewReader(tt.body)
+			response := call(api, http.MethodPut, "/v1/users/ada/preferences", "application/json", body)
+			if response.Code != tt.want {
+				t.Errorf("%s: status %d, want %d: %s", tt.body, response.Code, tt.want, response.Body)
+			}
+		})
 	}
 }
 
 func TestListingIsCheckedStrictly(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, &store{})
-	for query, want := range map[string]int{
-		"":                            http.StatusOK,
-		"?limit=1":                    http.StatusOK,
-		"?limit=1000":                 http.StatusOK,
-		"?limit=0":                    http.StatusUnprocessableEntity,
-		"?limit=1001":                 http.StatusUnprocessableEntity,
-		"?status=lost":                http.StatusUnprocessableEntity,
-		"?since=yesterday":            http.StatusUnprocessableEntity,
-		"?since=2026-01-02T15:04:05Z": http.StatusOK,
+	for _, tt := range []struct {
+		name, query string
+		want        int
+	}{
+		{name: "all", query: "", want: http.StatusOK},
+		{name: "smallest limit", query: "?limit=1", want: http.StatusOK},
+		{name: "largest limit", query: "?limit=1000", want: http.StatusOK},
+		{name: "limit too small", query: "?limit=0", want: http.StatusUnprocessableEntity},
+		{name: "limit too large", query: "?limit=1001", want: http.StatusUnprocessableEntity},
+		{name: "unknown status", query: "?status=lost", want: http.StatusUnprocessableEntity},
+		{name: "no time", query: "?since=yesterday", want: http.StatusUnprocessableEntity},
+		{name: "since", query: "?since=2026-01-02T15:04:05Z", want: http.StatusOK},
 	} {
-		if answer := call(api, http.MethodGet, "/v1/notifications"+query, "", nil); answer.Code != want {
-			t.Errorf("%s: status %d, want %d: %s", query, answer.Code, want, answer.Body)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			response := call(api, http.MethodGet, "/v1/notifications"+tt.query, "", nil)
+			if response.Code != tt.want {
+				t.Errorf("%s: status %d, want %d: %s", tt.query, response.Code, tt.want, response.Body)
+			}
+		})
 	}
 }
 
@@ -52,16 +71,19 @@ func TestWhatNeedsPostgresSaysSo(t *testing.T) {
 	t.Parallel()
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Throttle: s, Processes: s.Processes, HasCategory: func(string) bool { return true }, Version: "test",
-		Log: slog.New(slog.DiscardHandler),
+		Intake: s, Store: s, Throttle: s, Processes: s.Processes, HasCategory: func(string) bool { return true },
+		Version: "test", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/v1/notifications", "/v1/users/ada/preferences"} {
-		answer := call(api, http.MethodGet, path, "", nil)
-		if answer.Code != http.StatusNotImplemented || !strings.Contains(answer.Body.String(), "DATABASE_URL") {
-			t.Errorf("%s: status %d %s, want 501 that names the setting", path, answer.Code, answer.Body)
-		}
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			response := call(api, http.MethodGet, path, "", nil)
+			if response.Code != http.StatusNotImplemented || !strings.Contains(response.Body.String(), "DATABASE_URL") {
+				t.Errorf("status %d %s, want 501 that names the setting", response.Code, response.Body)
+			}
+		})
 	}
 }

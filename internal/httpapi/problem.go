@@ -17,10 +17,10 @@ import (
 // retryAfter is how many seconds a client should wait while the store is away.
 const retryAfter = 2
 
-// retryAfterFull is how many while it is full, which takes longer to pass.
+// retryAfterFull is how many seconds a client should wait while the store is full, which takes longer to pass.
 const retryAfterFull = 10
 
-// problem makes an RFC 9457 answer. It never repeats what the client sent.
+// problem makes an RFC 9457 problem. It never repeats what the client sent.
 func problem(status int, detail string, faults ...error) huma.StatusError {
 	p := &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}
 	for _, fault := range faults {
@@ -31,7 +31,7 @@ func problem(status int, detail string, faults ...error) huma.StatusError {
 	return p
 }
 
-// refusal says why a candidate was not accepted.
+// refusal says why a notification was not accepted.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, intake.ErrInProgress):
@@ -45,7 +45,7 @@ func refusal(err error) error {
 	return problem(http.StatusBadRequest, err.Error())
 }
 
-// summary puts the faults of a candidate into one sentence.
+// summary puts the faults of a notification into one sentence.
 func summary(err error) string {
 	var parts []string
 	for _, field := range notification.FieldErrors(err) {
@@ -54,19 +54,19 @@ func summary(err error) string {
 	return strings.Join(parts, "; ")
 }
 
-// away says that the store can't be reached now, or has no room. The cause goes to the log, not to the client.
+// away says that the store can't be reached now or has no room. The cause goes to the log, not to the client.
 func (a *api) away(ctx context.Context, what string, err error) error {
-	if errors.Is(err, intake.ErrFull) { // told in the log when it began
+	if errors.Is(err, intake.ErrFull) { // the log said so when it began
 		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable,
-			"the queue is full: Redis has hardly any memory left, and what waits is delivered first; try again later"),
+			"the queue is full: Redis is almost out of memory, and what waits is delivered first; try again later"),
 			http.Header{"Retry-After": {strconv.Itoa(retryAfterFull)}})
 	}
-	a.cfg.Log.ErrorContext(ctx, "the store can't be reached", "while", what, "error", err)
+	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)
 	return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "the store can't be reached now; try again"),
 		http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
 }
 
-// writeProblem answers a request that reached no operation.
+// writeProblem responds to a request that reached no operation.
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	body, err := json.Marshal(problem(status, detail))
 	if err != nil {
@@ -75,10 +75,10 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone: nobody to tell
+	_, _ = w.Write(body) // an error means that the client is gone
 }
 
-// withFallback answers what no operation matches: 404, or 405 with the methods that would.
+// withFallback responds to requests that no operation matches: with 404, or with 405 and the methods that would match.
 func withFallback(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -98,6 +98,6 @@ func withFallback(mux *http.ServeMux) http.Handler {
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeProblem(w, http.StatusMethodNotAllowed, "this path takes "+strings.Join(allowed, " or "))
+		writeProblem(w, http.StatusMethodNotAllowed, "this path accepts "+strings.Join(allowed, " or "))
 	})
 }

@@ -14,8 +14,8 @@ type statsOutput struct{ Body stats.Stats }
 func (a *api) registerStats(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats",
-		Summary: "Count what the whole deployment holds and did",
-		Tags:    []string{"stats"}, Errors: answers(),
+		Summary: "Read the counts of the whole deployment",
+		Tags:    []string{"stats"}, Errors: problems(),
 	}, a.stats)
 }
 

@@ -15,10 +15,10 @@ type Window struct {
 	UserID        string    `json:"user_id"`
 	Category      string    `json:"category"`
 	Allowed       bool      `json:"allowed"`
-	TimeLeftMS    int64     `json:"time_left_ms" doc:"Until the next may go, rounded up."`
+	TimeLeftMS    int64     `json:"time_left_ms" doc:"Milliseconds until the next notification may go, rounded up."`
 	NextAllowedAt time.Time `json:"next_allowed_at"`
-	Reason        string    `json:"reason" doc:"The rule that makes the next one wait."`
-	Deferred      int       `json:"deferred" doc:"How many wait for a slot."`
+	Reason        string    `json:"reason" doc:"The rule that makes the next notification wait."`
+	Deferred      int       `json:"deferred" doc:"How many notifications wait for a slot."`
 	Rules         []Rule    `json:"rules"`
 }
 
@@ -28,7 +28,7 @@ type Rule struct {
 	Per       string     `json:"per"`
 	Used      int        `json:"used"`
 	Remaining int        `json:"remaining"`
-	FreesAt   *time.Time `json:"frees_at" doc:"When the next of the used ones frees; null when none is used."`
+	FreesAt   *time.Time `json:"frees_at" doc:"When the next used place becomes free; null when none is used."`
 }
 
 type userInput struct {
@@ -42,17 +42,17 @@ func (a *api) registerUsers(h huma.API) {
 	const path = "/v1/users/{user}/throttle"
 	huma.Register(h, huma.Operation{
 		OperationID: "get-throttle", Method: http.MethodGet, Path: path,
-		Summary: "Ask the throttle; asking changes nothing",
-		Tags:    []string{"users"}, Errors: answers(http.StatusUnprocessableEntity),
+		Summary: "Ask where a user stands with a category's limits; this changes nothing",
+		Tags:    []string{"users"}, Errors: problems(http.StatusUnprocessableEntity),
 	}, a.window)
 	huma.Register(h, huma.Operation{
 		OperationID: "clear-throttle", Method: http.MethodDelete, Path: path,
-		Summary: "Forget a user's windows of a category",
-		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: answers(http.StatusUnprocessableEntity),
+		Summary: "Clear a user's windows in a category",
+		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: problems(http.StatusUnprocessableEntity),
 	}, a.clear)
 }
 
-// check completes and checks the user and the category.
+// check checks the user and the category, which is default when none is given.
 func (a *api) check(in *userInput) error {
 	if in.Category == "" {
 		in.Category = "default"

@@ -14,7 +14,7 @@ import (
 // Windows is the [Throttle] over the agendas of a deployment.
 type Windows struct {
 	Agendas *agenda.Agendas
-	// Audit is told of windows that were cleared.
+	// Audit is the audit log, where cleared windows are noted.
 	Audit control.Store
 	Log   *slog.Logger
 }
@@ -49,14 +49,15 @@ func (w Windows) Window(ctx context.Context, userID, category string) (Window, e
 	return window, nil
 }
 
-// Clear implements [Throttle]. The cap's window is forgotten with the category's.
+// Clear implements [Throttle]. It also clears the windows of the user cap.
 func (w Windows) Clear(ctx context.Context, userID, category string) error {
 	if err := w.Agendas.Clear(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions())); err != nil {
 		return err
 	}
 	entry := control.Entry{By: "API", Action: control.Cleared, Subject: userID, Detail: category}
 	if err := w.Audit.Note(ctx, entry); err != nil {
-		w.Log.WarnContext(ctx, "could not write to the audit log that a user's windows were cleared; the checker may report violations",
+		w.Log.WarnContext(ctx,
+			"could not note the cleared windows in the audit log; the invariant checker may report violations",
 			"user_id", userID, "error", err)
 	}
 	return nil

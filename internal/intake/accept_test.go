@@ -16,7 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-func TestDefaults(t *testing.T) {
+func TestEmptyFieldsGetTheirDefaults(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	full := notification.Notification{
@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 		Data: json.RawMessage(`{"a":1}`), Priority: notification.PriorityLow, SendAt: now.Add(time.Hour),
 		ExpiresAt: now.Add(2 * time.Hour), CollapseKey: "k",
 	}
-	results := b.accept(t, candidate("", "hi"), intake.Candidate{Notification: full})
+	results := b.accept(t, request("", "hi"), intake.Request{Notification: full})
 
 	got := *results[0].Notification
 	if !intake.MadeHere(got.ID) {
@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("result %d: known %t, error %v; want neither", i, r.Known, r.Err)
 		}
 		if kept := b.store.known[r.Notification.ID]; !cmp.Equal(kept, r.Notification) {
-			t.Errorf("result %d is not what was recorded:\n%s", i, cmp.Diff(kept, r.Notification))
+			t.Errorf("result %d is not what was stored:\n%s", i, cmp.Diff(kept, r.Notification))
 		}
 	}
 	if diff := cmp.Diff([]string{"default", "chat"}, b.accepted); diff != "" {
@@ -57,11 +57,11 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Candidates are the caller's: nothing is written into them.
-func TestCandidatesAreNotChanged(t *testing.T) {
+// Requests belong to the caller. Nothing is written into them.
+func TestAcceptLeavesTheRequestsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	b := newBench()
-	batch := []intake.Candidate{candidate("", "a"), keyed("k", "b")}
+	batch := []intake.Request{request("", "a"), keyed("k", "b")}
 	before := slices.Clone(batch)
 	b.accept(t, batch...)
 	if diff := cmp.Diff(before, batch); diff != "" {
@@ -69,87 +69,149 @@ func TestCandidatesAreNotChanged(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		set  func(*intake.Candidate)
+	const unprintable = "idempotency_key: may hold only printable ASCII characters"
+	for _, tt := range []struct {
+		name string
+		set  func(*intake.Request)
 		want []string
 	}{
-		"id":                 {func(c *intake.Candidate) { c.ID = "a b" }, []string{"id: may hold only A-Z a-z 0-9 . _ : -"}},
-		"user":               {func(c *intake.Candidate) { c.UserID = "" }, []string{"user_id: is required"}},
-		"category":           {func(c *intake.Candidate) { c.Category = "gossip" }, []string{"category: is not named in the policy"}},
-		"channel":            {func(c *intake.Candidate) { c.Channel = "fcm" }, []string{"channel: is not a configured channel"}},
-		"target, by sender":  {func(c *intake.Candidate) { c.To = "nowhere" }, []string{"to: is no address"}},
-		"target, by domain":  {func(c *intake.Candidate) { c.To = "a\nb" }, []string{"to: must not hold control characters"}},
-		"title":              {func(c *intake.Candidate) { c.Title = "\xff" }, []string{"title: must be valid UTF-8"}},
-		"body":               {func(c *intake.Candidate) { c.Body = "\xff" }, []string{"body: must be valid UTF-8"}},
-		"data":               {func(c *intake.Candidate) { c.Data = json.RawMessage(`[]`) }, []string{"data: must be a JSON object"}},
-		"priority":           {func(c *intake.Candidate) { c.Priority = 9 }, []string{"priority: must be critical, high, normal or low"}},
-		"send_at":            {func(c *intake.Candidate) { c.SendAt = now.Add(91 * 24 * time.Hour) }, []string{"send_at: may lie at most 90 days ahead"}},
-		"expires_at":         {func(c *intake.Candidate) { c.ExpiresAt = now }, []string{"expires_at: has passed: it would expire before it can be sent"}},
-		"collapse_key":       {func(c *intake.Candidate) { c.CollapseKey = strings.Repeat("k", 65) }, []string{"collapse_key: may have at most 64 bytes, has 65"}},
-		"key of 256":         {func(c *intake.Candidate) { c.IdempotencyKey = strings.Repeat("k", 256) }, []string{"idempotency_key: may have at most 255 characters"}},
-		"key with a control": {func(c *intake.Candidate) { c.IdempotencyKey = "a\x1fb" }, []string{"idempotency_key: may hold only printable ASCII characters"}},
-		"key with a DEL":     {func(c *intake.Candidate) { c.IdempotencyKey = "a\x7fb" }, []string{"idempotency_key: may hold only printable ASCII characters"}},
-		"key not ASCII":      {func(c *intake.Candidate) { c.IdempotencyKey = "é" }, []string{"idempotency_key: may hold only printable ASCII characters"}},
-		"several at once": {func(c *intake.Candidate) {
-			c.UserID, c.Category, c.To, c.IdempotencyKey = "", "gossip", "nowhere", "\n"
-		}, []string{
-			"user_id: is required", "category: is not named in the policy", "to: is no address",
-			"idempotency_key: may hold only printable ASCII characters",
-		}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+		{
+			name: "id", set: func(r *intake.Request) { r.ID = "a b" },
+			want: []string{"id: may hold only A-Z a-z 0-9 . _ : -"},
+		},
+		{
+			name: "user", set: func(r *intake.Request) { r.UserID = "" },
+			want: []string{"user_id: is required"},
+		},
+		{
+			name: "category", set: func(r *intake.Request) { r.Category = "gossip" },
+			want: []string{"category: is not named in the policy"},
+		},
+		{
+			name: "channel", set: func(r *intake.Request) { r.Channel = "fcm" },
+			want: []string{"channel: is not a configured channel"},
+		},
+		{
+			name: "target, by sender", set: func(r *intake.Request) { r.To = "nowhere" },
+			want: []string{"to: is no address"},
+		},
+		{
+			name: "target, by domain", set: func(r *intake.Request) { r.To = "a\nb" },
+			want: []string{"to: must not hold control characters"},
+		},
+		{
+			name: "title", set: func(r *intake.Request) { r.Title = "\xff" },
+			want: []string{"title: must be valid UTF-8"},
+		},
+		{
+			name: "body", set: func(r *intake.Request) { r.Body = "\xff" },
+			want: []string{"body: must be valid UTF-8"},
+		},
+		{
+			name: "data", set: func(r *intake.Request) { r.Data = json.RawMessage(`[]`) },
+			want: []string{"data: must be a JSON object"},
+		},
+		{
+			name: "priority", set: func(r *intake.Request) { r.Priority = 9 },
+			want: []string{"priority: must be critical, high, normal or low"},
+		},
+		{
+			name: "send_at", set: func(r *intake.Request) { r.SendAt = now.Add(91 * 24 * time.Hour) },
+			want: []string{"send_at: may lie at most 90 days ahead"},
+		},
+		{
+			name: "expires_at", set: func(r *intake.Request) { r.ExpiresAt = now },
+			want: []string{"expires_at: has passed: it would expire before it can be sent"},
+		},
+		{
+			name: "collapse_key", set: func(r *intake.Request) { r.CollapseKey = strings.Repeat("k", 65) },
+			want: []string{"collapse_key: may have at most 64 bytes, has 65"},
+		},
+		{
+			name: "key of 256", set: func(r *intake.Request) { r.IdempotencyKey = strings.Repeat("k", 256) },
+			want: []string{"idempotency_key: may have at most 255 characters"},
+		},
+		{
+			name: "key with a control character", set: func(r *intake.Request) { r.IdempotencyKey = "a\x1fb" },
+			want: []string{unprintable},
+		},
+		{
+			name: "key with a DEL", set: func(r *intake.Request) { r.IdempotencyKey = "a\x7fb" },
+			want: []string{unprintable},
+		},
+		{
+			name: "key that is not ASCII", set: func(r *intake.Request) { r.IdempotencyKey = "é" },
+			want: []string{unprintable},
+		},
+		{
+			name: "several at once", set: func(r *intake.Request) {
+				r.UserID, r.Category, r.To, r.IdempotencyKey = "", "gossip", "nowhere", "\n"
+			},
+			want: []string{
+				"user_id: is required", "category: is not named in the policy", "to: is no address", unprintable,
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench()
-			bad := candidate("", "bad")
-			test.set(&bad)
-			results := b.accept(t, candidate("n-1", "good"), bad, candidate("n-2", "good too"))
+			bad := request("", "bad")
+			tt.set(&bad)
+			results := b.accept(t, request("n-1", "good"), bad, request("n-2", "good too"))
 			var faults []string
 			for _, fault := range notification.FieldErrors(results[1].Err) {
 				faults = append(faults, fault.Error())
 			}
-			if diff := cmp.Diff(test.want, faults); diff != "" {
+			if diff := cmp.Diff(tt.want, faults); diff != "" {
 				t.Errorf("faults differ (-want +got):\n%s", diff)
 			}
 			if results[1].Notification != nil || results[1].Known {
 				t.Errorf("the refused one gives %+v", results[1])
 			}
 			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.store.accepts); diff != "" {
-				t.Errorf("recorded ids differ (-want +got):\n%s", diff)
+				t.Errorf("stored ids differ (-want +got):\n%s", diff)
 			}
 			if len(b.accepted) != 2 || len(b.store.keys) != 0 {
-				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none", len(b.accepted), len(b.store.keys))
+				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none",
+					len(b.accepted), len(b.store.keys))
 			}
 		})
 	}
 }
 
-func TestKeysAtTheirLimits(t *testing.T) {
+func TestKeysWithinTheirLimitsAreAccepted(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"k", " ", "~", strings.Repeat("k", 255), `{"a":"b"}`} {
-		b := newBench()
-		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.keys[key] == nil {
-			t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.store.keys[key] != nil)
-		}
+	for name, key := range map[string]string{
+		"one character": "k", "a blank": " ", "the last of ASCII": "~", "255 characters": strings.Repeat("k", 255),
+		"JSON": `{"a":"b"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench()
+			if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.keys[key] == nil {
+				t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.store.keys[key] != nil)
+			}
+		})
 	}
 }
 
-func TestIDThatIsKnown(t *testing.T) {
+// Whoever sends a known id gets the first notification with it.
+func TestAKnownIDReturnsTheFirstNotification(t *testing.T) {
 	t.Parallel()
 	b := newBench()
-	first := b.accept(t, candidate("n-1", "the first"))[0]
-	other := candidate("n-1", "of somebody else")
+	first := b.accept(t, request("n-1", "the first"))[0]
+	other := request("n-1", "of somebody else")
 	other.UserID = "u-9"
-	for name, again := range map[string]intake.Candidate{
-		"the same":           candidate("n-1", "the first"),
-		"another body":       candidate("n-1", "the second"),
+	for name, again := range map[string]intake.Request{
+		"the same":           request("n-1", "the first"),
+		"another body":       request("n-1", "the second"),
 		"of another user":    other,
-		"with a key":         {Notification: candidate("n-1", "the third").Notification, IdempotencyKey: "k-1"},
+		"with a key":         {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
 		"of another, keyed":  {Notification: other.Notification, IdempotencyKey: "k-2"},
-		"once more, keyed":   {Notification: candidate("n-1", "the third").Notification, IdempotencyKey: "k-1"},
-		"the same, in other": {Notification: candidate("n-1", "the first").Notification, IdempotencyKey: "k-3"},
+		"once more, keyed":   {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
+		"the same, in other": {Notification: request("n-1", "the first").Notification, IdempotencyKey: "k-3"},
 	} {
 		r := b.accept(t, again)[0]
 		if r.Err != nil || !r.Known {
@@ -170,7 +232,7 @@ func TestIDThatIsKnown(t *testing.T) {
 func TestSameIDTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	b := newBench()
-	results := b.accept(t, candidate("n-1", "the first"), candidate("n-1", "the second"))
+	results := b.accept(t, request("n-1", "the first"), request("n-1", "the second"))
 	if results[0].Known || !results[1].Known || results[1].Notification.Title != "the first" {
 		t.Errorf("results: %+v and %+v", results[0], results[1])
 	}
@@ -179,30 +241,30 @@ func TestSameIDTwiceInABatch(t *testing.T) {
 	}
 }
 
-func TestRecordThatIsAway(t *testing.T) {
+func TestWhileTheStoreIsAwayABatchFailsAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"reserve", "accept", "commit", "view"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			b := newBench()
-			b.accept(t, candidate("n-1", "known"), keyed("k-1", "known"))
+			b.accept(t, request("n-1", "known"), keyed("k-1", "known"))
 			b.store.fresh, b.accepted = nil, nil
 			b.store.fail = method
-			batch := []intake.Candidate{candidate("n-2", "new"), keyed("k-2", "new")}
-			if method == "view" { // is needed for what is known only
-				batch = append(batch, candidate("n-1", "known"))
+			batch := []intake.Request{request("n-2", "new"), keyed("k-2", "new")}
+			if method == "view" { // only needed for known notifications
+				batch = append(batch, request("n-1", "known"))
 			}
 			results, err := b.Accept(t.Context(), batch)
 			if !errors.Is(err, errAway) || results != nil {
 				t.Fatalf("Accept gives %d results and %v, want the store's error only", len(results), err)
 			}
 			if method == "reserve" && len(b.store.accepts) != 1 {
-				t.Error("something was recorded although keys could not be reserved")
+				t.Error("something was stored although keys could not be reserved")
 			}
 			if len(b.store.fresh)+len(b.accepted) != 0 && (method == "reserve" || method == "accept") {
 				t.Errorf("accepted although the store is away: %v, reported: %v", b.store.fresh, b.accepted)
 			}
-			// Once the store is back, a repeat gives all of it, each once.
+			// Once the store is back, a repeat accepts all of the batch, each once.
 			b.store.fail = ""
 			for _, held := range b.store.keys {
 				held.Over = true
@@ -216,24 +278,25 @@ func TestRecordThatIsAway(t *testing.T) {
 				ids[r.Notification.ID] = true
 			}
 			if len(ids) != len(batch) || len(b.store.known) != 4 {
-				t.Errorf("the repeat gives ids %v, and %d are recorded, want 4", ids, len(b.store.known))
+				t.Errorf("the repeat gives ids %v, and %d are stored, want 4", ids, len(b.store.known))
 			}
 		})
 	}
 }
 
-// A known notification with a key can't be read either.
-func TestKnownKeyThatCannotBeRead(t *testing.T) {
+// The notification of a known key has to be read.
+func TestAKnownKeyThatCannotBeReadFails(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t, keyed("k-1", "hi"))
 	b.store.fail = "view"
-	if results, err := b.Accept(t.Context(), []intake.Candidate{keyed("k-1", "hi")}); !errors.Is(err, errAway) || results != nil {
+	results, err := b.Accept(t.Context(), []intake.Request{keyed("k-1", "hi")})
+	if !errors.Is(err, errAway) || results != nil {
 		t.Errorf("Accept gives %v and %v, want the store's error only", results, err)
 	}
 }
 
-func TestMadeHere(t *testing.T) {
+func TestMadeHereKnowsTheIDsThatIntakeMakes(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]bool{
 		"019590c9-1d33-7cc5-8d5a-3c1b1f6e5a01":          true,
@@ -254,41 +317,41 @@ func TestMadeHere(t *testing.T) {
 	}
 }
 
-func TestEmptyBatch(t *testing.T) {
+func TestABatchWithNothingToStoreDoesNotAskTheStore(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t)
 	if len(b.store.accepts) != 0 {
 		t.Errorf("the store was given %v", b.store.accepts)
 	}
-	bad := candidate("a b", "")
+	bad := request("a b", "")
 	b.accept(t, bad, bad)
 	if len(b.store.accepts) != 0 {
 		t.Errorf("the store was given %v", b.store.accepts)
 	}
 }
 
-// The largest batch there is, of all kinds of candidates mixed: each result stands where its candidate stood.
+// The largest batch mixes all kinds of requests. Each result is at the place of its request.
 func TestLargeBatchKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	const size = 10_000
-	b.accept(t, candidate("known", "known"))
+	b.accept(t, request("known", "known"))
 	b.store.accepts, b.store.fresh = nil, nil
-	batch := make([]intake.Candidate, size)
+	batch := make([]intake.Request, size)
 	for i := range batch {
 		title := strconv.Itoa(i)
 		switch i % 5 {
 		case 0:
-			batch[i] = candidate("n-"+title, title)
+			batch[i] = request("n-"+title, title)
 		case 1:
-			batch[i] = candidate("", title)
+			batch[i] = request("", title)
 		case 2:
 			batch[i] = keyed("k-"+title, title)
 		case 3:
-			batch[i] = candidate("bad id", title)
+			batch[i] = request("bad id", title)
 		case 4:
-			batch[i] = candidate("known", title)
+			batch[i] = request("known", title)
 		}
 	}
 	var want []string
@@ -323,18 +386,18 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfTheConfig(t *testing.T) {
+func TestWithoutAClockTheTimeIsTheSystems(t *testing.T) {
 	t.Parallel()
 	in := intake.New(intake.Config{Store: newStore(), Rules: rules{}})
-	soon := candidate("n-1", "expires soon")
+	soon := request("n-1", "expires soon")
 	soon.ExpiresAt = time.Now().Add(time.Hour)
-	gone := candidate("n-2", "has expired")
+	gone := request("n-2", "has expired")
 	gone.ExpiresAt = time.Now().Add(-time.Hour)
-	results, err := in.Accept(t.Context(), []intake.Candidate{soon, gone})
+	results, err := in.Accept(t.Context(), []intake.Request{soon, gone})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(results[0].Err == nil, results[1].Err == nil); got != "true false" {
-		t.Errorf("without a clock of its own it accepts: %s, want true false", got)
+		t.Errorf("without a clock it accepts: %s, want true false", got)
 	}
 }

@@ -17,20 +17,20 @@ var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 var errAway = errors.New("the store is away")
 
-// reservation is an idempotency key as the store keeps it.
+// reservation is an idempotency key in the store.
 type reservation struct {
 	Fingerprint, ID string
 	Pending         bool          // not committed yet
-	Over            bool          // pending for so long that a repeat may take over
+	Over            bool          // pending for so long that a repeat may take it over
 	Life            time.Duration // as asked for last
 }
 
-// store keeps notifications in memory, as the real ones do, and fails where it is told to.
+// store keeps notifications in memory and behaves like the real stores. It fails where a test tells it to.
 type store struct {
 	known   map[string]*notification.Notification
 	keys    map[string]*reservation
 	accepts [][]string // ids of each call of Accept
-	fresh   []string   // ids that were accepted anew, and not known before
+	fresh   []string   // ids that were newly accepted
 	fail    string     // the method that fails
 }
 
@@ -70,7 +70,9 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 	return accepted, nil
 }
 
-func (r *store) Reserve(_ context.Context, key, fingerprint, id string, life time.Duration) (intake.Reservation, error) {
+func (r *store) Reserve(
+	_ context.Context, key, fingerprint, id string, life time.Duration,
+) (intake.Reservation, error) {
 	if err := r.failing("reserve"); err != nil {
 		return intake.Reservation{}, err
 	}
@@ -133,7 +135,7 @@ func (rules) CheckDelivery(n *notification.Notification) error {
 	return nil
 }
 
-// bench is an intake with everything around it.
+// bench is an intake with a fake store and fake rules around it.
 type bench struct {
 	*intake.Intake
 	store    *store
@@ -151,27 +153,27 @@ func newBench() *bench {
 	return b
 }
 
-// accept gives the results of a batch that the store takes.
-func (b *bench) accept(t *testing.T, batch ...intake.Candidate) []intake.Result {
+// accept accepts a batch that the store takes, and returns the results.
+func (b *bench) accept(t *testing.T, batch ...intake.Request) []intake.Result {
 	t.Helper()
 	results, err := b.Accept(t.Context(), batch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(results) != len(batch) {
-		t.Fatalf("%d candidates give %d results", len(batch), len(results))
+		t.Fatalf("%d requests give %d results", len(batch), len(results))
 	}
 	return results
 }
 
-// candidate is one with only what is required, and a title.
-func candidate(id, title string) intake.Candidate {
-	return intake.Candidate{Notification: notification.Notification{ID: id, UserID: "u-1", Title: title}}
+// request has only what is required, and a title.
+func request(id, title string) intake.Request {
+	return intake.Request{Notification: notification.Notification{ID: id, UserID: "u-1", Title: title}}
 }
 
-// keyed is a candidate with an idempotency key and without an id.
-func keyed(key, title string) intake.Candidate {
-	c := candidate("", title)
-	c.IdempotencyKey = key
-	return c
+// keyed is a request with an idempotency key and without an id.
+func keyed(key, title string) intake.Request {
+	r := request("", title)
+	r.IdempotencyKey = key
+	return r
 }

@@ -1,7 +1,7 @@
-// Package intake accepts notifications. It completes a candidate with defaults, checks it against the contract, the
-// policy and its channel, makes it unique by id and idempotency key, and stores it.
+// Package intake accepts notifications. It fills in a notification's defaults, checks its fields, category, target and
+// content, finds out by id and idempotency key whether it is a repeat, and stores it.
 //
-// A stored notification is accepted: the store makes sure that its user has a wake-up.
+// A stored notification is accepted. The store makes sure that its user has a wake-up.
 package intake
 
 import (
@@ -20,78 +20,41 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Candidate is a notification that a producer wants accepted. Empty fields get their defaults.
-type Candidate struct {
+// Request asks to accept a notification. Empty fields get their defaults.
+type Request struct {
 	notification.Notification
-	// IdempotencyKey makes a repeat of the same candidate the same notification; at most 255 characters.
+	// IdempotencyKey makes repeats of the same request one notification. It has at most 255 characters.
 	IdempotencyKey string
-	// Template makes the content, in place of title and body; nil without one.
+	// Template makes the title and the body. Nil means that they are given.
 	Template *Template
 }
 
-// Template names a template and what it is made of.
+// Template names a template and the data to fill it with.
 type Template struct {
 	Name string `json:"name"`
-	// Locale is the wanted one, such as de-AT; the nearest that the template has is taken.
+	// Locale is the preferred locale, such as de-AT. The nearest that the template has is used.
 	Locale string `json:"locale,omitempty"`
-	// Data is a JSON object with what the template uses.
+	// Data is a JSON object with the values that the template uses.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Result is what became of a candidate.
+// Result is what became of a request.
 type Result struct {
-	// Notification as accepted, now or, when Known, before.
+	// Notification is the notification as it was accepted: now, or before when Known is true.
 	Notification *notification.Notification
 	Known        bool
-	// Err says why it was refused: [notification.FieldError]s, [ErrKeyReused] or [ErrInProgress].
+	// Err says why the request was refused: [notification.FieldError]s, [ErrKeyReused] or [ErrInProgress].
 	Err error
 }
 
-// Why a candidate with an idempotency key is refused.
+// Why a request with an idempotency key is refused.
 var (
 	ErrKeyReused  = errors.New("the idempotency key was used for another notification")
-	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; ask again shortly")
+	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; try again shortly")
 )
 
-// ErrFull says that a batch was refused because the store has no room for more; nothing of it was accepted.
+// ErrFull says that a batch was refused because the store has no room for more. Nothing of it was accepted.
 var ErrFull = errors.New("no room for more notifications")
-
-// Accepted is what the store did with a notification.
-type Accepted struct {
-	// At is when it was accepted; zero when it is known under another user.
-	At time.Time
-	// Known is true when its id had been accepted before.
-	Known bool
-}
-
-// Claim is the result of reserving an idempotency key.
-type Claim uint8
-
-// The results of a reservation.
-const (
-	ClaimNew   Claim = iota + 1 // accept it
-	ClaimDone                   // accepted before
-	ClaimBusy                   // somebody is accepting it now
-	ClaimOther                  // the key belongs to another body
-)
-
-// Reservation of an idempotency key: its result, and the id of the notification that has the key.
-type Reservation struct {
-	Claim Claim
-	ID    string
-}
-
-// Store is where notifications are kept.
-type Store interface {
-	// Accept stores notifications, each id once, and returns one result each, in order.
-	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
-	// Reserve claims an idempotency key for life at least.
-	Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (Reservation, error)
-	// Commit tells that the notification of a reserved key has been accepted.
-	Commit(ctx context.Context, key string) error
-	// View gives a notification back.
-	View(ctx context.Context, id string) (*notification.View, error)
-}
 
 // Rules are what the policy and the channels say of a notification.
 type Rules interface {
@@ -109,21 +72,21 @@ type Rules interface {
 type Config struct {
 	Store Store
 	Rules Rules
-	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. Defaults to
-	// knowing no template.
+	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. By default
+	// there are no templates.
 	Render func(t *Template, n *notification.Notification) error
-	// HasDevice tells whether a user has an active device on a channel, for notifications that name no target. Defaults
-	// to not asking.
+	// HasDevice tells whether a user has an active device on a channel. It is asked for notifications that name no
+	// target. By default they are accepted without asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
-	// Trace is called with each notification before it is stored, to note its trace. It returns a function to call
+	// Trace is called with each notification before it is stored, and notes its trace. It returns a function to call
 	// afterwards. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
-	// Full tells that the store has no room for more; then a batch is refused with [ErrFull]. Defaults to never.
+	// Full tells whether the store has no room for more. Then batches are refused with [ErrFull]. Defaults to never.
 	Full func() bool
-	// Accepted is called with the category of each newly accepted notification. Defaults to nothing.
+	// Accepted is called with the category of each newly accepted notification. Defaults to doing nothing.
 	Accepted func(category string)
 	Log      *slog.Logger
-	// Clock for the limits of times. Defaults to time.Now.
+	// Clock says the time, for the limits of send_at and expires_at. Defaults to time.Now.
 	Clock func() time.Time
 }
 
@@ -147,26 +110,26 @@ func New(cfg Config) *Intake {
 	return &Intake{cfg: cfg}
 }
 
-// keyLife is how long an idempotency key is kept, in addition to the time that its notification may wait.
+// keyLife is how long an idempotency key is kept beyond the time that its notification may wait.
 const keyLife = 24 * time.Hour
 
-// MadeHere tells whether the id has the form of those that intake makes.
+// MadeHere tells whether an id has the form of the ids that intake makes.
 func MadeHere(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && len(id) == 36 && parsed.Version() == 7
 }
 
-// Accept accepts what it can of a batch, and returns one result each, in order. An error is about the batch as a
-// whole: the store could not be reached, and it is unknown which notifications were accepted. Repeating the batch with
-// the same ids or idempotency keys is safe.
-func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, error) {
+// Accept accepts what it can of a batch, and returns one result for each request, in order. An error concerns the whole
+// batch: the store could not be reached, and it is unknown which notifications were accepted. It is safe to repeat the
+// batch with the same ids or idempotency keys.
+func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error) {
 	if in.cfg.Full() {
 		return nil, ErrFull
 	}
 	results := make([]Result, len(batch))
 	pending := make([]int, 0, len(batch))
-	keys := map[string]int{} // idempotency key → index of its first candidate in this batch
-	same := map[int]int{}    // index → index of the candidate with the same key
+	keys := map[string]int{} // idempotency key → index of the first request with it in this batch
+	same := map[int]int{}    // index → index of the first request with the same key
 	for i := range batch {
 		n, err := in.complete(&batch[i])
 		if err != nil {
@@ -199,15 +162,16 @@ func (in *Intake) Accept(ctx context.Context, batch []Candidate) ([]Result, erro
 	return results, nil
 }
 
-func repeatOf(c, first *Candidate, r Result) Result {
-	if fingerprint(c) != fingerprint(first) {
+// repeatOf is the result of a request whose key an earlier request of the batch has, whose result is r.
+func repeatOf(repeat, first *Request, r Result) Result {
+	if fingerprint(repeat) != fingerprint(first) {
 		return Result{Err: ErrKeyReused}
 	}
 	r.Known = r.Err == nil
 	return r
 }
 
-// withDevices refuses notifications without a target whose user has no device on the channel.
+// withDevices refuses notifications without a target whose user has no device on the channel. It returns the others.
 func (in *Intake) withDevices(ctx context.Context, results []Result, pending []int) ([]int, error) {
 	if in.cfg.HasDevice == nil {
 		return pending, nil
@@ -240,9 +204,9 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 	return remaining, nil
 }
 
-// complete fills in the defaults and checks everything that needs no store.
-func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
-	n := c.Notification
+// complete fills in the defaults and checks everything that can be checked without the store.
+func (in *Intake) complete(r *Request) (*notification.Notification, error) {
+	n := r.Notification
 	if n.ID == "" {
 		id, err := uuid.NewV7()
 		if err != nil {
@@ -260,14 +224,14 @@ func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 		n.Priority = notification.PriorityNormal
 	}
 	var faults []error
-	if c.Template != nil {
-		faults = append(faults, in.render(c.Template, &n))
+	if r.Template != nil {
+		faults = append(faults, in.render(r.Template, &n))
 	}
 	faults = append(faults, n.Validate(in.cfg.Clock(), in.cfg.Rules.MaxContent(n.Channel)))
 	if !in.cfg.Rules.HasCategory(n.Category) {
 		faults = append(faults, &notification.FieldError{Field: "category", Message: "is not named in the policy"})
 	}
-	faults = append(faults, in.cfg.Rules.CheckDelivery(&n), checkKey(c.IdempotencyKey))
+	faults = append(faults, in.cfg.Rules.CheckDelivery(&n), checkKey(r.IdempotencyKey))
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
@@ -277,7 +241,7 @@ func (in *Intake) complete(c *Candidate) (*notification.Notification, error) {
 // render puts the content of a template into a notification.
 func (in *Intake) render(t *Template, n *notification.Notification) error {
 	if n.Title != "" || n.Body != "" {
-		return &notification.FieldError{Field: "template", Message: "makes title and body, which must not be given too"}
+		return &notification.FieldError{Field: "template", Message: "makes title and body, so these must be empty"}
 	}
 	if in.cfg.Render == nil {
 		return &notification.FieldError{Field: "template.name", Message: "is unknown: no folder of templates is set"}
@@ -298,23 +262,23 @@ func checkKey(key string) error {
 	return nil
 }
 
-// fingerprint tells two bodies under the same idempotency key apart.
-func fingerprint(c *Candidate) string {
-	n := c.Notification
+// fingerprint tells apart two requests with the same idempotency key.
+func fingerprint(r *Request) string {
+	n := r.Notification
 	n.CreatedAt = time.Time{}
 	body, err := json.Marshal(struct {
 		notification.Notification
 		Template *Template `json:",omitempty"`
-	}{n, c.Template})
+	}{n, r.Template})
 	if err != nil {
-		body = []byte(err.Error()) // data is not JSON; such a notification was refused before
+		body = []byte(err.Error()) // the data is not JSON, and such a notification has been refused already
 	}
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:16])
 }
 
-// reserve claims the idempotency keys of the pending ones, and returns those that are still to be stored.
-func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Result, pending []int) ([]int, error) {
+// reserve reserves the idempotency keys of the pending requests, and returns those that are still to be stored.
+func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result, pending []int) ([]int, error) {
 	remaining := pending[:0]
 	for _, i := range pending {
 		key := batch[i].IdempotencyKey
@@ -345,7 +309,8 @@ func (in *Intake) reserve(ctx context.Context, batch []Candidate, results []Resu
 	return remaining, nil
 }
 
-// known returns the notification that was accepted before, or the candidate itself once that is forgotten.
+// known returns the notification that was accepted before. Once the store has forgotten it, it returns n, which the
+// request would make.
 func (in *Intake) known(ctx context.Context, id string, n *notification.Notification) (Result, error) {
 	view, err := in.cfg.Store.View(ctx, id)
 	if errors.Is(err, notification.ErrNotFound) {
@@ -358,8 +323,8 @@ func (in *Intake) known(ctx context.Context, id string, n *notification.Notifica
 	return Result{Notification: &view.Notification, Known: true}, nil
 }
 
-// store accepts the pending ones, and commits their keys.
-func (in *Intake) store(ctx context.Context, batch []Candidate, results []Result, pending []int) error {
+// store stores the pending notifications and commits their keys.
+func (in *Intake) store(ctx context.Context, batch []Request, results []Result, pending []int) error {
 	if len(pending) == 0 {
 		return nil
 	}

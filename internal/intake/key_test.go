@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-func TestKeyRepeated(t *testing.T) {
+func TestARepeatedKeyReturnsTheFirstNotification(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	first := b.accept(t, keyed("k", "hi"))[0]
@@ -32,11 +32,12 @@ func TestKeyRepeated(t *testing.T) {
 		t.Errorf("with another body it gives %+v, want it refused as reused", other)
 	}
 	if len(b.store.known) != 1 || len(b.store.fresh) != 1 || len(b.accepted) != 1 {
-		t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.store.known), len(b.store.fresh), len(b.accepted))
+		t.Errorf("%d stored, %d of them new, %d reported; want one each",
+			len(b.store.known), len(b.store.fresh), len(b.accepted))
 	}
 }
 
-func TestKeyThatIsJustBeingUsed(t *testing.T) {
+func TestAKeyThatIsBeingUsedIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t, keyed("k", "hi"))
@@ -50,15 +51,15 @@ func TestKeyThatIsJustBeingUsed(t *testing.T) {
 	}
 }
 
-// Who was accepting has died. Whoever repeats takes over, under the id that was reserved, so that there is one
-// notification whether the first was recorded or not.
-func TestKeyTakenOver(t *testing.T) {
+// The process that was accepting has died. A repeat takes the key over, under the id that was reserved. So there is one
+// notification, whether the first was stored or not.
+func TestARepeatTakesOverAnAbandonedKey(t *testing.T) {
 	t.Parallel()
-	t.Run("before it was recorded", func(t *testing.T) {
+	t.Run("before it was stored", func(t *testing.T) {
 		t.Parallel()
 		b := newBench()
 		b.store.fail = "accept"
-		if _, err := b.Accept(t.Context(), []intake.Candidate{keyed("k", "hi")}); !errors.Is(err, errAway) {
+		if _, err := b.Accept(t.Context(), []intake.Request{keyed("k", "hi")}); !errors.Is(err, errAway) {
 			t.Fatal(err)
 		}
 		b.store.fail = ""
@@ -72,11 +73,11 @@ func TestKeyTakenOver(t *testing.T) {
 			t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("after it was recorded", func(t *testing.T) {
+	t.Run("after it was stored", func(t *testing.T) {
 		t.Parallel()
 		b := newBench()
 		b.store.fail = "commit"
-		if _, err := b.Accept(t.Context(), []intake.Candidate{keyed("k", "hi")}); !errors.Is(err, errAway) {
+		if _, err := b.Accept(t.Context(), []intake.Request{keyed("k", "hi")}); !errors.Is(err, errAway) {
 			t.Fatal(err)
 		}
 		b.store.fail = ""
@@ -84,54 +85,59 @@ func TestKeyTakenOver(t *testing.T) {
 		held.Over = true
 		r := b.accept(t, keyed("k", "hi"))[0]
 		if r.Err != nil || !r.Known || held.Pending || !cmp.Equal(r.Notification, b.store.known[held.ID]) {
-			t.Errorf("the repeat gives %+v, the key is %+v, recorded is %+v", r, held, b.store.known)
+			t.Errorf("the repeat gives %+v, the key is %+v, stored is %+v", r, held, b.store.known)
 		}
 		if len(b.store.known) != 1 || len(b.store.fresh) != 1 || len(b.accepted) != 1 {
-			t.Errorf("%d recorded, %d of them anew, %d reported; want one each", len(b.store.known), len(b.store.fresh), len(b.accepted))
+			t.Errorf("%d stored, %d of them new, %d reported; want one each",
+				len(b.store.known), len(b.store.fresh), len(b.accepted))
 		}
 	})
 }
 
-// A key may outlive what the store remembers of its notification: the answer is then made of the candidate's own words.
-func TestKeyOfAForgottenNotification(t *testing.T) {
+// A key may outlive the notification that has it. Then the result is made from the request itself.
+func TestTheKeyOfAForgottenNotificationReturnsTheRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	first := b.accept(t, keyed("k", "hi"))[0].Notification
 	clear(b.store.known)
 	again := b.accept(t, keyed("k", "hi"))[0]
-	if again.Err != nil || !again.Known || again.Notification.ID != first.ID || again.Notification.Title != "hi" || again.Notification.UserID != "u-1" {
-		t.Errorf("the repeat gives %+v, want the candidate under id %s", again, first.ID)
+	if again.Err != nil || !again.Known || again.Notification.ID != first.ID ||
+		again.Notification.Title != "hi" || again.Notification.UserID != "u-1" {
+		t.Errorf("the repeat gives %+v, want the request under id %s", again, first.ID)
 	}
 	if len(b.store.known) != 0 {
-		t.Error("it was recorded once more")
+		t.Error("it was stored once more")
 	}
 }
 
-func TestKeyTwiceInABatch(t *testing.T) {
+func TestAKeyTwiceInABatchIsOneNotification(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	bad := keyed("k", "hi")
 	bad.UserID = ""
 	results := b.accept(t, bad, keyed("k", "hi"), keyed("other", "hi"), keyed("k", "hi"), keyed("k", "ho"))
 	if results[0].Err == nil || results[1].Err != nil || results[2].Err != nil {
-		t.Fatalf("the first three give %v, %v, %v; want only the first refused", results[0].Err, results[1].Err, results[2].Err)
+		t.Fatalf("the first three give %v, %v, %v; want only the first refused",
+			results[0].Err, results[1].Err, results[2].Err)
 	}
 	if results[1].Known || results[2].Known || results[1].Notification.ID == results[2].Notification.ID {
 		t.Errorf("two keys give %+v and %+v, want two new notifications", results[1], results[2])
 	}
-	if !results[3].Known || results[3].Notification.ID != results[1].Notification.ID || results[3].Notification.CreatedAt != now {
+	if repeat := results[3]; !repeat.Known || repeat.Notification.ID != results[1].Notification.ID ||
+		repeat.Notification.CreatedAt != now {
 		t.Errorf("the repeat gives %+v, want the one before", results[3])
 	}
 	if !errors.Is(results[4].Err, intake.ErrKeyReused) || results[4].Notification != nil {
 		t.Errorf("the other body gives %+v, want it refused as reused", results[4])
 	}
 	if len(b.store.known) != 2 || len(b.store.fresh) != 2 || len(b.accepted) != 2 {
-		t.Errorf("%d recorded, %d of them anew, %d reported; want 2 each", len(b.store.known), len(b.store.fresh), len(b.accepted))
+		t.Errorf("%d stored, %d of them new, %d reported; want 2 each",
+			len(b.store.known), len(b.store.fresh), len(b.accepted))
 	}
 }
 
-// What became of the first of a batch holds for its repeats.
-func TestRefusedKeyTwiceInABatch(t *testing.T) {
+// When the first request with a key is refused, so are the repeats in its batch.
+func TestARefusedKeyIsRefusedTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.accept(t, keyed("k", "hi"))
@@ -143,58 +149,65 @@ func TestRefusedKeyTwiceInABatch(t *testing.T) {
 	}
 }
 
-// A key is kept for a day, or for as long as its notification may live and a day longer.
-func TestLifeOfAKey(t *testing.T) {
+// A key is kept for a day longer than its notification may wait.
+func TestAKeyOutlivesItsNotificationByADay(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		name     string
 		category string
 		sendIn   time.Duration
 		want     time.Duration
 	}{
-		"at once":                {"default", 0, 25 * time.Hour},
-		"may be deferred long":   {"chat", 0, 72 * time.Hour},
-		"to be sent later":       {"default", 10 * 24 * time.Hour, 10*24*time.Hour + 25*time.Hour},
-		"was to be sent earlier": {"default", -2 * time.Hour, 25 * time.Hour},
+		{name: "at once", category: "default", want: time.Hour + day},
+		{name: "may be deferred for long", category: "chat", want: 48*time.Hour + day},
+		{name: "to be sent later", category: "default", sendIn: 10 * day, want: 10*day + time.Hour + day},
+		{name: "was to be sent earlier", category: "default", sendIn: -2 * time.Hour, want: time.Hour + day},
 	} {
-		b := newBench()
-		c := keyed("k", "hi")
-		c.Category = test.category
-		if test.sendIn != 0 {
-			c.SendAt = now.Add(test.sendIn)
-		}
-		b.accept(t, c)
-		if got := b.store.keys["k"].Life; got != test.want {
-			t.Errorf("%s: the key is kept for %s, want %s", name, got, test.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench()
+			r := keyed("k", "hi")
+			r.Category = tt.category
+			if tt.sendIn != 0 {
+				r.SendAt = now.Add(tt.sendIn)
+			}
+			b.accept(t, r)
+			if got := b.store.keys["k"].Life; got != tt.want {
+				t.Errorf("the key is kept for %s, want %s", got, tt.want)
+			}
+		})
 	}
 }
 
-// Two candidates under one key are the same exactly when their JSON is: every field counts, and the spelling of data does
-// not.
-func TestFingerprint(t *testing.T) {
+// Two requests under one key are the same exactly when their JSON is the same. Every field counts; how the data is
+// written does not.
+func TestRequestsAreTheSameWhenTheirJSONIs(t *testing.T) {
 	t.Parallel()
 	at := rapid.SampledFrom([]time.Time{{}, now.Add(time.Hour), now.Add(2 * time.Hour)})
 	text := rapid.SampledFrom([]string{"", "a", "b"})
-	candidates := rapid.Custom(func(t *rapid.T) intake.Candidate {
+	requests := rapid.Custom(func(t *rapid.T) intake.Request {
 		n := notification.Notification{
 			ID: text.Draw(t, "id"), UserID: rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user"),
 			Category: rapid.SampledFrom([]string{"", "chat"}).Draw(t, "category"),
 			Channel:  rapid.SampledFrom([]notification.Channel{"", "log"}).Draw(t, "channel"),
 			To:       text.Draw(t, "to"), Title: text.Draw(t, "title"), Body: text.Draw(t, "body"),
-			Data:     rapid.SampledFrom([]json.RawMessage{nil, json.RawMessage(`{"a":1}`), json.RawMessage(` { "a" : 1 } `), json.RawMessage(`{"a":2}`)}).Draw(t, "data"),
+			Data: rapid.SampledFrom([]json.RawMessage{
+				nil, json.RawMessage(`{"a":1}`), json.RawMessage(` { "a" : 1 } `), json.RawMessage(`{"a":2}`),
+			}).Draw(t, "data"),
 			Priority: rapid.SampledFrom([]notification.Priority{0, 1}).Draw(t, "priority"),
 			SendAt:   at.Draw(t, "send_at"), CollapseKey: text.Draw(t, "collapse_key"),
 		}
 		if at := at.Draw(t, "expires_at"); at.After(n.SendAt) {
 			n.ExpiresAt = at
 		}
-		return intake.Candidate{Notification: n, IdempotencyKey: "k"}
+		return intake.Request{Notification: n, IdempotencyKey: "k"}
 	})
 	rapid.Check(t, func(r *rapid.T) {
-		first := candidates.Draw(r, "first")
+		first := requests.Draw(r, "first")
 		second := first
 		if rapid.Bool().Draw(r, "another") {
-			second = candidates.Draw(r, "second")
+			second = requests.Draw(r, "second")
 		}
 		second.CreatedAt = now // is not the producer's to say
 		b := newBench()

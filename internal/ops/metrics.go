@@ -44,7 +44,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_accepted_total",
-			Help: "Notifications that this process accepted, or counted for producers without metrics.",
+			Help: "Notifications that this process accepted or counted for processes without metrics.",
 		}, []string{"category"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deliveries_total",
@@ -73,7 +73,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_provider_seconds", Help: "How long the provider took to respond.", Buckets: latencyBuckets,
 		}, []string{"channel"}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_throttle_decision_seconds", Help: "How long a decision of the limiter took, round trip included.",
+			Name: "pacer_throttle_decision_seconds", Help: "How long the limiter's decision took, round trip included.",
 			Buckets: latencyBuckets,
 		}),
 	}
@@ -174,14 +174,14 @@ type Gauges struct {
 	Evicts bool
 	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
 	RedisMemory float64
-	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts its
-	// deliveries; Concurrency is the most there may be.
+	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
+	// its deliveries; Concurrency is the most there may be.
 	BreakersOpen          map[string]int
 	InFlight, Concurrency int
 }
 
-// gaugeCollector reads the gauges when it is scraped. When they can't be read it returns none, so that graphs show a gap
-// instead of zeros.
+// gaugeCollector reads the gauges when it is scraped. When they can't be read it returns none, so that graphs show a
+// gap instead of zeros.
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
@@ -211,7 +211,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 			"name"),
 		evicts: gauge("pacer_redis_evicts", "1 when Redis evicts keys once it is full, which loses notifications."),
 		memory: gauge("pacer_redis_memory_ratio",
-			"Share of its maxmemory that the fullest Redis server uses; from 0.9 on nothing is accepted. 0 without a limit."),
+			"Share of maxmemory that the fullest Redis server uses; from 0.9 on nothing is accepted; 0 without a limit."),
 		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.",
 			"channel"),
 		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),

@@ -155,7 +155,7 @@ func TestCountersCountByLabel(t *testing.T) {
 	use(metrics)
 	metrics.Accepted("chat")
 	metrics.Accepted("default")
-	want := `# HELP pacer_accepted_total Notifications that this process accepted, or counted for producers without metrics.
+	want := `# HELP pacer_accepted_total Notifications that this process accepted or counted for processes without metrics.
 # TYPE pacer_accepted_total counter
 pacer_accepted_total{category="chat"} 2
 pacer_accepted_total{category="default"} 1

@@ -28,7 +28,7 @@ type Operator struct {
 		Cancel(ctx context.Context, id string) error
 	}
 	// Accept accepts notifications.
-	Accept func(context.Context, []intake.Candidate) ([]intake.Result, error)
+	Accept func(context.Context, []intake.Request) ([]intake.Result, error)
 	// Channels and Categories name those of the deployment; Partitions counts its partitions.
 	Channels, Categories func() []string
 	Partitions           int
@@ -112,13 +112,13 @@ func (o *Operator) Retry(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	if view.Status != notification.StatusFailed && view.Status != notification.StatusExpired {
-		return "", &RefusalError{Reason: fmt.Sprintf("%s is %s: only failed and expired notifications can be sent again",
-			id, view.Status)}
+		return "", &RefusalError{Reason: fmt.Sprintf("%s is %s: only failed and expired ones can be sent again", id,
+			view.Status)}
 	}
 	again := view.Notification
 	again.ID, again.CreatedAt = uuid.Must(uuid.NewV7()).String(), time.Time{}
 	again.SendAt, again.ExpiresAt = time.Time{}, time.Time{}
-	results, err := o.Accept(ctx, []intake.Candidate{{Notification: again}})
+	results, err := o.Accept(ctx, []intake.Request{{Notification: again}})
 	if err != nil {
 		return "", err
 	}

@@ -28,7 +28,8 @@ type Config struct {
 	Channels func() []Channel
 	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
-	// Actions change the deployment. A request needs Token for them; without a Token it must come to a loopback address.
+	// Actions change the deployment. A request needs Token for them; without a Token it must come to a loopback
+	// address.
 	Actions Actions
 	Token   string
 	// Host tells whether the pages are served under the Host of a request. A request with Token is served under any

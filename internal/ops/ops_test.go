@@ -32,8 +32,8 @@ var errAway = errors.New("dial tcp 10.0.0.7:6379: connection refused")
 func view() *notification.View {
 	return &notification.View{
 		Notification: notification.Notification{
-			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelWebhook, To: "https://secret.example/",
-			Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`),
+			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelWebhook,
+			To: "https://secret.example/", Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`),
 			Priority: notification.PriorityHigh, CreatedAt: at,
 		},
 		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s",

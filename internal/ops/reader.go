@@ -42,8 +42,8 @@ type Reader struct {
 	// ChannelNames and Categories name those of the deployment, in order; MaxDefer is the shortest of any category.
 	ChannelNames, Categories func() []string
 	MaxDefer                 func() time.Duration
-	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts its
-	// deliveries; Concurrency is the most there may be, and 0 without the worker role.
+	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
+	// its deliveries; Concurrency is the most there may be, and 0 without the worker role.
 	BreakersOpen func() map[string]int
 	InFlight     func() int
 	Concurrency  int

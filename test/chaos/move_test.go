@@ -204,9 +204,9 @@ func idsOf(items []item) []string {
 // accept is what a producer does through a process's API.
 func (p *process) accept(ctx context.Context, items []item) {
 	entries := p.w.ledger.asked(items)
-	var batch []intake.Candidate
+	var batch []intake.Request
 	for _, e := range entries {
-		batch = append(batch, intake.Candidate{Notification: notification.Notification{
+		batch = append(batch, intake.Request{Notification: notification.Notification{
 			ID: e.ID, UserID: e.User, Category: e.Category, Channel: notification.ChannelLog, Title: e.ID, To: "log",
 			Priority: notification.Priority(e.Priority), SendAt: e.sendAt, ExpiresAt: e.expiresAt, CollapseKey: e.Collapse,
 		}})

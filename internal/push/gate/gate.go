@@ -1,6 +1,6 @@
 // Package gate stands between the dispatcher and a channel's sender. It has a budget that all processes share, and for
-// each host a limit of calls in flight and a circuit breaker. So a dead provider does not take capacity from the others,
-// and is not hammered. A notification that may not pass waits; that is a deferral and costs no attempt.
+// each host a limit of calls in flight and a circuit breaker. So a dead provider does not take capacity from the
+// others, and is not hammered. A notification that may not pass waits; that is a deferral and costs no attempt.
 package gate
 
 import (
@@ -102,8 +102,8 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 // busyWait is the shortest wait of a delivery whose host has as many calls in flight as it may.
 const busyWait = 500 * time.Millisecond
 
-// mayTry tells whether the breaker lets a call to the host pass. While the breaker is half-open, one process may call the
-// host once a second, to see whether it is back.
+// mayTry tells whether the breaker lets a call to the host pass. While the breaker is half-open, one process may call
+// the host once a second, to see whether it is back.
 func (g *Gate) mayTry(ctx context.Context, h *host) bool {
 	switch h.breaker.State() {
 	case gobreaker.StateOpen:
@@ -156,8 +156,9 @@ func (g *Gate) heed(h *host, failure *push.Error) {
 		}
 	case failure.Class == push.CredentialsRefused:
 		h.pause(time.Now().Add(max(g.cfg.Pause, failure.RetryAfter)))
-		g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused and nothing is lost; correct its settings",
-			"channel", g.cfg.Channel, "host", h.name, "code", failure.Code, "pause", max(g.cfg.Pause, failure.RetryAfter))
+		g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused; correct its settings",
+			"channel", g.cfg.Channel, "host", h.name, "code", failure.Code,
+			"pause", max(g.cfg.Pause, failure.RetryAfter))
 	case failure.Class == push.Throttled && failure.ChannelWide:
 		h.pause(time.Now().Add(cmp.Or(failure.RetryAfter, g.cfg.Pause)))
 		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
@@ -173,8 +174,8 @@ func describe(failure *push.Error) string {
 	return failure.Class.String() + ": " + failure.Code
 }
 
-// later returns a delivery unsent. The waits are spread, so that deliveries that wait for the same thing do not all come
-// back at once.
+// later returns a delivery unsent. The waits are spread, so that deliveries that wait for the same thing do not all
+// come back at once.
 func later(code string, wait time.Duration) *push.Error {
 	wait += time.Duration(rand.Int64N(int64(wait)/2 + int64(10*time.Millisecond))) //nolint:gosec // spread, no secret
 	return &push.Error{Class: push.Throttled, Code: code, RetryAfter: wait, Unsent: true}

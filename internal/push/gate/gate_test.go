@@ -22,18 +22,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sleep passes time on the bubble's clock.
+// sleep lets time pass on the bubble's clock.
 func sleep(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-// provider answers as it is told, and counts its calls by target.
+// provider counts its calls by target. To targets that begin with bad it responds with failure.
 type provider struct {
 	push.Checker
-	takes  time.Duration
-	answer atomic.Pointer[push.Error]
+	takes   time.Duration
+	failure atomic.Pointer[push.Error]
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -54,7 +54,7 @@ func (p *provider) Send(_ context.Context, m push.Message) error {
 	p.mu.Lock()
 	p.now--
 	p.mu.Unlock()
-	if failure := p.answer.Load(); failure != nil && strings.HasPrefix(m.To, "bad") {
+	if failure := p.failure.Load(); failure != nil && strings.HasPrefix(m.To, "bad") {
 		return failure
 	}
 	return nil
@@ -68,8 +68,8 @@ func (p *provider) called(to string) int {
 
 func newGate(p *provider, change func(*gate.Config)) *gate.Gate {
 	cfg := gate.Config{
-		Channel: notification.ChannelWebhook, Host: func(to string) string { return to }, Limiter: throttle.NewMemory(time.Now),
-		Log: slog.New(slog.DiscardHandler),
+		Channel: notification.ChannelWebhook, Host: func(to string) string { return to },
+		Limiter: throttle.NewMemory(time.Now), Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)
@@ -81,7 +81,7 @@ func to(target string) push.Message {
 	return push.Message{Notification: &notification.Notification{ID: "n1", To: target}, Attempt: 1}
 }
 
-// code is that of what comes of a delivery, "" when it was delivered.
+// code is the code of a delivery's failure, or "" when it was delivered.
 func code(err error) string {
 	failure, _ := errors.AsType[*push.Error](err)
 	if failure == nil {
@@ -90,13 +90,13 @@ func code(err error) string {
 	return failure.Code
 }
 
-// A host that fails is left alone, tried once a second by all processes together, and taken back when it answers. Others
-// go on.
+// The breaker keeps calls away from a host that fails. All processes together try it once a second, and call it again
+// once it responds. Other hosts are called all the while.
 func TestBreakerOpensPerHostAndProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
-		p.answer.Store(&push.Error{Class: push.Transient, Code: "503"})
+		p.failure.Store(&push.Error{Class: push.Transient, Code: "503"})
 		shared := throttle.NewMemory(time.Now)
 		share := func(c *gate.Config) { c.Limiter = shared }
 		processes := []*gate.Gate{newGate(p, share), newGate(p, share)}
@@ -106,16 +106,17 @@ func TestBreakerOpensPerHostAndProbes(t *testing.T) {
 					t.Fatalf("a host that works: %v", err)
 				}
 				failure := push.Classify(g.Send(t.Context(), to("bad")))
-				if failure.Code == gate.CodeOpen && (failure.Class != push.Throttled || !failure.Unsent || failure.RetryAfter < time.Second) {
-					t.Fatalf("sent back as %+v", failure)
+				if failure.Code == gate.CodeOpen &&
+					(failure.Class != push.Throttled || !failure.Unsent || failure.RetryAfter < time.Second) {
+					t.Fatalf("returned as %+v", failure)
 				}
 			}
 			sleep(50 * time.Millisecond)
 		}
 		if n := p.called("bad"); n < 30 || n > 2*10+60+2 {
-			t.Errorf("the dead host was called %d times in a minute, want at most 10 of each process and one a second", n)
+			t.Errorf("the dead host was called %d times in a minute, want at most 10 by each process and one a second", n)
 		}
-		p.answer.Store(nil)
+		p.failure.Store(nil)
 		sleep(2 * time.Second)
 		delivered := 0
 		for range 100 {
@@ -132,27 +133,30 @@ func TestBreakerOpensPerHostAndProbes(t *testing.T) {
 	})
 }
 
-// What a provider refuses, it has answered: one bad target does not stop the others.
+// A refusal is a response too: one bad target does not stop the others.
 func TestRefusalsDoNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	for _, class := range []push.Class{push.Permanent, push.TargetGone, push.Throttled} {
-		p := &provider{}
-		p.answer.Store(&push.Error{Class: class, Code: "4xx"})
-		g := newGate(p, nil)
-		for range 100 {
-			if got := code(g.Send(t.Context(), to("bad"))); got != "4xx" {
-				t.Fatalf("%s gives %q", class, got)
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			p := &provider{}
+			p.failure.Store(&push.Error{Class: class, Code: "4xx"})
+			g := newGate(p, nil)
+			for range 100 {
+				if got := code(g.Send(t.Context(), to("bad"))); got != "4xx" {
+					t.Fatalf("gives %q", got)
+				}
 			}
-		}
+		})
 	}
 }
 
-// A provider that hangs takes a share of the room, and what else is for it does not wait for it.
+// A host that hangs takes only a share of the room, and other deliveries to it do not wait for it.
 func TestSilentHostTakesLittleRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{takes: 10 * time.Second}
-		p.answer.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
+		p.failure.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
 		g := newGate(p, func(c *gate.Config) { c.InFlight = 24 })
 		waits := make([]time.Duration, 100)
 		begin := time.Now()
@@ -182,12 +186,12 @@ func TestSilentHostTakesLittleRoom(t *testing.T) {
 	})
 }
 
-// Calls that hang until they are given up open the breaker as those do that fail at once.
+// Calls that hang until they time out open the breaker as well as calls that fail at once.
 func TestBreakerOpensForAHostThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{takes: 10 * time.Second}
-		p.answer.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
+		p.failure.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
 		g := newGate(p, nil)
 		var all sync.WaitGroup
 		for range 100 {
@@ -207,8 +211,8 @@ func TestBreakerOpensForAHostThatHangs(t *testing.T) {
 	})
 }
 
-// A host that answers gets its whole room, a call at a time, and a crowd waits for it in order.
-func TestAnsweringHostGetsItsRoom(t *testing.T) {
+// A host that responds gets its whole room, one place after the other, and a crowd waits for it in order.
+func TestRespondingHostGetsItsRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{takes: 100 * time.Millisecond}
@@ -228,12 +232,15 @@ func TestAnsweringHostGetsItsRoom(t *testing.T) {
 	})
 }
 
-// A sender that panics has failed: the breaker's trial does not stay under way for ever.
+// A panic of the sender counts as a failure. The breaker's trial call does not stay under way for ever.
 func TestPanicIsAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &panicking{}
-		g := gate.New(p, gate.Config{Channel: notification.ChannelWebhook, Limiter: throttle.NewMemory(time.Now), Log: slog.New(slog.DiscardHandler)})
+		g := gate.New(p, gate.Config{
+			Channel: notification.ChannelWebhook, Limiter: throttle.NewMemory(time.Now),
+			Log: slog.New(slog.DiscardHandler),
+		})
 		send := func() (err error) {
 			defer func() {
 				if recover() != nil {
@@ -258,6 +265,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	})
 }
 
+// panicking fails ten times, then panics until it is well.
 type panicking struct {
 	push.Checker
 	calls atomic.Int64
@@ -274,22 +282,25 @@ func (p *panicking) Send(context.Context, push.Message) error {
 	return &push.Error{Class: push.Transient, Code: "503"}
 }
 
-// Budgets hold over all processes, and are waited for as long as they need.
-func TestBudgets(t *testing.T) {
+// Budgets hold over all processes. What is beyond them waits until there is room again.
+func TestBudgetsHoldOverAllProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
 		shared := throttle.NewMemory(time.Now)
 		budget := func(c *gate.Config) {
-			c.Limiter, c.Budget, c.PerTarget = shared, []throttle.Rule{{Max: 10, Per: time.Minute}}, []throttle.Rule{{Max: 2, Per: time.Minute}}
+			c.Limiter = shared
+			c.Budget = []throttle.Rule{{Max: 10, Per: time.Minute}}
+			c.PerTarget = []throttle.Rule{{Max: 2, Per: time.Minute}}
 		}
 		processes := []*gate.Gate{newGate(p, budget), newGate(p, budget)}
 		codes := map[string]int{}
 		for i := range 30 {
 			err := processes[i%2].Send(t.Context(), to("device "+string(rune('a'+i/3))))
 			codes[code(err)]++
-			if failure := push.Classify(err); failure != nil && (failure.RetryAfter <= 0 || failure.RetryAfter > 2*time.Minute || !failure.Unsent) {
-				t.Fatalf("sent back as %+v", failure)
+			failure := push.Classify(err)
+			if failure != nil && (failure.RetryAfter <= 0 || failure.RetryAfter > 2*time.Minute || !failure.Unsent) {
+				t.Fatalf("returned as %+v", failure)
 			}
 		}
 		if codes[""] != 10 || codes[gate.CodeTarget] == 0 || codes[gate.CodeBudget] == 0 {
@@ -298,17 +309,19 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
-// Refused credentials pause the channel: nothing is burnt, one is tried when the pause is over, and all go on when it passes.
+// Refused credentials pause the channel, and nothing is lost. When the pause is over, one delivery is tried. All go on
+// when it succeeds.
 func TestRefusedCredentialsPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		p := &provider{}
-		p.answer.Store(&push.Error{Class: push.CredentialsRefused, Code: "403"})
+		p.failure.Store(&push.Error{Class: push.CredentialsRefused, Code: "403"})
 		g := newGate(p, func(c *gate.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		first := push.Classify(g.Send(t.Context(), to("bad")))
-		if first.Class != push.CredentialsRefused || !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "refuses this deployment's credentials") {
-			t.Errorf("gives %v, and the log says %s", first, log.String())
+		if line := log.String(); first.Class != push.CredentialsRefused || !strings.Contains(line, "level=ERROR") ||
+			!strings.Contains(line, "refuses this deployment's credentials") {
+			t.Errorf("gives %v, and the log says %s", first, line)
 		}
 		for range 100 {
 			if got := code(g.Send(t.Context(), to("bad"))); got != gate.CodePaused {
@@ -321,28 +334,29 @@ func TestRefusedCredentialsPause(t *testing.T) {
 			t.Errorf("called %d times, want 2", p.called("bad"))
 		}
 		sleep(time.Minute)
-		p.answer.Store(nil)
+		p.failure.Store(nil)
 		for range 10 {
 			if err := g.Send(t.Context(), to("bad")); err != nil {
-				t.Errorf("once the credentials are mended: %v", err)
+				t.Errorf("once the credentials are right: %v", err)
 			}
 		}
 	})
 }
 
-// A quota of the whole channel makes all wait as long as the provider asks.
-func TestChannelWideThrottling(t *testing.T) {
+// When the quota of the whole channel is used up, all deliveries wait for as long as the provider asks.
+func TestChannelWideThrottlingPausesTheChannel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
-		p.answer.Store(&push.Error{Class: push.Throttled, Code: "429", RetryAfter: 20 * time.Second, ChannelWide: true})
+		p.failure.Store(&push.Error{Class: push.Throttled, Code: "429", RetryAfter: 20 * time.Second, ChannelWide: true})
 		g := newGate(p, nil)
 		_ = g.Send(t.Context(), to("bad"))
 		failure := push.Classify(g.Send(t.Context(), to("bad")))
-		if failure.Code != gate.CodePaused || failure.RetryAfter < 20*time.Second || failure.RetryAfter > 31*time.Second {
-			t.Errorf("sent back as %+v", failure)
+		if wait := failure.RetryAfter; failure.Code != gate.CodePaused || wait < 20*time.Second || wait > 31*time.Second {
+			t.Errorf("returned as %+v", failure)
 		}
-		if states := g.States(); len(states) != 1 || states[0].PausedFor != 20*time.Second || states[0].Breaker != "closed" {
+		states := g.States()
+		if len(states) != 1 || states[0].PausedFor != 20*time.Second || states[0].Breaker != "closed" {
 			t.Errorf("the states are %v", states)
 		}
 	})

@@ -28,11 +28,11 @@ const (
 	maxHosts = 10_000
 	// enterWait is how long a call waits for room on a host that responds, so that a healthy crowd keeps its order.
 	enterWait = 2 * time.Second
-	// silentAfter is how long a host may leave all calls in flight without a response before nobody waits for room on it
-	// any more. A call that waits takes the dispatcher's room from other hosts.
+	// silentAfter is how long a host may leave all calls in flight without a response before nobody waits for room on
+	// it any more. A call that waits takes the dispatcher's room from other hosts.
 	silentAfter = 250 * time.Millisecond
-	// firstShare divides the room: a host begins with that share of its places. Each response opens one more place, each
-	// failure closes one, as in TCP's slow start.
+	// firstShare divides the room: a host begins with that share of its places. Each response opens one more place,
+	// each failure closes one, as in TCP's slow start.
 	firstShare = 8
 )
 
@@ -241,8 +241,8 @@ func (h *host) silentWait() time.Duration {
 	return min(max(h.silence()/2, busyWait), maxOpenWait)
 }
 
-// pausedFor is how long the host stays paused. When the pause is over, the first caller gets 0 and tries whether the host
-// is back; the others wait for the outcome.
+// pausedFor is how long the host stays paused. When the pause is over, the first caller gets 0 and tries whether the
+// host is back; the others wait for the outcome.
 func (h *host) pausedFor(now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
