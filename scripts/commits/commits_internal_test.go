@@ -19,7 +19,10 @@ func TestFaultsOfMessages(t *testing.T) {
 		{name: "verb that ends like a plural", message: "Process what is due" + why},
 		{name: "verb that ends like a gerund", message: "Bring back the lost" + why},
 		{name: "revert", message: "Revert \"A thing\"\n\nThis reverts commit 0123456789abcdef."},
-		{name: "address in the body", message: "Link the page" + why + "\n\n<https://example.com/" + strings.Repeat("x", 120) + ">"},
+		{
+			name: "address in the body",
+			message: "Link the page" + why + "\n\n<https://example.com/" + strings.Repeat("x", 120) + ">",
+		},
 		{name: "no body", message: "Refuse a URL without a host", want: "no body"},
 		{name: "body without a line between", message: "Refuse a URL\nIt was wrong.", want: "no empty line"},
 		{name: "long subject", message: "Refuse " + strings.Repeat("x", 66) + why, want: "73 characters"},
@@ -78,7 +81,10 @@ func TestRangesOfARepository(t *testing.T) {
 		{name: "option instead of a range", commits: "--all", err: true},
 		{name: "clone", lay: clone, faults: 1, says: "2 looked at"},
 		{name: "shallow clone", lay: clone1, says: "shallow clone does not have the history"},
-		{name: "range of a shallow clone", lay: clone1, commits: "main..HEAD", says: "shallow clone does not have the history"},
+		{
+			name: "range of a shallow clone", lay: clone1, commits: "main..HEAD",
+			says: "shallow clone does not have the history",
+		},
 		{name: "no main", lay: withoutMain, says: "no main to compare with"},
 		{name: "tarball", lay: tarball, says: "no checkout of Git"},
 	}
@@ -92,7 +98,8 @@ func TestRangesOfARepository(t *testing.T) {
 			var out bytes.Buffer
 			faults, err := check(t.Context(), checkout(folder), tt.commits, &out)
 			if faults != tt.faults || (err != nil) != tt.err || !strings.Contains(out.String(), tt.says) {
-				t.Errorf("%d faults, error %v, output %q; want %d, %t, %q", faults, err, &out, tt.faults, tt.err, tt.says)
+				t.Errorf("%d faults, error %v, output %q; want %d, %t, %q", faults, err, &out, tt.faults, tt.err,
+					tt.says)
 			}
 		})
 	}
@@ -107,7 +114,7 @@ func repository(t *testing.T) string {
 		run(t, folder, "commit", "--quiet", "--allow-empty", "-m", message)
 	}
 	run(t, folder, "checkout", "--quiet", "-b", "work")
-	for _, message := range []string{"Mend it\n\nFor a reason.", "Mended again\n\nFor a reason."} {
+	for _, message := range []string{"Repair it\n\nFor a reason.", "Repaired again\n\nFor a reason."} {
 		run(t, folder, "commit", "--quiet", "--allow-empty", "-m", message)
 	}
 	return folder
@@ -151,7 +158,8 @@ func run(t *testing.T, folder string, args ...string) {
 	command := exec.CommandContext(t.Context(), "git", args...)
 	command.Dir = folder
 	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada",
+			"GIT_COMMITTER_EMAIL=ada@example.com")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("git %q: %v\n%s", args, err, out)
 	}

@@ -94,7 +94,8 @@ func drawRows(to *strings.Builder, users []string, top int) {
 	}
 	bottom := top + rowHeight*len(users)
 	for at := time.Duration(0); at <= demoLength; at += 3 * time.Second {
-		fmt.Fprintf(to, `<text class="dim" x="%d" y="%d" text-anchor="middle">%.0f s</text>`+"\n", axisAt(at), bottom+16, at.Seconds())
+		fmt.Fprintf(to, `<text class="dim" x="%d" y="%d" text-anchor="middle">%.0f s</text>`+"\n", axisAt(at),
+			bottom+16, at.Seconds())
 	}
 	fmt.Fprintf(to, `<circle class="asked" cx="%d" cy="%d" r="6"/><text class="dim" x="%d" y="%d">accepted</text>`+"\n",
 		axisLeft+6, bottom+38, axisLeft+20, bottom+42)

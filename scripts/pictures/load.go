@@ -21,7 +21,7 @@ const (
 	perBatch  = 20
 	// swell is how long the traffic takes to rise and fall.
 	swell = 2 * time.Minute
-	// outOfOrder is the share of deliveries that the receiver answers with 503.
+	// outOfOrder is the share of deliveries that the receiver refuses with 503.
 	outOfOrder = 0.01
 )
 
@@ -41,14 +41,14 @@ func receive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("listen for webhooks: %w", err)
 	}
-	target := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(answerSlowly)}
+	target := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(respondSlowly)}
 	go func() { _ = target.Serve(listener) }() // ends when it is closed
 	context.AfterFunc(ctx, func() { _ = target.Close() })
 	return "http://" + listener.Addr().String() + "/", nil
 }
 
-// answerSlowly answers after a while, and now and then that it is out of order.
-func answerSlowly(w http.ResponseWriter, r *http.Request) {
+// respondSlowly responds after a while, and now and then with 503.
+func respondSlowly(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(time.Duration(5+rand.IntN(40)) * time.Millisecond): //nolint:gosec // chance for a picture
 	case <-r.Context().Done():

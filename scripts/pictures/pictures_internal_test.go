@@ -20,13 +20,17 @@ func TestParseEvent(t *testing.T) {
 	}{
 		{
 			name: "accepted", line: "  0.012  accept  ada   chat      four chat messages at once",
-			want:       event{at: 12 * time.Millisecond, kind: "accept", user: "ada", text: "ada   chat      four chat messages at once"},
+			want: event{
+				at: 12 * time.Millisecond, kind: "accept", user: "ada",
+				text: "ada   chat      four chat messages at once",
+			},
 			commentary: true,
 		},
 		{
 			name: "arrived", line: " 10.040  arrive  cleo  chat      #11  3.016 s after the one before",
 			want: event{
-				at: 10040 * time.Millisecond, kind: "arrive", user: "cleo", text: "cleo  chat      #11  3.016 s after the one before",
+				at: 10040 * time.Millisecond, kind: "arrive", user: "cleo",
+				text: "cleo  chat      #11  3.016 s after the one before",
 			},
 			commentary: true,
 		},

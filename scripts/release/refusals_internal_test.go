@@ -77,11 +77,23 @@ func TestRefusedBeforeAnythingIsCompiled(t *testing.T) {
 		{name: "version without v", args: []string{"-version", "1.0.0"}, want: `version "1.0.0" is not`},
 		{name: "linker flag as version", args: []string{"-version", "v1.0.0 -X main.x=y"}, want: "is not of the form"},
 		{name: "not in the changelog", args: []string{"-version", "v3.0.0"}, want: "no section [3.0.0]"},
-		{name: "candidate not in the changelog", args: []string{"-version", "v1.0.0-rc.1"}, want: "no section [1.0.0-rc.1]"},
-		{name: "target without architecture", args: []string{"-version", "v1.0.0", "-targets", "linux"}, want: `target "linux" is not`},
-		{name: "changed checkout", args: []string{"-version", "v1.0.0"}, change: changeCheckout, want: "the checkout has changes"},
+		{
+			name: "candidate not in the changelog", args: []string{"-version", "v1.0.0-rc.1"},
+			want: "no section [1.0.0-rc.1]",
+		},
+		{
+			name: "target without architecture", args: []string{"-version", "v1.0.0", "-targets", "linux"},
+			want: `target "linux" is not`,
+		},
+		{
+			name: "changed checkout", args: []string{"-version", "v1.0.0"}, change: changeCheckout,
+			want: "the checkout has changes",
+		},
 		{name: "snapshot of a changed checkout", args: []string{"-snapshot"}, change: changeCheckout},
-		{name: "something there already", args: []string{"-version", "v1.0.0"}, change: leaveSomething, want: "is not empty"},
+		{
+			name: "something there already", args: []string{"-version", "v1.0.0"}, change: leaveSomething,
+			want: "is not empty",
+		},
 		{name: "no checkout", args: []string{"-version", "v1.0.0"}, change: removeGit, want: "git status"},
 	}
 	for _, tt := range tests {
@@ -113,7 +125,10 @@ func checkout(t *testing.T) string {
 	for _, args := range [][]string{
 		{"init", "--quiet"},
 		{"add", "CHANGELOG.md"},
-		{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false", "commit", "--quiet", "-m", "Begin"},
+		{
+			"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false",
+			"commit", "--quiet", "-m", "Begin",
+		},
 	} {
 		command := exec.CommandContext(t.Context(), "git", args...)
 		command.Dir = source

@@ -109,7 +109,8 @@ func unpack(t *testing.T, archive []byte) map[string][]byte {
 			t.Errorf("%s has the mode %o", header.Name, header.Mode)
 		}
 		if header.Uid != 0 || header.Gid != 0 || header.Uname != "" {
-			t.Errorf("%s belongs to %d:%d (%q): that is whoever packed it", header.Name, header.Uid, header.Gid, header.Uname)
+			t.Errorf("%s belongs to %d:%d (%q): that is whoever packed it", header.Name, header.Uid, header.Gid,
+				header.Uname)
 		}
 		if files[header.Name], err = io.ReadAll(reader); err != nil {
 			t.Fatal(err)

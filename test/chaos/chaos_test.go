@@ -88,12 +88,13 @@ func (y *tally) String() string {
 	for _, kind := range slices.Sorted(maps.Keys(y.faults)) {
 		faults = append(faults, fmt.Sprintf("%s %d", kind, y.faults[kind]))
 	}
-	return fmt.Sprintf("%d schedules (%d with Postgres), %d moves, %d steps, faults: %s; found: %d", y.played, y.durable, y.moves, y.steps,
+	return fmt.Sprintf("%d schedules (%d with Postgres), %d moves, %d steps, faults: %s; found: %d", y.played,
+		y.durable, y.moves, y.steps,
 		strings.Join(faults, ", "), len(y.found))
 }
 
-// Random worlds keep their promises. CHAOS_SCHEDULES says how many, CHAOS_SEED with which the first begins, CHAOS_MINUTES
-// when to end at the latest, CHAOS_WORKERS how many at once.
+// Random worlds keep their promises. CHAOS_SCHEDULES says how many, CHAOS_SEED with which the first begins,
+// CHAOS_MINUTES when to end at the latest, CHAOS_WORKERS how many at once.
 func TestChaos(t *testing.T) { //nolint:tparallel // the subtest ends when all its own have: what they found is told then
 	t.Parallel()
 	schedules, seed := number(t, "CHAOS_SCHEDULES", 100), number(t, "CHAOS_SEED", 1)
@@ -194,7 +195,8 @@ func TestSchedulesThatFoundSomething(t *testing.T) {
 			t.Logf("the story:\n%s", strings.Join(p.story, "\n"))
 		}
 		if len(p.broken) > 0 {
-			t.Errorf("%s broke promises:\n  %s\n\nthe story:\n%s", file, strings.Join(p.broken, "\n  "), strings.Join(p.story, "\n"))
+			t.Errorf("%s broke promises:\n  %s\n\nthe story:\n%s", file, strings.Join(p.broken, "\n  "),
+				strings.Join(p.story, "\n"))
 		}
 	}
 }

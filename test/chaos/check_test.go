@@ -31,10 +31,11 @@ var letters = map[string]string{
 func (w *world) ends() map[string]ending {
 	found := map[string]ending{}
 	if w.database != nil {
-		_ = w.database.ask(time.Now(), "SELECT id, status, reason, ended_at IS NOT NULL FROM pacer.notifications", func(v []any) {
-			ended, _ := v[3].(bool)
-			found[fmt.Sprint(v[0])] = ending{fmt.Sprint(v[1]), fmt.Sprint(v[2]), ended}
-		})
+		_ = w.database.ask(time.Now(), "SELECT id, status, reason, ended_at IS NOT NULL FROM pacer.notifications",
+			func(v []any) {
+				ended, _ := v[3].(bool)
+				found[fmt.Sprint(v[0])] = ending{fmt.Sprint(v[1]), fmt.Sprint(v[2]), ended}
+			})
 		return found
 	}
 	w.peek(func(ctx context.Context, client *redis.Client) {
@@ -84,7 +85,7 @@ func (w *world) checkEnds() []string {
 		case !end.ended:
 			broken = append(broken, fmt.Sprintf("P1: %s was accepted and never ended: it is %s", id, end.status))
 		default:
-			if fault := w.judgeEnd(e, end); fault != "" {
+			if fault := w.checkEnd(e, end); fault != "" {
 				broken = append(broken, fmt.Sprintf("P1: %s is %s (%s), %s", id, end.status, end.reason, fault))
 			}
 		}
@@ -92,8 +93,8 @@ func (w *world) checkEnds() []string {
 	return broken
 }
 
-// judgeEnd tells what speaks against an end.
-func (w *world) judgeEnd(e *entry, end ending) string {
+// checkEnd tells what speaks against an end.
+func (w *world) checkEnd(e *entry, end ending) string {
 	confirmed := slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.told && !d.settled.IsZero() })
 	if confirmed && end.status != "delivered" {
 		return "but it was delivered and that was written down"
@@ -104,7 +105,8 @@ func (w *world) judgeEnd(e *entry, end ending) string {
 			return "but it never reached its provider"
 		}
 	case notification.StatusCancelled:
-		if !e.cancelled && (end.reason != notification.ReasonOptedOut || !w.ledger.optOuts[e.User] || e.Category != "chat") {
+		if !e.cancelled && (end.reason != notification.ReasonOptedOut || !w.ledger.optOuts[e.User] ||
+			e.Category != "chat") {
 			return "but nobody asked for that"
 		}
 	case notification.StatusExpired:
@@ -119,10 +121,12 @@ func (w *world) judgeEnd(e *entry, end ending) string {
 			return "but nothing replaced it"
 		}
 	case notification.StatusFailed:
-		if !w.ledger.refused[e.ID] && (end.reason != notification.ReasonCrashLoop || w.blows() < 3) && !strings.HasPrefix(end.reason, notification.ReasonMaxAttempts) {
+		if !w.ledger.refused[e.ID] && (end.reason != notification.ReasonCrashLoop || w.blows() < 3) &&
+			!strings.HasPrefix(end.reason, notification.ReasonMaxAttempts) {
 			return "but its provider did not refuse it"
 		}
-	case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred, notification.StatusRetrying,
+	case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred,
+		notification.StatusRetrying,
 		notification.StatusSending:
 	}
 	return ""
@@ -153,7 +157,8 @@ func (w *world) checkLimits() []string {
 	}
 	for user, all := range byUser {
 		slices.SortStableFunc(all, func(a, b *delivery) int {
-			return cmp.Or(cmp.Compare(a.admitted, b.admitted), cmp.Compare(a.place.round, b.place.round), cmp.Compare(a.place.number, b.place.number))
+			return cmp.Or(cmp.Compare(a.admitted, b.admitted), cmp.Compare(a.place.round, b.place.round),
+				cmp.Compare(a.place.number, b.place.number))
 		})
 		chat := func(d *delivery) bool { return entryOf[d].Category == "chat" }
 		news := func(d *delivery) bool { return entryOf[d].Category == "news" }
@@ -175,17 +180,20 @@ func (w *world) checkLimits() []string {
 				if !rule.counts(d) {
 					continue
 				}
-				// What bypasses may be admitted after another was granted, ahead of its time, for a moment that comes later.
+				// What bypasses may be admitted after another was granted, ahead of its time, for a moment that comes
+				// later.
 				var before []throttle.Micros
 				for _, earlier := range all[:i] {
-					if rule.counts(earlier) && !(bypasses(earlier) && (earlier.granted.After(d.granted) || earlier.place.after(d.place))) {
+					if rule.counts(earlier) && !(bypasses(earlier) &&
+						(earlier.granted.After(d.granted) || earlier.place.after(d.place))) {
 						before = append(before, earlier.admitted)
 					}
 				}
 				at := d.admitted.Time()
 				most := w.loosest(at.Add(-rule.per-time.Second), at.Add(time.Second), rule.max)
 				if n := len(before); n >= most && !bypasses(d) && d.admitted.Sub(before[n-most]) < rule.per {
-					broken = append(broken, fmt.Sprintf("P3: %s of %s exceeds the %s of %d in %s by %s", entryOf[d].ID, user, rule.name, most,
+					broken = append(broken, fmt.Sprintf("P3: %s of %s exceeds the %s of %d in %s by %s", entryOf[d].ID,
+						user, rule.name, most,
 						rule.per, rule.per-d.admitted.Sub(before[n-most])))
 				}
 			}
@@ -235,8 +243,8 @@ func (w *world) checkTotals() []string {
 	return broken
 }
 
-// checkOrder is P8, where nothing failed: of a user's notifications that might go, in whatever category, what had the better
-// place went first.
+// checkOrder is P8, where nothing failed: of a user's notifications that might go, in whatever category, what had the
+// better place went first.
 func (w *world) checkOrder() []string {
 	var broken []string
 	for _, id := range w.ledger.ids {
@@ -249,9 +257,11 @@ func (w *world) checkOrder() []string {
 			if better.SendIn > 0 || worse.SendIn > 0 || better.Collapse != "" || worse.Collapse != "" {
 				continue
 			}
-			first := better.Priority < worse.Priority || better.Priority == worse.Priority && better.acceptedAt.Before(worse.askedAt)
+			first := better.Priority < worse.Priority || better.Priority == worse.Priority &&
+				better.acceptedAt.Before(worse.askedAt)
 			late := worse.deliveries[0]
-			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(late.granted) && late.admitted < better.deliveries[0].admitted &&
+			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(late.granted) &&
+				late.admitted < better.deliveries[0].admitted &&
 				(better.Category == worse.Category || !worse.bypasses() && w.mightGo(better, late.admitted)) {
 				broken = append(broken, fmt.Sprintf("P8: %s went before %s", other, id))
 			}

@@ -34,7 +34,8 @@ func (w *world) dial(p *process) (net.Conn, error) {
 	var err error
 	w.database.outside.do(func() {
 		config := w.database.config.ConnConfig
-		conn, err = (&net.Dialer{}).DialContext(context.Background(), "tcp", net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
+		conn, err = (&net.Dialer{}).DialContext(context.Background(), "tcp",
+			net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (l *link) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// swallow waits until the server has answered in full, and cuts the connection.
+// swallow waits until the server has replied in full, and cuts the connection.
 func (l *link) swallow(v verdict) {
 	l.drain()
 	if v == lastAfter {
@@ -151,7 +152,7 @@ func ready(messages []byte) bool {
 	return last == 'Z' && len(messages) == 0
 }
 
-// deliverHeld gives the server a statement that was late. Nobody waits for the answer.
+// deliverHeld gives the server a statement that was late. Nobody waits for the reply.
 func (l *link) deliverHeld() {
 	l.mu.Lock()
 	held := l.held
@@ -177,7 +178,7 @@ func (l *link) deliverHeld() {
 	l.closeReal()
 }
 
-// drain reads the server's answer to its end, for nobody.
+// drain reads the server's reply to its end, for nobody.
 func (l *link) drain() {
 	var seen []byte
 	for !ready(seen) {
@@ -253,10 +254,11 @@ func (l *link) pause(deadline time.Time) bool {
 	}
 }
 
-// glance is how long a look for what Postgres has answered lasts, on the real clock.
+// glance is how long a look for what Postgres has replied lasts, on the real clock.
 const glance = 2 * time.Millisecond
 
-// receive gives what the server has sent. While it waits for a lock, which only another step can free, the world goes on.
+// receive gives what the server has sent. While it waits for a lock, which only another step can free, the world goes
+// on.
 func (l *link) receive() ([]byte, error) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -306,7 +308,8 @@ func (l *link) isBlocked() bool {
 	defer l.w.database.mu.Unlock()
 	blocked := false
 	err := l.w.database.admin.QueryRow(context.Background(),
-		"SELECT coalesce(bool_or(wait_event_type = 'Lock'), false) FROM pg_stat_activity WHERE pid = $1", int64(l.pid.Load())).Scan(&blocked)
+		"SELECT coalesce(bool_or(wait_event_type = 'Lock'), false) FROM pg_stat_activity WHERE pid = $1",
+		int64(l.pid.Load())).Scan(&blocked)
 	return err == nil && blocked
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lose makes Redis lose all of a partition, or everything with a negative number. Only worlds whose store is in Postgres survive
-// that.
+// lose makes Redis lose all of a partition, or everything with a negative number. Only worlds whose store is in
+// Postgres survive that.
 func (w *world) lose(partition int) {
 	if !w.Durable {
 		return
@@ -42,8 +42,8 @@ func (w *world) lose(partition int) {
 	})
 }
 
-// evict makes Redis lose every second key of a partition and of its queue, but not those by which it would be known. Operators are
-// told to rebuild then.
+// evict makes Redis lose every second key of a partition and of its queue, but not those by which it would be known.
+// Operators are told to rebuild then.
 func (w *world) evict(partition int) {
 	if !w.Durable {
 		return
@@ -64,8 +64,8 @@ func (w *world) evict(partition int) {
 	})
 }
 
-// unqueue makes Redis lose what asynq keeps of a partition: everything, or what has that name (of tasks, t). Nobody is told: the
-// agendas stand, and the sweeper finds whose wake-up is gone.
+// unqueue makes Redis lose what asynq keeps of a partition: everything, or what has that name (of tasks, t). Nobody is
+// told: the agendas stand, and the sweeper finds whose wake-up is gone.
 func (w *world) unqueue(partition int, name string) {
 	w.count("redis loses tasks")
 	prefix := "asynq:{push-" + strconv.Itoa(partition) + "}:"
@@ -88,7 +88,8 @@ func (w *world) expire() {
 		w.redis.mu.Lock()
 		defer w.redis.mu.Unlock()
 		ctx := context.Background()
-		keys, err := w.redis.client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: expiryKey, ByScore: true, Start: "-inf", Stop: now}).Result()
+		keys, err := w.redis.client.ZRangeArgs(ctx, redis.ZRangeArgs{
+			Key: expiryKey, ByScore: true, Start: "-inf", Stop: now}).Result()
 		if err != nil || len(keys) == 0 {
 			return
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// move is one decision of a schedule. A schedule is a list of them, one line of JSON each; moves that find nothing to act on
-// do nothing, so that a schedule stays one when some are taken out.
+// move is one decision of a schedule. A schedule is a list of them, one line of JSON each; moves that find nothing to
+// act on do nothing, so that a schedule stays one when some are taken out.
 type move struct {
 	Do string `json:"do"`
 	// Op is the operation that begins, or goes on; Proc the process that it is of.
@@ -208,7 +208,8 @@ func (p *process) accept(ctx context.Context, items []item) {
 	for _, e := range entries {
 		batch = append(batch, intake.Request{Notification: notification.Notification{
 			ID: e.ID, UserID: e.User, Category: e.Category, Channel: notification.ChannelLog, Title: e.ID, To: "log",
-			Priority: notification.Priority(e.Priority), SendAt: e.sendAt, ExpiresAt: e.expiresAt, CollapseKey: e.Collapse,
+			Priority: notification.Priority(e.Priority), SendAt: e.sendAt, ExpiresAt: e.expiresAt,
+			CollapseKey: e.Collapse,
 		}})
 	}
 	results, err := p.intake.Accept(ctx, batch)
@@ -230,8 +231,8 @@ func (p *process) accept(ctx context.Context, items []item) {
 // grabbed is how many wake-ups a process grabs at once.
 const grabbed = 4
 
-// work makes rounds of a partition: to "serve" asks for what is in hand, to "grab" takes wake-ups and leaves them there, and to "pull"
-// takes one and asks for it. It ends when all that was granted is delivered.
+// work makes rounds of a partition: to "serve" asks for what is in hand, to "grab" takes wake-ups and leaves them
+// there, and to "pull" takes one and asks for it. It ends when all that was granted is delivered.
 func (p *process) work(ctx context.Context, partition int, how string) {
 	deliveries, n := sync.WaitGroup{}, 0
 	defer deliveries.Wait()
@@ -293,10 +294,10 @@ func (p *process) adopt(ctx context.Context, version int) error {
 }
 
 // pause is what an operator does through a process's ops pages.
-func (p *process) pause(ctx context.Context, partition int, resting bool) {
+func (p *process) pause(ctx context.Context, partition int, paused bool) {
 	subject := control.Subject{Kind: control.Partition, Name: strconv.Itoa(partition)}
 	var err error
-	if resting {
+	if paused {
 		p.w.mu.Lock()
 		p.w.paused[partition] = true
 		p.w.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 type mutation struct {
 	// defect is what came of its absence.
 	defect string
-	// hook names it in the environment, for protections that are switched off within the store; scripts replaces parts of
-	// scripts of Redis. One without either is switched off by the world itself, under its own name.
+	// hook names it in the environment, for protections that are switched off within the store; scripts replaces parts
+	// of scripts of Redis. One without either is switched off by the world itself, under its own name.
 	hook    string
 	scripts map[string]string
 	// schedule is a kept one that finds it; without one random ones do.
@@ -28,13 +28,17 @@ func durable(_ *random, set *setting) { set.Durable = true }
 
 // mutations are the protections without which the world must find something.
 var mutations = map[string]mutation{
-	"accepted and not placed is forgotten": {defect: "1: accepted and never delivered", hook: "forget-unplaced", tilt: durable},
-	"ends of Redis are forgotten":          {defect: "2: ends decided in Redis are dropped", hook: "forget-ends", tilt: durable},
+	"accepted and not placed is forgotten": {
+		defect: "1: accepted and never delivered", hook: "forget-unplaced", tilt: durable,
+	},
+	"ends of Redis are forgotten": {
+		defect: "2: ends decided in Redis are dropped", hook: "forget-ends", tilt: durable,
+	},
 	"the newest is not remembered": {defect: "3: collapse keys deliver the older one", scripts: map[string]string{
 		"if newest and tonumber(newest) > arrival then return true end": "",
 	}, tilt: func(r *random, set *setting) { set.Durable, set.Calm, r.alike = false, false, true }},
 	"late grants are used": {defect: "4: late grants are sent", tilt: durable},
-	"partitions are judged together": {
+	"partitions are decided together": {
 		defect: "5: one dead shard stops the relay for all", hook: "partitions-together",
 		tilt: func(r *random, set *setting) { set.Durable, r.shards = true, true },
 	},
@@ -94,13 +98,14 @@ func TestChaosFindsWhatIsSwitchedOff(t *testing.T) {
 				found = find(t, st, m, seed, most)
 			}
 			if len(st.redis.mutated) != len(m.scripts) {
-				t.Fatalf("the scripts hold only %v of what is to be replaced: mend the mutation", st.redis.mutated)
+				t.Fatalf("the scripts hold only %v of what is to be replaced: correct the mutation", st.redis.mutated)
 			}
 			if found == nil {
 				t.Fatalf("defect %s was not found in %d schedules", m.defect, most)
 			}
 			small := shrinkOn(t, st, found)
-			t.Logf("defect %s: seed %d found it: %v; %d moves suffice:\n%s", m.defect, found.Seed, small.broken, len(small.moves), small.schedule)
+			t.Logf("defect %s: seed %d found it: %v; %d moves suffice:\n%s", m.defect, found.Seed, small.broken,
+				len(small.moves), small.schedule)
 		})
 	}
 }

@@ -1,8 +1,8 @@
 package chaos_test
 
-// outside runs what really talks to a store. A world lives in a bubble of testing/synctest, whose clock moves only while
-// all its goroutines wait for something within; real connections belong to goroutines outside of it. Who asks one waits on
-// a channel that was made outside, so that the clock stands still until the store has answered.
+// outside runs what really talks to a store. A world lives in a bubble of testing/synctest, whose clock moves only
+// while all its goroutines wait for something within; real connections belong to goroutines outside of it. Who asks one
+// waits on a channel that was made outside, so that the clock stands still until the store has replied.
 type outside struct{ free chan *outsider }
 
 // outsider is a goroutine outside of the bubble.

@@ -25,8 +25,8 @@ type database struct {
 	now time.Time
 }
 
-// clockSchema puts the world's clock in the place of Postgres's. Reading it moves it by 1 µs, so that no two rows are of the
-// same moment. The columns' defaults were made when the tables were, and are made again.
+// clockSchema puts the world's clock in the place of Postgres's. Reading it moves it by 1 µs, so that no two rows are
+// of the same moment. The columns' defaults were made when the tables were, and are made again.
 const clockSchema = `
 CREATE SCHEMA chaos;
 CREATE SEQUENCE chaos.clock MAXVALUE 9000000000000000;
@@ -122,7 +122,8 @@ func (d *database) setClock(now time.Time) error {
 		return nil
 	}
 	d.now = now
-	_, err := d.admin.Exec(context.Background(), "SELECT setval('chaos.clock', greatest($1, (SELECT last_value FROM chaos.clock)))", now.UnixMicro())
+	_, err := d.admin.Exec(context.Background(),
+		"SELECT setval('chaos.clock', greatest($1, (SELECT last_value FROM chaos.clock)))", now.UnixMicro())
 	return err
 }
 
@@ -144,7 +145,8 @@ func (w *world) newPool(p *process) (*pgxpool.Pool, error) {
 type postgresSteps struct{ w *world }
 
 // TraceQueryStart implements pgx.QueryTracer.
-func (s *postgresSteps) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (s *postgresSteps) TraceQueryStart(ctx context.Context, conn *pgx.Conn,
+	data pgx.TraceQueryStartData) context.Context {
 	s.step(ctx, conn, data.SQL)
 	return ctx
 }
@@ -153,7 +155,8 @@ func (s *postgresSteps) TraceQueryStart(ctx context.Context, conn *pgx.Conn, dat
 func (s *postgresSteps) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TraceBatchStart implements pgx.BatchTracer.
-func (s *postgresSteps) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+func (s *postgresSteps) TraceBatchStart(ctx context.Context, conn *pgx.Conn,
+	data pgx.TraceBatchStartData) context.Context {
 	queries := data.Batch.QueuedQueries
 	s.step(ctx, conn, queries[len(queries)-1].SQL)
 	return ctx

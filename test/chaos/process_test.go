@@ -31,8 +31,8 @@ type store interface {
 	Cancel(ctx context.Context, id string) error
 }
 
-// process is one of the deployment, put together as internal/app does, but for the loops: the schedule says when each part
-// does something.
+// process is one of the deployment, put together as internal/app does, but for the loops: the schedule says when each
+// part does something.
 type process struct {
 	w      *world
 	number int
@@ -57,8 +57,8 @@ type process struct {
 	late    atomic.Bool
 	running sync.WaitGroup
 	busy    sync.Map // the loops that are under way
-	// rested are the partitions that were paused at the last look, for resumeOnce.
-	rested [partitions]bool
+	// wasPaused are the partitions that were paused at the last look, for resumeOnce.
+	wasPaused [partitions]bool
 
 	mu    sync.Mutex
 	dead  bool
@@ -67,8 +67,8 @@ type process struct {
 
 // sendTimeout and the leases are the product's own.
 const (
-	boxLease = 15 * time.Second
-	claimed  = 14 * time.Second
+	leaseTime = 15 * time.Second
+	claimed   = 14 * time.Second
 )
 
 // newProcess starts one.
@@ -81,7 +81,8 @@ func (w *world) newProcess(number int) (*process, error) {
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	p.agendas, err = agenda.New(p.client, agenda.Config{
-		Partitions: partitions, Settings: p.settings, Process: w.newName(), Guarded: w.Durable, Lease: boxLease, Retention: w.retention(),
+		Partitions: partitions, Settings: p.settings, Process: w.newName(), Guarded: w.Durable, Lease: leaseTime,
+		Retention: w.retention(),
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +95,8 @@ func (w *world) newProcess(number int) (*process, error) {
 		}
 	}
 	p.intake = intake.New(intake.Config{Store: p.store, Rules: p, Log: log})
-	p.stepper = dispatch.NewStepper(dispatch.Config{Partitions: partitions, Retry: retry, Stale: w.stale(), Log: log}, watched{p.store, p}, p.queue,
+	p.stepper = dispatch.NewStepper(dispatch.Config{Partitions: partitions, Retry: retry, Stale: w.stale(), Log: log},
+		watched{p.store, p}, p.queue,
 		push.Registry{notification.ChannelLog: provider{w, p}})
 	p.sweeper = dispatch.NewSweeper(p.agendas, time.Second, nil, log)
 	p.follower = control.NewFollower(p.control, p.reconcile, log)
@@ -148,7 +150,8 @@ func (w *world) newName() string {
 
 // settings are those of the policy that the process knows.
 func (p *process) settings(_, category string) agenda.Settings {
-	found := agenda.Settings{Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour, BypassFrom: notification.PriorityCritical}
+	found := agenda.Settings{Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour,
+		BypassFrom: notification.PriorityCritical}
 	if category == "urgent" {
 		found.BypassFrom = notification.PriorityLow
 	}
@@ -168,11 +171,12 @@ func (p *process) MaxContent(notification.Channel) int { return notification.Max
 func (p *process) CheckDelivery(*notification.Notification) error { return nil }
 
 // reconcile has the queues of the partitions be as operators want them.
-func (p *process) reconcile(ctx context.Context, rests func(partition string) bool) ([]control.PartitionState, error) {
+func (p *process) reconcile(ctx context.Context, paused func(partition string) bool) ([]control.PartitionState, error) {
 	if p.w.mutation == "partitions resume once" {
-		return nil, p.resumeOnce(ctx, rests)
+		return nil, p.resumeOnce(ctx, paused)
 	}
-	found, err := p.queue.Reconcile(ctx, partitions, func(partition int) bool { return rests(strconv.Itoa(partition)) })
+	found, err := p.queue.Reconcile(ctx, partitions,
+		func(partition int) bool { return paused(strconv.Itoa(partition)) })
 	states := make([]control.PartitionState, len(found))
 	for i, rest := range found {
 		states[i] = control.PartitionState{Name: strconv.Itoa(rest.Partition), Outside: rest.Outside, Since: rest.Since}
@@ -180,17 +184,18 @@ func (p *process) reconcile(ctx context.Context, rests func(partition string) bo
 	return states, err
 }
 
-// resumeOnce is reconcile as it was: a partition that is not paused any more is let go on at the first look, and never again.
-func (p *process) resumeOnce(ctx context.Context, rests func(partition string) bool) error {
+// resumeOnce is reconcile as it was: a partition that is not paused any more is let go on at the first look, and never
+// again.
+func (p *process) resumeOnce(ctx context.Context, paused func(partition string) bool) error {
 	var faults []error
 	for partition := range partitions {
 		key, name := "asynq:{push-"+strconv.Itoa(partition)+"}:paused", strconv.Itoa(partition)
 		switch {
-		case rests(name):
-			p.rested[partition] = true
+		case paused(name):
+			p.wasPaused[partition] = true
 			faults = append(faults, p.client.Set(ctx, key, "pacer", 0).Err())
-		case p.rested[partition]:
-			p.rested[partition] = false
+		case p.wasPaused[partition]:
+			p.wasPaused[partition] = false
 			faults = append(faults, p.client.Del(ctx, key).Err())
 		}
 	}
@@ -251,7 +256,10 @@ func (p *process) close() {
 // wakeAll has everybody looked at again, as after a change of the policy.
 func (p *process) wakeAll(ctx context.Context) error {
 	for partition := range partitions {
-		err := p.agendas.EachUser(ctx, partition, func(users []string) error { return p.agendas.Wake(ctx, partition, users...) })
+		err := p.agendas.EachUser(ctx, partition, func(users []string) error {
+			return p.agendas.Wake(ctx, partition,
+				users...)
+		})
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ type delivery struct {
 	granted  time.Time // or before, see place
 	place    place
 	admitted throttle.Micros
-	told     bool // the provider's answer arrived
+	told     bool // the provider's response arrived
 	settled  time.Time
 	// storeFailed tells that the store to which the result was written failed then.
 	storeFailed, died bool
@@ -57,9 +57,10 @@ type ledger struct {
 	grants  map[granted]*grant
 	// rounds tells when each round was asked for first.
 	rounds map[string]time.Time
-	// unanswered are the rounds, with their partition, to which there was no answer; told what somebody knows to be granted: id#generation.
-	unanswered map[string]int
-	told       map[string]bool
+	// pending are the rounds, with their partition, whose result has not arrived; told what somebody knows to be
+	// granted: id#generation.
+	pending map[string]int
+	told    map[string]bool
 	// newest is, by user, the latest wake-up that somebody was told to have at work.
 	newest map[string]atWork
 	// refused are those that the provider refused for ever.
@@ -93,7 +94,9 @@ type place struct {
 func (p place) after(o place) bool { return p.round != "" && p.round == o.round && p.number > o.number }
 
 func newLedger() *ledger {
-	return &ledger{entries: map[string]*entry{}, grants: map[granted]*grant{}, rounds: map[string]time.Time{}, unanswered: map[string]int{}, told: map[string]bool{}, newest: map[string]atWork{}, refused: map[string]bool{}, optOuts: map[string]bool{}}
+	return &ledger{entries: map[string]*entry{}, grants: map[granted]*grant{}, rounds: map[string]time.Time{},
+		pending: map[string]int{}, told: map[string]bool{}, newest: map[string]atWork{}, refused: map[string]bool{},
+		optOuts: map[string]bool{}}
 }
 
 // asked notes that items are about to be accepted, and makes notifications of them.
@@ -145,12 +148,13 @@ func (l *ledger) died(p *process) {
 	}
 }
 
-// reached notes a delivery, and judges whether it may be a second one.
+// reached notes a delivery, and checks whether it may be a second one.
 func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	d := &delivery{id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told, granted: now}
+	d := &delivery{id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told,
+		granted: now}
 	if g := l.grants[granted{op, m.ID}]; g != nil {
 		d.granted, d.place, g.d = g.at, g.place, d
 	}
@@ -232,7 +236,7 @@ func (l *ledger) refuses(id string) {
 	l.refused[id] = true
 }
 
-// begins judges whether a delivery may begin: nothing newer with its collapse key may have been delivered before it was
+// begins checks whether a delivery may begin: nothing newer with its collapse key may have been delivered before it was
 // admitted, or before it was granted, if that was ahead of its moment.
 func (l *ledger) begins(op *operation, m push.Message) {
 	l.mu.Lock()
@@ -247,7 +251,8 @@ func (l *ledger) begins(op *operation, m push.Message) {
 	}
 	for _, id := range l.ids {
 		newer := l.entries[id]
-		if newer.User != e.User || newer.Category != e.Category || newer.Collapse != e.Collapse || !newer.askedAt.After(e.acceptedAt) {
+		if newer.User != e.User || newer.Category != e.Category || newer.Collapse != e.Collapse ||
+			!newer.askedAt.After(e.acceptedAt) {
 			continue
 		}
 		for _, d := range newer.deliveries {

@@ -29,7 +29,8 @@ func newRandom(seed uint64) (*random, setting) {
 	r := &random{Rand: rand.New(rand.NewPCG(seed, 0x70616365))}
 	set := setting{
 		Seed: seed, Durable: r.IntN(3) > 0, Procs: 1 + r.IntN(3), Calm: r.IntN(10) == 0,
-		Max: 1 + r.IntN(3), Per: 2 + r.IntN(20), Gap: []int{1, 300, 1500}[r.IntN(3)], Cap: 2 + r.IntN(5), CapPer: 2 + r.IntN(20),
+		Max: 1 + r.IntN(3), Per: 2 + r.IntN(20), Gap: []int{1, 300, 1500}[r.IntN(3)], Cap: 2 + r.IntN(5),
+		CapPer: 2 + r.IntN(20),
 	}
 	r.left, r.shards, r.losses = 5+r.IntN(45), r.IntN(6) == 0, r.IntN(3) == 0
 	return r, set
@@ -79,7 +80,8 @@ func (r *random) next(w *world) (move, bool) {
 		}
 		return move{Do: "lose", N: r.IntN(partitions+1) - 1}, true
 	case n < 63 && r.losses:
-		return move{Do: "unqueue", N: r.IntN(partitions), Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)]}, true
+		return move{Do: "unqueue", N: r.IntN(partitions),
+			Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)]}, true
 	case n < 65 && r.shards:
 		if w.shardDown >= 0 {
 			return move{Do: "shard", N: -1}, true
@@ -118,7 +120,8 @@ func (r *random) carryOn(w *world, op int) move {
 }
 
 func (r *random) verdict() verdict {
-	return []verdict{notMade, notMade, lost, lost, lost, late, late, twice, lastBefore, lastAfter, lastAfter, refused, throttled}[r.IntN(13)]
+	return []verdict{notMade, notMade, lost, lost, lost, late, late, twice, lastBefore, lastAfter, lastAfter, refused,
+		throttled}[r.IntN(13)]
 }
 
 // begin has a process begin something, and mostly go on with it at once.
@@ -131,11 +134,13 @@ func (r *random) begin(w *world) move {
 		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000})
 	case n < 6 && m.Do == "grab": // it dies with what it has in hand
 		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1000}, move{Do: "crash", Proc: m.Proc})
-	case n < 6 && r.IntN(2) == 0 && slices.Contains(works, m.Do): // its answer is lost
-		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "redis serve"}, move{Do: "fault", Op: m.Op, Verdict: lost},
+	case n < 6 && r.IntN(2) == 0 && slices.Contains(works, m.Do): // its reply is lost
+		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "redis serve"},
+			move{Do: "fault", Op: m.Op, Verdict: lost},
 			move{Do: "pass", N: r.IntN(400)}, move{Do: "carry on", Op: m.Op})
 	case n < 6 && slices.Contains(works, m.Do): // between the grant and its claim
-		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "postgres with update"}, move{Do: "pass", N: 300 + r.IntN(4000)},
+		r.queue = append(r.queue, move{Do: "until", Op: m.Op, Step: "postgres with update"},
+			move{Do: "pass", N: 300 + r.IntN(4000)},
 			move{Do: "go", Op: m.Op, N: 1000})
 	case n < 7: // it stops somewhere
 		r.queue = append(r.queue, move{Do: "go", Op: m.Op, N: 1 + r.IntN(7)})
@@ -209,7 +214,8 @@ func (r *random) accept() move {
 	user := users[r.IntN(len(users))]
 	for range 1 + r.IntN(3) {
 		it := item{
-			ID: "n" + strconv.Itoa(len(r.ids)+1), User: user, Category: []string{"chat", "chat", "news", "free", "urgent"}[r.IntN(5)],
+			ID: "n" + strconv.Itoa(len(r.ids)+1), User: user,
+			Category: []string{"chat", "chat", "news", "free", "urgent"}[r.IntN(5)],
 			Priority: 1 + r.IntN(4),
 		}
 		switch r.IntN(12) {
@@ -249,12 +255,14 @@ func (r *random) towardsDecline(w *world) move {
 		r.queue = append(r.queue, move{Do: "go", Op: r.op, N: 1})
 		for range r.IntN(6) {
 			r.op++
-			r.queue = append(r.queue, move{Do: "pull", Op: r.op, Proc: first.Proc, N: first.N}, move{Do: "go", Op: r.op, N: 1})
+			r.queue = append(r.queue, move{Do: "pull", Op: r.op, Proc: first.Proc, N: first.N},
+				move{Do: "go", Op: r.op, N: 1})
 		}
 		r.queue = append(r.queue, move{Do: "crash", Proc: first.Proc}, move{Do: "restart", Proc: first.Proc})
 	default:
 		first.Do, first.ID = "cancel", r.ids[r.IntN(len(r.ids))]
-		r.queue = append(r.queue, move{Do: "until", Op: r.op, Step: "redis cancel"}, move{Do: "fault", Op: r.op, Verdict: notMade})
+		r.queue = append(r.queue, move{Do: "until", Op: r.op, Step: "redis cancel"},
+			move{Do: "fault", Op: r.op, Verdict: notMade})
 	}
 	return first
 }

@@ -22,7 +22,7 @@ const (
 	clockKey = "chaos:now"
 	// expiryKey is a sorted set of notifications' hashes that would expire: key → when, in µs.
 	expiryKey = "chaos:expiry"
-	// redisTimeout is how long a client waits for an answer of Redis.
+	// redisTimeout is how long a client waits for a reply of Redis.
 	redisTimeout = 3 * time.Second
 )
 
@@ -58,7 +58,8 @@ type server struct {
 }
 
 func newServer(o *outside, client *redis.Client) *server {
-	return &server{outside: o, client: client, scripts: map[string]string{}, digests: map[string]string{}, sources: map[string]string{}, names: map[string]string{}, mutated: map[string]bool{}}
+	return &server{outside: o, client: client, scripts: map[string]string{}, digests: map[string]string{},
+		sources: map[string]string{}, names: map[string]string{}, mutated: map[string]bool{}}
 }
 
 func digest(source string) string {
@@ -203,7 +204,7 @@ func (s *server) script(ctx context.Context, cmd redis.Cmder, name string, args 
 	return err
 }
 
-// copyOf is a command with the same arguments, for an answer that nobody gets.
+// copyOf is a command with the same arguments, for a reply that nobody gets.
 func copyOf(cmds []redis.Cmder) []redis.Cmder {
 	copies := make([]redis.Cmder, len(cmds))
 	for i, cmd := range cmds {
@@ -279,7 +280,7 @@ func (h redisSteps) do(ctx context.Context, cmds []redis.Cmder) error {
 	case made:
 		return h.w.redis.run(time.Now(), cmds...)
 	case twice:
-		_ = h.w.redis.run(time.Now(), copyOf(cmds)...) // its answer is lost
+		_ = h.w.redis.run(time.Now(), copyOf(cmds)...) // its reply is lost
 		return h.w.redis.run(time.Now(), cmds...)
 	case lost:
 		_ = h.w.redis.run(time.Now(), copyOf(cmds)...)

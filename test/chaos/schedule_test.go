@@ -93,12 +93,13 @@ func (s *script) next(*world) (move, bool) {
 	return first, true
 }
 
-// play plays a schedule in a new world, and judges it. It must be called in a bubble.
+// play plays a schedule in a new world, and checks it. It must be called in a bubble.
 func (st *stage) play(set setting, moves source) (p *played, err error) {
 	nextEpoch()
 	w := &world{
-		setting: set, redis: st.redis, ops: map[int]*operation{}, ledger: newLedger(), faults: map[string]int{}, shardDown: -1,
-		paused: map[int]bool{}, mutation: st.mutation, idle: map[string]time.Time{},
+		setting: set, redis: st.redis, ops: map[int]*operation{}, ledger: newLedger(), faults: map[string]int{},
+		shardDown: -1,
+		paused:    map[int]bool{}, mutation: st.mutation, idle: map[string]time.Time{},
 	}
 	if set.Durable {
 		w.database = st.database

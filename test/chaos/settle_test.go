@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// patience is how long, on the world's clock, all may take to end once nothing fails any more: leases that end three
-	// times, limits, retries.
+	// patience is how long, on the world's clock, all may take to end once nothing fails any more: leases that end
+	// three times, limits, retries.
 	patience = 20 * time.Minute
 	// rounds bounds the same by work.
 	rounds = 250
@@ -50,7 +50,7 @@ func (w *world) settle() error {
 		if err := w.round(round); err != nil {
 			return err
 		}
-		if w.rested() {
+		if w.allEnded() {
 			return nil
 		}
 		next := w.untilNext()
@@ -65,8 +65,9 @@ func (w *world) settle() error {
 const (
 	// idleAtMost is how long a slot may stay free while somebody waits for it: the world looks twice a second.
 	idleAtMost = 1500 * time.Millisecond
-	// recovery is how long after the last fault slots may be missed: what a dead process had at work is found when its presence
-	// has lapsed, what a living one has forgotten some seconds after its moment, and a look of the sweeper later it goes.
+	// recovery is how long after the last fault slots may be missed: what a dead process had at work is found when its
+	// presence has lapsed, what a living one has forgotten some seconds after its moment, and a look of the sweeper
+	// later it goes.
 	recovery = 10 * time.Second
 )
 
@@ -75,8 +76,8 @@ func (w *world) lookForIdle() time.Duration {
 	p, next := w.procs[0], time.Hour
 	for _, user := range users {
 		for _, category := range []string{"chat", "news", "free", "urgent"} {
-			box := dispatch.BacklogOf(user, category, partitions)
-			found, err := p.agendas.Peek(context.Background(), box)
+			backlog := dispatch.BacklogOf(user, category, partitions)
+			found, err := p.agendas.Peek(context.Background(), backlog)
 			name := category + ":" + user
 			switch {
 			case err != nil || found.Waiting == 0:
@@ -117,7 +118,7 @@ func (w *world) settleBeside(down int) error {
 	return nil
 }
 
-// undo has producers repeat what they got no answer to, and operators and users take back what they did.
+// undo has producers repeat requests that got no response, and operators and users take back what they did.
 func (w *world) undo() {
 	p := w.procs[0]
 	w.do(p, "follow policy", func(ctx context.Context) {
@@ -215,14 +216,16 @@ func (w *world) does(m move) error {
 // asynqPatience is how long after the end of its lease asynq leaves a task to its worker.
 const asynqPatience = 30 * time.Second
 
-// recoverTasks takes back what a dead process had pulled, as the server of asynq's does that runs beside in each process.
+// recoverTasks takes back what a dead process had pulled, as the server of asynq's does that runs beside in each
+// process.
 func (w *world) recoverTasks() {
 	now := time.Now()
 	w.peek(func(ctx context.Context, client *redis.Client) {
 		for partition := range partitions {
 			prefix := "asynq:{push-" + strconv.Itoa(partition) + "}:"
 			before := strconv.FormatInt(now.Add(-asynqPatience).Unix(), 10)
-			for _, id := range client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: prefix + "lease", ByScore: true, Start: "-inf", Stop: before}).Val() {
+			for _, id := range client.ZRangeArgs(ctx, redis.ZRangeArgs{
+				Key: prefix + "lease", ByScore: true, Start: "-inf", Stop: before}).Val() {
 				client.LRem(ctx, prefix+"active", 0, id)
 				client.ZRem(ctx, prefix+"lease", id)
 				client.ZAdd(ctx, prefix+"retry", redis.Z{Score: float64(now.Unix()), Member: id})
@@ -304,8 +307,8 @@ func (w *world) untilNext() time.Duration {
 	return max(wait+time.Millisecond, time.Second/2)
 }
 
-// rested tells whether everything has ended and nothing is left over.
-func (w *world) rested() bool {
+// allEnded tells whether everything has ended and nothing is left over.
+func (w *world) allEnded() bool {
 	return len(w.live()) == 0 && len(w.open()) == 0 && len(w.leftovers()) == 0
 }
 
@@ -344,7 +347,8 @@ func (w *world) leftovers() []string {
 		}
 	})
 	if w.database != nil {
-		for _, sql := range []string{"SELECT 'outbox', id FROM pacer.outbox", "SELECT 'unplaced', first FROM pacer.unplaced"} {
+		for _, sql := range []string{"SELECT 'outbox', id FROM pacer.outbox",
+			"SELECT 'unplaced', first FROM pacer.unplaced"} {
 			_ = w.database.ask(time.Now(), sql, func(values []any) { left = append(left, fmt.Sprint(values...)) })
 		}
 	}
@@ -352,10 +356,12 @@ func (w *world) leftovers() []string {
 	return left
 }
 
-// waiting tells whether a key is of something that is still to be done. The first part of it ends with a partition's name.
+// waiting tells whether a key is of something that is still to be done. The first part of it ends with a partition's
+// name.
 func waiting(prefix, name string) bool {
 	if strings.HasPrefix(prefix, "asynq:") {
-		return slices.Contains([]string{"pending", "scheduled", "retry", "active", "lease", "paused", "archived"}, name) || strings.HasPrefix(name, "t:")
+		return slices.Contains([]string{"pending", "scheduled", "retry", "active", "lease", "paused", "archived"},
+			name) || strings.HasPrefix(name, "t:")
 	}
 	kind, _, of := strings.Cut(name, ":")
 	if of {

@@ -14,20 +14,20 @@ import (
 type verdict string
 
 const (
-	// made: it has its effect and its answer arrives.
+	// made: it has its effect and its reply arrives.
 	made verdict = "made"
 	// notMade: it never reaches the other side, and the caller is told so by an error at once.
 	notMade verdict = "not-made"
-	// lost: it has its effect, and the answer is lost.
+	// lost: it has its effect, and the reply is lost.
 	lost verdict = "lost"
 	// late: the caller's time-out passes first; the effect comes later.
 	late verdict = "late"
-	// twice: the caller's library repeats it after the answer was lost.
+	// twice: the caller's library repeats it after the reply was lost.
 	twice verdict = "twice"
 	// lastBefore and lastAfter: the process dies before or after it.
 	lastBefore verdict = "last-before"
 	lastAfter  verdict = "last-after"
-	// refused and throttled are answers of the provider: for ever, and for a while.
+	// refused and throttled are responses of the provider: for ever, and for a while.
 	refused   verdict = "refused"
 	throttled verdict = "throttled"
 	// dead is the verdict on every step of a process that has died.
@@ -43,8 +43,8 @@ var (
 // opKey is where a context keeps the [operation] that it belongs to.
 type opKey struct{}
 
-// operation is something that a process does at the schedule's bidding, such as one relay round. It works in a goroutine of its
-// own and stops at every step.
+// operation is something that a process does at the schedule's bidding, such as one relay round. It works in a
+// goroutine of its own and stops at every step.
 type operation struct {
 	number int
 	proc   *process
@@ -102,7 +102,8 @@ func (q *steps) remove(s *step) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(x *step) bool { return x == s })
 }
 
-// first gives the step of an operation that is to be decided next: of several in an order that is the same in every run.
+// first gives the step of an operation that is to be decided next: of several in an order that is the same in every
+// run.
 func (q *steps) first(number int) *step {
 	q.mu.Lock()
 	defer q.mu.Unlock()

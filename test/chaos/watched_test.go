@@ -29,7 +29,7 @@ func (r watched) Take(ctx context.Context, round dispatch.TakeRequest) (dispatch
 	if op == nil || err != nil {
 		return reply, err
 	}
-	w.ledger.answered(op, round, reply, asked)
+	w.ledger.noteResult(op, round, reply, asked)
 	if again {
 		w.checkTold(round.Partition)
 	}
@@ -41,8 +41,8 @@ func operationOf(ctx context.Context) *operation {
 	return op
 }
 
-// asks notes that a round is asked for. It tells when it was for the first time, since then the store may have decided, and
-// whether that has been before.
+// asks notes that a round is asked for. It tells when it was for the first time, since then the store may have decided,
+// and whether that has been before.
 func (l *ledger) asks(round dispatch.TakeRequest) (first time.Time, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,22 +50,23 @@ func (l *ledger) asks(round dispatch.TakeRequest) (first time.Time, again bool) 
 	if !again {
 		asked = time.Now()
 		l.rounds[round.ID] = asked
-		l.unanswered[round.ID] = round.Partition
+		l.pending[round.ID] = round.Partition
 	}
 	return asked, again
 }
 
-// answered notes what a round granted.
-func (l *ledger) answered(op *operation, round dispatch.TakeRequest, reply dispatch.TakeResult, asked time.Time) {
+// noteResult notes what a round granted.
+func (l *ledger) noteResult(op *operation, round dispatch.TakeRequest, reply dispatch.TakeResult, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.unanswered, round.ID)
+	delete(l.pending, round.ID)
 	l.checkGenerations(round, reply, asked)
 	n := 0
 	for _, taken := range reply.Results {
 		for _, g := range taken.Grants {
 			n++
-			l.grants[granted{op, g.Notification.ID}] = &grant{at: asked, ahead: g.StartIn > 0, place: place{round.ID, n}}
+			l.grants[granted{op, g.Notification.ID}] = &grant{at: asked, ahead: g.StartIn > 0,
+				place: place{round.ID, n}}
 			l.told[g.Notification.ID+"#"+strconv.Itoa(g.Generation)] = true
 		}
 	}
@@ -77,13 +78,14 @@ type atWork struct {
 	since      time.Time
 }
 
-// checkGenerations has a wake-up of an older generation change nothing, once somebody has a newer one: else two work for one
-// user, and each of them believes that no other does. The ledger is locked.
+// checkGenerations has a wake-up of an older generation change nothing, once somebody has a newer one: else two work
+// for one user, and each of them believes that no other does. The ledger is locked.
 func (l *ledger) checkGenerations(round dispatch.TakeRequest, reply dispatch.TakeResult, asked time.Time) {
 	for i, w := range round.Wakeups {
 		newest, taken := l.newest[w.UserID], reply.Results[i]
-		if w.Generation < newest.generation && asked.After(newest.since) && (taken.Held || taken.Again || len(taken.Grants) > 0) {
-			l.broken = append(l.broken, "P8: a wake-up of "+w.UserID+" was answered although somebody else had a newer one")
+		if w.Generation < newest.generation && asked.After(newest.since) &&
+			(taken.Held || taken.Again || len(taken.Grants) > 0) {
+			l.broken = append(l.broken, "P8: a wake-up of "+w.UserID+" was acknowledged although somebody else had a newer one")
 		}
 	}
 	for _, w := range reply.Pulled {
@@ -93,15 +95,15 @@ func (l *ledger) checkGenerations(round dispatch.TakeRequest, reply dispatch.Tak
 	}
 }
 
-// checkTold is asked when a round was answered that had to be asked for again: of all that is in flight in its partition somebody was
-// told, unless others are still asking, or more went wrong than answers that were lost.
+// checkTold is called when the result of a round arrived that had to be asked for again: of all that is in flight in
+// its partition somebody was told, unless others are still asking, or more went wrong than replies that were lost.
 func (w *world) checkTold(partition int) {
 	w.mu.Lock()
 	odd := w.losses > 0 || w.rebuilt || w.faults["late redis"] > 0
 	w.mu.Unlock()
 	l := w.ledger
 	l.mu.Lock()
-	for _, other := range l.unanswered {
+	for _, other := range l.pending {
 		odd = odd || other == partition
 	}
 	l.mu.Unlock()
@@ -114,7 +116,7 @@ func (w *world) checkTold(partition int) {
 	defer l.mu.Unlock()
 	for id, generation := range granted {
 		if !l.told[id+"#"+generation] {
-			l.broken = append(l.broken, "P5: "+id+" was granted in a round whose answer was lost, and who asked again was not told")
+			l.broken = append(l.broken, "P5: "+id+" was granted in a round whose reply was lost, and who asked again was not told")
 		}
 	}
 }

@@ -21,8 +21,8 @@ type setting struct {
 	Procs   int  `json:"procs"`
 	// Calm worlds have no fault and nobody who is slow: promises of order and of time are checked in them too.
 	Calm bool `json:"calm,omitempty"`
-	// The rules: in version 0 of the policy a user's chat may have Max in Per seconds and one each Gap ms, all together Cap in
-	// CapPer seconds. Other versions see policyOf.
+	// The rules: in version 0 of the policy a user's chat may have Max in Per seconds and one each Gap ms, all together
+	// Cap in CapPer seconds. Other versions see policyOf.
 	Max    int `json:"max"`
 	Per    int `json:"per"`
 	Gap    int `json:"gap"`
@@ -45,7 +45,8 @@ type world struct {
 	ops      map[int]*operation
 	// mutation is the protection that is switched off.
 	mutation string
-	// idle tells since when a backlog waits although it may go; evicted whether Redis lost keys that only a rebuild brings back.
+	// idle tells since when a backlog waits although it may go; evicted whether Redis lost keys that only a rebuild
+	// brings back.
 	idle    map[string]time.Time
 	evicted bool
 
@@ -276,8 +277,8 @@ const versions = 3
 // maxOf is how many a user's chat may have under a version.
 func (s setting) maxOf(version int) int { return [versions]int{s.Max, s.Max + 2, 1}[version] }
 
-// planOf gives the plan of a category: chat has a limit and a gap, news a limit, urgent bypasses all limits; all count for
-// the cap.
+// planOf gives the plan of a category: chat has a limit and a gap, news a limit, urgent bypasses all limits; all count
+// for the cap.
 func (s setting) planOf(category string, version int) throttle.Plan {
 	var plan throttle.Plan
 	switch category {
@@ -289,6 +290,7 @@ func (s setting) planOf(category string, version int) throttle.Plan {
 	case "news":
 		plan.Rules = []throttle.Rule{{Max: s.Max + 1, Per: time.Duration(s.Per) * time.Second}}
 	}
-	plan.Rules = append(plan.Rules, throttle.Rule{Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap})
+	plan.Rules = append(plan.Rules, throttle.Rule{
+		Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap})
 	return plan
 }

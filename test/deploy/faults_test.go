@@ -73,7 +73,8 @@ func dispatcherFaults(s types.ServiceConfig) []string {
 	r := report{service: s.Name}
 	r.unless(s.Build != nil && filepath.Base(s.Build.Dockerfile) == "Dockerfile", "is not built from Dockerfile")
 	r.unless(healthcheck(s) == "CMD /dispatcher healthcheck", "healthcheck is not dispatcher healthcheck")
-	r.unless(setting(s, "REDIS_URL") == "redis://redis:6379/0", "REDIS_URL is %q, not the redis service", setting(s, "REDIS_URL"))
+	r.unless(setting(s, "REDIS_URL") == "redis://redis:6379/0", "REDIS_URL is %q, not the redis service",
+		setting(s, "REDIS_URL"))
 	_, handed := s.Environment["DATABASE_URL"]
 	r.unless(handed, "DATABASE_URL is not handed through")
 	migrated := s.DependsOn["migrate"]
@@ -87,7 +88,8 @@ func dispatcherFaults(s types.ServiceConfig) []string {
 	if s.StopGracePeriod != nil {
 		grace = time.Duration(*s.StopGracePeriod)
 	}
-	r.unless(grace >= drain+drainMargin, "stop_grace_period %s is not longer than the drain of %s and %s", grace, drain, drainMargin)
+	r.unless(grace >= drain+drainMargin, "stop_grace_period %s is not longer than the drain of %s and %s", grace, drain,
+		drainMargin)
 	return r.faults
 }
 
@@ -187,7 +189,8 @@ func secretsIn(p *types.Project) []string {
 		r := report{service: name}
 		for variable := range s.Environment {
 			value := setting(s, variable)
-			r.unless(!secretName.MatchString(variable) || value == "" || value == marker, "%s is written into the file", variable)
+			r.unless(!secretName.MatchString(variable) || value == "" || value == marker, "%s is written into the file",
+				variable)
 			password := credentials.FindStringSubmatch(value)
 			r.unless(password == nil || password[1] == marker, "%s holds a password", variable)
 		}

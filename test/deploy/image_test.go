@@ -21,7 +21,8 @@ func imageFaults(text string) []string {
 	build, final := text[:max(i, 0)], text[max(i, 0):]
 	r.unless(strings.Contains(build, "CGO_ENABLED=0 "), "its programs need a C library")
 	r.unless(strings.Contains(build, " -trimpath "), "its programs hold paths of the build")
-	r.unless(strings.Contains(build, "FROM --platform=$BUILDPLATFORM ") && strings.Contains(build, " GOOS=$TARGETOS GOARCH=$TARGETARCH "),
+	r.unless(strings.Contains(build, "FROM --platform=$BUILDPLATFORM ") &&
+		strings.Contains(build, " GOOS=$TARGETOS GOARCH=$TARGETARCH "),
 		"is compiled in an emulator, or for another architecture than its own")
 	r.unless(strings.HasPrefix(final, "\nFROM scratch\n"), "holds more than the programs")
 	r.unless(regexp.MustCompile(`(?m)^COPY --from=build /out/dispatcher /out/enqueue /$`).MatchString(final),
@@ -29,7 +30,8 @@ func imageFaults(text string) []string {
 	r.unless(strings.Contains(final, "/etc/ssl/certs/ca-certificates.crt"), "trusts no certificate")
 	r.unless(regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(final),
 		"does not run as a numbered user other than root")
-	r.unless(strings.Contains(final, `ENTRYPOINT ["/dispatcher"]`), "does not start the dispatcher, or not as the process that gets SIGTERM")
+	r.unless(strings.Contains(final, `ENTRYPOINT ["/dispatcher"]`),
+		"does not start the dispatcher, or not as the process that gets SIGTERM")
 	return r.faults
 }
 

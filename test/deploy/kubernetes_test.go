@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests are the documents of the Kubernetes file by kind and name, each read as Kubernetes reads it: a field that it
-// does not know is a fault.
+// manifests are the documents of the Kubernetes file by kind and name, each read as Kubernetes reads it: a field that
+// it does not know is a fault.
 func manifests(t *testing.T) map[string]any {
 	t.Helper()
 	found := map[string]any{}
@@ -30,7 +30,8 @@ func manifests(t *testing.T) map[string]any {
 		}
 		object := map[string]any{
 			"batch/v1 Job": &batch.Job{}, "apps/v1 Deployment": &apps.Deployment{}, "v1 Service": &core.Service{},
-			"policy/v1 PodDisruptionBudget": &policy.PodDisruptionBudget{}, "autoscaling/v2 HorizontalPodAutoscaler": &autoscaling.HorizontalPodAutoscaler{},
+			"policy/v1 PodDisruptionBudget":          &policy.PodDisruptionBudget{},
+			"autoscaling/v2 HorizontalPodAutoscaler": &autoscaling.HorizontalPodAutoscaler{},
 		}[head.APIVersion+" "+head.Kind]
 		if object == nil {
 			t.Fatalf("%s %s is of no kind that this test knows", head.APIVersion, head.Kind)
@@ -48,7 +49,8 @@ func TestKubernetesManifests(t *testing.T) {
 	t.Parallel()
 	all := manifests(t)
 	for _, want := range []string{
-		"Job pacer-migrate", "Deployment pacer-worker", "Deployment pacer-api", "Service pacer-api", "Service pacer-ops",
+		"Job pacer-migrate", "Deployment pacer-worker", "Deployment pacer-api", "Service pacer-api",
+		"Service pacer-ops",
 		"PodDisruptionBudget pacer-worker", "HorizontalPodAutoscaler pacer-worker",
 	} {
 		if all[want] == nil {
@@ -63,9 +65,10 @@ func TestKubernetesManifests(t *testing.T) {
 		}
 	}
 	for name, object := range all {
-		if service, ok := object.(*core.Service); ok && !slices.ContainsFunc([]string{"Deployment pacer-worker", "Deployment pacer-api"}, func(d string) bool {
-			return matches(service.Spec.Selector, labels[d])
-		}) {
+		if service, ok := object.(*core.Service); ok &&
+			!slices.ContainsFunc([]string{"Deployment pacer-worker", "Deployment pacer-api"}, func(d string) bool {
+				return matches(service.Spec.Selector, labels[d])
+			}) {
 			t.Errorf("%s leads to no pod", name)
 		}
 	}
@@ -97,19 +100,23 @@ func checkDeployment(t *testing.T, d *apps.Deployment) {
 	for _, port := range container.Ports {
 		ports[port.Name] = true
 	}
-	for path, probe := range map[string]*core.Probe{"/readyz": container.ReadinessProbe, "/healthz": container.LivenessProbe} {
+	for path, probe := range map[string]*core.Probe{"/readyz": container.ReadinessProbe,
+		"/healthz": container.LivenessProbe} {
 		if probe == nil || probe.HTTPGet.Path != path || !ports[probe.HTTPGet.Port.StrVal] {
 			t.Errorf("%s: the probe of %s is %+v", d.Name, path, probe)
 		}
 	}
 	if probe := container.ReadinessProbe; probe != nil && probe.TimeoutSeconds < 3 {
-		t.Errorf("%s: readiness takes up to 2 s to tell which store does not answer, the probe waits %d", d.Name, probe.TimeoutSeconds)
+		t.Errorf("%s: readiness takes up to 2 s to tell which store does not respond, the probe waits %d", d.Name,
+			probe.TimeoutSeconds)
 	}
 	security := container.SecurityContext
-	if *pod.TerminationGracePeriodSeconds < 30 || !*pod.SecurityContext.RunAsNonRoot || !*security.ReadOnlyRootFilesystem || *security.AllowPrivilegeEscalation {
+	if *pod.TerminationGracePeriodSeconds < 30 || !*pod.SecurityContext.RunAsNonRoot ||
+		!*security.ReadOnlyRootFilesystem || *security.AllowPrivilegeEscalation {
 		t.Errorf("%s: has too little time, or too many privileges", d.Name)
 	}
-	if !matches(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels) || !slices.Equal(container.Args, []string{"serve"}) {
+	if !matches(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels) ||
+		!slices.Equal(container.Args, []string{"serve"}) {
 		t.Errorf("%s: does not select its own pods, or does not serve", d.Name)
 	}
 	roles := ""
@@ -136,8 +143,10 @@ func matches(selector, labels map[string]string) bool {
 func TestSystemdUnits(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
-		"pacer.service":         {"ExecStart=/usr/local/bin/dispatcher serve", "ExecReload=/bin/kill -HUP $MAINPID", "TimeoutStopSec=40", "User=pacer", "Restart=on-failure"},
-		"pacer-migrate.service": {"ExecStart=/usr/local/bin/dispatcher migrate up", "Type=oneshot", "Before=pacer.service", "User=pacer"},
+		"pacer.service": {"ExecStart=/usr/local/bin/dispatcher serve", "ExecReload=/bin/kill -HUP $MAINPID",
+			"TimeoutStopSec=40", "User=pacer", "Restart=on-failure"},
+		"pacer-migrate.service": {"ExecStart=/usr/local/bin/dispatcher migrate up", "Type=oneshot",
+			"Before=pacer.service", "User=pacer"},
 	} {
 		unit := readFile(t, "deploy/systemd/"+name)
 		section := ""

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheProjectHoldsNoSymbolicLink fails when somebody commits a link that works on one machine only: a node_modules that
-// pointed at another checkout has been in the repository, and npm followed it.
+// TestTheProjectHoldsNoSymbolicLink fails when somebody commits a link that works on one machine only: a node_modules
+// that pointed at another checkout has been in the repository, and npm followed it.
 func TestTheProjectHoldsNoSymbolicLink(t *testing.T) {
 	t.Parallel()
 	top := filepath.Join("..", "..")

@@ -30,7 +30,8 @@ func TestLintSeesEveryFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			match := regexp.MustCompile(`(?m)^` + module.tags + ` := (\S+)$`).FindStringSubmatch(readFile(t, "Makefile"))
+			match := regexp.MustCompile(`(?m)^` + module.tags + ` := (\S+)$`).FindStringSubmatch(readFile(t,
+				"Makefile"))
 			if match == nil {
 				t.Fatalf("Makefile has no %s", module.tags)
 			}
@@ -53,7 +54,8 @@ func TestLintSeesEveryFile(t *testing.T) {
 	}
 }
 
-// seenByLint tells whether a run with the tags or a run without any compiles a file with the constraint, on some system.
+// seenByLint tells whether a run with the tags or a run without any compiles a file with the constraint, on some
+// system.
 func seenByLint(expression constraint.Expr, tags []string) bool {
 	given := map[string]bool{}
 	for _, tag := range tags {
@@ -101,7 +103,8 @@ func constraints(t *testing.T, folder string) map[string]string {
 	return found
 }
 
-// leftOut tells whether a folder holds nothing that the linter is given: it belongs to Git, to npm or to another module.
+// leftOut tells whether a folder holds nothing that the linter is given: it belongs to Git, to npm or to another
+// module.
 func leftOut(path string) bool {
 	name := filepath.Base(path)
 	_, err := os.Stat(filepath.Join(path, "go.mod"))

@@ -73,23 +73,27 @@ func known(t *testing.T, where, expr string, names []string) {
 	}
 }
 
-// Every alert is sound, is proved to fire and to be calm, asks for metrics that exist, and has its section in the runbook.
+// Every alert is sound, is proved to fire and to be calm, asks for metrics that exist, and has its section in the
+// runbook.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join("..", "..", "deploy", "prometheus")
 	promtool(t, "check", "rules", filepath.Join(folder, "alerts.yml"))
 	promtool(t, "test", "rules", filepath.Join(folder, "alerts_test.yml"))
-	names, proofs, runbook := metricNames(t), readFile(t, "deploy/prometheus/alerts_test.yml"), readFile(t, "docs/runbook.md")
+	names, proofs, runbook := metricNames(t), readFile(t, "deploy/prometheus/alerts_test.yml"),
+		readFile(t, "docs/runbook.md")
 	rules := alerts(t)
 	if len(rules) < 10 {
 		t.Fatalf("only %d alerts are read", len(rules))
 	}
 	for _, r := range rules {
 		known(t, r.Alert, r.Expr, names)
-		if !strings.Contains(proofs, "name: "+r.Alert+" fires") || !strings.Contains(proofs, "name: "+r.Alert+" is calm") {
+		if !strings.Contains(proofs, "name: "+r.Alert+" fires") ||
+			!strings.Contains(proofs, "name: "+r.Alert+" is calm") {
 			t.Errorf("nothing proves %s", r.Alert)
 		}
-		if !strings.Contains(runbook, "\n## "+r.Alert+"\n") || !strings.HasSuffix(r.Annotations["runbook_url"], "docs/runbook.md#"+strings.ToLower(r.Alert)) {
+		if !strings.Contains(runbook, "\n## "+r.Alert+"\n") ||
+			!strings.HasSuffix(r.Annotations["runbook_url"], "docs/runbook.md#"+strings.ToLower(r.Alert)) {
 			t.Errorf("the runbook has no section for %s, or its URL leads elsewhere", r.Alert)
 		}
 	}
@@ -125,7 +129,8 @@ func TestGrafanaDashboard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules += "  - {record: 'a:b', expr: " + string(expr) + ", labels: {n: '" + strings.ReplaceAll(target.LegendFormat, "'", "") + string(rune('a'+len(ids))) + "'}}\n"
+			rules += "  - {record: 'a:b', expr: " + string(expr) + ", labels: {n: '" +
+				strings.ReplaceAll(target.LegendFormat, "'", "") + string(rune('a'+len(ids))) + "'}}\n"
 		}
 	}
 	if dashboard.Title != "pacer" || len(ids) < 10 {

@@ -17,8 +17,8 @@ var kindOf = map[string]string{
 	"go.mod": "gomod", "package.json": "npm", "Dockerfile": "docker", "docker-compose.yml": "docker-compose",
 }
 
-// TestTheBotSeesEveryManifest fails when a module, a Node package or an image is added or moved and .github/dependabot.yml
-// does not know: the bot says nothing about a folder that it is not told of.
+// TestTheBotSeesEveryManifest fails when a module, a Node package or an image is added or moved and
+// .github/dependabot.yml does not know: the bot says nothing about a folder that it is not told of.
 func TestTheBotSeesEveryManifest(t *testing.T) {
 	t.Parallel()
 	var config struct {

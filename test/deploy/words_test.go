@@ -17,8 +17,8 @@ import (
 	"unicode"
 )
 
-// TestRetiredWordsStayOut fails when a file of the project uses a word that docs/glossary.md replaced. The list of them is
-// in words_list_test.go.
+// TestRetiredWordsStayOut fails when a file of the project uses a word that docs/glossary.md replaced. The list of them
+// is in words_list_test.go.
 func TestRetiredWordsStayOut(t *testing.T) {
 	t.Parallel()
 	var passages []passage
@@ -108,8 +108,8 @@ type retiredWord struct {
 	name string
 	// identifiers are the words, as parts of names in code: tick stands for setTick and tick_at, not for ticket.
 	identifiers string
-	// prose is a regular expression, in lower case, for comments, strings and documents of any case. A space in it stands for
-	// any space, a new line included.
+	// prose is a regular expression, in lower case, for comments, strings and documents of any case. A space in it
+	// stands for any space, a new line included.
 	prose string
 	// stem stands in every match of prose, which is looked for only where the stem is: that is faster by far.
 	stem string

@@ -13,7 +13,8 @@ import (
 )
 
 // pinned is an action at one commit, with the version that the commit has for those who read it, and for the bot that
-// brings newer ones. A tag in its place is whatever the action's owner, or whoever takes over their account, makes of it tomorrow.
+// brings newer ones. A tag in its place is whatever the action's owner, or whoever takes over their account, makes of
+// it tomorrow.
 var pinned = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 
 // uses is a line of a workflow that runs something of somebody else.
@@ -38,7 +39,8 @@ func workflows(t *testing.T) map[string]string {
 	t.Helper()
 	top := filepath.Join("..", "..")
 	files := map[string]string{}
-	for _, pattern := range []string{"workflows/*.yml", "workflows/*.yaml", "actions/*/action.yml", "actions/*/action.yaml"} {
+	for _, pattern := range []string{"workflows/*.yml", "workflows/*.yaml", "actions/*/action.yml",
+		"actions/*/action.yaml"} {
 		names, err := filepath.Glob(filepath.Join(top, ".github", pattern))
 		if err != nil {
 			t.Fatal(err)

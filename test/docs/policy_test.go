@@ -59,7 +59,8 @@ func TestPolicyReferenceShowsEveryKey(t *testing.T) {
 func listedKeys(t *testing.T) []string {
 	t.Helper()
 	var keys []string
-	for _, table := range strings.Split(readFile(t, policyPage), "\n| key | meaning | default | allowed |\n|---|---|---|---|\n")[1:] {
+	for _, table := range strings.Split(readFile(t, policyPage),
+		"\n| key | meaning | default | allowed |\n|---|---|---|---|\n")[1:] {
 		table, _, _ = strings.Cut(table, "\n\n")
 		for line := range strings.Lines(table) {
 			cells := strings.Split(strings.Trim(line, "| \n"), " | ")
@@ -72,7 +73,7 @@ func listedKeys(t *testing.T) []string {
 	return keys
 }
 
-// noKey is a key that no policy has. The parser answers it with the keys that it knows in that place.
+// noKey is a key that no policy has. The parser refuses it with the keys that it knows in that place.
 const noKey = "zz"
 
 var knownHere = regexp.MustCompile(`(?m): (?:(\S+)\.)?` + noKey + `: unknown key; known here: (.*)$`)

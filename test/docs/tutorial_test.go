@@ -35,8 +35,8 @@ const untilIdle = `until curl -s http://%s/v1/stats | grep -q '"queued":0,.*"sen
 // step is a command block of the tutorial, and lines of what it prints.
 type step struct{ commands, prints string }
 
-// TestTutorialIsTrue runs every command of the tutorial, and looks in what each block prints for the lines that the page
-// shows, in their order. Times and durations may differ.
+// TestTutorialIsTrue runs every command of the tutorial, and looks in what each block prints for the lines that the
+// page shows, in their order. Times and durations may differ.
 func TestTutorialIsTrue(t *testing.T) {
 	t.Parallel()
 	steps := tutorialSteps(t)
@@ -53,7 +53,8 @@ func TestTutorialIsTrue(t *testing.T) {
 		for _, line := range shape(s.prints) {
 			found := slices.Index(rest, line)
 			if found < 0 {
-				t.Errorf("docs/tutorial.md, after\n%s\nthe line\n\t%s\ndoes not come; printed was:\n%s", s.commands, line, outputs[i])
+				t.Errorf("docs/tutorial.md, after\n%s\nthe line\n\t%s\ndoes not come; printed was:\n%s", s.commands,
+					line, outputs[i])
 				break
 			}
 			rest = rest[found+1:]
@@ -88,7 +89,8 @@ func script(t *testing.T, folder string, steps []step) string {
 	}
 	address := freeAddress(t)
 	var b strings.Builder
-	fmt.Fprintf(&b, "export PACER_LISTEN=%s PACER_SERVER=http://%s PACER_OPS_LISTEN=%s\n", address, address, freeAddress(t))
+	fmt.Fprintf(&b, "export PACER_LISTEN=%s PACER_SERVER=http://%s PACER_OPS_LISTEN=%s\n", address, address,
+		freeAddress(t))
 	for _, s := range steps {
 		b.WriteString(s.commands + "\n")
 		if strings.Contains(s.commands, "curl") || strings.Contains(s.commands, "bin/enqueue") {

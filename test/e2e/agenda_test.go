@@ -42,7 +42,7 @@ func TestBurstOfOneUser(t *testing.T) {
 	slices.SortFunc(got, func(a, b delivery) int { return a.Arrived.Compare(b.Arrived) })
 	lost, duplicates := compare(ids, got)
 	took, best := got[len(got)-1].Arrived.Sub(got[0].Arrived), time.Duration((burst-inFlight)/inFlight)*delay
-	t.Logf("%d of one user, targets answer in %s, 2 processes of 256: %s, %.2f of what %d in flight allow (%s), %d lost, %d doubled",
+	t.Logf("%d of one user, targets respond in %s, 2 processes of 256: %s, %.2f of what %d in flight allow (%s), %d lost, %d doubled",
 		burst, delay, took, best.Seconds()/took.Seconds(), inFlight, best, lost, duplicates)
 	if lost+duplicates > 0 || best.Seconds() < 0.9*took.Seconds() {
 		t.Error("outside the bounds: nothing lost or doubled, 0.9 of what 512 in flight allow")
@@ -118,7 +118,8 @@ func TestWorkerKilledWithWakeups(t *testing.T) {
 			late = max(late, g.AdmittedAt.Sub(first[g.User])-period)
 		}
 	}
-	t.Logf("a worker killed with about %d wake-ups: the last came %s after its moment, %d lost, %d doubled", held, late, lost, duplicates)
+	t.Logf("a worker killed with about %d wake-ups: the last came %s after its moment, %d lost, %d doubled", held, late,
+		lost, duplicates)
 	if lost > 0 || late > 6*time.Second {
 		t.Error("outside the bounds: nothing lost, 6 s")
 	}

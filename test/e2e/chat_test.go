@@ -85,8 +85,8 @@ func (m mention) due(firstDay int) time.Duration {
 	return (time.Duration(m.Day-firstDay)*day + time.Duration(m.AtMS)*time.Millisecond%day) / speed
 }
 
-// Ten days of a chat room at 600 times its speed: each mention is enqueued at its own moment. ACCEPT_DAYS says how many of
-// the days; one takes 2.4 minutes.
+// Ten days of a chat room at 600 times its speed: each mention is enqueued at its own moment. ACCEPT_DAYS says how many
+// of the days; one takes 2.4 minutes.
 func TestChatRoom(t *testing.T) {
 	days, err := strconv.Atoi(cmp.Or(os.Getenv("ACCEPT_DAYS"), "1"))
 	if err != nil || days < 1 || days > 120 {
@@ -114,7 +114,8 @@ func TestChatRoom(t *testing.T) {
 	got := r.deliveries()
 	lost, duplicates := compare(ids, got)
 	broken := violations(got, chatRules...)
-	pulls, deferred := float64(s.Totals.Pulls)/float64(s.Totals.Delivered), float64(s.Totals.Deferrals)/float64(s.Totals.Delivered)
+	pulls, deferred := float64(s.Totals.Pulls)/float64(s.Totals.Delivered),
+		float64(s.Totals.Deferrals)/float64(s.Totals.Delivered)
 	t.Logf("%d days of the chat room, %d mentions: played in %s, drained %s later, %d lost, %d doubled, %d violations, "+
 		"%.3f pulls per delivered with %.3f deferred each", days, len(ids), played.Round(time.Second),
 		(time.Since(begin) - played).Round(time.Second), lost, duplicates, broken, pulls, deferred)

@@ -113,7 +113,8 @@ categories:
 	}
 	slowest, slowestFound := slices.Max(took), slices.Max(found)
 	t.Logf("%d deferred of %d users: the figures took %s at most (median %s), a user's page %s; %d deliveries took %s with the dashboard closed, %s with it open: %.3f of the speed",
-		users*each, users, slowest.Round(time.Millisecond), median(took).Round(time.Millisecond), slowestFound.Round(time.Millisecond),
+		users*each, users, slowest.Round(time.Millisecond), median(took).Round(time.Millisecond),
+		slowestFound.Round(time.Millisecond),
 		rounds*n, closed.Round(time.Millisecond), open.Round(time.Millisecond), float64(closed)/float64(open))
 	if slowest > 100*time.Millisecond || slowestFound > 100*time.Millisecond || float64(closed)/float64(open) < 0.95 {
 		t.Error("outside the bounds: 100 ms, 0.95 of the speed")

@@ -152,7 +152,8 @@ func (d *deployment) start() *worker {
 	d.t.Helper()
 	w := &worker{api: freePort(d.t), ops: freePort(d.t), exited: make(chan error, 1)}
 	w.process = exec.Command(dispatcherPath, "serve")
-	w.process.Env = append(os.Environ(), "REDIS_URL="+d.url, "DATABASE_URL=", "PACER_LISTEN="+w.api, "PACER_OPS_LISTEN="+w.ops,
+	w.process.Env = append(os.Environ(), "REDIS_URL="+d.url, "DATABASE_URL=", "PACER_LISTEN="+w.api,
+		"PACER_OPS_LISTEN="+w.ops,
 		"PACER_POLICY="+d.policy, "PACER_WEBHOOK_ALLOW=127.0.0.0/8")
 	w.process.Stdout, w.process.Stderr = &w.log, &w.log
 	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -199,16 +200,16 @@ func (d *deployment) accept(w *worker, items []item) []string {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		var answer struct {
+		var reply struct {
 			Accepted int
 			Results  []struct{ ID, Error string }
 		}
-		err = json.NewDecoder(response.Body).Decode(&answer)
+		err = json.NewDecoder(response.Body).Decode(&reply)
 		response.Body.Close()
-		if err != nil || answer.Accepted != len(batch) {
-			d.t.Fatalf("accepted %d of %d: %v", answer.Accepted, len(batch), err)
+		if err != nil || reply.Accepted != len(batch) {
+			d.t.Fatalf("accepted %d of %d: %v", reply.Accepted, len(batch), err)
 		}
-		for _, result := range answer.Results {
+		for _, result := range reply.Results {
 			ids = append(ids, result.ID)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// hanging is a provider that takes connections and calls, and never answers.
+// hanging is a provider that takes connections and calls, and never responds.
 type hanging struct {
 	listener net.Listener
 	calls    atomic.Int64
@@ -62,8 +62,8 @@ func (h *hanging) probes(d time.Duration) (n int, span time.Duration) {
 	return n, span
 }
 
-// One dead provider neither stalls the others nor is hammered: beside it they keep at least 0.8 of their rate, and it is tried
-// at most once a second by all processes together, after the calls that found it dead have ended.
+// One dead provider neither stalls the others nor is hammered: beside it they keep at least 0.8 of their rate, and it
+// is tried at most once a second by all processes together, after the calls that found it dead have ended.
 func TestDeadProviderBesideAHealthyOne(t *testing.T) {
 	const n = 12_000
 	d, r := deploy(t, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 100, min_backoff: 1s, max_backoff: 5s}\n", 2), newReceiver(t)
@@ -103,7 +103,8 @@ func TestDeadProviderBesideAHealthyOne(t *testing.T) {
 	<-time.After(25 * time.Second)
 	probes, span := dead.probes(12 * time.Second)
 	t.Logf("%d notifications took %s alone, %s beside a dead provider: %.2f of the rate; the dead one was called %d times, %d in the %s after it was found dead",
-		5*n, alone.Round(time.Millisecond), beside.Round(time.Millisecond), rate, dead.calls.Load(), probes, span.Round(time.Second))
+		5*n, alone.Round(time.Millisecond), beside.Round(time.Millisecond), rate, dead.calls.Load(), probes,
+		span.Round(time.Second))
 	if rate < 0.8 || float64(probes) > span.Seconds()+2 {
 		t.Error("outside the bounds: 0.8 of the rate, one call a second")
 	}

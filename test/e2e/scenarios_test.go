@@ -51,19 +51,21 @@ func TestCrowdOf400(t *testing.T) {
 	pulls := float64(s.Totals.Pulls) / float64(s.Totals.Delivered)
 	t.Logf("400 waiting: %.3f pulls per delivered, drained in %s (optimum %s), %d lost, %d doubled, %d violations, %d out of order",
 		pulls, took, best, lost, duplicates, violations(got, crowdRules...), inversions)
-	if pulls > 1.05 || took > best+best/20+time.Second || lost+duplicates+violations(got, crowdRules...)+inversions > 0 {
+	if pulls > 1.05 || took > best+best/20+time.Second ||
+		lost+duplicates+violations(got, crowdRules...)+inversions > 0 {
 		t.Error("outside the bounds: 1.05 pulls, 1.05 × optimum + 1 s, nothing lost, doubled, violated or out of order")
 	}
 }
 
-// Through a user's cap over ten categories a crowd goes as fast as through one, by priority, then arrival, and the queue is asked
-// as rarely.
+// Through a user's cap over ten categories a crowd goes as fast as through one, by priority, then arrival, and the
+// queue is asked as rarely.
 func TestCapOverTenCategories(t *testing.T) {
 	limit := throttle.Rule{Max: 20, Per: time.Second}
 	d, r := deploy(t, "version: 1\ncategories:\n  default: {limits: []}\n"+tenCategories()+"user_cap: {limits: [{max: 20, per: 1s}]}\n", 2), newReceiver(t)
 	var items []item
 	for i := range 400 {
-		items = append(items, item{UserID: "ada", Category: "c" + strconv.Itoa(i%10), Priority: []string{"high", "normal", "low"}[i%7%3], To: r.server.URL})
+		items = append(items, item{UserID: "ada", Category: "c" + strconv.Itoa(i%10),
+			Priority: []string{"high", "normal", "low"}[i%7%3], To: r.server.URL})
 	}
 	begin := time.Now()
 	ids := d.accept(d.workers[0], items)
@@ -81,8 +83,9 @@ func TestCapOverTenCategories(t *testing.T) {
 	}
 }
 
-// inverted counts those that were admitted before another that is more urgent, or as urgent and came before it; what one script
-// admits goes at one moment. The first windowful, which may go before the last has been accepted, is not to be judged.
+// inverted counts the notifications that were admitted before another one that is more urgent, or as urgent and older.
+// All that one script admits is admitted at the same moment. The first windowful does not count: it may be admitted
+// before the last notification has been accepted.
 func inverted(items []item, ids []string, got []delivery) int {
 	priorities := map[string]int{"high": 0, "normal": 1, "low": 2}
 	places := map[string]int{}
@@ -133,7 +136,8 @@ func TestCancelledOnesMoveTheOthersUp(t *testing.T) {
 		if len(cancelled) == 40 {
 			break
 		}
-		request, err := http.NewRequest(http.MethodDelete, "http://"+d.workers[0].api+"/v1/notifications/"+ids[i], http.NoBody)
+		request, err := http.NewRequest(http.MethodDelete, "http://"+d.workers[0].api+"/v1/notifications/"+ids[i],
+			http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +158,8 @@ func TestCancelledOnesMoveTheOthersUp(t *testing.T) {
 			wrong++
 		}
 	}
-	t.Logf("60 waiting, %d cancelled: %d delivered in %s (optimum %s), %d of them cancelled", len(cancelled), s.Totals.Delivered, took, best, wrong)
+	t.Logf("60 waiting, %d cancelled: %d delivered in %s (optimum %s), %d of them cancelled", len(cancelled),
+		s.Totals.Delivered, took, best, wrong)
 	if wrong > 0 || s.Totals.Delivered != 20 || took > best+best/4+2*time.Second {
 		t.Error("outside the bounds: 1.25 × optimum + 2 s, none of the cancelled delivered")
 	}
@@ -194,10 +199,12 @@ func TestQuietUsersBesideACrowd(t *testing.T) {
 		category string
 		rules    []throttle.Rule
 	}{{"default", crowdRules}, {"chat", []throttle.Rule{{Max: 1, Per: 3 * time.Second}}}} {
-		broken += violations(slices.DeleteFunc(slices.Clone(got), func(d delivery) bool { return d.Category != g.category }), g.rules...)
+		broken += violations(slices.DeleteFunc(slices.Clone(got),
+			func(d delivery) bool { return d.Category != g.category }), g.rules...)
 	}
 	p99 := waits[len(waits)*99/100]
-	t.Logf("%d quiet users beside 300 waiting of one: first notification after %s at p99, %d violations", len(first), p99, broken)
+	t.Logf("%d quiet users beside 300 waiting of one: first notification after %s at p99, %d violations", len(first),
+		p99, broken)
 	if len(first) < 300 || p99 > time.Second || broken > 0 {
 		t.Error("outside the bounds: 300 users, 1 s at p99, no violation")
 	}
@@ -276,7 +283,8 @@ func TestRealTraffic(t *testing.T) {
 	got := r.deliveries()
 	lost, duplicates := compare(ids, got)
 	broken := violations(got, crowdRules...)
-	pulls, deferred := float64(s.Totals.Pulls)/float64(s.Totals.Delivered), float64(s.Totals.Deferrals)/float64(s.Totals.Delivered)
+	pulls, deferred := float64(s.Totals.Pulls)/float64(s.Totals.Delivered),
+		float64(s.Totals.Deferrals)/float64(s.Totals.Delivered)
 	t.Logf("%d of real traffic: accepted in %s, drained in %s, %d lost, %d doubled, %d violations, %.3f pulls per delivered with %.3f deferred each",
 		len(ids), accepted, time.Since(begin), lost, duplicates, broken, pulls, deferred)
 	if lost+duplicates+broken > 0 || pulls > 1.05 {

@@ -13,11 +13,12 @@ import (
 const (
 	// scriptLimit is what no script may take, but for what the machine kept Redis from running (package slowlog).
 	scriptLimit = 10 * time.Millisecond
-	// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its first use.
+	// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its
+	// first use.
 	goroutinesLeft = 20
 )
 
-// watchScripts judges, when the scenario is over, what scripts took, and what is left when everything has ended.
+// watchScripts checks, when the scenario is over, how long scripts took, and what is left when everything has ended.
 func (d *deployment) watchScripts() {
 	d.t.Helper()
 	watch, idle := d.redis.WatchScripts(d.t), 0
@@ -30,15 +31,16 @@ func (d *deployment) watchScripts() {
 		for _, step := range log.Over(scriptLimit) {
 			d.t.Errorf("a script took more than %s: %s", scriptLimit, step)
 		}
-		d.judgeLeft(idle)
+		d.checkLeftovers(idle)
 	})
 }
 
-// judgeLeft looks for keys and goroutines that nothing needs any more. A scenario that ends while something waits has more.
-func (d *deployment) judgeLeft(idle int) {
+// checkLeftovers looks for keys and goroutines that nothing needs any more. A scenario that ends while something waits
+// has more.
+func (d *deployment) checkLeftovers(idle int) {
 	worker := d.workers[len(d.workers)-1]
 	if s := d.stats(worker); s.ended() != s.Totals.Accepted {
-		d.t.Logf("%d still wait: keys and goroutines are not judged", s.Totals.Accepted-s.ended())
+		d.t.Logf("%d still wait: keys and goroutines are not checked", s.Totals.Accepted-s.ended())
 		return
 	}
 	client := d.redis.Client(d.t)

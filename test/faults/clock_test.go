@@ -15,8 +15,9 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A worker's clock is set wrong inside its program: it is built with a package time whose Now adds what a file says. Nothing
-// outside can do that, since Go asks the kernel for the time without a library in between. Redis asks through one.
+// A worker's clock is set wrong inside its program: it is built with a package time whose Now adds what a file says.
+// Nothing outside can do that, since Go asks the kernel for the time without a library in between. Redis asks through
+// one.
 
 // forgetsAhead is a limiter that does not count what was admitted after what the clock says now.
 var forgetsAhead = &rewrite{
@@ -29,17 +30,22 @@ func clockScenarios() []*scenario {
 	redisClock := protection{name: "time of Redis", mutations: "client-clock"}
 	return []*scenario{
 		{
-			name: "WorkerClocksApart", byArrival: true, tolerance: 400 * time.Millisecond, fault: "the workers' clocks are 5 min ahead and 5 min behind", store: inRedis, without: redisClock, prepare: skewable,
+			name: "WorkerClocksApart", byArrival: true, tolerance: 400 * time.Millisecond,
+			fault: "the workers' clocks are 5 min ahead and 5 min behind", store: inRedis, without: redisClock,
+			prepare: skewable,
+			ready:   func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
+			inject:  func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
+		},
+		{
+			name: "WorkerClocksApartPostgres", byArrival: true, tolerance: 400 * time.Millisecond,
+			fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
 			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
 			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
 		},
 		{
-			name: "WorkerClocksApartPostgres", byArrival: true, tolerance: 400 * time.Millisecond, fault: "the workers' clocks are 5 min ahead and 5 min behind", without: redisClock, prepare: skewable,
-			ready:  func(d *deployment) { d.setClocks(5*time.Minute, -5*time.Minute) },
-			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
-		},
-		{
-			name: "WorkerClockStepped", fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", store: inRedis, without: redisClock, prepare: skewable,
+			name:  "WorkerClockStepped",
+			fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", store: inRedis,
+			without: redisClock, prepare: skewable,
 			inject: func(d *deployment) {
 				for _, offset := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
 					d.setClocks(offset)
@@ -48,11 +54,15 @@ func clockScenarios() []*scenario {
 			},
 		},
 		{
-			name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true, tolerance: 400 * time.Millisecond, without: protection{name: "admissions ahead of the clock count", rewrite: forgetsAhead},
-			inject: func(d *deployment) { d.setRedisClock(-5 * time.Second) },
+			name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true,
+			tolerance: 400 * time.Millisecond,
+			without:   protection{name: "admissions ahead of the clock count", rewrite: forgetsAhead},
+			inject:    func(d *deployment) { d.setRedisClock(-5 * time.Second) },
 		},
 		{
-			name: "RedisClockAhead", fault: "Redis's clock is set 1 h ahead, and 2 s later another, with deliveries in flight", slow: 5 * time.Second,
+			name:  "RedisClockAhead",
+			fault: "Redis's clock is set 1 h ahead, and 2 s later another, with deliveries in flight",
+			slow:  5 * time.Second,
 			prepare: func(d *deployment) {
 				fakeClock(d)
 				d.env = append(d.env, "PACER_CONCURRENCY=2048") // the provider has room for what would be sent again
@@ -136,7 +146,8 @@ func (d *deployment) setClocks(offsets ...time.Duration) {
 }
 
 func (d *deployment) setClock(file string, offset time.Duration) {
-	if err := os.WriteFile(file, binary.NativeEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0o600); err != nil {
+	seconds := binary.NativeEndian.AppendUint64(nil, uint64(int64(offset/time.Second)))
+	if err := os.WriteFile(file, seconds, 0o600); err != nil {
 		d.fail("set a clock: %v", err)
 	}
 }

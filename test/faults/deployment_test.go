@@ -187,7 +187,7 @@ func (d *deployment) open() int {
 // stats is what the API says of the whole deployment.
 type stats struct{ Queued, Scheduled, Deferred, Retrying, Sending int }
 
-// stats asks the first process that answers.
+// stats asks the first process that responds.
 func (d *deployment) stats() (s stats, ok bool) {
 	for _, w := range d.processes() {
 		if ask("http://"+w.api+"/v1/stats", &s) {
@@ -205,7 +205,7 @@ func (d *deployment) query(sql string, args ...any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = conn.Close(ctx) }() // the answer is what counts
+	defer func() { _ = conn.Close(ctx) }() // the reply is what counts
 	var n int
 	return n, conn.QueryRow(ctx, sql, args...).Scan(&n)
 }

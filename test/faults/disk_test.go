@@ -20,18 +20,20 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A full disk is played with a limit on the size of files (RLIMIT_FSIZE), which a running server can be given by whoever
-// started it: a write past it fails (EFBIG), as one on a full disk does (ENOSPC). Postgres ignores the signal that comes with
-// it by itself; Redis is started under env, which has it ignored.
+// A full disk is played with a limit on the size of files (RLIMIT_FSIZE), which a running server can be given by
+// whoever started it: a write past it fails (EFBIG), as one on a full disk does (ENOSPC). Postgres ignores the signal
+// that comes with it by itself; Redis is started under env, which has it ignored.
 
 // diskScenarios are full disks.
 func diskScenarios() []*scenario {
 	half := 500 * time.Millisecond
 	return []*scenario{
 		{
-			name: "RedisDiskFull", fault: "disk full under Redis's append-only file (MISCONF) for 3 s", store: inRedis, slow: half, without: settling,
+			name: "RedisDiskFull", fault: "disk full under Redis's append-only file (MISCONF) for 3 s", store: inRedis,
+			slow: half, without: settling,
 			prepare: func(d *deployment) {
-				d.redis = redistest.StartUnder(d.t, []string{"env", "--ignore-signal=XFSZ"}, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
+				d.redis = redistest.StartUnder(d.t, []string{"env", "--ignore-signal=XFSZ"}, "--appendonly", "yes",
+					"--auto-aof-rewrite-percentage", "0")
 				d.redisURL = d.redis.URL()
 			},
 			inject: func(d *deployment) {
@@ -42,7 +44,8 @@ func diskScenarios() []*scenario {
 			},
 		},
 		{
-			name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1800, slow: half, without: settling,
+			name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1800, slow: half,
+			without: settling,
 			prepare: withSmallLogs, check: tableCouldNotGrow,
 			inject: func(d *deployment) {
 				size, err := d.query("SELECT pg_relation_size('pacer.notifications')")
@@ -59,7 +62,9 @@ func diskScenarios() []*scenario {
 			},
 		},
 		{
-			name: "PostgresLogDiskFull", fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half, without: settling,
+			name:  "PostgresLogDiskFull",
+			fault: "disk full under Postgres's log (WAL): it stops, and is started again after 5 s", slow: half,
+			without: settling,
 			prepare: withSmallLogs,
 			inject: func(d *deployment) {
 				d.limitPostgres(walSegment / 2)
@@ -77,11 +82,13 @@ func withSmallLogs(d *deployment) {
 	d.postgres = postgrestest.StartWith(d.t, []string{"--wal-segsize=1"}, "min_wal_size=2MB", "wal_recycle=off")
 }
 
-// keepOldRows holds a snapshot, so that Postgres can't use the room of old versions of rows again: every change needs more.
+// keepOldRows holds a snapshot, so that Postgres can't use the room of old versions of rows again: every change needs
+// more.
 func (d *deployment) keepOldRows() (release func()) {
 	conn, err := pgx.Connect(d.t.Context(), d.postgres.URL())
 	if err == nil {
-		_, err = conn.Exec(d.t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pacer.notifications")
+		_, err = conn.Exec(d.t.Context(),
+			"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pacer.notifications")
 	}
 	if err != nil {
 		d.fail("hold a snapshot: %v", err)
@@ -121,8 +128,8 @@ func (d *deployment) limitPostgres(bytes uint64) {
 	}
 }
 
-// limit sets one of the limits of a running process: fsize, nofile or as. The highest that it may be set to stays, so that
-// it can be lifted again. It is set as the user that the process runs as: not every root may set others' limits.
+// limit sets one of the limits of a running process: fsize, nofile or as. The highest that it may be set to stays, so
+// that it can be lifted again. It is set as the user that the process runs as: not every root may set others' limits.
 func (d *deployment) limit(pid int, resource string, to uint64) {
 	command := exec.Command("prlimit", "--pid", strconv.Itoa(pid), fmt.Sprintf("--%s=%d:", resource, to))
 	if os.Geteuid() == 0 {
@@ -143,7 +150,8 @@ func (d *deployment) limit(pid int, resource string, to uint64) {
 
 // lift sets a limit as high as it may be.
 func (d *deployment) lift(pid int, resource string) {
-	text, err := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--"+resource, "--raw", "--noheadings", "--output", "HARD").Output()
+	text, err := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--"+resource, "--raw", "--noheadings", "--output",
+		"HARD").Output()
 	most, parseErr := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil || parseErr != nil {
 		most = math.MaxUint64 // unlimited

@@ -38,7 +38,8 @@ func dnsScenarios() []*scenario {
 			},
 		},
 		{
-			name: "DNSUnknown", fault: "the name server knows no such name (NXDOMAIN), 3 s", without: retrying, prepare: prepare,
+			name: "DNSUnknown", fault: "the name server knows no such name (NXDOMAIN), 3 s", without: retrying,
+			prepare: prepare,
 			inject: func(*deployment) {
 				names.answer(dnsmessage.RCodeNameError, netip.Addr{})
 				<-time.After(3 * time.Second)
@@ -126,7 +127,8 @@ func (n *nameServer) reply(question []byte) ([]byte, error) {
 	}
 	if q := asked.Questions[0]; n.code == dnsmessage.RCodeSuccess && q.Type == dnsmessage.TypeA {
 		reply.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}, Body: &dnsmessage.AResource{A: n.addr.As4()},
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class},
+			Body:   &dnsmessage.AResource{A: n.addr.As4()},
 		}}
 	}
 	return reply.Pack()

@@ -25,7 +25,8 @@ func failoverScenarios() []*scenario {
 	var cluster *redistest.Cluster
 	return []*scenario{
 		{
-			name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s", without: rebuilding,
+			name: "CutOffReplicaPromoted", fault: "fail-over of Redis to a replica that had been cut off for 4 s",
+			without: rebuilding,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -42,7 +43,8 @@ func failoverScenarios() []*scenario {
 			},
 		},
 		{
-			name: "SentinelFailsOver", fault: "Sentinel: the master killed, its replica promoted", recovery: time.Minute,
+			name: "SentinelFailsOver", fault: "Sentinel: the master killed, its replica promoted",
+			recovery: time.Minute,
 			prepare: func(d *deployment) {
 				d.redis, replica = redistest.Start(d.t), redistest.Start(d.t)
 				d.replicate(replica, d.redis)
@@ -55,7 +57,8 @@ func failoverScenarios() []*scenario {
 			without: protection{name: "Sentinel"},
 		},
 		{
-			name: "ClusterShardFailsOver", fault: "Redis Cluster of three shards: one's master killed", recovery: time.Minute, without: rebuilding,
+			name: "ClusterShardFailsOver", fault: "Redis Cluster of three shards: one's master killed",
+			recovery: time.Minute, without: rebuilding,
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				cluster = redistest.StartCluster(d.t, 3, true)
@@ -67,7 +70,9 @@ func failoverScenarios() []*scenario {
 			},
 		},
 		{
-			name: "ClusterCutOffReplicaFailsOver", fault: "Redis Cluster: one's master killed, whose replica had been cut off for 4 s", recovery: time.Minute, without: rebuilding,
+			name:  "ClusterCutOffReplicaFailsOver",
+			fault: "Redis Cluster: one's master killed, whose replica had been cut off for 4 s", recovery: time.Minute,
+			without: rebuilding,
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				cluster = redistest.StartCluster(d.t, 3, true)
@@ -75,7 +80,10 @@ func failoverScenarios() []*scenario {
 			},
 			inject: func(d *deployment) {
 				master := cluster.Masters[1].Client(d.t)
-				for _, command := range [][]any{{"ACL", "SETUSER", "default", "-psync", "-sync"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
+				for _, command := range [][]any{
+					{"ACL", "SETUSER", "default", "-psync", "-sync"},
+					{"CLIENT", "KILL", "TYPE", "replica"},
+				} {
 					if err := master.Do(d.t.Context(), command...).Err(); err != nil {
 						d.fail("cut the replica off: %v: %v", command, err)
 					}

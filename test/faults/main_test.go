@@ -46,7 +46,8 @@ func TestMain(m *testing.M) {
 func build(path, checkout string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", append(append([]string{"build", "-tags", "faults", "-o", path}, args...), "./cmd/dispatcher")...)
+	command := exec.CommandContext(ctx, "go", append(append([]string{"build", "-tags", "faults", "-o", path}, args...),
+		"./cmd/dispatcher")...)
 	command.Dir, command.Stderr = checkout, os.Stderr
 	return command.Run()
 }

@@ -62,16 +62,32 @@ type toxic struct {
 
 // toxics are all of them.
 var toxics = []toxic{
-	{name: "Latency", kind: "latency", says: "latency of 100 ± 50 ms each way", attributes: fixed(map[string]any{"latency": 100, "jitter": 50})},
-	{name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 4 KB/s per user each way", attributes: func(users int) map[string]any {
-		return map[string]any{"rate": 4 * users}
-	}},
-	{name: "Slicing", kind: "slicer", says: "pieces of 40 bytes with pauses between them", attributes: func(users int) map[string]any {
-		return map[string]any{"average_size": 40, "size_variation": 16, "delay": 14000 / users}
-	}},
-	{name: "HalfOpen", kind: "timeout", says: "half-open connections: what is sent vanishes", attributes: fixed(map[string]any{"timeout": 0}), breaks: true},
-	{name: "Reset", kind: "reset_peer", says: "resets after 50 ms", attributes: fixed(map[string]any{"timeout": 50}), breaks: true},
-	{name: "CutShort", kind: "limit_data", says: "connections cut in the middle of an answer", attributes: fixed(map[string]any{"bytes": 2000}), breaks: true},
+	{
+		name: "Latency", kind: "latency", says: "latency of 100 ± 50 ms each way",
+		attributes: fixed(map[string]any{"latency": 100, "jitter": 50}),
+	},
+	{
+		name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 4 KB/s per user each way",
+		attributes: func(users int) map[string]any { return map[string]any{"rate": 4 * users} },
+	},
+	{
+		name: "Slicing", kind: "slicer", says: "pieces of 40 bytes with pauses between them",
+		attributes: func(users int) map[string]any {
+			return map[string]any{"average_size": 40, "size_variation": 16, "delay": 14000 / users}
+		},
+	},
+	{
+		name: "HalfOpen", kind: "timeout", says: "half-open connections: what is sent vanishes",
+		attributes: fixed(map[string]any{"timeout": 0}), breaks: true,
+	},
+	{
+		name: "Reset", kind: "reset_peer", says: "resets after 50 ms", attributes: fixed(map[string]any{"timeout": 50}),
+		breaks: true,
+	},
+	{
+		name: "CutShort", kind: "limit_data", says: "connections cut in the middle of a response",
+		attributes: fixed(map[string]any{"bytes": 2000}), breaks: true,
+	},
 }
 
 // fixed are attributes that do not depend on the load.
@@ -90,11 +106,12 @@ func (l *link) turn(x toxic, streams ...string) {
 	}
 	attributes := x.attributes(users)
 	if x.kind == "limit_data" && len(streams) == 1 {
-		attributes = map[string]any{"bytes": 20} // an answer alone is short
+		attributes = map[string]any{"bytes": 20} // a response alone is short
 	}
 	for _, stream := range streams {
 		name := x.kind + "-" + stream
-		text, err := json.Marshal(map[string]any{"name": name, "type": x.kind, "stream": stream, "toxicity": 1, "attributes": attributes})
+		text, err := json.Marshal(map[string]any{"name": name, "type": x.kind, "stream": stream, "toxicity": 1,
+			"attributes": attributes})
 		if err != nil {
 			l.d.fail("%v", err)
 		}
@@ -105,8 +122,8 @@ func (l *link) turn(x toxic, streams ...string) {
 	}
 }
 
-// mend makes the link good again.
-func (l *link) mend() {
+// repair makes the link good again.
+func (l *link) repair() {
 	for _, name := range l.names {
 		if err := l.proxy.Toxics.RemoveToxic(context.Background(), name); err != nil {
 			l.d.fail("make the network good (%s): %v", name, err)
@@ -119,7 +136,8 @@ func (l *link) mend() {
 type pair struct {
 	name, says string
 	store      recordKind
-	// prepare puts a link between them before the processes start, links gives those that there are when the fault comes.
+	// prepare puts a link between them before the processes start, links gives those that there are when the fault
+	// comes.
 	prepare func(*deployment)
 	links   func(*deployment) []*link
 	// slowed and broken are the protections against a slow network and one that breaks connections.
@@ -144,8 +162,9 @@ func pairs() []pair {
 	}
 	return []pair{
 		{
-			name: "Redis", says: "workers – Redis", store: inRedis, slow: half, slowed: patient("redis"), broken: settling,
-			links: kept("Redis"), prepare: func(d *deployment) {
+			name: "Redis", says: "workers – Redis", store: inRedis, slow: half, slowed: patient("redis"),
+			broken: settling,
+			links:  kept("Redis"), prepare: func(d *deployment) {
 				d.redis = redistest.Start(d.t)
 				d.links["Redis"] = d.link(d.redis.Addr())
 				d.redisURL = "redis://" + d.links["Redis"].addr() + "/0"
@@ -160,7 +179,8 @@ func pairs() []pair {
 			},
 		},
 		{
-			name: "API", says: "producers – API", slowed: patient("api"), body: 1000, broken: protection{name: "ids of the producer's", anonymous: true},
+			name: "API", says: "producers – API", slowed: patient("api"), body: 1000,
+			broken:      protection{name: "ids of the producer's", anonymous: true},
 			answersOnly: true,
 			links: func(d *deployment) []*link {
 				var all []*link
@@ -175,8 +195,9 @@ func pairs() []pair {
 			},
 		},
 		{
-			name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, body: 6000, repeats: true,
-			links: kept("Provider"), prepare: behindLink,
+			name: "Provider", says: "workers – provider", slowed: patient("targets"), broken: retrying, body: 6000,
+			repeats: true,
+			links:   kept("Provider"), prepare: behindLink,
 		},
 	}
 }
@@ -198,9 +219,11 @@ func networkScenario(p pair, x toxic) *scenario {
 		lasts = 5 * time.Second // several requests of a producer's
 	}
 	s := &scenario{
-		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), store: p.store, slow: p.slow, body: p.body,
-		goesOn: !x.breaks, acceptsOn: !x.breaks && p.name == "API", without: p.slowed, perAttempt: p.repeats && x.breaks,
-		soak: !p.repeats || !x.breaks, prepare: p.prepare,
+		name: "Network" + p.name + x.name, fault: fmt.Sprintf("%s: %s", p.says, x.says), store: p.store, slow: p.slow,
+		body:   p.body,
+		goesOn: !x.breaks, acceptsOn: !x.breaks && p.name == "API", without: p.slowed,
+		perAttempt: p.repeats && x.breaks,
+		soak:       !p.repeats || !x.breaks, prepare: p.prepare,
 		inject: func(d *deployment) {
 			links := p.links(d)
 			for _, l := range links {
@@ -212,14 +235,14 @@ func networkScenario(p pair, x toxic) *scenario {
 			}
 			d.last(lasts)
 			for _, l := range links {
-				l.mend()
+				l.repair()
 			}
 		},
 	}
 	if x.breaks {
 		s.without = p.broken
 	} else if p.repeats {
-		s.goesOn = false // what arrives goes on; whether its answer does is told by what comes twice
+		s.goesOn = false // what arrives goes on; whether its response does is told by what comes twice
 	}
 	return s
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // waitsForStore is an API that waits for its store for a minute.
-var waitsForStore = &rewrite{file: "internal/httpapi/httpapi.go", says: "storeTimeout = 3 * time.Second", instead: "storeTimeout = 60 * time.Second"}
+var waitsForStore = &rewrite{file: "internal/httpapi/httpapi.go", says: "storeTimeout = 3 * time.Second",
+	instead: "storeTimeout = 60 * time.Second"}
 
 // postgresScenarios are what happens to Postgres.
 func postgresScenarios() []*scenario {
@@ -25,28 +26,38 @@ func postgresScenarios() []*scenario {
 	var replica *postgrestest.Server
 	return []*scenario{
 		{
-			name: "PostgresRestarts", soak: true, fault: "Postgres: SIGKILL, started again", slow: half, without: settling,
-			inject: func(d *deployment) { d.postgres.Restart() },
+			name: "PostgresRestarts", soak: true, fault: "Postgres: SIGKILL, started again", slow: half,
+			without: settling,
+			inject:  func(d *deployment) { d.postgres.Restart() },
 		},
 		{
-			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting answers 503", doubled: inFlight,
-			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrite: waitsForStore}, slow: half, inject: freezePostgres,
+			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting returns 503",
+			doubled: inFlight,
+			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrite: waitsForStore},
+			slow:    half, inject: freezePostgres,
 		},
 		{
-			name: "PostgresConnectionsCut", soak: true, fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,
+			name: "PostgresConnectionsCut", soak: true,
+			fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.every(200*time.Millisecond, 5*time.Second, func() {
 					d.postgres.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 				})
 			},
 		},
-		{name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 5 s", slow: half, without: settling, inject: lockTable},
 		{
-			name: "PostgresConnectionsUsedUp", fault: "Postgres has no connection left (`max_connections`) for 3 s", slow: half, without: settling,
-			prepare: func(d *deployment) { d.postgres = postgrestest.Start(d.t, "max_connections=60") }, inject: useUpConnections,
+			name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 5 s",
+			slow: half, without: settling, inject: lockTable,
 		},
 		{
-			name: "PostgresReadOnly", soak: true, fault: "Postgres turned read-only (25006) for 3 s", slow: half, without: settling,
+			name: "PostgresConnectionsUsedUp", fault: "Postgres has no connection left (`max_connections`) for 3 s",
+			slow: half, without: settling,
+			prepare: func(d *deployment) { d.postgres = postgrestest.Start(d.t, "max_connections=60") },
+			inject:  useUpConnections,
+		},
+		{
+			name: "PostgresReadOnly", soak: true, fault: "Postgres turned read-only (25006) for 3 s", slow: half,
+			without: settling,
 			inject: func(d *deployment) {
 				d.postgres.Exec("ALTER SYSTEM SET default_transaction_read_only = on")
 				d.postgres.Exec("SELECT pg_reload_conf()")
@@ -61,7 +72,8 @@ func postgresScenarios() []*scenario {
 			without: protection{name: "relay", mutations: "lose-enqueue,no-sweeper"},
 		},
 		{
-			name: "PgBouncer", fault: "Postgres behind PgBouncer in transaction mode: SIGKILL, started again", slow: half, without: settling,
+			name: "PgBouncer", fault: "Postgres behind PgBouncer in transaction mode: SIGKILL, started again",
+			slow: half, without: settling,
 			prepare: func(d *deployment) {
 				d.postgres = postgrestest.Start(d.t)
 				d.databaseURL = postgrestest.PgBouncer(d.t, d.postgres.URL())
@@ -69,7 +81,9 @@ func postgresScenarios() []*scenario {
 			inject: func(d *deployment) { d.postgres.Restart() },
 		},
 		{
-			name: "PostgresFailsOver", fault: "Postgres: the primary killed 2 s after its synchronous replica was, the replica started again and promoted", slow: half, without: protection{name: "`synchronous_standby_names`"},
+			name:  "PostgresFailsOver",
+			fault: "Postgres: the primary killed 2 s after its synchronous replica was, the replica started again and promoted",
+			slow:  half, without: protection{name: "`synchronous_standby_names`"},
 			doubled: inFlight,
 			prepare: func(d *deployment) {
 				d.postgres = postgrestest.Start(d.t)
@@ -78,7 +92,8 @@ func postgresScenarios() []*scenario {
 					d.postgres.Exec("ALTER SYSTEM SET synchronous_standby_names = 'replica'")
 					d.postgres.Exec("SELECT pg_reload_conf()")
 				}
-				d.databaseURL = "postgres://pacer@" + d.postgres.Addr() + "," + replica.Addr() + "/postgres?sslmode=disable&target_session_attrs=read-write"
+				d.databaseURL = "postgres://pacer@" + d.postgres.Addr() + "," + replica.Addr() +
+					"/postgres?sslmode=disable&target_session_attrs=read-write"
 			},
 			inject: func(d *deployment) {
 				d.inFlight = d.sending()

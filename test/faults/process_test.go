@@ -15,32 +15,48 @@ import (
 // processScenarios are what happens to the processes.
 func processScenarios() []*scenario {
 	half := 500 * time.Millisecond
-	draining := protection{name: "drain", prepare: func(d *deployment) { d.env = append(d.env, "PACER_DRAIN_TIMEOUT=10ms") }}
+	draining := protection{name: "drain", prepare: func(d *deployment) {
+		d.env = append(d.env,
+			"PACER_DRAIN_TIMEOUT=10ms")
+	}}
 	return []*scenario{
 		{
-			name: "WorkerKilled", fault: "SIGKILL of a worker, ten times", users: 400, each: 50, slow: 20 * time.Millisecond, doubled: inFlight, without: sweeping,
+			name: "WorkerKilled", fault: "SIGKILL of a worker, ten times", users: 400, each: 50,
+			slow: 20 * time.Millisecond, doubled: inFlight, without: sweeping,
 			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(10) },
 		},
 		{
-			name: "WorkerKilledRedis", soak: true, fault: "SIGKILL of a worker, three times", store: inRedis, slow: half, doubled: inFlight, without: sweeping,
+			name: "WorkerKilledRedis", soak: true, fault: "SIGKILL of a worker, three times", store: inRedis,
+			slow: half, doubled: inFlight, without: sweeping,
 			recovery: time.Minute, inject: func(d *deployment) { d.killTimes(3) },
 		},
 		{
-			name: "AllWorkersKilled", soak: true, fault: "SIGKILL of both workers, deliveries in flight", slow: half, doubled: inFlight, without: sweeping,
+			name: "AllWorkersKilled", soak: true, fault: "SIGKILL of both workers, deliveries in flight", slow: half,
+			doubled: inFlight, without: sweeping,
 			recovery: time.Minute, inject: killBoth,
 		},
 		{
-			name: "WorkerPaused", fault: "SIGSTOP of a worker for 25 s, longer than its claims hold", holds: "no stale writes", slow: 300 * time.Millisecond,
+			name: "WorkerPaused", fault: "SIGSTOP of a worker for 25 s, longer than its claims hold",
+			holds: "no stale writes", slow: 300 * time.Millisecond,
 			doubled: inFlight, without: fencing, ready: noteStaleWrites, inject: pauseWorker, check: noStaleWrites,
 		},
-		{name: "WorkersReplaced", soak: true, fault: "rolling restart: SIGTERM, another started, for both", slow: half, without: draining, inject: replaceBoth},
-		{name: "WorkersReplacedRedis", fault: "rolling restart: SIGTERM, another started, for both", store: inRedis, slow: half, without: draining, inject: replaceBoth},
 		{
-			name: "FilesUsedUp", soak: true, fault: "workers can't open another file or connection (`RLIMIT_NOFILE`) for 3 s", without: retrying,
+			name: "WorkersReplaced", soak: true, fault: "rolling restart: SIGTERM, another started, for both",
+			slow: half, without: draining, inject: replaceBoth,
+		},
+		{
+			name: "WorkersReplacedRedis", fault: "rolling restart: SIGTERM, another started, for both", store: inRedis,
+			slow: half, without: draining, inject: replaceBoth,
+		},
+		{
+			name: "FilesUsedUp", soak: true,
+			fault: "workers can't open another file or connection (`RLIMIT_NOFILE`) for 3 s", without: retrying,
 			prepare: func(d *deployment) { d.receiver.server.Config.SetKeepAlivesEnabled(false) }, inject: useUpFiles,
 		},
 		{
-			name: "WorkerShortOfMemory", soak: true, fault: "a worker gets no more memory (`RLIMIT_AS`), dies under a request and is started again", slow: half, doubled: inFlight,
+			name: "WorkerShortOfMemory", soak: true,
+			fault: "a worker gets no more memory (`RLIMIT_AS`), dies under a request and is started again", slow: half,
+			doubled: inFlight,
 			without: sweeping, recovery: time.Minute, inject: starve,
 		},
 	}
@@ -73,8 +89,8 @@ func killBoth(d *deployment) {
 	d.await("processes are ready", time.Minute, func() bool { return d.workers[0].ready() && d.workers[1].ready() })
 }
 
-// noteStaleWrites has the database count every change of a notification that has ended: a result that is written under a
-// claim which had gone to another ends a notification that the other ends too.
+// noteStaleWrites has the database count every change of a notification that has ended: a result that is written under
+// a claim which had gone to another ends a notification that the other ends too.
 func noteStaleWrites(d *deployment) {
 	d.postgres.Exec(`CREATE TABLE public.stale_writes (id text)`)
 	d.postgres.Exec(`CREATE FUNCTION public.note_stale_write() RETURNS trigger LANGUAGE plpgsql AS

@@ -47,9 +47,9 @@ func (d *deployment) post(w *worker, items []item) bool {
 	if err != nil {
 		d.fail("encode notifications: %v", err)
 	}
-	var answer struct{ Accepted int }
-	status, _ := call(http.MethodPost, "http://"+w.front+"/v1/notifications/bulk?results=errors", body, &answer)
-	if status != http.StatusOK || answer.Accepted != len(items) {
+	var reply struct{ Accepted int }
+	status, _ := call(http.MethodPost, "http://"+w.front+"/v1/notifications/bulk?results=errors", body, &reply)
+	if status != http.StatusOK || reply.Accepted != len(items) {
 		return false
 	}
 	d.mu.Lock()

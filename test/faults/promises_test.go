@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// check judges every promise over all that a soak accepted.
+// check checks every promise over all that a soak accepted.
 func (r *soakReport) check(d *deployment, x *traffic) {
 	all, calls := x.all(), d.receiver.deliveries()
 	ends, err := d.ends()
@@ -70,7 +70,7 @@ func (r *soakReport) checkEnds(all map[string]*sent, ends map[string]string, cal
 			}
 		case "cancelled":
 			if s.cancelled.IsZero() {
-				count["cancelled without an answer"]++ // the answer was lost on its way
+				count["cancelled without a response"]++ // the response was lost on its way
 			}
 		case "expired":
 			if s.until.IsZero() {
@@ -111,7 +111,8 @@ func (r *soakReport) checkDoubles(d *deployment, all map[string]*sent, calls []d
 	for _, n := range taken {
 		doubled += n - 1
 	}
-	r.say("doubled %d (%d were in flight when faults came), of them with the same attempt %d", doubled, d.inFlight, again)
+	r.say("doubled %d (%d were in flight when faults came), of them with the same attempt %d", doubled, d.inFlight,
+		again)
 	if again > 0 {
 		r.blame("%d calls repeat an attempt", again)
 	}
@@ -144,8 +145,8 @@ func (r *soakReport) checkTimes(all map[string]*sent, calls []delivery) {
 	}
 }
 
-// checkCollapse: what was replaced does not come after what replaced it (P12). The order of two is known when they came in
-// one request, or when the one had been answered before the other was handed over.
+// checkCollapse: what was replaced does not come after what replaced it (P12). The order of two is known when they came
+// in one request, or when the one had been accepted before the other was handed over.
 func (r *soakReport) checkCollapse(all map[string]*sent, calls []delivery) {
 	lines, older := map[string][]*sent{}, 0
 	for _, c := range calls {
@@ -167,7 +168,8 @@ func (r *soakReport) checkCollapse(all map[string]*sent, calls []delivery) {
 	}
 }
 
-// checkLimits: at any admission that is subject to a limit the window before it, urgent ones included, is within it (P3).
+// checkLimits: at any admission that is subject to a limit the window before it, urgent ones included, is within it
+// (P3).
 func (r *soakReport) checkLimits(all map[string]*sent, calls []delivery) {
 	type admission struct {
 		at     throttle.Micros
@@ -205,14 +207,15 @@ func (r *soakReport) checkTotals(d *deployment, ends map[string]string) {
 	for _, status := range ends {
 		count[status]++
 	}
-	var answer struct{ Totals map[string]int }
-	if status, _ := call(http.MethodGet, "http://"+d.workers[0].api+"/v1/stats", nil, &answer); status != http.StatusOK {
+	var reply struct{ Totals map[string]int }
+	if status, _ := call(http.MethodGet, "http://"+d.workers[0].api+"/v1/stats", nil,
+		&reply); status != http.StatusOK {
 		r.blame("the API does not tell the totals: %d", status)
 		return
 	}
 	for _, name := range []string{"accepted", "delivered", "failed", "expired", "cancelled", "replaced"} {
-		if answer.Totals[name] != count[name] {
-			r.blame("total %s is %d, the store has %d", name, answer.Totals[name], count[name])
+		if reply.Totals[name] != count[name] {
+			r.blame("total %s is %d, the store has %d", name, reply.Totals[name], count[name])
 		}
 	}
 }

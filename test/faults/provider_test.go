@@ -17,29 +17,40 @@ func providerScenarios() []*scenario {
 	var promised promises
 	return []*scenario{
 		{
-			name: "ProviderHangs", soak: true, fault: "provider accepts and never answers, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
+			name: "ProviderHangs", soak: true, fault: "provider accepts and never responds, 3 s", perAttempt: true,
+			without: timeouts, check: nothingInFlight,
 			inject: during(3*time.Second, func(_ http.ResponseWriter, r *http.Request, _ delivery) int {
 				<-r.Context().Done()
 				return 0
 			}),
 		},
 		{
-			name: "ProviderDrips", soak: true, fault: "provider answers one byte a second, 3 s", perAttempt: true, without: timeouts, check: nothingInFlight,
-			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request, _ delivery) int { return drip(w, r) }),
+			name: "ProviderDrips", soak: true, fault: "provider sends one byte a second, 3 s", perAttempt: true,
+			without: timeouts, check: nothingInFlight,
+			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request,
+				_ delivery) int {
+				return drip(w, r)
+			}),
 		},
 		{
-			name: "ProviderFails", soak: true, fault: "provider answers 503 to all, 3 s", perAttempt: true, without: retrying,
+			name: "ProviderFails", soak: true, fault: "provider returns 503 to all, 3 s", perAttempt: true,
+			without: retrying,
 			inject: during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, _ delivery) int {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return http.StatusServiceUnavailable
 			}),
 		},
 		{
-			name: "ProviderDrops", fault: "provider closes every connection before it answers, 3 s", perAttempt: true, without: retrying,
-			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request, delivery) int { panic(http.ErrAbortHandler) }),
+			name: "ProviderDrops", fault: "provider closes every connection before it responds, 3 s", perAttempt: true,
+			without: retrying,
+			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request,
+				delivery) int {
+				panic(http.ErrAbortHandler)
+			}),
 		},
 		{
-			name: "ProviderThrottles", soak: true, fault: "provider answers 429 with `Retry-After: 12`, 3 s", holds: "no call before `Retry-After`", perAttempt: true,
+			name: "ProviderThrottles", soak: true, fault: "provider returns 429 with `Retry-After: 12`, 3 s",
+			holds: "no call before `Retry-After`", perAttempt: true,
 			without: protection{name: "Retry-After is obeyed", mutations: "no-retry-after"},
 			inject: func(d *deployment) {
 				during(3*time.Second, func(w http.ResponseWriter, _ *http.Request, x delivery) int {
@@ -63,7 +74,8 @@ func providerScenarios() []*scenario {
 			},
 		},
 		{
-			name: "ProviderGone", soak: true, fault: "nobody listens at the provider's address, 3 s", perAttempt: true, without: retrying, prepare: behindLink,
+			name: "ProviderGone", soak: true, fault: "nobody listens at the provider's address, 3 s", perAttempt: true,
+			without: retrying, prepare: behindLink,
 			inject: func(d *deployment) {
 				d.links["Provider"].proxy.Stop()
 				d.last(3 * time.Second)
@@ -113,11 +125,11 @@ func during(duration time.Duration, b behaviour) func(*deployment) {
 	}
 }
 
-// drip answers a failure that never ends.
+// drip sends a failure that never ends.
 func drip(w http.ResponseWriter, r *http.Request) int {
 	w.WriteHeader(http.StatusInternalServerError)
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
 	for {
 		if _, err := w.Write([]byte("x")); err != nil || http.NewResponseController(w).Flush() != nil {
 			return http.StatusInternalServerError
@@ -125,24 +137,25 @@ func drip(w http.ResponseWriter, r *http.Request) int {
 		select {
 		case <-r.Context().Done():
 			return http.StatusInternalServerError
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }
 
 // nothingInFlight says that no process is busy with a delivery when all have ended.
 func nothingInFlight(d *deployment, _ verdict) {
-	var answer struct {
+	var reply struct {
 		Processes []struct {
 			InFlight int `json:"in_flight"`
 		}
 	}
 	idle := eventually(15*time.Second, func() bool {
-		answer.Processes = nil
-		if status, _ := call(http.MethodGet, "http://"+d.workers[0].api+"/v1/stats", nil, &answer); status != http.StatusOK {
+		reply.Processes = nil
+		if status, _ := call(http.MethodGet, "http://"+d.workers[0].api+"/v1/stats", nil,
+			&reply); status != http.StatusOK {
 			return false
 		}
-		for _, p := range answer.Processes {
+		for _, p := range reply.Processes {
 			if p.InFlight > 0 {
 				return false
 			}
@@ -150,6 +163,6 @@ func nothingInFlight(d *deployment, _ verdict) {
 		return true
 	})
 	if !idle {
-		d.blame("all have ended, and the processes still are at deliveries: %+v", answer.Processes)
+		d.blame("all have ended, and the processes still are at deliveries: %+v", reply.Processes)
 	}
 }

@@ -24,11 +24,11 @@ type delivery struct {
 	attempt  int
 	admitted throttle.Micros
 	arrived  time.Time
-	// accepted tells that the receiver answered with success.
+	// accepted tells whether the receiver responded with success.
 	accepted bool
 }
 
-// behaviour answers a request in place of the receiver and gives the status that it answered.
+// behaviour responds in place of the receiver and returns the status that it sent.
 type behaviour func(w http.ResponseWriter, r *http.Request, d delivery) int
 
 // receiver is the webhook target. It outlives every process, and keeps a ledger.
@@ -52,7 +52,7 @@ func newReceiver(t *testing.T, delay time.Duration) *receiver {
 	return r
 }
 
-// behaves changes how the receiver answers from now on; nil is with success.
+// behaves changes how the receiver responds from now on; nil is success.
 func (r *receiver) behaves(b behaviour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	behave := r.behave
 	at := len(r.got)
-	d.accepted = behave == nil // told at once: a process may die while it waits for the answer
+	d.accepted = behave == nil // told at once: a process may die while it waits for the response
 	r.got = append(r.got, d)
 	r.mu.Unlock()
 	if behave != nil {

@@ -19,11 +19,13 @@ import (
 var (
 	rebuilding = protection{name: "rebuild", mutations: "no-rebuild,no-sweeper", late: true}
 	settling   = protection{name: "settlements are tried again", mutations: "settle-once"}
-	// What was granted in an answer that came too late is found again.
-	answered = protection{name: "time-outs with room, and the sweeper", mutations: "impatient-redis,no-sweep", late: true}
+	// What was granted in a reply that came too late is found again.
+	roomy = protection{name: "time-outs with room, and the sweeper", mutations: "impatient-redis,no-sweep",
+		late: true}
 	// What has ended is not claimed again, whatever Redis believes; and Redis is told of an end until it knows.
-	fencing  = protection{name: "fence", mutations: "no-fence", rewrite: claimsWhatEnded}
-	layered  = protection{name: "fence, and settlements are tried again", mutations: "no-fence,settle-once", rewrite: claimsWhatEnded}
+	fencing = protection{name: "fence", mutations: "no-fence", rewrite: claimsWhatEnded}
+	layered = protection{name: "fence, and settlements are tried again", mutations: "no-fence,settle-once",
+		rewrite: claimsWhatEnded}
 	sweeping = protection{name: "sweeper", mutations: "no-sweep"}
 	relaying = protection{name: "relay", mutations: "no-sweeper"}
 )
@@ -43,40 +45,73 @@ func redisScenarios() []*scenario {
 			inject: func(d *deployment) { d.redis.FlushAll() },
 		},
 		{
-			name: "RedisRestartedEmpty", soak: true, fault: "Redis: SIGKILL, started again empty", users: 400, each: 50, without: rebuilding,
-			inject: func(d *deployment) { d.redis.Restart() },
+			name: "RedisRestartedEmpty", soak: true, fault: "Redis: SIGKILL, started again empty", users: 400, each: 50,
+			without: rebuilding,
+			inject:  func(d *deployment) { d.redis.Restart() },
 		},
 		{
-			name: "RedisPowerCut", fault: "Redis: power cut, the last second of its append-only file is gone", without: rebuilding,
+			name: "RedisPowerCut", fault: "Redis: power cut, the last second of its append-only file is gone",
+			without: rebuilding,
 			prepare: withArgs("--appendonly", "yes"), inject: cutPower,
 		},
 		{
-			name: "RedisRestartedWithData", fault: "Redis: SIGKILL, started again with its append-only file (`always`)", store: inRedis,
+			name: "RedisRestartedWithData", fault: "Redis: SIGKILL, started again with its append-only file (`always`)",
+			store:   inRedis,
 			prepare: withArgs("--appendonly", "yes", "--appendfsync", "always"),
 			inject:  func(d *deployment) { d.redis.Restart() },
 			without: protection{name: "append-only file", prepare: withArgs("--appendonly", "no")},
 		},
-		{name: "RedisFrozen4s", soak: true, fault: "Redis frozen for 4 s, deliveries in flight", slow: half, without: answered, inject: freeze(4 * time.Second)},
-		{name: "RedisFrozen16s", soak: true, fault: "Redis frozen for 16 s, longer than a lease", slow: half, without: layered, inject: freeze(16 * time.Second)},
 		{
-			name: "RedisFrozenShortly", soak: true, fault: "Redis frozen for 3.5 s, deliveries in flight", store: inRedis, slow: half, without: answered,
+			name: "RedisFrozen4s", soak: true, fault: "Redis frozen for 4 s, deliveries in flight", slow: half,
+			without: roomy, inject: freeze(4 * time.Second),
+		},
+		{
+			name: "RedisFrozen16s", soak: true, fault: "Redis frozen for 16 s, longer than a lease", slow: half,
+			without: layered, inject: freeze(16 * time.Second),
+		},
+		{
+			name: "RedisFrozenShortly", soak: true, fault: "Redis frozen for 3.5 s, deliveries in flight",
+			store: inRedis, slow: half, without: roomy,
 			inject: freeze(3500 * time.Millisecond),
 		},
-		{name: "RedisConnectionsCut", soak: true, fault: "every connection to Redis cut five times a second for 5 s", store: inRedis, slow: half, without: settling, inject: cutConnections},
 		{
-			name: "RedisWithoutReplicas", soak: true, fault: "Redis refuses writes for want of replicas (NOREPLICAS), 3 s", store: inRedis, slow: half, without: settling,
+			name: "RedisConnectionsCut", soak: true, fault: "every connection to Redis cut five times a second for 5 s",
+			store: inRedis, slow: half, without: settling, inject: cutConnections,
+		},
+		{
+			name: "RedisWithoutReplicas", soak: true,
+			fault: "Redis refuses writes for want of replicas (NOREPLICAS), 3 s", store: inRedis, slow: half,
+			without: settling,
 			inject: func(d *deployment) {
 				d.redis.ConfigSet("min-replicas-to-write", "1")
 				d.last(3 * time.Second)
 				d.redis.ConfigSet("min-replicas-to-write", "0")
 			},
 		},
-		{name: "RedisReadOnly", soak: true, fault: "Redis turned into a replica (READONLY) for 3 s", store: inRedis, slow: half, without: settling, inject: demote},
-		{name: "RedisPasswordChanged", fault: "Redis's password changed and changed back (NOAUTH), 3 s", store: inRedis, slow: half, without: settling, inject: lockOut},
-		{name: "RedisFull", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 8 s", without: relaying, inject: fill(8 * time.Second)},
-		{name: "RedisFullShortly", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 3 s", store: inRedis, slow: half, without: settling, inject: fill(3 * time.Second)},
-		{name: "RedisConnectionsUsedUp", soak: true, fault: "Redis has no connection left (`maxclients`) for 3 s", store: inRedis, slow: half, without: settling, inject: useUpClients},
-		{name: "QueueDeleted", soak: true, fault: "asynq's lists and schedules deleted", without: sweeping, inject: deleteQueue, recovery: time.Minute},
+		{
+			name: "RedisReadOnly", soak: true, fault: "Redis turned into a replica (READONLY) for 3 s", store: inRedis,
+			slow: half, without: settling, inject: demote,
+		},
+		{
+			name: "RedisPasswordChanged", fault: "Redis's password changed and changed back (NOAUTH), 3 s",
+			store: inRedis, slow: half, without: settling, inject: lockOut,
+		},
+		{
+			name: "RedisFull", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 8 s", without: relaying,
+			inject: fill(8 * time.Second),
+		},
+		{
+			name: "RedisFullShortly", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 3 s", store: inRedis,
+			slow: half, without: settling, inject: fill(3 * time.Second),
+		},
+		{
+			name: "RedisConnectionsUsedUp", soak: true, fault: "Redis has no connection left (`maxclients`) for 3 s",
+			store: inRedis, slow: half, without: settling, inject: useUpClients,
+		},
+		{
+			name: "QueueDeleted", soak: true, fault: "asynq's lists and schedules deleted", without: sweeping,
+			inject: deleteQueue, recovery: time.Minute,
+		},
 	}
 }
 

@@ -63,8 +63,10 @@ func tableOf(rows []row) string {
 		if len(r.faults) > 0 {
 			besides = append(besides, "**failed: "+strings.Join(r.faults, "; ")+"**")
 		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %d | %d | %s | %s | %.1f s | %.1f s | %s | %s |\n", i+1, r.fault, store, r.accepted, r.lost,
-			doubled, violations, r.verdict.recovery.Seconds(), r.ended.Seconds(), r.without.name, strings.Join(besides, ", "))
+		fmt.Fprintf(&b, "| %d | %s | %s | %d | %d | %s | %s | %.1f s | %.1f s | %s | %s |\n", i+1, r.fault, store,
+			r.accepted, r.lost,
+			doubled, violations, r.verdict.recovery.Seconds(), r.ended.Seconds(), r.without.name,
+			strings.Join(besides, ", "))
 	}
 	return b.String()
 }

@@ -21,19 +21,22 @@ const (
 
 // scenario is a fault that a deployment of two processes meets in mid-run, and what must hold all the same.
 type scenario struct {
-	// name is the test's. fault is what the table says of it, and holds what must hold besides nothing lost, doubled, violated.
+	// name is the test's. fault is what the table says of it, and holds what must hold besides nothing lost, doubled,
+	// violated.
 	name, fault, holds string
 	store              recordKind
-	// users and each are the size of the load; a third of it is accepted during and after the fault. Default to 200 and 40.
+	// users and each are the size of the load; a third of it is accepted during and after the fault. Default to 200 and
+	// 40.
 	users, each int
 	// body is the size of each notification's text.
 	body int
-	// slow is how long the receiver takes for an answer.
+	// slow is how long the receiver takes to respond.
 	slow time.Duration
 	// mutations are switched off although nothing is to be shown red: faults that the program makes itself.
 	mutations string
 
-	// prepare sets up servers in place of the usual ones, between comes after them and before the processes, ready after those.
+	// prepare sets up servers in place of the usual ones, between comes after them and before the processes, ready
+	// after those.
 	prepare, between, ready func(*deployment)
 	// inject is the fault. It returns when it is over.
 	inject func(*deployment)
@@ -48,13 +51,15 @@ type scenario struct {
 
 	// doubled allows for those in flight when the fault came.
 	doubled func(*deployment) int
-	// perAttempt counts as doubled what came twice with the same attempt: an answer that got lost makes another attempt.
+	// perAttempt counts as doubled what came twice with the same attempt: a response that got lost makes another
+	// attempt.
 	perAttempt bool
-	// byArrival judges the limits by the receiver's clock, where the clock of Redis is what the fault is about; tolerance is
-	// what the way there may differ.
+	// byArrival checks the limits by the receiver's clock, where the clock of Redis is what the fault is about;
+	// tolerance is what the way there may differ.
 	byArrival bool
 	tolerance time.Duration
-	// recovery bounds how long after the fault deliveries go on. Defaults to 30 s: what a lease and a sweep take, and as much again.
+	// recovery bounds how long after the fault deliveries go on. Defaults to 30 s: what a lease and a sweep take, and
+	// as much again.
 	recovery time.Duration
 
 	// without is the protection, and how it is switched off.
@@ -69,7 +74,8 @@ type protection struct {
 	mutations string
 	// rewrite switches it off where the program has no switch: what a source file says, and what it is to say instead.
 	rewrite *rewrite
-	// late tells that a deployment can't begin without it: the processes are replaced by such that lack it before the fault.
+	// late tells that a deployment can't begin without it: the processes are replaced by such that lack it before the
+	// fault.
 	late bool
 	// prepare sets up a deployment that lacks it. It comes before the scenario's own.
 	prepare func(*deployment)
@@ -102,7 +108,8 @@ func TestFaults(t *testing.T) {
 // allScenarios are those of the table.
 func allScenarios() []*scenario {
 	return slices.Concat(
-		redisScenarios(), failoverScenarios(), postgresScenarios(), diskScenarios(), networkScenarios(), providerScenarios(), dnsScenarios(),
+		redisScenarios(), failoverScenarios(), postgresScenarios(), diskScenarios(), networkScenarios(),
+		providerScenarios(), dnsScenarios(),
 		processScenarios(), clockScenarios(), upgradeScenarios(),
 	)
 }
@@ -110,7 +117,7 @@ func allScenarios() []*scenario {
 // only is the regular expression in an environment variable; without one everything fits.
 func only(variable string) *regexp.Regexp { return regexp.MustCompile(os.Getenv(variable)) }
 
-// run runs one scenario and judges it.
+// run runs one scenario and checks its promises.
 func run(t *testing.T, s *scenario) row {
 	t.Helper()
 	if s.users == 0 {
@@ -136,7 +143,7 @@ func run(t *testing.T, s *scenario) row {
 		}()
 		d = deploy(t, s)
 		result.verdict = d.play(&injected)
-		d.judgeServers()
+		d.checkServers()
 		result.allowed = d.allowed()
 	}()
 	if d != nil {
@@ -163,7 +170,8 @@ func conclude(t *testing.T, result *row, injected bool) {
 	case !red():
 		t.Log(told)
 	case !injected:
-		t.Errorf("the run without %s came to its end before the fault: %s", result.without.name, strings.Join(result.faults, "; "))
+		t.Errorf("the run without %s came to its end before the fault: %s", result.without.name,
+			strings.Join(result.faults, "; "))
 	case len(result.faults) == 0:
 		t.Errorf("%s\nwithout %s the scenario must fail", told, result.without.name)
 	default:
@@ -231,7 +239,8 @@ func (d *deployment) play(injected *bool) verdict {
 	}
 	goesOn := eventually(s.recovery, func() bool { return d.receiver.count() >= min(atEnd+users, users*s.each) })
 	recovery := time.Since(over)
-	d.t.Logf("the fault began at %s and was over at %s; %s later deliveries went on", start.UTC().Format("15:04:05.000"), over.UTC().Format("15:04:05.000"), recovery)
+	d.t.Logf("the fault began at %s and was over at %s; %s later deliveries went on",
+		start.UTC().Format("15:04:05.000"), over.UTC().Format("15:04:05.000"), recovery)
 	d.watches.fault(s, start, time.Now())
 	if !goesOn {
 		recovery = s.recovery + time.Second
@@ -242,9 +251,9 @@ func (d *deployment) play(injected *bool) verdict {
 	}
 	ended := time.Since(over)
 	if s.check != nil {
-		s.check(d, d.judge())
+		s.check(d, d.count())
 	}
-	v := d.judge()
+	v := d.count()
 	v.recovery, v.ended = recovery, ended
 	return v
 }

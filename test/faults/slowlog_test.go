@@ -17,13 +17,15 @@ const (
 	statementLimit = 250 * time.Millisecond
 )
 
-// starving are the scenarios whose fault makes the servers themselves slow, so that nothing is judged from its begin until
-// deliveries go on: a store that is frozen, locked, without disk, or told another time while it measures; a Postgres that
-// fails over, or whose answers and locks wait for the network; a process that is stopped with locks in its hands. Other faults
-// have to do without slow steps. A kill or a restart of a store excuses by itself what ran then.
+// starving are the scenarios whose fault makes the servers themselves slow, so that nothing is checked from its
+// beginning until deliveries go on: a store that is frozen, locked, without disk, or told another time while it
+// measures; a Postgres that fails over, or whose replies and locks wait for the network; a process that is stopped with
+// locks in its hands. Other faults have to do without slow steps. A kill or a restart of a store excuses by itself what
+// ran then.
 var starving = regexp.MustCompile(`^(RedisFrozen|RedisClock|RedisDiskFull|Postgres|Network|PgBouncer|WorkerPaused)|FailsOver$`)
 
-// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its first use.
+// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its first
+// use.
 const goroutinesLeft = 20
 
 // watches see what the servers and processes do in a scenario.
@@ -60,21 +62,22 @@ func (w *watches) fault(s *scenario, from, until time.Time) {
 	}
 }
 
-// judgeServers blames what took too long, and what is left.
-func (d *deployment) judgeServers() {
+// checkServers blames what took too long, and what is left.
+func (d *deployment) checkServers() {
 	if red() {
 		return
 	}
-	d.judgeLog(d.watches.scripts, "script", scriptLimit)
-	d.judgeLog(d.watches.statements, "statement", statementLimit)
-	d.judgeGoroutines()
-	// After a fail-over the keys are elsewhere. Of a task whose list is deleted asynq leaves the hash: nothing finds it again.
+	d.checkLog(d.watches.scripts, "script", scriptLimit)
+	d.checkLog(d.watches.statements, "statement", statementLimit)
+	d.checkGoroutines()
+	// After a fail-over the keys are elsewhere. Of a task whose list is deleted asynq leaves the hash: nothing finds it
+	// again.
 	if d.redis != nil && d.redis.PID() != 0 && d.scenario.name != "QueueDeleted" {
-		d.judgeKeys()
+		d.checkKeys()
 	}
 }
 
-func (d *deployment) judgeLog(watch *slowlog.Watch, kind string, limit time.Duration) {
+func (d *deployment) checkLog(watch *slowlog.Watch, kind string, limit time.Duration) {
 	if watch == nil {
 		return
 	}
@@ -94,7 +97,7 @@ func (d *deployment) judgeLog(watch *slowlog.Watch, kind string, limit time.Dura
 	}
 }
 
-func (d *deployment) judgeGoroutines() {
+func (d *deployment) checkGoroutines() {
 	for _, w := range d.processes() {
 		n, err := 0, error(nil)
 		if !eventually(30*time.Second, func() bool { // what a send or a request that was cut off waits for
@@ -107,12 +110,12 @@ func (d *deployment) judgeGoroutines() {
 	}
 }
 
-func (d *deployment) judgeKeys() {
+func (d *deployment) checkKeys() {
 	client := d.redis.Client(d.t)
 	var left []string
 	var err error
-	// Ends are acknowledged a moment after the store has them. What a killed process had pulled off the queue lies there until
-	// its lease has ended and asynq's recoverer, which runs once a minute, finds it.
+	// Ends are acknowledged a moment after the store has them. What a killed process had pulled off the queue lies
+	// there until its lease has ended and asynq's recoverer, which runs once a minute, finds it.
 	if !eventually(3*time.Minute, func() bool {
 		left, err = leftover.Keys(d.t.Context(), client)
 		return err == nil && len(left) == 0

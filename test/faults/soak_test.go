@@ -56,8 +56,8 @@ func soakSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// TestSoak runs a deployment of two processes for a long time, with traffic of every kind and faults at random. At the end
-// every promise is checked over all that was accepted, and that nothing grew meanwhile.
+// TestSoak runs a deployment of two processes for a long time, with traffic of every kind and faults at random. At the
+// end every promise is checked over all that was accepted, and that nothing grew meanwhile.
 func TestSoak(t *testing.T) {
 	duration, seed := soakFor(t), soakSeed(t)
 	report := newSoakReport(t)
@@ -131,7 +131,9 @@ func (d *deployment) keep(p pair) {
 
 // soakFaults are the scenarios whose faults may come at any time, but for those that SOAK_ONLY leaves out.
 func soakFaults() []*scenario {
-	return slices.DeleteFunc(allScenarios(), func(s *scenario) bool { return !s.soak || !only("SOAK_ONLY").MatchString(s.name) })
+	return slices.DeleteFunc(allScenarios(), func(s *scenario) bool {
+		return !s.soak || !only("SOAK_ONLY").MatchString(s.name)
+	})
 }
 
 // meet plays one fault. What it may double is counted on top of what the others may.
@@ -167,14 +169,14 @@ func (d *deployment) sample() (readings func() []reading) {
 	client := d.redis.Client(d.t)
 	go func() {
 		var all []reading
-		tick := time.NewTicker(3 * time.Second)
-		defer tick.Stop()
+		ticker := time.NewTicker(3 * time.Second)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-stop:
 				done <- all
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				if r, ok := d.measure(client); ok {
 					all = append(all, r)
 				}

@@ -18,8 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// measured are what must stay flat, in the order of the report, and how much each may grow from the end of the warm-up to the
-// end: a part of what there was, and an amount besides.
+// measured are what must stay flat, in the order of the report, and how much each may grow from the end of the warm-up
+// to the end: a part of what there was, and an amount besides.
 var measured = []string{"rss_mib", "goroutines", "files", "redis_keys", "redis_mib", "postgres_connections"}
 
 var allowances = map[string]struct{ part, amount float64 }{
@@ -31,7 +31,8 @@ var allowances = map[string]struct{ part, amount float64 }{
 	"postgres_connections": {0.15, 6},
 }
 
-// warmUp is how long things may grow until they are as large as they should be: Redis remembers what ended for a minute.
+// warmUp is how long things may grow until they are as large as they should be: Redis remembers what ended for a
+// minute.
 const warmUp = 90 * time.Second
 
 // figuresOf reads what a process says of itself.
@@ -50,7 +51,8 @@ func figuresOf(text io.Reader) (map[string]float64, error) {
 	return figures, nil
 }
 
-// measure takes the largest of the processes' figures, and the stores'. It fails while a fault keeps one from answering.
+// measure takes the largest of the processes' figures, and the stores'. It fails while a fault keeps one from
+// responding.
 func (d *deployment) measure(client *redis.Client) (reading, bool) {
 	r := reading{at: time.Now(), values: map[string]float64{}}
 	for _, w := range d.processes() {
@@ -80,7 +82,8 @@ func (d *deployment) measure(client *redis.Client) (reading, bool) {
 	if err != nil {
 		return r, false
 	}
-	r.values["redis_keys"], r.values["redis_mib"], r.values["postgres_connections"] = float64(keys), used/(1<<20), float64(connections)
+	r.values["redis_keys"], r.values["redis_mib"], r.values["postgres_connections"] = float64(keys), used/(1<<20),
+		float64(connections)
 	return r, true
 }
 
@@ -122,11 +125,12 @@ func (r *soakReport) recovered(d *deployment, name string) {
 	}
 }
 
-// flat judges that nothing grew: the slope over what was measured after the warm-up, times its length.
+// flat checks that nothing grew: the slope over what was measured after the warm-up, times its length.
 func (r *soakReport) flat() {
 	samples := slices.DeleteFunc(slices.Clone(r.samples), func(s reading) bool { return s.at.Sub(r.start) < warmUp })
 	if len(samples) < 5 {
-		r.blame("only %d samples after the warm-up of %s: nothing can be said of growth; soak for longer", len(samples), warmUp)
+		r.blame("only %d samples after the warm-up of %s: nothing can be said of growth; soak for longer", len(samples),
+			warmUp)
 		return
 	}
 	for _, name := range measured {
@@ -140,8 +144,8 @@ func (r *soakReport) flat() {
 	}
 }
 
-// trend is the level at the beginning and the growth to the end, by the median of all slopes between two samples (Theil and
-// Sen's): single samples, taken in the middle of a fault, do not count for much.
+// trend is the level at the beginning and the growth to the end, by the median of all slopes between two samples (Theil
+// and Sen's): single samples, taken in the middle of a fault, do not count for much.
 func trend(samples []reading, name string) (begin, growth float64) {
 	var slopes, values []float64
 	for i, a := range samples {

@@ -19,7 +19,7 @@ type sent struct {
 	sequence         int
 	notBefore, until time.Time // no time where there is no such bound
 	cancelled        time.Time // when the API said that it is
-	// handed is when it was first handed over, accepted when that was answered; batch is the request.
+	// handed is when it was first handed over, accepted when the response arrived; batch is the request.
 	handed, accepted time.Time
 	batch            int
 	devices          int // to how many devices it goes; 0 for one target
@@ -100,7 +100,8 @@ func (x *traffic) batch() (items []item, keys []string) {
 	for range 5 + x.random.IntN(10) {
 		x.next++
 		key := fmt.Sprint("soak", x.next)
-		s := &sent{user: fmt.Sprint("user", x.random.IntN(x.d.scenario.users)), category: "default", sequence: x.next, batch: batch, handed: time.Now()}
+		s := &sent{user: fmt.Sprint("user", x.random.IntN(x.d.scenario.users)), category: "default", sequence: x.next,
+			batch: batch, handed: time.Now()}
 		one := item{"id": key, "title": key, "to": x.d.target}
 		x.vary(s, one)
 		one["user_id"], one["category"] = s.user, s.category

@@ -16,30 +16,41 @@ import (
 // upgradeScenarios are two versions of the program in one deployment.
 func upgradeScenarios() []*scenario {
 	half := 500 * time.Millisecond
-	draining := protection{name: "drain", prepare: func(d *deployment) { d.env = append(d.env, "PACER_DRAIN_TIMEOUT=10ms") }}
+	draining := protection{name: "drain", prepare: func(d *deployment) {
+		d.env = append(d.env, "PACER_DRAIN_TIMEOUT=10ms")
+	}}
 	return []*scenario{
 		{
-			name: "VersionsSideBySide", fault: "half of the workers replaced by the next version, after its `migrate up`; both work for 5 s", slow: half, without: draining,
+			name:  "VersionsSideBySide",
+			fault: "half of the workers replaced by the next version, after its `migrate up`; both work for 5 s",
+			slow:  half, without: draining,
 			prepare: fromPrevious, inject: sideBySide, goesOn: true,
 		},
 		{
-			name: "VersionsSideBySideRedis", fault: "half of the workers replaced by the next version; both work for 5 s", store: inRedis, slow: half, without: draining,
+			name:  "VersionsSideBySideRedis",
+			fault: "half of the workers replaced by the next version; both work for 5 s", store: inRedis, slow: half,
+			without: draining,
 			prepare: fromPrevious, inject: sideBySide, goesOn: true,
 		},
 		{
-			name: "Upgraded", fault: "upgrade under load: `migrate up`, then one worker after the other", slow: half, without: draining,
+			name: "Upgraded", fault: "upgrade under load: `migrate up`, then one worker after the other", slow: half,
+			without: draining,
 			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
 		},
 		{
-			name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", store: inRedis, slow: half, without: draining,
+			name: "UpgradedRedis", fault: "upgrade under load: one worker after the other", store: inRedis, slow: half,
+			without: draining,
 			prepare: fromPrevious, inject: func(d *deployment) { d.become(program); replaceBoth(d) },
 		},
 		{
-			name: "RolledBack", fault: "roll-back under load: all stopped, `migrate down`, the previous version started", slow: half, without: draining,
+			name:  "RolledBack",
+			fault: "roll-back under load: all stopped, `migrate down`, the previous version started", slow: half,
+			without: draining,
 			prepare: toPrevious, inject: rollBack,
 		},
 		{
-			name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", store: inRedis, slow: half, without: draining,
+			name: "RolledBackRedis", fault: "roll-back under load: one worker after the other", store: inRedis,
+			slow: half, without: draining,
 			prepare: toPrevious, inject: rollBack,
 		},
 	}
@@ -78,7 +89,8 @@ var previous = sync.OnceValues(func() (earlier, error) {
 		return p, err
 	}
 	p.migrations = len(files)
-	return p, build(p.program, checkout, "-ldflags", "-X github.com/pacer-notify/pacer/internal/version.version=v0.0.0-previous")
+	return p, build(p.program, checkout, "-ldflags",
+		"-X github.com/pacer-notify/pacer/internal/version.version=v0.0.0-previous")
 })
 
 // before gives the previous version.
@@ -97,8 +109,8 @@ func fromPrevious(d *deployment) {
 	d.note("%s", p.says)
 }
 
-// toPrevious has the previous version at hand for a roll-back. Built only when the fault comes, it would be ready when all
-// has ended: building takes longer than the load.
+// toPrevious has the previous version at hand for a roll-back. Built only when the fault comes, it would be ready when
+// all has ended: building takes longer than the load.
 func toPrevious(d *deployment) { d.note("%s", d.before().says) }
 
 // migrate brings the schema up to that of a program, or a step down.

@@ -12,7 +12,11 @@ import (
 )
 
 // rules are those of the policy.
-var rules = []throttle.Rule{{Max: 5, Per: 2 * time.Second}, {Max: 15, Per: 6 * time.Second}, {Max: 1, Per: 20 * time.Millisecond}}
+var rules = []throttle.Rule{
+	{Max: 5, Per: 2 * time.Second},
+	{Max: 15, Per: 6 * time.Second},
+	{Max: 1, Per: 20 * time.Millisecond},
+}
 
 // verdict is what became of all that was accepted.
 type verdict struct {
@@ -26,8 +30,8 @@ func (v verdict) String() string {
 		v.accepted, v.lost, v.doubled, v.violations, v.recovery.Seconds(), v.ended.Seconds())
 }
 
-// judge counts lost, doubled and violations in the receiver's ledger.
-func (d *deployment) judge() verdict {
+// count finds lost, doubled and violations in the receiver's ledger.
+func (d *deployment) count() verdict {
 	d.mu.Lock()
 	accepted := slices.Clone(d.accepted)
 	d.mu.Unlock()

@@ -50,7 +50,8 @@ func (d *deployment) launch() *worker {
 		d.t.Fatal(err)
 	}
 	w.log = log
-	w.process = exec.Command(d.program, "serve", "--listen", w.api, "--ops-listen", w.ops, "--policy", d.policy, "--partitions", "8",
+	w.process = exec.Command(d.program, "serve", "--listen", w.api, "--ops-listen", w.ops, "--policy", d.policy,
+		"--partitions", "8",
 		"--webhook-allow", "127.0.0.0/8", "--log-format", "text")
 	w.process.Env, w.process.Stdout, w.process.Stderr = d.env, log, log
 	if d.skewable {
@@ -121,7 +122,7 @@ func (w *worker) ready() bool {
 // caller makes the requests of producers and tests. A connection that a fault broke is not used again.
 var caller = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// ask is call for a question to a process that may be stopped: it does not wait for long.
+// ask is call for a process that may be stopped: it does not wait for long.
 func ask(url string, v any) bool {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: caller.Transport}
 	response, err := client.Get(url)
@@ -132,7 +133,7 @@ func ask(url string, v any) bool {
 	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(v) == nil
 }
 
-// call makes a request; the status is 0 when nothing answered.
+// call makes a request; the status is 0 when nothing responded.
 func call(method, url string, body []byte, v any) (int, time.Duration) {
 	request, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader(body))
 	if err != nil {
@@ -145,9 +146,9 @@ func call(method, url string, body []byte, v any) (int, time.Duration) {
 		return 0, time.Since(start)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	reply, err := io.ReadAll(response.Body)
 	if err == nil && v != nil && response.StatusCode < 300 {
-		err = json.Unmarshal(answer, v)
+		err = json.Unmarshal(reply, v)
 	}
 	if err != nil {
 		return 0, time.Since(start)

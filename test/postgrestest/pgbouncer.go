@@ -60,7 +60,8 @@ func pgBouncer(database *url.URL, settings []string) (processtest.Program, error
 	return processtest.Program{
 		Name: "pgbouncer", Owner: owner,
 		Command: func(dir string, port int) (string, []string, error) {
-			return binary, []string{filepath.Join(dir, "pgbouncer.ini")}, configure(dir, database, port, settings, owner)
+			return binary, []string{filepath.Join(dir, "pgbouncer.ini")},
+				configure(dir, database, port, settings, owner)
 		},
 		// Whoever else may have the port does not lead to this database.
 		Ready: func(_ string, port int) bool { return reachable(through(database, port), throughTimeout) },

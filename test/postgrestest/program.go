@@ -52,7 +52,8 @@ func program(settings []string, maker string, args []string, made string) (proce
 		Name: "postgres", Owner: owner, Ready: responds,
 		Stop: syscall.SIGQUIT, // at once, children included
 		Prepare: func(dir string) error {
-			return processtest.Run(filepath.Join(bin, maker), append([]string{"--pgdata", data(dir), "--no-sync"}, args...),
+			return processtest.Run(filepath.Join(bin, maker),
+				append([]string{"--pgdata", data(dir), "--no-sync"}, args...),
 				dir, owner, filepath.Join(data(dir), made))
 		},
 		Command: func(dir string, port int) (string, []string, error) {
@@ -85,7 +86,8 @@ func data(dir string) string { return filepath.Join(dir, "data") }
 
 // responds tells whether a server accepts connections on its socket, which lies in the server's own directory.
 func responds(dir string, port int) bool {
-	return reachable(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", dir, port, role), time.Second)
+	return reachable(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", dir, port, role),
+		time.Second)
 }
 
 // reachable tells whether a database accepts connections.

@@ -23,7 +23,8 @@ func TestASlowStatementIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is blamed is up to the machine, and the tests of package slowlog; what is seen is not.
-	if slowest := watch.End().Slowest(); slowest.Took < long || !strings.Contains(slowest.What, "pg_sleep($1::float8), 'slow'") {
+	if slowest := watch.End().Slowest(); slowest.Took < long ||
+		!strings.Contains(slowest.What, "pg_sleep($1::float8), 'slow'") {
 		t.Errorf("the slowest is %v, want the statement that sleeps", slowest)
 	}
 }

@@ -241,7 +241,8 @@ func (in *Instance) Remove() error {
 	return in.dir.Remove()
 }
 
-// Run runs a program that makes the files of a server, and reports a failure when the file made is not there at its end.
+// Run runs a program that makes the files of a server, and reports a failure when the file made is not there at its
+// end.
 func Run(binary string, args []string, dir string, owner *Owner, made string) error {
 	proc, err := Launch(binary, args, dir, logPath(dir), owner)
 	if err != nil {

@@ -26,7 +26,8 @@ func (s *Shared) Instance() (*Instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running {
-		return nil, fmt.Errorf("the shared server of %[1]s needs func TestMain(m *testing.M) { %[1]s.Main(m) }", s.Package)
+		return nil, fmt.Errorf("the shared server of %[1]s needs func TestMain(m *testing.M) { %[1]s.Main(m) }",
+			s.Package)
 	}
 	if s.in == nil {
 		in, err := s.Start()

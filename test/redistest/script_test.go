@@ -35,8 +35,10 @@ func TestNeedRedisScript(t *testing.T) {
 		{"SudoApt", map[string]string{"id": user, "sudo": sudo, "apt-get": works}, "apt-get", ""},
 		{"UserBrew", map[string]string{"id": user, "brew": works}, "brew", ""},
 		{"BrewIsNotForRoot", map[string]string{"id": root, "brew": works}, "", "no apt-get, dnf, apk or brew"},
-		{"UserWithoutSudo", map[string]string{"id": user, "apt-get": works}, "", "neither root nor sudo without a password"},
-		{"SudoWantsAPassword", map[string]string{"id": user, "sudo": fails, "apt-get": works}, "", "neither root nor sudo"},
+		{"UserWithoutSudo", map[string]string{"id": user, "apt-get": works}, "",
+			"neither root nor sudo without a password"},
+		{"SudoWantsAPassword", map[string]string{"id": user, "sudo": fails, "apt-get": works}, "",
+			"neither root nor sudo"},
 		{"NoManager", map[string]string{"id": root}, "", "no apt-get, dnf, apk or brew"},
 		{"ManagerFails", map[string]string{"id": root, "dnf": fails}, "", "'dnf install -y redis' failed"},
 		{"ManagerInstallsElsewhere", map[string]string{"id": root, "apk": nothing}, "", "still not on PATH"},
@@ -108,7 +110,8 @@ func TestCheckingInstallsNothing(t *testing.T) {
 			if found := err == nil; found != (name == "there") {
 				t.Errorf("redis-server is %s, and the check says %v", name, err)
 			}
-			if err != nil && !strings.Contains(out, "run make install-servers, or for example 'apt-get install redis-server'") {
+			if err != nil && !strings.Contains(out,
+				"run make install-servers, or for example 'apt-get install redis-server'") {
 				t.Errorf("output %q does not say what to do", out)
 			}
 			if ran, _ := filepath.Glob(filepath.Join(dir, "*.ran")); len(ran) != 0 {
@@ -127,9 +130,16 @@ func TestCheckOfNodePackages(t *testing.T) {
 		files map[string]time.Time // name → when it was written
 		found bool
 	}{
-		{name: "installed", files: map[string]time.Time{"package.json": past, lock: past, installed: past.Add(time.Minute)}, found: true},
+		{
+			name:  "installed",
+			files: map[string]time.Time{"package.json": past, lock: past, installed: past.Add(time.Minute)},
+			found: true,
+		},
 		{name: "never installed", files: map[string]time.Time{"package.json": past, lock: past}},
-		{name: "changed since", files: map[string]time.Time{"package.json": past, lock: past.Add(time.Minute), installed: past}},
+		{
+			name:  "changed since",
+			files: map[string]time.Time{"package.json": past, lock: past.Add(time.Minute), installed: past},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +147,8 @@ func TestCheckOfNodePackages(t *testing.T) {
 			dir := t.TempDir()
 			for name, when := range tt.files {
 				path := filepath.Join(dir, filepath.FromSlash(name))
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Chtimes(path, when, when)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600),
+					os.Chtimes(path, when, when)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -157,7 +157,8 @@ func TestFrozenServerHangsUntilThawed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := c.Get(ctx, "k").Err()
-	if timeout, ok := errors.AsType[net.Error](err); !errors.Is(err, context.DeadlineExceeded) && (!ok || !timeout.Timeout()) {
+	if timeout, ok := errors.AsType[net.Error](err); !errors.Is(err, context.DeadlineExceeded) &&
+		(!ok || !timeout.Timeout()) {
 		t.Errorf("reading from a frozen server: %v, want a timeout", err)
 	}
 

@@ -29,7 +29,8 @@ func TestASlowScriptIsFound(t *testing.T) {
 	if err := client.EvalSha(t.Context(), redis.NewScript(busy).Hash(), []string{"key"}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if slowest := watch.End().Slowest(); slowest.Took < 10*time.Millisecond || !strings.Contains(slowest.What, "evalsha") || !strings.Contains(slowest.What, "key") {
+	if slowest := watch.End().Slowest(); slowest.Took < 10*time.Millisecond ||
+		!strings.Contains(slowest.What, "evalsha") || !strings.Contains(slowest.What, "key") {
 		t.Errorf("the slowest is %v", slowest)
 	}
 }

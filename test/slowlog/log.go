@@ -1,4 +1,4 @@
-// Package slowlog judges, for tests, what a server noted as slow. A server measures a script or a statement by the
+// Package slowlog decides, for tests, what a server noted as slow. A server measures a script or a statement by the
 // clock; on a busy machine, most of that time it waited for a processor. So a Log is filled in short spans. For each
 // span the kernel tells how long the server was kept from running, and the Log blames only what that cannot explain.
 package slowlog
@@ -45,7 +45,7 @@ type Log struct{ spans []Span }
 // Add notes the next span.
 func (l *Log) Add(s Span) { l.spans = append(l.spans, s) }
 
-// Excuse has the log judge nothing that ran, even in part, between two moments.
+// Excuse has the log ignore what ran, even in part, between two moments.
 func (l *Log) Excuse(from, to time.Time) {
 	for i, s := range l.spans {
 		if s.To.After(from) && s.From.Before(to) {

@@ -20,7 +20,7 @@ type Meter struct {
 	begun            bool
 }
 
-// Since gives both since the last question, and 0 at the first: what processors and what disks and memory cost. A
+// Since returns both since the last call, and 0 at the first: what processors and what disks and memory cost. A
 // process that came meanwhile counts from its start.
 func (m *Meter) Since(pids []int) (stalled, pressure time.Duration, err error) {
 	waited := make(map[int]time.Duration, len(pids))
@@ -66,8 +66,8 @@ func runDelay(pid int) (time.Duration, error) {
 	return time.Duration(waited), nil
 }
 
-// tick is the unit of /proc/stat.
-const tick = 10 * time.Millisecond
+// procUnit is the unit of /proc/stat.
+const procUnit = 10 * time.Millisecond
 
 // timeStolen grows by what the machine's host took of its processors.
 func timeStolen() (time.Duration, error) {
@@ -84,7 +84,7 @@ func timeStolen() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the stolen time from %q: %w", first, err)
 	}
-	return time.Duration(steal) * tick, nil
+	return time.Duration(steal) * procUnit, nil
 }
 
 var total = regexp.MustCompile(`(?m)^some .*total=(\d+)$`)
