@@ -20,7 +20,7 @@ func TestFaultsOfMessages(t *testing.T) {
 		{name: "verb that ends like a gerund", message: "Bring back the lost" + why},
 		{name: "revert", message: "Revert \"A thing\"\n\nThis reverts commit 0123456789abcdef."},
 		{
-			name: "address in the body",
+			name:    "address in the body",
 			message: "Link the page" + why + "\n\n<https://example.com/" + strings.Repeat("x", 120) + ">",
 		},
 		{name: "no body", message: "Refuse a URL without a host", want: "no body"},
@@ -159,7 +159,7 @@ func run(t *testing.T, folder string, args ...string) {
 	command.Dir = folder
 	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada",
-			"GIT_COMMITTER_EMAIL=ada@example.com")
+		"GIT_COMMITTER_EMAIL=ada@example.com")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("git %q: %v\n%s", args, err, out)
 	}

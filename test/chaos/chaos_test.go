@@ -133,7 +133,9 @@ func TestChaos(t *testing.T) { //nolint:tparallel // the subtest ends when all i
 
 // kindOf is what a schedule broke, without the names of what it broke that for.
 func kindOf(p *played) string {
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(strings.FieldsFunc(named.ReplaceAllString(strings.Join(p.broken, "|"), ""), func(c rune) bool { return c == '|' })))), "|")
+	promises := strings.FieldsFunc(named.ReplaceAllString(strings.Join(p.broken, "|"), ""),
+		func(c rune) bool { return c == '|' })
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(promises))), "|")
 }
 
 // named matches what differs between two finds of the same fault.

@@ -171,10 +171,13 @@ func (w *world) checkLimits() []string {
 			max    func(version int) int
 			per    time.Duration
 		}{
-			{"chat", chat, w.maxOf, per},
-			{"gap", chat, func(int) int { return 1 }, time.Duration(w.Gap) * time.Millisecond},
-			{"news", news, func(int) int { return w.Max + 1 }, per},
-			{"cap", every, func(int) int { return w.Cap }, time.Duration(w.CapPer) * time.Second},
+			{name: "chat", counts: chat, max: w.maxOf, per: per},
+			{name: "gap", counts: chat, max: func(int) int { return 1 }, per: time.Duration(w.Gap) * time.Millisecond},
+			{name: "news", counts: news, max: func(int) int { return w.Max + 1 }, per: per},
+			{
+				name: "cap", counts: every, max: func(int) int { return w.Cap },
+				per: time.Duration(w.CapPer) * time.Second,
+			},
 		} {
 			for i, d := range all {
 				if !rule.counts(d) {
@@ -228,13 +231,16 @@ func (w *world) checkTotals() []string {
 		name      string
 		is, wants int64
 	}{
-		{"accepted", total.Totals.Accepted, accepted},
-		{"delivered", total.Totals.Delivered, want["delivered"]},
-		{"failed", total.Totals.Failed, want["failed"]},
-		{"expired", total.Totals.Expired, want["expired"]},
-		{"cancelled", total.Totals.Cancelled, want["cancelled"]},
-		{"replaced", total.Totals.Replaced, want["replaced"]},
-		{"waiting", total.Queued + total.Deferred + total.Scheduled + total.Retrying + total.Sending, 0},
+		{name: "accepted", is: total.Totals.Accepted, wants: accepted},
+		{name: "delivered", is: total.Totals.Delivered, wants: want["delivered"]},
+		{name: "failed", is: total.Totals.Failed, wants: want["failed"]},
+		{name: "expired", is: total.Totals.Expired, wants: want["expired"]},
+		{name: "cancelled", is: total.Totals.Cancelled, wants: want["cancelled"]},
+		{name: "replaced", is: total.Totals.Replaced, wants: want["replaced"]},
+		{
+			name: "waiting", is: total.Queued + total.Deferred + total.Scheduled + total.Retrying + total.Sending,
+			wants: 0,
+		},
 	} {
 		if c.is != c.wants {
 			broken = append(broken, fmt.Sprintf("P13: the totals say %d %s, it were %d", c.is, c.name, c.wants))

@@ -89,7 +89,8 @@ func (w *world) expire() {
 		defer w.redis.mu.Unlock()
 		ctx := context.Background()
 		keys, err := w.redis.client.ZRangeArgs(ctx, redis.ZRangeArgs{
-			Key: expiryKey, ByScore: true, Start: "-inf", Stop: now}).Result()
+			Key: expiryKey, ByScore: true, Start: "-inf", Stop: now,
+		}).Result()
 		if err != nil || len(keys) == 0 {
 			return
 		}

@@ -163,7 +163,7 @@ func (w *world) begin(m move) error {
 		do = func(ctx context.Context, _ *operation) { p.prefer(ctx, m.ID, m.Do == "optout") }
 	case "policy":
 		name = "policy " + strconv.Itoa(m.N)
-		do = func(ctx context.Context, _ *operation) { _ = p.adopt(ctx, m.N) } // what waits asks at its old times
+		do = func(ctx context.Context, _ *operation) { _ = p.adopt(ctx, m.N) } // on an error, slots are kept
 	case "pause", "resume":
 		name = m.Do + " partition " + strconv.Itoa(m.N)
 		do = func(ctx context.Context, _ *operation) { p.pause(ctx, m.N, m.Do == "pause") }

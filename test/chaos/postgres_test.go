@@ -38,7 +38,8 @@ DECLARE c record;
 BEGIN
 	FOR c IN SELECT table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'pacer' AND column_default ~ '(clock_timestamp|now)\(\)' LOOP
-		EXECUTE format('ALTER TABLE pacer.%I ALTER COLUMN %I SET DEFAULT chaos.clock_timestamp()', c.table_name, c.column_name);
+		EXECUTE format('ALTER TABLE pacer.%I ALTER COLUMN %I SET DEFAULT chaos.clock_timestamp()',
+			c.table_name, c.column_name);
 	END LOOP;
 END $$`
 
@@ -146,7 +147,8 @@ type postgresSteps struct{ w *world }
 
 // TraceQueryStart implements pgx.QueryTracer.
 func (s *postgresSteps) TraceQueryStart(ctx context.Context, conn *pgx.Conn,
-	data pgx.TraceQueryStartData) context.Context {
+	data pgx.TraceQueryStartData,
+) context.Context {
 	s.step(ctx, conn, data.SQL)
 	return ctx
 }
@@ -156,7 +158,8 @@ func (s *postgresSteps) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQuery
 
 // TraceBatchStart implements pgx.BatchTracer.
 func (s *postgresSteps) TraceBatchStart(ctx context.Context, conn *pgx.Conn,
-	data pgx.TraceBatchStartData) context.Context {
+	data pgx.TraceBatchStartData,
+) context.Context {
 	queries := data.Batch.QueuedQueries
 	s.step(ctx, conn, queries[len(queries)-1].SQL)
 	return ctx

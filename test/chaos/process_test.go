@@ -150,8 +150,10 @@ func (w *world) newName() string {
 
 // settings are those of the policy that the process knows.
 func (p *process) settings(_, category string) agenda.Settings {
-	found := agenda.Settings{Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour,
-		BypassFrom: notification.PriorityCritical}
+	found := agenda.Settings{
+		Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour,
+		BypassFrom: notification.PriorityCritical,
+	}
 	if category == "urgent" {
 		found.BypassFrom = notification.PriorityLow
 	}

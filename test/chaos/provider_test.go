@@ -94,9 +94,11 @@ type place struct {
 func (p place) after(o place) bool { return p.round != "" && p.round == o.round && p.number > o.number }
 
 func newLedger() *ledger {
-	return &ledger{entries: map[string]*entry{}, grants: map[granted]*grant{}, rounds: map[string]time.Time{},
+	return &ledger{
+		entries: map[string]*entry{}, grants: map[granted]*grant{}, rounds: map[string]time.Time{},
 		pending: map[string]int{}, told: map[string]bool{}, newest: map[string]atWork{}, refused: map[string]bool{},
-		optOuts: map[string]bool{}}
+		optOuts: map[string]bool{},
+	}
 }
 
 // asked notes that items are about to be accepted, and makes notifications of them.
@@ -153,8 +155,10 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	d := &delivery{id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told,
-		granted: now}
+	d := &delivery{
+		id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told,
+		granted: now,
+	}
 	if g := l.grants[granted{op, m.ID}]; g != nil {
 		d.granted, d.place, g.d = g.at, g.place, d
 	}

@@ -80,8 +80,10 @@ func (r *random) next(w *world) (move, bool) {
 		}
 		return move{Do: "lose", N: r.IntN(partitions+1) - 1}, true
 	case n < 63 && r.losses:
-		return move{Do: "unqueue", N: r.IntN(partitions),
-			Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)]}, true
+		return move{
+			Do: "unqueue", N: r.IntN(partitions),
+			Step: []string{"", "t", "pending", "scheduled", "active", "lease"}[r.IntN(6)],
+		}, true
 	case n < 65 && r.shards:
 		if w.shardDown >= 0 {
 			return move{Do: "shard", N: -1}, true
@@ -120,8 +122,10 @@ func (r *random) carryOn(w *world, op int) move {
 }
 
 func (r *random) verdict() verdict {
-	return []verdict{notMade, notMade, lost, lost, lost, late, late, twice, lastBefore, lastAfter, lastAfter, refused,
-		throttled}[r.IntN(13)]
+	return []verdict{
+		notMade, notMade, lost, lost, lost, late, late, twice, lastBefore, lastAfter, lastAfter, refused,
+		throttled,
+	}[r.IntN(13)]
 }
 
 // begin has a process begin something, and mostly go on with it at once.

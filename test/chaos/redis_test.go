@@ -58,8 +58,10 @@ type server struct {
 }
 
 func newServer(o *outside, client *redis.Client) *server {
-	return &server{outside: o, client: client, scripts: map[string]string{}, digests: map[string]string{},
-		sources: map[string]string{}, names: map[string]string{}, mutated: map[string]bool{}}
+	return &server{
+		outside: o, client: client, scripts: map[string]string{}, digests: map[string]string{},
+		sources: map[string]string{}, names: map[string]string{}, mutated: map[string]bool{},
+	}
 }
 
 func digest(source string) string {

@@ -124,14 +124,16 @@ func (w *world) undo() {
 	w.do(p, "follow policy", func(ctx context.Context) {
 		for _, p := range w.procs {
 			if int(p.version.Load()) != w.version {
-				_ = p.adopt(context.WithValue(ctx, opKey{}, (*operation)(nil)), w.version) // what waits asks at its old times
+				// When it fails, waiting notifications keep their slots.
+				_ = p.adopt(context.WithValue(ctx, opKey{}, (*operation)(nil)), w.version)
 			}
 		}
 	})
 	for _, partition := range []int{0, 1} {
 		if w.paused[partition] {
 			w.do(p, "resume", func(ctx context.Context) {
-				_, _ = p.control.Resume(ctx, control.Subject{Kind: control.Partition, Name: strconv.Itoa(partition)}) // the end tells
+				// Whether it succeeded shows in the end.
+				_, _ = p.control.Resume(ctx, control.Subject{Kind: control.Partition, Name: strconv.Itoa(partition)})
 			})
 		}
 	}
@@ -225,7 +227,8 @@ func (w *world) recoverTasks() {
 			prefix := "asynq:{push-" + strconv.Itoa(partition) + "}:"
 			before := strconv.FormatInt(now.Add(-asynqPatience).Unix(), 10)
 			for _, id := range client.ZRangeArgs(ctx, redis.ZRangeArgs{
-				Key: prefix + "lease", ByScore: true, Start: "-inf", Stop: before}).Val() {
+				Key: prefix + "lease", ByScore: true, Start: "-inf", Stop: before,
+			}).Val() {
 				client.LRem(ctx, prefix+"active", 0, id)
 				client.ZRem(ctx, prefix+"lease", id)
 				client.ZAdd(ctx, prefix+"retry", redis.Z{Score: float64(now.Unix()), Member: id})
@@ -347,8 +350,10 @@ func (w *world) leftovers() []string {
 		}
 	})
 	if w.database != nil {
-		for _, sql := range []string{"SELECT 'outbox', id FROM pacer.outbox",
-			"SELECT 'unplaced', first FROM pacer.unplaced"} {
+		for _, sql := range []string{
+			"SELECT 'outbox', id FROM pacer.outbox",
+			"SELECT 'unplaced', first FROM pacer.unplaced",
+		} {
 			_ = w.database.ask(time.Now(), sql, func(values []any) { left = append(left, fmt.Sprint(values...)) })
 		}
 	}

@@ -65,8 +65,10 @@ func (l *ledger) noteResult(op *operation, round dispatch.TakeRequest, reply dis
 	for _, taken := range reply.Results {
 		for _, g := range taken.Grants {
 			n++
-			l.grants[granted{op, g.Notification.ID}] = &grant{at: asked, ahead: g.StartIn > 0,
-				place: place{round.ID, n}}
+			l.grants[granted{op, g.Notification.ID}] = &grant{
+				at: asked, ahead: g.StartIn > 0,
+				place: place{round.ID, n},
+			}
 			l.told[g.Notification.ID+"#"+strconv.Itoa(g.Generation)] = true
 		}
 	}

@@ -291,6 +291,7 @@ func (s setting) planOf(category string, version int) throttle.Plan {
 		plan.Rules = []throttle.Rule{{Max: s.Max + 1, Per: time.Duration(s.Per) * time.Second}}
 	}
 	plan.Rules = append(plan.Rules, throttle.Rule{
-		Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap})
+		Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap,
+	})
 	return plan
 }

@@ -163,8 +163,8 @@ func TestArchitectureShowsTheTransitions(t *testing.T) {
 // ends is how Mermaid writes the beginning and the end of a life.
 const ends = "[*]"
 
-// transitionTable reads the table of transitions in the domain, by the names of the statuses. It has no exported form, so it
-// is read from the source.
+// transitionTable reads the domain's table of transitions, by the names of the statuses. The table is not exported, so
+// it is read from the source.
 func transitionTable(t *testing.T) map[string][]string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), "status.go", readFile(t, "internal/notification/status.go"), 0)
@@ -227,7 +227,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// pictureOf reads the arrows of a document's state diagram. An arrow from a state that holds others leaves each of those.
+// pictureOf reads the arrows of a document's state diagram. An arrow from a state that holds others leaves each of them.
 func pictureOf(t *testing.T, document string) map[string]map[string]bool {
 	t.Helper()
 	_, picture, found := strings.Cut(document, "```mermaid\nstateDiagram-v2\n")

@@ -108,8 +108,11 @@ func TestComposeHandsSettingsThrough(t *testing.T) {
 		env    types.Mapping
 		secret *string // nil: not in the container's environment at all, which an empty one would be
 	}{
-		{"Required", types.Mapping{"PACER_API_TOKENS": marker}, nil},
-		{"Optional", types.Mapping{"PACER_API_TOKENS": marker, "PACER_WEBHOOK_SECRET": "whsec"}, new("whsec")},
+		{name: "Required", env: types.Mapping{"PACER_API_TOKENS": marker}},
+		{
+			name: "Optional", env: types.Mapping{"PACER_API_TOKENS": marker, "PACER_WEBHOOK_SECRET": "whsec"},
+			secret: new("whsec"),
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,52 +140,119 @@ func TestComposeFaultsAreFound(t *testing.T) {
 	tests := []struct {
 		name, old, new, want string
 	}{
-		{"NoHealthcheck", "test: [CMD, /dispatcher, healthcheck]", "disable: true", dispatcher + "healthcheck is not"},
-		{"OtherHealthcheck", "/dispatcher, healthcheck]", "/dispatcher, version]", dispatcher + "healthcheck is not"},
-		{"RedisHealthcheckOff", `test: [CMD-SHELL, "redis-cli ping | grep -qx PONG"]`, "disable: true",
-			redis + "no healthcheck"},
-		{"PostgresHealthcheckOff", "test: [CMD, pg_isready, --username, pacer, --dbname, pacer]", "disable: true",
-			"postgres: no healthcheck"},
-		{"NoAppendOnlyFile", `--appendonly, "yes"`, `--appendonly, "no"`, redis + "--appendonly is"},
-		{"NoSync", "--appendfsync, everysec", `--appendfsync, "no"`, redis + "--appendfsync is"},
-		{"Eviction", "noeviction", "allkeys-lru", redis + "--maxmemory-policy is"},
-		{"OldRedis", "redis:7.4", "redis:6.2", redis + "image is"},
-		{"OldPostgres", "postgres:17", "postgres:13", "postgres: image is"},
-		{"OneDispatcher", "  dispatcher-2:\n    <<: *dispatcher", "  other:\n    image: other", "1 dispatchers"},
-		{"OpenAPI", "127.0.0.1:8080:8080", "8080:8080", dispatcher + "port 8080 is open"},
-		{"OpenRedis", "127.0.0.1:${REDIS_PORT:-6379}", "0.0.0.0:${REDIS_PORT:-6379}", redis + "port 6379 is open"},
-		{"OpenPostgres", "127.0.0.1:${POSTGRES_PORT:-5432}", "${POSTGRES_PORT:-5432}", "postgres: port 5432 is open"},
-		{"PortTakenTwice", "127.0.0.1:8082", "127.0.0.1:8080", "published twice"},
-		{"GraceTooShort", "stop_grace_period: 40s", "stop_grace_period: 20s", dispatcher + "stop_grace_period"},
-		{"DrainTooLong", "PACER_DRAIN_TIMEOUT: 20s", "PACER_DRAIN_TIMEOUT: 60s", dispatcher + "stop_grace_period"},
-		{"NoGrace", "  stop_grace_period: 40s\n", "", dispatcher + "stop_grace_period"},
-		{"NoDatabase", "    DATABASE_URL:\n", "", dispatcher + "DATABASE_URL"},
-		{"SchemaLater", "condition: service_completed_successfully", "condition: service_started",
-			dispatcher + "does not wait for the schema"},
-		{"SchemaAlways", "      required: false # only in the profile durable\n", "",
-			dispatcher + "does not wait for the schema"},
-		{"OtherMigration", "command: [migrate, up]", "command: [migrate, down]", "migrate: command is"},
-		{"OtherSchema", "image: pacer:${VERSION:-local}\n    profiles", "image: pacer:other\n    profiles",
-			"migrate: image is"},
-		{"NoRedisURL", "REDIS_URL: redis://redis:6379/0", "REDIS_URL: redis://elsewhere:6379/0",
-			dispatcher + "REDIS_URL"},
-		{"DoesNotWait", "condition: service_healthy", "condition: service_started", dispatcher + "does not wait"},
-		{"Root", `user: "65532:65532"`, `user: "0:0"`, dispatcher + "runs as root"},
-		{"RootByName", "user: redis", "user: root", redis + "runs as root"},
-		{"NoUser", "    user: postgres\n", "", "postgres: runs as root"},
-		{"Writable", "  read_only: true", "  read_only: false", dispatcher + "root file system is writable"},
-		{"Capabilities", "cap_drop: [ALL]", "cap_drop: [NET_RAW]", dispatcher + "keeps capabilities"},
-		{"NewPrivileges", "security_opt: [no-new-privileges:true]", "init: true", dispatcher + "may gain privileges"},
-		{"NoRestart", "restart: unless-stopped", `restart: "no"`, dispatcher + "is not restarted"},
-		{"RedisForgets", "redis-data:/data", "redis-data:/elsewhere", redis + "no volume"},
-		{"PostgresForgets", "postgres-data:/var", "postgres-data:/elsewhere", "postgres: no volume"},
-		{"NotBuilt", "dockerfile: Dockerfile", "dockerfile: Other", dispatcher + "is not built"},
-		{"TokenInline", "${PACER_API_TOKENS:?set", "hunter2 # ", dispatcher + "PACER_API_TOKENS is written"},
-		{"PasswordInline", "${POSTGRES_PASSWORD:-}", "hunter2", "postgres: POSTGRES_PASSWORD is written"},
-		{"PasswordAsDefault", "${POSTGRES_PASSWORD:-}", "${POSTGRES_PASSWORD:-hunter2}",
-			"postgres: POSTGRES_PASSWORD is written"},
-		{"PasswordInURL", "redis://redis:6379/0", "redis://:hunter2@redis:6379/0",
-			dispatcher + "REDIS_URL holds a password"},
+		{
+			name: "NoHealthcheck", old: "test: [CMD, /dispatcher, healthcheck]", new: "disable: true",
+			want: dispatcher + "healthcheck is not",
+		},
+		{
+			name: "OtherHealthcheck", old: "/dispatcher, healthcheck]", new: "/dispatcher, version]",
+			want: dispatcher + "healthcheck is not",
+		},
+		{
+			name: "RedisHealthcheckOff", old: `test: [CMD-SHELL, "redis-cli ping | grep -qx PONG"]`,
+			new: "disable: true", want: redis + "no healthcheck",
+		},
+		{
+			name: "PostgresHealthcheckOff", old: "test: [CMD, pg_isready, --username, pacer, --dbname, pacer]",
+			new: "disable: true", want: "postgres: no healthcheck",
+		},
+		{
+			name: "NoAppendOnlyFile", old: `--appendonly, "yes"`, new: `--appendonly, "no"`,
+			want: redis + "--appendonly is",
+		},
+		{name: "NoSync", old: "--appendfsync, everysec", new: `--appendfsync, "no"`, want: redis + "--appendfsync is"},
+		{name: "Eviction", old: "noeviction", new: "allkeys-lru", want: redis + "--maxmemory-policy is"},
+		{name: "OldRedis", old: "redis:7.4", new: "redis:6.2", want: redis + "image is"},
+		{name: "OldPostgres", old: "postgres:17", new: "postgres:13", want: "postgres: image is"},
+		{
+			name: "OneDispatcher", old: "  dispatcher-2:\n    <<: *dispatcher", new: "  other:\n    image: other",
+			want: "1 dispatchers",
+		},
+		{name: "OpenAPI", old: "127.0.0.1:8080:8080", new: "8080:8080", want: dispatcher + "port 8080 is open"},
+		{
+			name: "OpenRedis", old: "127.0.0.1:${REDIS_PORT:-6379}", new: "0.0.0.0:${REDIS_PORT:-6379}",
+			want: redis + "port 6379 is open",
+		},
+		{
+			name: "OpenPostgres", old: "127.0.0.1:${POSTGRES_PORT:-5432}", new: "${POSTGRES_PORT:-5432}",
+			want: "postgres: port 5432 is open",
+		},
+		{name: "PortTakenTwice", old: "127.0.0.1:8082", new: "127.0.0.1:8080", want: "published twice"},
+		{
+			name: "GraceTooShort", old: "stop_grace_period: 40s", new: "stop_grace_period: 20s",
+			want: dispatcher + "stop_grace_period",
+		},
+		{
+			name: "DrainTooLong", old: "PACER_DRAIN_TIMEOUT: 20s", new: "PACER_DRAIN_TIMEOUT: 60s",
+			want: dispatcher + "stop_grace_period",
+		},
+		{name: "NoGrace", old: "  stop_grace_period: 40s\n", want: dispatcher + "stop_grace_period"},
+		{name: "NoDatabase", old: "    DATABASE_URL:\n", want: dispatcher + "DATABASE_URL"},
+		{
+			name: "SchemaLater", old: "condition: service_completed_successfully", new: "condition: service_started",
+			want: dispatcher + "does not wait for the schema",
+		},
+		{
+			name: "SchemaAlways", old: "      required: false # only in the profile durable\n",
+			want: dispatcher + "does not wait for the schema",
+		},
+		{
+			name: "OtherMigration", old: "command: [migrate, up]", new: "command: [migrate, down]",
+			want: "migrate: command is",
+		},
+		{
+			name: "OtherSchema", old: "image: pacer:${VERSION:-local}\n    profiles",
+			new: "image: pacer:other\n    profiles", want: "migrate: image is",
+		},
+		{
+			name: "NoRedisURL", old: "REDIS_URL: redis://redis:6379/0", new: "REDIS_URL: redis://elsewhere:6379/0",
+			want: dispatcher + "REDIS_URL",
+		},
+		{
+			name: "DoesNotWait", old: "condition: service_healthy", new: "condition: service_started",
+			want: dispatcher + "does not wait",
+		},
+		{name: "Root", old: `user: "65532:65532"`, new: `user: "0:0"`, want: dispatcher + "runs as root"},
+		{name: "RootByName", old: "user: redis", new: "user: root", want: redis + "runs as root"},
+		{name: "NoUser", old: "    user: postgres\n", want: "postgres: runs as root"},
+		{
+			name: "Writable", old: "  read_only: true", new: "  read_only: false",
+			want: dispatcher + "root file system is writable",
+		},
+		{
+			name: "Capabilities", old: "cap_drop: [ALL]", new: "cap_drop: [NET_RAW]",
+			want: dispatcher + "keeps capabilities",
+		},
+		{
+			name: "NewPrivileges", old: "security_opt: [no-new-privileges:true]", new: "init: true",
+			want: dispatcher + "may gain privileges",
+		},
+		{
+			name: "NoRestart", old: "restart: unless-stopped", new: `restart: "no"`,
+			want: dispatcher + "is not restarted",
+		},
+		{name: "RedisForgets", old: "redis-data:/data", new: "redis-data:/elsewhere", want: redis + "no volume"},
+		{
+			name: "PostgresForgets", old: "postgres-data:/var", new: "postgres-data:/elsewhere",
+			want: "postgres: no volume",
+		},
+		{name: "NotBuilt", old: "dockerfile: Dockerfile", new: "dockerfile: Other", want: dispatcher + "is not built"},
+		{
+			name: "TokenInline", old: "${PACER_API_TOKENS:?set", new: "hunter2 # ",
+			want: dispatcher + "PACER_API_TOKENS is written",
+		},
+		{
+			name: "PasswordInline", old: "${POSTGRES_PASSWORD:-}", new: "hunter2",
+			want: "postgres: POSTGRES_PASSWORD is written",
+		},
+		{
+			name: "PasswordAsDefault", old: "${POSTGRES_PASSWORD:-}", new: "${POSTGRES_PASSWORD:-hunter2}",
+			want: "postgres: POSTGRES_PASSWORD is written",
+		},
+		{
+			name: "PasswordInURL", old: "redis://redis:6379/0", new: "redis://:hunter2@redis:6379/0",
+			want: dispatcher + "REDIS_URL holds a password",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,16 +38,16 @@ func imageFaults(text string) []string {
 func TestDockerfileFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, old, new, want string }{
-		{"Cgo", "CGO_ENABLED=0", "CGO_ENABLED=1", "C library"},
-		{"Paths", "-trimpath ", "", "paths of the build"},
-		{"Emulator", "--platform=$BUILDPLATFORM ", "", "in an emulator"},
-		{"OtherArchitecture", "GOARCH=$TARGETARCH ", "", "another architecture"},
-		{"Debian", "FROM scratch", "FROM debian", "more than the programs"},
-		{"OneProgram", "/out/dispatcher /out/enqueue /", "/out/dispatcher /", "lacks a program"},
-		{"NoCertificates", "COPY --from=build /etc/ssl/certs", "# ", "trusts no certificate"},
-		{"Root", "USER 65532:65532", "USER 0:0", "other than root"},
-		{"NoUser", "USER 65532:65532\n", "", "other than root"},
-		{"Shell", `ENTRYPOINT ["/dispatcher"]`, "ENTRYPOINT /dispatcher", "SIGTERM"},
+		{name: "Cgo", old: "CGO_ENABLED=0", new: "CGO_ENABLED=1", want: "C library"},
+		{name: "Paths", old: "-trimpath ", want: "paths of the build"},
+		{name: "Emulator", old: "--platform=$BUILDPLATFORM ", want: "in an emulator"},
+		{name: "OtherArchitecture", old: "GOARCH=$TARGETARCH ", want: "another architecture"},
+		{name: "Debian", old: "FROM scratch", new: "FROM debian", want: "more than the programs"},
+		{name: "OneProgram", old: "/out/dispatcher /out/enqueue /", new: "/out/dispatcher /", want: "lacks a program"},
+		{name: "NoCertificates", old: "COPY --from=build /etc/ssl/certs", new: "# ", want: "trusts no certificate"},
+		{name: "Root", old: "USER 65532:65532", new: "USER 0:0", want: "other than root"},
+		{name: "NoUser", old: "USER 65532:65532\n", want: "other than root"},
+		{name: "Shell", old: `ENTRYPOINT ["/dispatcher"]`, new: "ENTRYPOINT /dispatcher", want: "SIGTERM"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

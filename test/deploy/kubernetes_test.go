@@ -100,8 +100,10 @@ func checkDeployment(t *testing.T, d *apps.Deployment) {
 	for _, port := range container.Ports {
 		ports[port.Name] = true
 	}
-	for path, probe := range map[string]*core.Probe{"/readyz": container.ReadinessProbe,
-		"/healthz": container.LivenessProbe} {
+	for path, probe := range map[string]*core.Probe{
+		"/readyz":  container.ReadinessProbe,
+		"/healthz": container.LivenessProbe,
+	} {
 		if probe == nil || probe.HTTPGet.Path != path || !ports[probe.HTTPGet.Port.StrVal] {
 			t.Errorf("%s: the probe of %s is %+v", d.Name, path, probe)
 		}
@@ -143,10 +145,14 @@ func matches(selector, labels map[string]string) bool {
 func TestSystemdUnits(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
-		"pacer.service": {"ExecStart=/usr/local/bin/dispatcher serve", "ExecReload=/bin/kill -HUP $MAINPID",
-			"TimeoutStopSec=40", "User=pacer", "Restart=on-failure"},
-		"pacer-migrate.service": {"ExecStart=/usr/local/bin/dispatcher migrate up", "Type=oneshot",
-			"Before=pacer.service", "User=pacer"},
+		"pacer.service": {
+			"ExecStart=/usr/local/bin/dispatcher serve", "ExecReload=/bin/kill -HUP $MAINPID",
+			"TimeoutStopSec=40", "User=pacer", "Restart=on-failure",
+		},
+		"pacer-migrate.service": {
+			"ExecStart=/usr/local/bin/dispatcher migrate up", "Type=oneshot",
+			"Before=pacer.service", "User=pacer",
+		},
 	} {
 		unit := readFile(t, "deploy/systemd/"+name)
 		section := ""

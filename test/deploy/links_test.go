@@ -17,7 +17,8 @@ func TestTheProjectHoldsNoSymbolicLink(t *testing.T) {
 			return err
 		case entry.Type()&fs.ModeSymlink != 0:
 			t.Errorf("%s is a symbolic link", path)
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules"): // what npm installs holds links
+		// What npm installs holds links.
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules"):
 			return filepath.SkipDir
 		}
 		return nil

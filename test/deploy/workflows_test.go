@@ -39,8 +39,10 @@ func workflows(t *testing.T) map[string]string {
 	t.Helper()
 	top := filepath.Join("..", "..")
 	files := map[string]string{}
-	for _, pattern := range []string{"workflows/*.yml", "workflows/*.yaml", "actions/*/action.yml",
-		"actions/*/action.yaml"} {
+	for _, pattern := range []string{
+		"workflows/*.yml", "workflows/*.yaml", "actions/*/action.yml",
+		"actions/*/action.yaml",
+	} {
 		names, err := filepath.Glob(filepath.Join(top, ".github", pattern))
 		if err != nil {
 			t.Fatal(err)

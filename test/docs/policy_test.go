@@ -78,7 +78,7 @@ const noKey = "zz"
 
 var knownHere = regexp.MustCompile(`(?m): (?:(\S+)\.)?` + noKey + `: unknown key; known here: (.*)$`)
 
-// knownKeys asks the parser: what it knows at the top, and below each key, under a name or in a list, as deep as it goes.
+// knownKeys asks the parser for the keys that it knows: at the top, and below each key, under a name or in a list.
 func knownKeys(t *testing.T) []string {
 	t.Helper()
 	nobody := map[string]any{noKey: 1}

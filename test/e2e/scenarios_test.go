@@ -64,8 +64,10 @@ func TestCapOverTenCategories(t *testing.T) {
 	d, r := deploy(t, "version: 1\ncategories:\n  default: {limits: []}\n"+tenCategories()+"user_cap: {limits: [{max: 20, per: 1s}]}\n", 2), newReceiver(t)
 	var items []item
 	for i := range 400 {
-		items = append(items, item{UserID: "ada", Category: "c" + strconv.Itoa(i%10),
-			Priority: []string{"high", "normal", "low"}[i%7%3], To: r.server.URL})
+		items = append(items, item{
+			UserID: "ada", Category: "c" + strconv.Itoa(i%10),
+			Priority: []string{"high", "normal", "low"}[i%7%3], To: r.server.URL,
+		})
 	}
 	begin := time.Now()
 	ids := d.accept(d.workers[0], items)

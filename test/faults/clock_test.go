@@ -108,7 +108,8 @@ func openFaultsClock() int {
 	return fd
 }
 
-// Now returns the current local time, as a clock tells it that somebody has set wrong. Timers call it where no goroutine runs:
+// Now returns the current local time, as a clock tells it that somebody has set wrong. Timers call it where no
+// goroutine runs:
 // the file is read without the scheduler's knowledge.
 func Now() Time {
 	t := rightNow()
@@ -116,7 +117,8 @@ func Now() Time {
 		return t
 	}
 	var seconds int64
-	if n, _, _ := syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(faultsClock), uintptr(unsafe.Pointer(&seconds)), 8, 0, 0, 0); n != 8 {
+	n, _, _ := syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(faultsClock), uintptr(unsafe.Pointer(&seconds)), 8, 0, 0, 0)
+	if n != 8 {
 		return t
 	}
 	if t.wall&hasMonotonic != 0 {

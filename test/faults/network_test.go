@@ -110,8 +110,10 @@ func (l *link) turn(x toxic, streams ...string) {
 	}
 	for _, stream := range streams {
 		name := x.kind + "-" + stream
-		text, err := json.Marshal(map[string]any{"name": name, "type": x.kind, "stream": stream, "toxicity": 1,
-			"attributes": attributes})
+		text, err := json.Marshal(map[string]any{
+			"name": name, "type": x.kind, "stream": stream, "toxicity": 1,
+			"attributes": attributes,
+		})
 		if err != nil {
 			l.d.fail("%v", err)
 		}

@@ -17,8 +17,10 @@ import (
 )
 
 // waitsForStore is an API that waits for its store for a minute.
-var waitsForStore = &rewrite{file: "internal/httpapi/httpapi.go", says: "storeTimeout = 3 * time.Second",
-	instead: "storeTimeout = 60 * time.Second"}
+var waitsForStore = &rewrite{
+	file: "internal/httpapi/httpapi.go", says: "storeTimeout = 3 * time.Second",
+	instead: "storeTimeout = 60 * time.Second",
+}
 
 // postgresScenarios are what happens to Postgres.
 func postgresScenarios() []*scenario {
@@ -41,7 +43,8 @@ func postgresScenarios() []*scenario {
 			fault: "every connection to Postgres ended five times a second for 5 s", slow: half, without: settling,
 			inject: func(d *deployment) {
 				d.every(200*time.Millisecond, 5*time.Second, func() {
-					d.postgres.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+					d.postgres.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity " +
+						"WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 				})
 			},
 		},
@@ -172,7 +175,8 @@ func useUpConnections(d *deployment) {
 	end := time.Now().Add(3 * time.Second)
 	for time.Now().Before(end) {
 		_, err := taken[0].Exec(d.t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE application_name NOT LIKE 'faults%' AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND NOT pid = ANY ($1)`, pids(taken))
+			WHERE application_name NOT LIKE 'faults%' AND pid <> pg_backend_pid()
+				AND backend_type = 'client backend' AND NOT pid = ANY ($1)`, pids(taken))
 		if err != nil {
 			d.fail("end the connections: %v", err)
 		}

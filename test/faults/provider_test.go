@@ -28,7 +28,8 @@ func providerScenarios() []*scenario {
 			name: "ProviderDrips", soak: true, fault: "provider sends one byte a second, 3 s", perAttempt: true,
 			without: timeouts, check: nothingInFlight,
 			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request,
-				_ delivery) int {
+				_ delivery,
+			) int {
 				return drip(w, r)
 			}),
 		},
@@ -44,7 +45,8 @@ func providerScenarios() []*scenario {
 			name: "ProviderDrops", fault: "provider closes every connection before it responds, 3 s", perAttempt: true,
 			without: retrying,
 			inject: during(3*time.Second, func(http.ResponseWriter, *http.Request,
-				delivery) int {
+				delivery,
+			) int {
 				panic(http.ErrAbortHandler)
 			}),
 		},

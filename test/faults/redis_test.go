@@ -20,12 +20,16 @@ var (
 	rebuilding = protection{name: "rebuild", mutations: "no-rebuild,no-sweeper", late: true}
 	settling   = protection{name: "settlements are tried again", mutations: "settle-once"}
 	// What was granted in a reply that came too late is found again.
-	roomy = protection{name: "time-outs with room, and the sweeper", mutations: "impatient-redis,no-sweep",
-		late: true}
+	roomy = protection{
+		name: "time-outs with room, and the sweeper", mutations: "impatient-redis,no-sweep",
+		late: true,
+	}
 	// What has ended is not claimed again, whatever Redis believes; and Redis is told of an end until it knows.
 	fencing = protection{name: "fence", mutations: "no-fence", rewrite: claimsWhatEnded}
-	layered = protection{name: "fence, and settlements are tried again", mutations: "no-fence,settle-once",
-		rewrite: claimsWhatEnded}
+	layered = protection{
+		name: "fence, and settlements are tried again", mutations: "no-fence,settle-once",
+		rewrite: claimsWhatEnded,
+	}
 	sweeping = protection{name: "sweeper", mutations: "no-sweep"}
 	relaying = protection{name: "relay", mutations: "no-sweeper"}
 )

@@ -23,12 +23,12 @@ import (
 var measured = []string{"rss_mib", "goroutines", "files", "redis_keys", "redis_mib", "postgres_connections"}
 
 var allowances = map[string]struct{ part, amount float64 }{
-	"rss_mib":              {0.15, 16},
-	"goroutines":           {0.15, 30},
-	"files":                {0.15, 20},
-	"redis_keys":           {0.20, 500},
-	"redis_mib":            {0.20, 4},
-	"postgres_connections": {0.15, 6},
+	"rss_mib":              {part: 0.15, amount: 16},
+	"goroutines":           {part: 0.15, amount: 30},
+	"files":                {part: 0.15, amount: 20},
+	"redis_keys":           {part: 0.20, amount: 500},
+	"redis_mib":            {part: 0.20, amount: 4},
+	"postgres_connections": {part: 0.15, amount: 6},
 }
 
 // warmUp is how long things may grow until they are as large as they should be: Redis remembers what ended for a

@@ -100,8 +100,10 @@ func (x *traffic) batch() (items []item, keys []string) {
 	for range 5 + x.random.IntN(10) {
 		x.next++
 		key := fmt.Sprint("soak", x.next)
-		s := &sent{user: fmt.Sprint("user", x.random.IntN(x.d.scenario.users)), category: "default", sequence: x.next,
-			batch: batch, handed: time.Now()}
+		s := &sent{
+			user: fmt.Sprint("user", x.random.IntN(x.d.scenario.users)), category: "default", sequence: x.next,
+			batch: batch, handed: time.Now(),
+		}
 		one := item{"id": key, "title": key, "to": x.d.target}
 		x.vary(s, one)
 		one["user_id"], one["category"] = s.user, s.category

@@ -28,20 +28,33 @@ func TestNeedRedisScript(t *testing.T) {
 		ran      string            // the package manager that must have run
 		message  string            // what it must say when it gives up; empty: it must not
 	}{
-		{"Present", map[string]string{"id": root, "redis-server": nothing, "apt-get": works}, "", ""},
-		{"RootApt", map[string]string{"id": root, "apt-get": works}, "apt-get", ""},
-		{"RootDnf", map[string]string{"id": root, "dnf": works}, "dnf", ""},
-		{"RootApk", map[string]string{"id": root, "apk": works}, "apk", ""},
-		{"SudoApt", map[string]string{"id": user, "sudo": sudo, "apt-get": works}, "apt-get", ""},
-		{"UserBrew", map[string]string{"id": user, "brew": works}, "brew", ""},
-		{"BrewIsNotForRoot", map[string]string{"id": root, "brew": works}, "", "no apt-get, dnf, apk or brew"},
-		{"UserWithoutSudo", map[string]string{"id": user, "apt-get": works}, "",
-			"neither root nor sudo without a password"},
-		{"SudoWantsAPassword", map[string]string{"id": user, "sudo": fails, "apt-get": works}, "",
-			"neither root nor sudo"},
-		{"NoManager", map[string]string{"id": root}, "", "no apt-get, dnf, apk or brew"},
-		{"ManagerFails", map[string]string{"id": root, "dnf": fails}, "", "'dnf install -y redis' failed"},
-		{"ManagerInstallsElsewhere", map[string]string{"id": root, "apk": nothing}, "", "still not on PATH"},
+		{name: "Present", programs: map[string]string{"id": root, "redis-server": nothing, "apt-get": works}},
+		{name: "RootApt", programs: map[string]string{"id": root, "apt-get": works}, ran: "apt-get"},
+		{name: "RootDnf", programs: map[string]string{"id": root, "dnf": works}, ran: "dnf"},
+		{name: "RootApk", programs: map[string]string{"id": root, "apk": works}, ran: "apk"},
+		{name: "SudoApt", programs: map[string]string{"id": user, "sudo": sudo, "apt-get": works}, ran: "apt-get"},
+		{name: "UserBrew", programs: map[string]string{"id": user, "brew": works}, ran: "brew"},
+		{
+			name: "BrewIsNotForRoot", programs: map[string]string{"id": root, "brew": works},
+			message: "no apt-get, dnf, apk or brew",
+		},
+		{
+			name: "UserWithoutSudo", programs: map[string]string{"id": user, "apt-get": works},
+			message: "neither root nor sudo without a password",
+		},
+		{
+			name: "SudoWantsAPassword", programs: map[string]string{"id": user, "sudo": fails, "apt-get": works},
+			message: "neither root nor sudo",
+		},
+		{name: "NoManager", programs: map[string]string{"id": root}, message: "no apt-get, dnf, apk or brew"},
+		{
+			name: "ManagerFails", programs: map[string]string{"id": root, "dnf": fails},
+			message: "'dnf install -y redis' failed",
+		},
+		{
+			name: "ManagerInstallsElsewhere", programs: map[string]string{"id": root, "apk": nothing},
+			message: "still not on PATH",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

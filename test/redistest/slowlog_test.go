@@ -18,7 +18,7 @@ func TestASlowScriptIsFound(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	if err := client.Eval(t.Context(), strings.ReplaceAll(busy, "2e7", "8e7"), []string{"before"}).Err(); err != nil {
+	if err := client.Eval(t.Context(), strings.ReplaceAll(busy, "2e7", "3e7"), []string{"before"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	watch := server.WatchScripts(t)

@@ -14,8 +14,10 @@ func TestOver(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
 	span := func(number int, stalled time.Duration, took ...time.Duration) slowlog.Span {
-		s := slowlog.Span{From: start.Add(time.Duration(number) * 50 * ms),
-			To: start.Add(time.Duration(number+1) * 50 * ms), Stalled: stalled}
+		s := slowlog.Span{
+			From: start.Add(time.Duration(number) * 50 * ms),
+			To:   start.Add(time.Duration(number+1) * 50 * ms), Stalled: stalled,
+		}
 		for _, d := range took {
 			s.Steps = append(s.Steps, slowlog.Step{Took: d})
 		}
@@ -33,26 +35,34 @@ func TestOver(t *testing.T) {
 		spans []slowlog.Span
 		over  []time.Duration
 	}{
-		"nothing":                  {nil, nil},
-		"within the limit":         {[]slowlog.Span{span(0, 0, 10*ms, 3*ms)}, nil},
-		"over it":                  {[]slowlog.Span{span(0, 0, 11*ms, 3*ms)}, []time.Duration{11 * ms}},
-		"explained by the machine": {[]slowlog.Span{span(0, ms, 11*ms)}, nil},
-		"explained in part":        {[]slowlog.Span{span(0, 9*ms, 30*ms)}, []time.Duration{30 * ms}},
-		"two explained together":   {[]slowlog.Span{span(0, 5*ms, 14*ms, 11*ms)}, nil},
-		"one of two explained":     {[]slowlog.Span{span(0, 5*ms, 16*ms, 14*ms)}, []time.Duration{16 * ms}},
-		"the machine stalled long before": {[]slowlog.Span{span(0, 50*ms), span(1, 0), span(2, 0, 40*ms)},
-			[]time.Duration{40 * ms}},
-		"it stalled while the step ran": {[]slowlog.Span{span(0, 50*ms), span(1, 0, 40*ms)}, nil},
-		"frozen while the step ran":     {[]slowlog.Span{away(span(0, 0)), span(1, 0, 40*ms)}, nil},
-		"frozen before": {[]slowlog.Span{away(span(0, 0)), span(1, 0), span(2, 0, 40*ms)},
-			[]time.Duration{40 * ms}},
-		"every script is slow and waits": {[]slowlog.Span{span(0, 20*ms, 30*ms, 30*ms), span(5, 20*ms, 50*ms)},
-			[]time.Duration{50 * ms, 30 * ms}},
-		"disks, told later": {[]slowlog.Span{span(0, 0, 40*ms), pressure(span(20, 0), 30*ms)}, nil},
-		"disks, much later": {[]slowlog.Span{span(0, 0, 40*ms), pressure(span(60, 0), 30*ms)},
-			[]time.Duration{40 * ms}},
-		"a stall after the step": {[]slowlog.Span{span(0, 0, 40*ms), span(1, 50*ms)},
-			[]time.Duration{40 * ms}},
+		"nothing":                  {},
+		"within the limit":         {spans: []slowlog.Span{span(0, 0, 10*ms, 3*ms)}},
+		"over it":                  {spans: []slowlog.Span{span(0, 0, 11*ms, 3*ms)}, over: []time.Duration{11 * ms}},
+		"explained by the machine": {spans: []slowlog.Span{span(0, ms, 11*ms)}},
+		"explained in part":        {spans: []slowlog.Span{span(0, 9*ms, 30*ms)}, over: []time.Duration{30 * ms}},
+		"two explained together":   {spans: []slowlog.Span{span(0, 5*ms, 14*ms, 11*ms)}},
+		"one of two explained": {
+			spans: []slowlog.Span{span(0, 5*ms, 16*ms, 14*ms)}, over: []time.Duration{16 * ms},
+		},
+		"the machine stalled long before": {
+			spans: []slowlog.Span{span(0, 50*ms), span(1, 0), span(2, 0, 40*ms)}, over: []time.Duration{40 * ms},
+		},
+		"it stalled while the step ran": {spans: []slowlog.Span{span(0, 50*ms), span(1, 0, 40*ms)}},
+		"frozen while the step ran":     {spans: []slowlog.Span{away(span(0, 0)), span(1, 0, 40*ms)}},
+		"frozen before": {
+			spans: []slowlog.Span{away(span(0, 0)), span(1, 0), span(2, 0, 40*ms)}, over: []time.Duration{40 * ms},
+		},
+		"every script is slow and waits": {
+			spans: []slowlog.Span{span(0, 20*ms, 30*ms, 30*ms), span(5, 20*ms, 50*ms)},
+			over:  []time.Duration{50 * ms, 30 * ms},
+		},
+		"disks, told later": {spans: []slowlog.Span{span(0, 0, 40*ms), pressure(span(20, 0), 30*ms)}},
+		"disks, much later": {
+			spans: []slowlog.Span{span(0, 0, 40*ms), pressure(span(60, 0), 30*ms)}, over: []time.Duration{40 * ms},
+		},
+		"a stall after the step": {
+			spans: []slowlog.Span{span(0, 0, 40*ms), span(1, 50*ms)}, over: []time.Duration{40 * ms},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,8 +87,10 @@ func TestExcused(t *testing.T) {
 	var log slowlog.Log
 	for i := range 10 {
 		from := start.Add(time.Duration(i) * 50 * ms)
-		log.Add(slowlog.Span{From: from, To: from.Add(50 * ms),
-			Steps: []slowlog.Step{{Took: time.Duration(20+i) * ms}}})
+		log.Add(slowlog.Span{
+			From: from, To: from.Add(50 * ms),
+			Steps: []slowlog.Step{{Took: time.Duration(20+i) * ms}},
+		})
 	}
 	log.Excuse(start.Add(100*ms), start.Add(350*ms))
 	// The 3rd to 7th ran then, and the 8th had begun.
