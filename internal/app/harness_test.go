@@ -234,7 +234,7 @@ func (d *deployment) late() map[string]bool {
 	return late
 }
 
-var lateGrant = regexp.MustCompile(`msg="a grant came late and is given back" notification_id=(\S+)`)
+var lateGrant = regexp.MustCompile(`msg="a grant came too late and is returned" notification_id=(\S+)`)
 
 // call makes a request to the first process's API and decodes its answer into v, if any.
 func (d *deployment) call(method, path string, body []byte, header http.Header, v any) int {
