@@ -97,9 +97,21 @@ func TestGivesUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		status, tries int
 	}{
-		"Refused": {http.StatusUnprocessableEntity, 1}, "Unauthorized": {http.StatusUnauthorized, 1}, "NotFound": {http.StatusNotFound, 1},
-		"NotImplemented": {http.StatusNotImplemented, 1}, "Conflict": {http.StatusConflict, 1}, "Redirect": {http.StatusFound, 1},
-		"Away": {http.StatusServiceUnavailable, 5}, "TooMany": {http.StatusTooManyRequests, 5}, "Broken": {http.StatusInternalServerError, 5},
+		"Refused": {status: http.StatusUnprocessableEntity, tries: 1}, "Unauthorized": {
+			status: http.StatusUnauthorized, tries: 1,
+		}, "NotFound": {
+			status: http.StatusNotFound, tries: 1,
+		},
+		"NotImplemented": {status: http.StatusNotImplemented, tries: 1}, "Conflict": {
+			status: http.StatusConflict, tries: 1,
+		}, "Redirect": {
+			status: http.StatusFound, tries: 1,
+		},
+		"Away": {status: http.StatusServiceUnavailable, tries: 5}, "TooMany": {
+			status: http.StatusTooManyRequests, tries: 5,
+		}, "Broken": {
+			status: http.StatusInternalServerError, tries: 5,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +156,7 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		n, size, requests int
-	}{"Items": {25_000, 0, 3}, "Bytes": {100, 250_000, 2}, "None": {0, 0, 0}} {
+	}{"Items": {n: 25_000, requests: 3}, "Bytes": {n: 100, size: 250_000, requests: 2}, "None": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{}
@@ -342,13 +354,16 @@ func TestFieldsAreTheDocuments(t *testing.T) {
 		"Rule": reflect.TypeFor[client.Rule](), "Event": reflect.TypeFor[client.Event](),
 		"Delivery": reflect.TypeFor[client.Delivery](),
 	} {
-		documented, known := documentedFields(t, schema), jsonFields(kind)
-		if schema == "View" {
-			known = slices.DeleteFunc(known, func(name string) bool { return name == "idempotency_key" || name == "template" }) // never shown
-		}
-		if !slices.Equal(documented, known) {
-			t.Errorf("%s: the document has %v, the client %v", schema, documented, known)
-		}
+		t.Run(schema, func(t *testing.T) {
+			t.Parallel()
+			documented, known := documentedFields(t, schema), jsonFields(kind)
+			if schema == "View" {
+				known = slices.DeleteFunc(known, func(name string) bool { return name == "idempotency_key" || name == "template" }) // never shown
+			}
+			if !slices.Equal(documented, known) {
+				t.Errorf("%s: the document has %v, the client %v", schema, documented, known)
+			}
+		})
 	}
 }
 

@@ -111,18 +111,21 @@ func TestDialIsNotFooledByNamesThatMove(t *testing.T) {
 		"mapped":  {netip.MustParseAddr("::ffff:127.0.0.1")},
 		"several": {netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")},
 	} {
-		guarded := dialer(t, egress.Config{Resolver: egresstest.Resolver(func(string) []netip.Addr { return addresses })})
-		if err := guarded.CheckURL("http://" + name + ".example.test:" + port + "/"); err != nil {
-			t.Errorf("%s: a name is judged before it is looked up: %v", name, err)
-		}
-		conn, err := guarded.DialContext(t.Context(), "tcp", net.JoinHostPort(name+".example.test", port))
-		if err == nil {
-			_ = conn.Close()
-			t.Fatalf("%s was dialled", name)
-		}
-		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
-			t.Errorf("%s: %v, want a ForbiddenError", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			guarded := dialer(t, egress.Config{Resolver: egresstest.Resolver(func(string) []netip.Addr { return addresses })})
+			if err := guarded.CheckURL("http://" + name + ".example.test:" + port + "/"); err != nil {
+				t.Errorf("%s: a name is judged before it is looked up: %v", name, err)
+			}
+			conn, err := guarded.DialContext(t.Context(), "tcp", net.JoinHostPort(name+".example.test", port))
+			if err == nil {
+				_ = conn.Close()
+				t.Fatalf("%s was dialled", name)
+			}
+			if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
+				t.Errorf("%s: %v, want a ForbiddenError", name, err)
+			}
+		})
 	}
 }
 

@@ -15,48 +15,48 @@ func TestAllowed(t *testing.T) {
 		host   string
 		want   bool
 	}{
-		{loopback, nil, "127.0.0.1:8080", true},
-		{loopback, nil, "127.0.0.1", true},
-		{loopback, nil, "127.9.9.9:1", true},
-		{loopback, nil, "localhost:8080", true},
-		{loopback, nil, "LocalHost.:8080", true},
-		{loopback, nil, "[::1]:8080", true},
-		{loopback, nil, "[::1]", true},
-		{loopback, nil, "[::ffff:127.0.0.1]:8080", true},
-		{loopback, nil, "", true},
-		{"[::1]:8080", nil, "[::1]:8080", true},
-		{"localhost:8080", nil, "127.0.0.1:8080", true},
-		{loopback, nil, "evil.example:8080", false},
-		{loopback, nil, "evil.example", false},
-		{loopback, nil, "localhost.evil.example", false},
-		{loopback, nil, "127.0.0.1.evil.example", false},
-		{loopback, nil, "evil.localhost", false},
-		{loopback, nil, "0.0.0.0:8080", false}, // what some systems take for this machine
-		{loopback, nil, "[::]:8080", false},
-		{loopback, nil, "10.0.0.7:8080", false},
-		{loopback, nil, "2130706433", false}, // 127.0.0.1 in one number
-		{loopback, nil, ":8080", false},
-		{loopback, nil, "[", false},
-		{"localhost:8080", nil, "10.0.0.7", false},
-		{all, nil, "10.0.0.7:8080", true}, // a probe of Kubernetes asks for the pod's address
-		{all, nil, "[fd00::7]:8080", true},
-		{all, nil, "localhost:8080", true},
-		{"0.0.0.0:8080", nil, "10.0.0.7:8080", true},
-		{all, nil, "evil.example:8080", false},
-		{named, nil, "pacer.example:8080", true},
-		{named, nil, "PACER.example", true},
-		{named, nil, "evil.pacer.example", false},
-		{named, nil, "10.0.0.7", true},
-		{all, []string{"Pacer.example."}, "pacer.example:443", true},
-		{all, []string{"pacer.example"}, "x.pacer.example", false},
-		{loopback, []string{"pacer.example"}, "pacer.example", true},
-		{all, []string{"*.example"}, "a.b.example:1", true},
-		{all, []string{"*.example"}, "example", false},
-		{all, []string{"*.example"}, ".example", false},
-		{all, []string{"*.example"}, "evilexample", false},
-		{all, []string{"a", "*"}, "evil.example", true},
-		{loopback, []string{"*"}, "evil.example", true},
-		{loopback, []string{"10.0.0.7"}, "10.0.0.7:8080", true},
+		{listen: loopback, host: "127.0.0.1:8080", want: true},
+		{listen: loopback, host: "127.0.0.1", want: true},
+		{listen: loopback, host: "127.9.9.9:1", want: true},
+		{listen: loopback, host: "localhost:8080", want: true},
+		{listen: loopback, host: "LocalHost.:8080", want: true},
+		{listen: loopback, host: "[::1]:8080", want: true},
+		{listen: loopback, host: "[::1]", want: true},
+		{listen: loopback, host: "[::ffff:127.0.0.1]:8080", want: true},
+		{listen: loopback, want: true},
+		{listen: "[::1]:8080", host: "[::1]:8080", want: true},
+		{listen: "localhost:8080", host: "127.0.0.1:8080", want: true},
+		{listen: loopback, host: "evil.example:8080"},
+		{listen: loopback, host: "evil.example"},
+		{listen: loopback, host: "localhost.evil.example"},
+		{listen: loopback, host: "127.0.0.1.evil.example"},
+		{listen: loopback, host: "evil.localhost"},
+		{listen: loopback, host: "0.0.0.0:8080"}, // what some systems take for this machine
+		{listen: loopback, host: "[::]:8080"},
+		{listen: loopback, host: "10.0.0.7:8080"},
+		{listen: loopback, host: "2130706433"}, // 127.0.0.1 in one number
+		{listen: loopback, host: ":8080"},
+		{listen: loopback, host: "["},
+		{listen: "localhost:8080", host: "10.0.0.7"},
+		{listen: all, host: "10.0.0.7:8080", want: true}, // a probe of Kubernetes asks for the pod's address
+		{listen: all, host: "[fd00::7]:8080", want: true},
+		{listen: all, host: "localhost:8080", want: true},
+		{listen: "0.0.0.0:8080", host: "10.0.0.7:8080", want: true},
+		{listen: all, host: "evil.example:8080"},
+		{listen: named, host: "pacer.example:8080", want: true},
+		{listen: named, host: "PACER.example", want: true},
+		{listen: named, host: "evil.pacer.example"},
+		{listen: named, host: "10.0.0.7", want: true},
+		{listen: all, names: []string{"Pacer.example."}, host: "pacer.example:443", want: true},
+		{listen: all, names: []string{"pacer.example"}, host: "x.pacer.example"},
+		{listen: loopback, names: []string{"pacer.example"}, host: "pacer.example", want: true},
+		{listen: all, names: []string{"*.example"}, host: "a.b.example:1", want: true},
+		{listen: all, names: []string{"*.example"}, host: "example"},
+		{listen: all, names: []string{"*.example"}, host: ".example"},
+		{listen: all, names: []string{"*.example"}, host: "evilexample"},
+		{listen: all, names: []string{"a", "*"}, host: "evil.example", want: true},
+		{listen: loopback, names: []string{"*"}, host: "evil.example", want: true},
+		{listen: loopback, names: []string{"10.0.0.7"}, host: "10.0.0.7:8080", want: true},
 	} {
 		if got := hosts.New(c.listen, c.names).Has(c.host); got != c.want {
 			t.Errorf("listening on %s with %v, asked as %q: %t, want %t", c.listen, c.names, c.host, got, c.want)
@@ -70,9 +70,12 @@ func TestCheck(t *testing.T) {
 		"*": true, "pacer.example.com": true, "*.example.com": true, "pacer": true, "10.0.0.7": true, "fd00::7": true,
 		"": false, "*.": false, "a.*.b": false, "http://pacer": false, "pacer:8080": false, "a b": false, ".example": false, "[::1]": false,
 	} {
-		if err := hosts.Check(name); (err == nil) != good {
-			t.Errorf("%q: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := hosts.Check(name); (err == nil) != good {
+				t.Errorf("%q: %v", name, err)
+			}
+		})
 	}
 }
 

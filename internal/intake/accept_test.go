@@ -311,9 +311,12 @@ func TestMadeHereKnowsTheIDsThatIntakeMakes(t *testing.T) {
 		"":                                              false,
 		"------------------------------------":          false,
 	} {
-		if got := intake.MadeHere(id); got != want {
-			t.Errorf("%q was made here: %t, want %t", id, got, want)
-		}
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			if got := intake.MadeHere(id); got != want {
+				t.Errorf("%q was made here: %t, want %t", id, got, want)
+			}
+		})
 	}
 }
 

@@ -202,10 +202,10 @@ func TestHistograms(t *testing.T) {
 		}
 	}
 	want := map[string]sum{
-		"pacer_delivery_lateness_seconds": {2, 0.002},
-		"pacer_end_to_end_seconds":        {1, 60},
-		"pacer_provider_seconds":          {2, 2},
-		"pacer_throttle_decision_seconds": {1, 0.001},
+		"pacer_delivery_lateness_seconds": {Count: 2, Sum: 0.002},
+		"pacer_end_to_end_seconds":        {Count: 1, Sum: 60},
+		"pacer_provider_seconds":          {Count: 2, Sum: 2},
+		"pacer_throttle_decision_seconds": {Count: 1, Sum: 0.001},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("histograms differ (-want +got):\n%s", diff)

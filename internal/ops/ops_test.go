@@ -223,7 +223,10 @@ func TestPages(t *testing.T) {
 		{name: "no id to explain", cfg: config(), target: "/explain/", want: says(404, "404 page not found")},
 		{name: "no such page", cfg: config(), target: "/admin", want: says(404, "404 page not found")},
 		{name: "only reading", cfg: config(), method: "POST", target: "/readyz", want: says(405, "Method Not Allowed")},
-		{name: "no deleting", cfg: config(), method: "DELETE", target: "/user/u-1", want: says(405, "Method Not Allowed")},
+		{
+			name: "no deleting", cfg: config(), method: "DELETE", target: "/user/u-1",
+			want: says(405, "Method Not Allowed"),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

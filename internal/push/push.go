@@ -1,5 +1,5 @@
-// Package push is how notifications leave pacer: what a sender is, how it reports what became of a delivery, and the
-// registry of senders by channel. Each channel has a package of its own below this one.
+// Package push is how notifications leave pacer. It says what a sender is, how a sender reports what became of a
+// delivery, and which sender belongs to which channel. Each channel has a package of its own below this one.
 package push
 
 import (
@@ -21,20 +21,19 @@ type Message struct {
 }
 
 // Sender delivers over one channel. It must be safe for concurrent use, must honour ctx and must not retry by itself:
-// retries are the dispatcher's, each with its own admission.
+// the dispatcher retries, each time with a new admission.
 type Sender interface {
-	// Send delivers the message. A nil error means that the provider took it. Every other outcome is an [*Error];
+	// Send delivers the message. A nil error means that the provider accepted it. Every other outcome is an [*Error];
 	// an error of another type counts as [Ambiguous].
 	Send(ctx context.Context, m Message) error
 	Checker
 }
 
-// Checker looks at notifications before they are accepted. It needs no credentials and asks nobody.
+// Checker checks notifications before they are accepted. It needs no credentials and no network.
 type Checker interface {
-	// CheckTarget tells whether a target can be right.
+	// CheckTarget refuses targets that can't be right.
 	CheckTarget(to string) error
-	// CheckContent tells whether the provider can take what a notification says: its override, and the size of what is
-	// made of it.
+	// CheckContent refuses contents that the provider would refuse: a wrong override, or a message that gets too long.
 	CheckContent(n *notification.Notification) error
 }
 
@@ -46,16 +45,16 @@ const (
 	Permanent Class = iota + 1
 	// Transient: it may work later.
 	Transient
-	// Throttled: the provider asks to slow down; RetryAfter says for how long. It costs no attempt.
+	// Throttled: the provider asks to slow down. RetryAfter says for how long. It costs no attempt.
 	Throttled
 	// TargetGone: the target does not exist any more.
 	TargetGone
-	// Ambiguous: it may have been delivered; nobody knows.
+	// Ambiguous: it may have been delivered, or not; nobody knows.
 	Ambiguous
-	// CredentialsRefused: the provider takes nothing from this deployment as it is configured, whatever the
+	// CredentialsRefused: the provider accepts nothing from this deployment as it is configured, whatever the
 	// notification. It costs no attempt.
 	CredentialsRefused
-	// AlreadyDelivered: everybody who can have it got it from an earlier attempt, so nothing was sent now.
+	// AlreadyDelivered: every target that can have it got it from an earlier attempt, so nothing was sent now.
 	AlreadyDelivered
 )
 
@@ -80,36 +79,37 @@ func (c Class) String() string {
 	return "invalid"
 }
 
-// Error is why a delivery failed. It says four things apart: Class, whether it may be tried again; RetryAfter, when;
-// Counts, whether it counts against the user; and Reached and Partial, whether anybody got it.
+// Error is why a delivery failed. It tells four things apart: whether it may be tried again (Class), when (RetryAfter),
+// whether it counts against the user (Counts), and whether anybody got it (Reached and Partial).
 type Error struct {
 	Class Class
-	// Code is what the provider answered, in a word: "503", "timeout", "connection_refused". For logs and timelines.
+	// Code is the provider's response in one word, for logs and timelines: "503", "timeout", "connection_refused".
 	Code string
 	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
 	RetryAfter time.Duration
-	// ChannelWide is true when the provider meant the whole channel, not the target alone: a quota of the project, say.
+	// ChannelWide is true when the provider means the whole channel and not only the target, such as with a quota of
+	// the project.
 	ChannelWide bool
-	// Partial is true when some of the notification's targets have taken it, now or in an earlier attempt.
+	// Partial is true when some of the notification's targets have got it, now or in an earlier attempt.
 	Partial bool
-	// Reached is true when this attempt reached somebody, or may have, although it failed for others.
+	// Reached is true when this attempt reached one of several targets, or may have, although it failed for others.
 	Reached bool
 	// GoneSince is when the provider found that the target does not exist any more; zero when it did not say.
 	GoneSince time.Time
-	// Unsent is true when surely nothing was sent to the provider, or nothing of what was sent to several targets
-	// arrived.
+	// Unsent is true when it is sure that nothing was sent to the provider or, with several targets, that nothing
+	// arrived at any of them.
 	Unsent bool
 	// Err is the cause. It must hold no secret and no content.
 	Err error
 }
 
-// Counts tells whether the attempt counts against the user. One that surely reached nobody, because nothing was sent or
-// because the provider takes nothing from this deployment, gives its throttle slot back.
+// Counts tells whether the attempt counts against the user. An attempt that surely reached nobody returns its throttle
+// slot: nothing was sent, or the provider accepts nothing from this deployment.
 func (e *Error) Counts() bool {
 	return e.Reached || !e.Unsent && e.Class != CredentialsRefused && e.Class != AlreadyDelivered
 }
 
-// Final tells whether it is over with the target: trying again is of no use.
+// Final tells whether trying again is useless.
 func (e *Error) Final() bool {
 	return e.Class == Permanent || e.Class == TargetGone || e.Class == AlreadyDelivered
 }
@@ -122,17 +122,18 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s): %v", e.Class, e.Code, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Classify turns any error of a sender into an [*Error]: what has no class is ambiguous, since it may have gone out.
+// Classify turns any error of a sender into an [*Error]. An error without a class is ambiguous, since the notification
+// may have been delivered.
 func Classify(err error) *Error {
 	if err == nil {
 		return nil
 	}
 	if classified, ok := errors.AsType[*Error](err); ok {
 		if classified == nil {
-			// As nil it would count as delivered, which nobody said.
+			// A nil result would count as delivered, which the sender did not say.
 			return &Error{Class: Ambiguous, Code: "unknown", Err: errNilError}
 		}
 		return classified
@@ -144,7 +145,7 @@ func Classify(err error) *Error {
 	return &Error{Class: Ambiguous, Code: code, Err: err}
 }
 
-// errNilError is a fault in a sender's code: a nil *Error is not nil any more once it is an error.
+// errNilError is a fault in a sender's code: a nil *Error is no longer nil once it is an error.
 var errNilError = errors.New("the sender returned a nil *push.Error; it must return nil itself")
 
 // Registry holds the senders of the configured channels.

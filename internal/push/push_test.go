@@ -11,7 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-func TestClassNames(t *testing.T) {
+func TestEachClassHasAName(t *testing.T) {
 	t.Parallel()
 	want := map[push.Class]string{
 		0: "invalid", push.Permanent: "permanent", push.Transient: "transient", push.Throttled: "throttled",
@@ -29,7 +29,7 @@ func TestClassNames(t *testing.T) {
 	}
 }
 
-func TestErrorReads(t *testing.T) {
+func TestErrorReadsAsClassCodeAndCause(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("connection reset")
 	for want, e := range map[string]*push.Error{
@@ -37,18 +37,23 @@ func TestErrorReads(t *testing.T) {
 		"ambiguous (reset): connection reset": {Class: push.Ambiguous, Code: "reset", Err: cause},
 		"invalid (odd)":                       {Code: "odd", Unsent: true},
 	} {
-		if e.Error() != want {
-			t.Errorf("reads %q, want %q", e, want)
-		}
-		if errors.Is(e, cause) != (e.Err != nil) {
-			t.Errorf("%v: its cause is found: %t", e, errors.Is(e, cause))
-		}
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			if e.Error() != want {
+				t.Errorf("reads %q, want %q", e, want)
+			}
+			if errors.Is(e, cause) != (e.Err != nil) {
+				t.Errorf("%v: its cause is found: %t", e, errors.Is(e, cause))
+			}
+		})
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyGivesEveryErrorAClass(t *testing.T) {
 	t.Parallel()
-	failure := &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Minute, Unsent: true, Err: errors.New("slow down")}
+	failure := &push.Error{
+		Class: push.Throttled, Code: "429", RetryAfter: time.Minute, Unsent: true, Err: errors.New("slow down"),
+	}
 	plain := errors.New("something")
 	late := fmt.Errorf("post: %w", context.DeadlineExceeded)
 	cancelled := fmt.Errorf("post: %w", context.Canceled)
@@ -56,18 +61,18 @@ func TestClassify(t *testing.T) {
 		err  error
 		want *push.Error
 	}{
-		"Nil":      {nil, nil},
-		"Itself":   {failure, failure},
-		"Wrapped":  {fmt.Errorf("send: %w", failure), failure},
-		"Joined":   {errors.Join(plain, failure), failure},
-		"Plain":    {plain, &push.Error{Class: push.Ambiguous, Code: "unknown", Err: plain}},
-		"Deadline": {late, &push.Error{Class: push.Ambiguous, Code: "timeout", Err: late}},
-		// A class that was thought of counts more than the deadline that caused it.
+		"Nil":      {},
+		"Itself":   {err: failure, want: failure},
+		"Wrapped":  {err: fmt.Errorf("send: %w", failure), want: failure},
+		"Joined":   {err: errors.Join(plain, failure), want: failure},
+		"Plain":    {err: plain, want: &push.Error{Class: push.Ambiguous, Code: "unknown", Err: plain}},
+		"Deadline": {err: late, want: &push.Error{Class: push.Ambiguous, Code: "timeout", Err: late}},
+		// The class that a sender gave counts, not the deadline that caused the error.
 		"DeadlineWithin": {
-			&push.Error{Class: push.Transient, Code: "dial", Unsent: true, Err: late},
-			&push.Error{Class: push.Transient, Code: "dial", Unsent: true, Err: late},
+			err:  &push.Error{Class: push.Transient, Code: "dial", Unsent: true, Err: late},
+			want: &push.Error{Class: push.Transient, Code: "dial", Unsent: true, Err: late},
 		},
-		"Cancelled": {cancelled, &push.Error{Class: push.Ambiguous, Code: "unknown", Err: cancelled}},
+		"Cancelled": {err: cancelled, want: &push.Error{Class: push.Ambiguous, Code: "unknown", Err: cancelled}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,8 +87,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestNilErrorIsNoDelivery: a nil *Error in an error says nothing, least of all that the provider took the message.
-func TestNilErrorIsNoDelivery(t *testing.T) {
+// A nil *Error in an error says nothing, least of all that the provider accepted the message.
+func TestANilErrorIsNoDelivery(t *testing.T) {
 	t.Parallel()
 	var none *push.Error
 	for _, err := range []error{none, fmt.Errorf("post: %w", none)} {

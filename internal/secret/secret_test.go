@@ -84,8 +84,11 @@ func TestSecretShowsThatItIsOne(t *testing.T) {
 func TestNoSecret(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]secret.Secret{"zero": {}, "empty": secret.New("")} {
-		if !s.IsZero() || s.Reveal() != "" || s.String() != "" || fmt.Sprint(s) != "" {
-			t.Errorf("%s: %q, want none", name, s.Reveal())
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !s.IsZero() || s.Reveal() != "" || s.String() != "" || fmt.Sprint(s) != "" {
+				t.Errorf("%s: %q, want none", name, s.Reveal())
+			}
+		})
 	}
 }

@@ -24,9 +24,12 @@ func TestPackedTemplatesAreTheSame(t *testing.T) {
 	for locale, want := range map[string]templates.Content{
 		"": {Title: "Hello", Body: "hello <a>", HTML: "<b>&lt;a&gt;</b>"}, "de-AT": {Body: "servus <a>"},
 	} {
-		if got, err := set.Render("hi", locale, json.RawMessage(`{"name":"<a>"}`)); err != nil || got != want {
-			t.Errorf("%q: %+v, %v; want %+v", locale, got, err, want)
-		}
+		t.Run(locale, func(t *testing.T) {
+			t.Parallel()
+			if got, err := set.Render("hi", locale, json.RawMessage(`{"name":"<a>"}`)); err != nil || got != want {
+				t.Errorf("%q: %+v, %v; want %+v", locale, got, err, want)
+			}
+		})
 	}
 }
 

@@ -37,10 +37,13 @@ func TestNearestLocale(t *testing.T) {
 		"": "hello ada", "en": "hello ada", "de": "hallo ada", "de-DE": "hallo ada", "de-AT": "servus ada", "DE_at": "servus ada",
 		"de-AT-x-y": "servus ada", "pt": "hello ada", "pt-br": "olá", "default": "hello ada",
 	} {
-		got, err := set.Render("hi", locale, json.RawMessage(`{"name":"ada"}`))
-		if err != nil || got.Body != want {
-			t.Errorf("%q gives %q, %v; want %q", locale, got.Body, err, want)
-		}
+		t.Run(locale, func(t *testing.T) {
+			t.Parallel()
+			got, err := set.Render("hi", locale, json.RawMessage(`{"name":"ada"}`))
+			if err != nil || got.Body != want {
+				t.Errorf("%q gives %q, %v; want %q", locale, got.Body, err, want)
+			}
+		})
 	}
 	if _, err := set.Render("README.md", "", nil); !errors.Is(err, templates.ErrUnknown) {
 		t.Errorf("a file that is no template gives %v", err)
@@ -65,10 +68,13 @@ func TestDataThatDoesNotDo(t *testing.T) {
 		``: `lacks "name"`, `{"name":"x"}`: `lacks "address"`, `{"name":"x","address":{}}`: `lacks "city"`,
 		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object", `null`: "must be a JSON object",
 	} {
-		_, err := set.Render("a", "", json.RawMessage(data))
-		if _, ok := errors.AsType[*templates.DataError](err); !ok || err.Error() != want {
-			t.Errorf("%s gives %v, want %q", data, err, want)
-		}
+		t.Run(data, func(t *testing.T) {
+			t.Parallel()
+			_, err := set.Render("a", "", json.RawMessage(data))
+			if _, ok := errors.AsType[*templates.DataError](err); !ok || err.Error() != want {
+				t.Errorf("%s gives %v, want %q", data, err, want)
+			}
+		})
 	}
 	huge := `{"x":[` + strings.Repeat("1,", 2000) + `1],"y":"` + strings.Repeat("y", 1000) + `"}`
 	if _, err := set.Render("loop", "", json.RawMessage(huge)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
@@ -86,8 +92,11 @@ func TestFoldersThatCannotBe(t *testing.T) {
 		"a/body.txt: must be a folder":          {"a/body.txt", "x"},
 		"may have at most 262144 bytes":         {"a/default/body.txt", strings.Repeat("x", 262145)},
 	} {
-		if _, err := templates.Load(folder(files...)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("gives %v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			if _, err := templates.Load(folder(files...)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("gives %v, want %q", err, want)
+			}
+		})
 	}
 }

@@ -1,5 +1,5 @@
-// Package apns delivers to Apple devices over the Apple Push Notification service, with a token as credential. A repeat
-// replaces what it repeats: apns-id and apns-collapse-id follow from the notification.
+// Package apns delivers to Apple devices over the Apple Push Notification service. The credential is a token. apns-id
+// and apns-collapse-id are made from the notification, so a repeat replaces the message that it repeats.
 package apns
 
 import (
@@ -32,7 +32,7 @@ const (
 
 // Config of a Sender. Key, KeyID, TeamID and Topic are required.
 type Config struct {
-	// Key is the signing key that Apple gave out: the text of the .p8 file.
+	// Key is the signing key that Apple issued: the text of the .p8 file.
 	Key secret.Secret
 	// KeyID and TeamID are ten characters each, as Apple shows them.
 	KeyID, TeamID string
@@ -48,7 +48,7 @@ type Config struct {
 	Dialer httpsend.Dialer
 }
 
-// Checker looks at notifications for Apple devices. Topic is the app's bundle id.
+// Checker checks notifications for Apple devices. Topic is the app's bundle id.
 type Checker struct{ Topic string }
 
 // Sender delivers to Apple devices.
@@ -58,11 +58,11 @@ type Sender struct {
 	client      *http.Client
 	transport   httpsend.Transport
 	connections *httpsend.Connections
-	// token is replaced when the service finds that it has expired.
+	// token is replaced when the service says that it has expired.
 	token atomic.Pointer[token.Token]
 }
 
-// New makes a Sender. It fails on credentials that can't be right; no error shows them.
+// New makes a Sender. It fails on credentials that can't be right. No error shows them.
 func New(cfg Config) (*Sender, error) {
 	key, err := token.AuthKeyFromBytes([]byte(cfg.Key.Reveal()))
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Checker]: a device token is hexadecimal.
+// CheckTarget implements [push.Checker]. A device token is hexadecimal.
 func (Checker) CheckTarget(to string) error {
 	if len(to) < 64 || len(to) > 200 || len(to)%2 != 0 || strings.Trim(to, "0123456789abcdefABCDEF") != "" {
 		return errors.New("must be a device token: 64 to 200 hexadecimal digits")
@@ -127,7 +127,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	used := s.token.Load()
 	failure := s.post(ctx, trace, message, used)
 	if failure != nil && failure.Code == expiredToken {
-		// Refused for the credential alone: it surely did not go out, and is asked once more under a new one.
+		// Only the token was refused. So nothing was sent, and the call is made once more with a new token.
 		failure = s.post(ctx, trace, message, s.renew(used))
 	}
 	if failure == nil {
@@ -136,7 +136,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	return failure
 }
 
-// renew replaces a token that the service takes for expired, unless another call has done so.
+// renew replaces a token that has expired, unless another call has done so.
 func (s *Sender) renew(used *token.Token) *token.Token {
 	fresh := &token.Token{AuthKey: used.AuthKey, KeyID: used.KeyID, TeamID: used.TeamID}
 	if s.token.CompareAndSwap(used, fresh) {
@@ -149,16 +149,16 @@ func (s *Sender) renew(used *token.Token) *token.Token {
 func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, message *apns2.Notification,
 	with *token.Token,
 ) *push.Error {
-	seen := &answer{}
+	seen := &observed{}
 	client := &apns2.Client{Host: s.cfg.Host, Token: with, HTTPClient: s.client}
-	response, err := client.PushWithContext(context.WithValue(trace.Attach(ctx), answerKey{}, seen), message)
+	response, err := client.PushWithContext(context.WithValue(trace.Attach(ctx), observedKey{}, seen), message)
 	if err != nil && seen.status == 0 {
 		return trace.Classify(err)
 	}
 	return classify(seen, response, message.Topic == s.cfg.Topic)
 }
 
-// identity is the notification's id as the service wants one: the id itself where it is a UUID, else one made of it.
+// identity makes the UUID that the service expects: the notification's id if it is a UUID, else one made from it.
 func identity(id string) string {
 	if parsed, err := uuid.Parse(id); err == nil {
 		return parsed.String()

@@ -22,7 +22,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-// bench is a sender before a fake that a test answers for by itself.
+// bench makes a sender whose calls the handler serves.
 func bench(t *testing.T, handler http.HandlerFunc) (*apns.Sender, key) {
 	t.Helper()
 	k := newKey(t)
@@ -41,8 +41,7 @@ func message() push.Message {
 	}}
 }
 
-// What each answer means.
-func TestAnswers(t *testing.T) {
+func TestResponsesAreClassified(t *testing.T) {
 	t.Parallel()
 	const since = 1_790_000_000_000
 	for _, c := range []struct {
@@ -51,26 +50,56 @@ func TestAnswers(t *testing.T) {
 		retryAfter string
 		want       *push.Error // nil: delivered
 	}{
-		{200, "", "", nil},
-		{400, "BadDeviceToken", "", &push.Error{Class: push.TargetGone, Code: "400.BadDeviceToken"}},
-		{400, "DeviceTokenNotForTopic", "", &push.Error{Class: push.Permanent, Code: "400"}},
-		{400, "PayloadEmpty", "", &push.Error{Class: push.Permanent, Code: "400"}},
-		{400, "TopicDisallowed", "", &push.Error{Class: push.CredentialsRefused, Code: "400.TopicDisallowed"}},
-		{400, "IdleTimeout", "", &push.Error{Class: push.Transient, Code: "400.IdleTimeout"}},
-		{403, "InvalidProviderToken", "", &push.Error{Class: push.CredentialsRefused, Code: "403.InvalidProviderToken"}},
-		{403, "ExpiredProviderToken", "", &push.Error{Class: push.CredentialsRefused, Code: "403.ExpiredProviderToken"}},
-		{403, "MissingProviderToken", "", &push.Error{Class: push.CredentialsRefused, Code: "403.MissingProviderToken"}},
-		{404, "BadPath", "", &push.Error{Class: push.Permanent, Code: "404"}},
-		{410, "Unregistered", "", &push.Error{Class: push.TargetGone, Code: "410.Unregistered", GoneSince: time.UnixMilli(since)}},
-		{410, "ExpiredToken", "", &push.Error{Class: push.TargetGone, Code: "410.ExpiredToken", GoneSince: time.UnixMilli(since)}},
-		{413, "PayloadTooLarge", "", &push.Error{Class: push.Permanent, Code: "413"}},
-		{429, "TooManyRequests", "", &push.Error{Class: push.Throttled, Code: "429"}},
-		{429, "TooManyRequests", "7", &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second}},
-		{429, "TooManyProviderTokenUpdates", "", &push.Error{Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates"}},
-		{500, "InternalServerError", "", &push.Error{Class: push.Transient, Code: "500"}},
-		{503, "Shutdown", "90000", &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Hour}},
-		{502, "<html>a proxy's words</html>", "3", &push.Error{Class: push.Transient, Code: "502", RetryAfter: 3 * time.Second}},
-		{418, "canary", "", &push.Error{Class: push.Permanent, Code: "418"}},
+		{status: 200},
+		{status: 400, body: "BadDeviceToken", want: &push.Error{Class: push.TargetGone, Code: "400.BadDeviceToken"}},
+		{status: 400, body: "DeviceTokenNotForTopic", want: &push.Error{Class: push.Permanent, Code: "400"}},
+		{status: 400, body: "PayloadEmpty", want: &push.Error{Class: push.Permanent, Code: "400"}},
+		{
+			status: 400, body: "TopicDisallowed",
+			want: &push.Error{Class: push.CredentialsRefused, Code: "400.TopicDisallowed"},
+		},
+		{status: 400, body: "IdleTimeout", want: &push.Error{Class: push.Transient, Code: "400.IdleTimeout"}},
+		{
+			status: 403, body: "InvalidProviderToken",
+			want: &push.Error{Class: push.CredentialsRefused, Code: "403.InvalidProviderToken"},
+		},
+		{
+			status: 403, body: "ExpiredProviderToken",
+			want: &push.Error{Class: push.CredentialsRefused, Code: "403.ExpiredProviderToken"},
+		},
+		{
+			status: 403, body: "MissingProviderToken",
+			want: &push.Error{Class: push.CredentialsRefused, Code: "403.MissingProviderToken"},
+		},
+		{status: 404, body: "BadPath", want: &push.Error{Class: push.Permanent, Code: "404"}},
+		{
+			status: 410, body: "Unregistered",
+			want: &push.Error{Class: push.TargetGone, Code: "410.Unregistered", GoneSince: time.UnixMilli(since)},
+		},
+		{
+			status: 410, body: "ExpiredToken",
+			want: &push.Error{Class: push.TargetGone, Code: "410.ExpiredToken", GoneSince: time.UnixMilli(since)},
+		},
+		{status: 413, body: "PayloadTooLarge", want: &push.Error{Class: push.Permanent, Code: "413"}},
+		{status: 429, body: "TooManyRequests", want: &push.Error{Class: push.Throttled, Code: "429"}},
+		{
+			status: 429, body: "TooManyRequests", retryAfter: "7",
+			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second},
+		},
+		{
+			status: 429, body: "TooManyProviderTokenUpdates",
+			want: &push.Error{Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates"},
+		},
+		{status: 500, body: "InternalServerError", want: &push.Error{Class: push.Transient, Code: "500"}},
+		{
+			status: 503, body: "Shutdown", retryAfter: "90000",
+			want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Hour},
+		},
+		{
+			status: 502, body: "<html>a proxy's words</html>", retryAfter: "3",
+			want: &push.Error{Class: push.Transient, Code: "502", RetryAfter: 3 * time.Second},
+		},
+		{status: 418, body: "canary", want: &push.Error{Class: push.Permanent, Code: "418"}},
 	} {
 		t.Run(fmt.Sprint(c.status, c.body, c.retryAfter), func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +129,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A token that the service takes for expired is replaced once, and the call made again under the new one.
+// When the service says that the token has expired, it is replaced once and the call is made again with the new one.
 func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -135,8 +164,8 @@ func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	}
 }
 
-// What is posted: identity, life, priority, and an override laid over the payload.
-func TestRequest(t *testing.T) {
+// A request has identity, life, priority, and the override over the payload.
+func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 	t.Parallel()
 	type request struct {
 		header  http.Header
@@ -153,26 +182,29 @@ func TestRequest(t *testing.T) {
 	m.ExpiresAt = time.Unix(1_800_000_000, 0)
 	m.CollapseKey = "Ünïcode"
 	m.Data = json.RawMessage(`{"n": 12345678901234567890}`)
-	m.Override = json.RawMessage(`{"aps":{"badge":3,"alert":{"title":"override"}},"x":"<&>","headers":{"apns-push-type":"background","apns-topic":"com.example.other"}}`)
+	m.Override = json.RawMessage(`{"aps":{"badge":3,"alert":{"title":"override"}},"x":"<&>",
+		"headers":{"apns-push-type":"background","apns-topic":"com.example.other"}}`)
 	if err := sender.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	r := <-got
 	for name, want := range map[string]string{
 		"Apns-Id": "0197a9b2-7c1e-7000-8000-0123456789ab", "Apns-Priority": "5", "Apns-Expiration": "1800000000",
-		"Apns-Collapse-Id": content.CollapseID(m.Notification), "Apns-Push-Type": "background", "Apns-Topic": "com.example.other",
+		"Apns-Collapse-Id": content.CollapseID(m.Notification), "Apns-Push-Type": "background",
+		"Apns-Topic": "com.example.other",
 	} {
 		if value := r.header.Get(name); value != want {
 			t.Errorf("%s is %q, want %q", name, value, want)
 		}
 	}
-	const want = `{"aps":{"alert":{"body":"world","title":"override"},"badge":3},"data":{"n":12345678901234567890},"x":"\u003c\u0026\u003e"}`
+	const want = `{"aps":{"alert":{"body":"world","title":"override"},"badge":3},` +
+		`"data":{"n":12345678901234567890},"x":"\u003c\u0026\u003e"}`
 	if r.payload != want {
 		t.Errorf("payload\n%s, want\n%s", r.payload, want)
 	}
 }
 
-func TestContentThatCannotBe(t *testing.T) {
+func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	sender, _ := bench(t, nil)
 	for name, c := range map[string]struct {
@@ -180,25 +212,38 @@ func TestContentThatCannotBe(t *testing.T) {
 		body     int
 		want     string
 	}{
-		"no object":       {`[]`, 0, "must be a JSON object"},
-		"headers":         {`{"headers":1}`, 0, "headers: must be a JSON object"},
-		"smuggled":        {`{"headers":{"apns-topic":"a\r\nb: c"}}`, 0, "headers: must hold texts of printable ASCII"},
-		"unknown header":  {`{"headers":{"authorization":"x"}}`, 0, "headers: may hold apns-push-type, apns-priority and apns-topic"},
-		"priority":        {`{"headers":{"apns-priority":"7"}}`, 0, "headers: apns-priority must be 1, 5 or 10"},
-		"too long":        {`{"x":"` + strings.Repeat("x", 4096) + `"}`, 0, "APNs takes at most 4096"},
-		"longest of VoIP": {`{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5000) + `"}`, 0, ""},
-		"too long VoIP":   {`{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5120) + `"}`, 0, "APNs takes at most 5120"},
+		"no object": {override: `[]`, want: "must be a JSON object"},
+		"headers":   {override: `{"headers":1}`, want: "headers: must be a JSON object"},
+		"smuggled": {
+			override: `{"headers":{"apns-topic":"a\r\nb: c"}}`, want: "headers: must hold texts of printable ASCII",
+		},
+		"unknown header": {
+			override: `{"headers":{"authorization":"x"}}`,
+			want:     "headers: may hold apns-push-type, apns-priority and apns-topic",
+		},
+		"priority": {
+			override: `{"headers":{"apns-priority":"7"}}`, want: "headers: apns-priority must be 1, 5 or 10",
+		},
+		"too long":        {override: `{"x":"` + strings.Repeat("x", 4096) + `"}`, want: "APNs takes at most 4096"},
+		"longest of VoIP": {override: `{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5000) + `"}`},
+		"too long VoIP": {
+			override: `{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5120) + `"}`,
+			want:     "APNs takes at most 5120",
+		},
 	} {
-		n := message().Notification
-		n.Override = json.RawMessage(c.override)
-		err := sender.CheckContent(n)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := message().Notification
+			n.Override = json.RawMessage(c.override)
+			err := sender.CheckContent(n)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }
 
-func TestCredentialsThatCannotBe(t *testing.T) {
+func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
 	good := apns.Config{Key: secret.New(newKey(t).text), KeyID: keyID, TeamID: teamID, Topic: topic}
 	for want, change := range map[string]func(*apns.Config){
@@ -207,10 +252,14 @@ func TestCredentialsThatCannotBe(t *testing.T) {
 		"the team id must be ten":                func(c *apns.Config) { c.TeamID = "" },
 		"the topic":                              func(c *apns.Config) { c.Topic = "" },
 	} {
-		cfg := good
-		change(&cfg)
-		if _, err := apns.New(cfg); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("gives %v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			cfg := good
+			change(&cfg)
+			_, err := apns.New(cfg)
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("gives %v, want %q", err, want)
+			}
+		})
 	}
 }

@@ -21,7 +21,7 @@ type Settings struct {
 	Topic string `name:"topic" placeholder:"BUNDLE" help:"Bundle id of the app."`
 	// Endpoint is production, sandbox or a URL. Defaults to production.
 	Endpoint string `name:"endpoint" placeholder:"URL" help:"production, sandbox or another base URL. Default: production."`
-	// Limits are how often APNs may be called, over all processes, of the form 600000/1m. Default to none.
+	// Limits are how often all processes together may call APNs, such as 600000/1m. Default to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
 }
 

@@ -32,7 +32,7 @@ const (
 	topic  = "com.example.app"
 )
 
-// deviceToken is in no answer and no log.
+// deviceToken must be in no error and no log.
 var deviceToken = strings.Repeat("deadbeef", 8)
 
 // key signs for one sender.
@@ -57,7 +57,8 @@ func newKey(tb testing.TB) key {
 // config leads a sender to the fake.
 func (k key) config(server *pushtest.Server) apns.Config {
 	return apns.Config{
-		Key: secret.New(k.text), KeyID: keyID, TeamID: teamID, Topic: topic, Host: server.URL, Timeout: time.Hour, Roots: server.Roots(),
+		Key: secret.New(k.text), KeyID: keyID, TeamID: teamID, Topic: topic, Host: server.URL, Timeout: time.Hour,
+		Roots: server.Roots(),
 	}
 }
 
@@ -87,12 +88,14 @@ type payload struct {
 }
 
 var statuses = map[pushtest.Kind]int{
-	pushtest.Delivered: http.StatusOK, pushtest.Refused: http.StatusBadRequest, pushtest.Failing: http.StatusServiceUnavailable,
-	pushtest.Throttled: http.StatusTooManyRequests, pushtest.Gone: http.StatusGone,
+	pushtest.Delivered: http.StatusOK, pushtest.Refused: http.StatusBadRequest,
+	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests,
+	pushtest.Gone: http.StatusGone,
 }
 
 var words = map[pushtest.Kind]string{
-	pushtest.Refused: "BadPriority", pushtest.Failing: "ServiceUnavailable", pushtest.Throttled: "TooManyRequests", pushtest.Gone: "Unregistered",
+	pushtest.Refused: "BadPriority", pushtest.Failing: "ServiceUnavailable", pushtest.Throttled: "TooManyRequests",
+	pushtest.Gone: "Unregistered",
 }
 
 func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
@@ -106,7 +109,8 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 		if err := k.verify(r); err != nil {
 			tb.Errorf("credential: %v", err)
 		}
-		if r.ProtoMajor != 2 || r.Header.Get("Apns-Topic") != topic || r.Header.Get("Apns-Push-Type") != "alert" || len(r.Header.Get("Apns-Collapse-Id")) > 64 {
+		if r.ProtoMajor != 2 || r.Header.Get("Apns-Topic") != topic || r.Header.Get("Apns-Push-Type") != "alert" ||
+			len(r.Header.Get("Apns-Collapse-Id")) > 64 {
 			tb.Errorf("%s with %v", r.Proto, r.Header)
 		}
 		var content payload
@@ -114,13 +118,14 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			tb.Errorf("%d bytes: %v", len(body), err)
 		}
 		a := p.Receive(pushtest.Call{
-			Identity: r.Header.Get("Apns-Id"), Title: content.APS.Alert.Title, Body: content.APS.Alert.Body, Data: content.Data,
+			Identity: r.Header.Get("Apns-Id"), Title: content.APS.Alert.Title, Body: content.APS.Alert.Body,
+			Data: content.Data,
 		})
-		answer := ""
+		refusal := ""
 		if word := words[a.Kind]; word != "" {
-			answer = fmt.Sprintf(`{"reason":%q,"echo":%q}`, word, r.URL.String()+string(body))
+			refusal = fmt.Sprintf(`{"reason":%q,"echo":%q}`, word, r.URL.String()+string(body))
 		}
-		pushtest.Reply(p, w, r, a, statuses, answer)
+		pushtest.Respond(p, w, r, a, statuses, refusal)
 	})
 	return pushtest.Subject{
 		New: func(*slog.Logger) push.Sender {
@@ -130,9 +135,12 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			}
 			return sender
 		},
-		Target:   deviceToken,
-		Good:     []string{strings.Repeat("0A", 50)},
-		Bad:      []string{"", deviceToken[1:], deviceToken[:62], deviceToken[:63] + "g", strings.Repeat("a", 202), "../" + deviceToken, deviceToken + "\r\n"},
+		Target: deviceToken,
+		Good:   []string{strings.Repeat("0A", 50)},
+		Bad: []string{
+			"", deviceToken[1:], deviceToken[:62], deviceToken[:63] + "g", strings.Repeat("a", 202),
+			"../" + deviceToken, deviceToken + "\r\n",
+		},
 		Secrets:  []string{"deadbeef", strings.Split(k.text, "\n")[1][:40]},
 		Identity: apns.Identity,
 		Unplug:   server.Unplug,
@@ -144,8 +152,9 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
 		Channel: apns.Settings{}.Channel(),
-		Answers: []pushtest.Kind{
-			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
+		Kinds: []pushtest.Kind{
+			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
+			pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},
 		Delays:     []pushtest.Kind{pushtest.Failing, pushtest.Throttled},
 		Content:    true,

@@ -11,14 +11,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/content"
 )
 
-// The longest payloads that the service takes, in bytes: of a call over the internet, and of all else.
+// The longest payloads that the service accepts, in bytes: for calls over the internet (VoIP), and for all others.
 const (
 	maxPayload     = 4096
 	maxVoIPPayload = 5120
 )
 
-// message makes what is posted: aps.alert of title and body, the data under "data", and the override laid over it. Of
-// the override, the member "headers" may set apns-push-type, apns-priority and apns-topic.
+// message makes the message to post: aps.alert with title and body, the data under "data", and over it the override.
+// The override's member "headers" may set apns-push-type, apns-priority and apns-topic.
 func (c Checker) message(n *notification.Notification) (*apns2.Notification, error) {
 	payload := map[string]any{"aps": map[string]any{"alert": map[string]any{"title": n.Title, "body": n.Body}}}
 	if len(n.Data) > 0 {
@@ -41,7 +41,7 @@ func (c Checker) message(n *notification.Notification) (*apns2.Notification, err
 	if message.PushType == apns2.PushTypeVOIP {
 		most = maxVoIPPayload
 	}
-	encoded, err := json.Marshal(payload) // the library escapes < > &, so they count as what they become
+	encoded, err := json.Marshal(payload) // the library escapes < > & too, so the length counts as sent
 	if err != nil {
 		return nil, errors.New("can't be written as JSON") // the cause quotes the data
 	}
@@ -49,7 +49,7 @@ func (c Checker) message(n *notification.Notification) (*apns2.Notification, err
 	return message, content.Limit("APNs", len(encoded), most)
 }
 
-// setHeaders takes the headers out of the payload.
+// setHeaders moves the headers out of the payload into the message.
 func setHeaders(message *apns2.Notification, payload map[string]any) error {
 	headers, given := payload["headers"]
 	if !given {

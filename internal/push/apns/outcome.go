@@ -12,18 +12,19 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// maxReply is how much of an answer is read.
+// maxReply is how much of a response is read, in bytes.
 const maxReply = 64 << 10
 
-// answer is what the library does not pass on.
-type answer struct {
+// observed is what the library does not report of a response.
+type observed struct {
 	status     int
 	retryAfter time.Duration
 }
 
-type answerKey struct{}
+// observedKey is where the context of a call holds its [observed].
+type observedKey struct{}
 
-// observer is a transport that notes each answer where its call's context says.
+// observer is a transport that fills in the [observed] in the context of each call.
 type observer struct{ transport http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -32,7 +33,7 @@ func (o *observer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seen, ok := request.Context().Value(answerKey{}).(*answer); ok {
+	if seen, ok := request.Context().Value(observedKey{}).(*observed); ok {
 		seen.status = response.StatusCode
 		seen.retryAfter = httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now())
 	}
@@ -43,11 +44,12 @@ func (o *observer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// expiredToken is the code of a refusal that a new token mends.
+// expiredToken is the code of a refusal after which a new token helps.
 const expiredToken = "403.ExpiredProviderToken"
 
-// reasons gives the class of what the service says in words, where the status alone does not tell. What is wrong with
-// the configuration is in configured, since an override can bring a topic of its own.
+// reasons has the class of the service's reasons, where the status alone does not tell. configured has the reasons that
+// are about the topic. They mean wrong settings only if the topic is the configured one, since an override can have its
+// own.
 var (
 	reasons = map[string]push.Class{
 		apns2.ReasonBadDeviceToken: push.TargetGone, apns2.ReasonUnregistered: push.TargetGone,
@@ -64,9 +66,9 @@ var (
 	}
 )
 
-// classify says what an answer means; ownTopic is true when the topic is the configured one. The answer's own words are
-// kept only where they are known ones.
-func classify(seen *answer, response *apns2.Response, ownTopic bool) *push.Error {
+// classify says what a response means; nil is delivered. ownTopic is true when the topic is the configured one. Of the
+// response's text only known reasons are kept.
+func classify(seen *observed, response *apns2.Response, ownTopic bool) *push.Error {
 	status := seen.status
 	if status == http.StatusOK {
 		return nil

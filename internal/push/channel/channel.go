@@ -1,5 +1,5 @@
-// Package channel says what a channel is: one value that holds everything pacer knows of it outside the channel's own
-// package. [github.com/pacer-notify/pacer/internal/settings.Channels] lists the channels that there are.
+// Package channel says what a channel is: one value with everything that pacer knows of it outside the channel's own
+// package. [github.com/pacer-notify/pacer/internal/settings.Channels] lists all channels.
 package channel
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 // Descriptor describes a channel. The Settings of the channel's package make it, so it also holds what differs between
-// deployments; the zero Settings give what holds for every deployment.
+// deployments. The zero Settings make a Descriptor with what holds for every deployment.
 type Descriptor struct {
 	// Name is the channel's name in the API, in flags and in metrics.
 	Name notification.Channel
@@ -23,39 +23,39 @@ type Descriptor struct {
 	// MaxContent is how long title, body and data together may be, in bytes. Defaults to
 	// [notification.MaxContentBytes].
 	MaxContent int
-	// OwnFormat describes, for the API's document, the JSON object in the provider's format that a notification may
-	// carry under the channel's name. Empty means that the channel has none.
+	// OwnFormat describes the JSON object in the provider's format that a notification may have under the channel's
+	// name. It is shown in the API's document. Empty means that there is no such format.
 	OwnFormat string
 	// TakesHTML is true when a template's HTML part goes into the member html of that object.
 	TakesHTML bool
-	// Local is true when a delivery does not leave the process: notifications need no target, users register no
-	// devices, and nothing has to be protected by budgets and breakers.
+	// Local is true when a delivery does not leave the process. Then notifications need no target, users register no
+	// devices, and there is no need for budgets and breakers.
 	Local bool
-	// Host gives the host that serves a target, in a URL's form; each has a breaker of its own. Nil means that one
-	// provider serves all targets.
+	// Host returns the host that serves a target, as it stands in a URL. Each host has a breaker of its own. Nil means
+	// that one provider serves all targets.
 	Host func(to string) string
-	// PerTarget is how often the provider takes something for one target. Nil means no limit.
+	// PerTarget is how often the provider accepts notifications for one target. Nil means no limit.
 	PerTarget []throttle.Rule
-	// Limits are how often the provider may be called, over all processes, as they were set: 600000/1m.
+	// Limits are how often all processes together may call the provider, as in the settings: 600000/1m.
 	Limits []string
-	// Credential names what those limits belong to: two deployments with the same credential share a budget. Only its
-	// hash leaves the process.
+	// Credential names what those limits belong to. Deployments with the same credential share a budget. Only its hash
+	// leaves the process.
 	Credential string
-	// Public is what a checker elsewhere has to know of these settings. Producers read it in Redis, so it holds no
-	// secret.
+	// Public is what a checker in another process has to know of these settings. Producers read it from Redis, so it
+	// holds no secret.
 	Public string
-	// NewChecker makes what looks at notifications before they are accepted.
+	// NewChecker makes what checks notifications before they are accepted.
 	NewChecker func(Surroundings) push.Checker
-	// Open makes the sender. A sender that holds connections has a Close.
+	// Open makes the sender. A sender that keeps connections has a Close.
 	Open func(Process) (push.Sender, error)
 }
 
-// MostContent is MaxContent with its default.
+// MostContent is MaxContent, or its default.
 func (d Descriptor) MostContent() int { return cmp.Or(d.MaxContent, notification.MaxContentBytes) }
 
 // Surroundings are what a checker knows of the deployment.
 type Surroundings struct {
-	// Public is the descriptor's, as a dispatcher published it.
+	// Public is the descriptor's Public, as a dispatcher published it.
 	Public string
 	// CheckURL tells whether a target that comes from input may be called.
 	CheckURL func(string) error
@@ -64,7 +64,7 @@ type Surroundings struct {
 // Process is what a sender may use of the process that opens it.
 type Process struct {
 	Log *slog.Logger
-	// Targets says which hosts may be called where targets come from input.
+	// Targets says which hosts may be called when targets come from input.
 	Targets httpsend.GuardedConfig
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// Set are the channels that a deployment has.
+// Set has the configured channels of a deployment.
 type Set map[notification.Channel]Deployed
 
-// Deployed is a channel of a deployment, with what looks at its notifications before they are accepted.
+// Deployed is a configured channel, with what checks its notifications before they are accepted.
 type Deployed struct {
 	Descriptor
 	push.Checker
@@ -27,8 +27,8 @@ func (s Set) Names() []string {
 	return names
 }
 
-// MaxContent is how large a notification's content may be on a channel, in bytes. A channel that is not configured is
-// refused by CheckDelivery.
+// MaxContent is how long a notification's content may be on a channel, in bytes. It does not tell whether the channel
+// is configured; CheckDelivery does.
 func (s Set) MaxContent(name notification.Channel) int { return s[name].MostContent() }
 
 // CheckDelivery refuses a notification whose channel is not configured, or does not take its target or its content.
@@ -39,7 +39,7 @@ func (s Set) CheckDelivery(n *notification.Notification) error {
 	}
 	var faults []error
 	if n.To == "" && !channel.Local {
-		// It goes to the user's devices, whose targets were checked.
+		// It goes to the user's devices, whose targets have been checked.
 	} else if err := channel.CheckTarget(n.To); err != nil {
 		faults = append(faults, &notification.FieldError{Field: "to", Message: err.Error()})
 	}

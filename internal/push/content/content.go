@@ -1,5 +1,5 @@
-// Package content turns notifications into providers' messages. It holds what all channels do alike: overrides and
-// sizes.
+// Package content turns notifications into the providers' messages. It has what all channels do alike: overrides and
+// limits of size.
 package content
 
 import (
@@ -27,7 +27,7 @@ func Merge(message map[string]any, override json.RawMessage) error {
 	return nil
 }
 
-// Object reads a JSON object, its numbers as they are written.
+// Object reads a JSON object. Numbers stay as they are written.
 func Object(text json.RawMessage) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -57,13 +57,13 @@ func merge(target, patch map[string]any) {
 	}
 }
 
-// SizeError is a message that its provider would refuse for its length.
+// SizeError says that the provider would refuse a message for its length.
 type SizeError struct {
 	Provider    string
 	Bytes, Most int
 }
 
-// Error says how long it is and may be.
+// Error says how long the message is and may be.
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("is a message of %d bytes, and %s takes at most %d", e.Bytes, e.Provider, e.Most)
 }
@@ -72,7 +72,7 @@ func (e *SizeError) Error() string {
 func Encode(provider string, message map[string]any, most int) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false) // 5 bytes for each of < > & are not to be had
+	encoder.SetEscapeHTML(false) // there are no 5 bytes to spare for each of < > &
 	if err := encoder.Encode(message); err != nil {
 		return nil, errors.New("can't be written as JSON") // the cause quotes the data
 	}
@@ -80,7 +80,7 @@ func Encode(provider string, message map[string]any, most int) ([]byte, error) {
 	return encoded, Limit(provider, len(encoded), most)
 }
 
-// Limit refuses a message of that many bytes when it is longer than the provider takes.
+// Limit refuses a message of size bytes when the provider takes at most most.
 func Limit(provider string, size, most int) error {
 	if size > most {
 		return &SizeError{provider, size, most}
@@ -88,9 +88,9 @@ func Limit(provider string, size, most int) error {
 	return nil
 }
 
-// CollapseID is what a provider must hold to be the same message: one that comes later replaces it. It follows from the
-// collapse key, which counts within a category, or is the notification's id, so that a repeat replaces itself. At most
-// 64 characters, of A-Z a-z 0-9 and ._:- alone.
+// CollapseID tells a provider which messages are the same: a later one replaces an earlier one. It is made from the
+// collapse key and the category. Without a collapse key it is the notification's id, so a repeat replaces itself. It
+// has at most 64 characters of A-Z a-z 0-9 and ._:-.
 func CollapseID(n *notification.Notification) string {
 	if n.CollapseKey == "" {
 		return n.ID
@@ -98,7 +98,7 @@ func CollapseID(n *notification.Notification) string {
 	return Digest(n.Category + "\x00" + n.CollapseKey)
 }
 
-// Digest is 32 characters of A-Z a-z 0-9 - _ that stand for a text.
+// Digest makes 32 characters of A-Z a-z 0-9 - _ that stand for a text.
 func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum[:24])

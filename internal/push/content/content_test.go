@@ -10,21 +10,21 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/content"
 )
 
-// The examples of RFC 7396, appendix A, as far as both are objects.
+// These are the examples of RFC 7396, appendix A, where both sides are objects.
 func TestMergeIsAMergePatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ original, patch, want string }{
-		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
-		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
-		{`{"a":"b"}`, `{"a":null}`, `{}`},
-		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
-		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
-		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
-		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
-		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
-		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
-		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-		{`{"a":1}`, ``, `{"a":1}`},
+		{original: `{"a":"b"}`, patch: `{"a":"c"}`, want: `{"a":"c"}`},
+		{original: `{"a":"b"}`, patch: `{"b":"c"}`, want: `{"a":"b","b":"c"}`},
+		{original: `{"a":"b"}`, patch: `{"a":null}`, want: `{}`},
+		{original: `{"a":"b","b":"c"}`, patch: `{"a":null}`, want: `{"b":"c"}`},
+		{original: `{"a":["b"]}`, patch: `{"a":"c"}`, want: `{"a":"c"}`},
+		{original: `{"a":"c"}`, patch: `{"a":["b"]}`, want: `{"a":["b"]}`},
+		{original: `{"a":{"b":"c"}}`, patch: `{"a":{"b":"d","c":null}}`, want: `{"a":{"b":"d"}}`},
+		{original: `{"a":[{"b":"c"}]}`, patch: `{"a":[1]}`, want: `{"a":[1]}`},
+		{original: `{"e":null}`, patch: `{"a":1}`, want: `{"e":null,"a":1}`},
+		{original: `{}`, patch: `{"a":{"bb":{"ccc":null}}}`, want: `{"a":{"bb":{}}}`},
+		{original: `{"a":1}`, want: `{"a":1}`},
 	} {
 		got, err := content.Object([]byte(c.original))
 		if err != nil {
@@ -46,7 +46,8 @@ func TestMergeIsAMergePatch(t *testing.T) {
 func TestMergeRefusesWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, patch := range []string{`null`, `[]`, `1`, `"a"`, `{`, `secret`} {
-		if err := content.Merge(map[string]any{}, json.RawMessage(patch)); err == nil || err.Error() != "must be a JSON object" {
+		err := content.Merge(map[string]any{}, json.RawMessage(patch))
+		if err == nil || err.Error() != "must be a JSON object" {
 			t.Errorf("%s gives %v", patch, err)
 		}
 	}
@@ -60,7 +61,8 @@ func TestEncodeKeepsTheLimit(t *testing.T) {
 		t.Errorf("gives %s and %v, want %s", got, err, want)
 	}
 	_, err := content.Encode("X", message, len(want)-1)
-	if tooLong, ok := errors.AsType[*content.SizeError](err); !ok || tooLong.Bytes != len(want) || tooLong.Most != len(want)-1 {
+	tooLong, ok := errors.AsType[*content.SizeError](err)
+	if !ok || tooLong.Bytes != len(want) || tooLong.Most != len(want)-1 {
 		t.Errorf("gives %v, want a SizeError", err)
 	}
 }

@@ -18,7 +18,7 @@ type Settings struct {
 	Password string `name:"password" credential:"" needs:"server" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
 	// From is the sender's address.
 	From string `name:"from" needs:"server" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
-	// Limits are how many e-mails may be sent, over all processes, of the form 600000/1m. Default to none.
+	// Limits are how many e-mails all processes together may send, such as 600000/1m. Default to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
 }
 

@@ -34,15 +34,15 @@ const (
 	password = "canarypassword52e0"
 )
 
-// server is a mail server of another author's making, with STARTTLS and a login.
+// server is a mail server by another author, with STARTTLS and a login.
 type server struct {
 	*smtp.Server
 	listener net.Listener
 	config   *tls.Config
 	served   sync.WaitGroup
-	// data answers a message.
+	// data accepts or refuses a message.
 	data func(c *smtp.Conn, message *mail.Message) error
-	// rcpt answers a recipient; nil takes all.
+	// rcpt accepts or refuses a recipient. Nil accepts all.
 	rcpt func(to string) error
 	met  func()
 }
@@ -56,7 +56,8 @@ func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *ser
 		s.met()
 		return &session{server: s, conn: c}, nil
 	}))
-	s.Domain, s.TLSConfig, s.ErrorLog = "mail.example.com", s.config, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.Domain, s.TLSConfig = "mail.example.com", s.config
+	s.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.EnableBINARYMIME, s.MaxMessageBytes, s.MaxLineLength = false, 4<<20, 4<<10
 	var config net.ListenConfig
 	var err error
@@ -82,8 +83,8 @@ func (s *server) settings(tb testing.TB) email.Config {
 	tb.Helper()
 	roots := tlsRoots(tb, s.config)
 	return email.Config{
-		Server: "smtp://pacer@" + s.listener.Addr().String(), Password: secret.New(password), From: "Pacer <pacer@example.com>",
-		Timeout: time.Hour, Roots: roots,
+		Server: "smtp://pacer@" + s.listener.Addr().String(), Password: secret.New(password),
+		From: "Pacer <pacer@example.com>", Timeout: time.Hour, Roots: roots,
 	}
 }
 
@@ -136,7 +137,8 @@ func (s *session) Data(r io.Reader) error {
 	return s.server.data(s.conn, message)
 }
 
-var answers = map[pushtest.Kind]*smtp.SMTPError{
+// refusals are the replies with which the server refuses a message.
+var refusals = map[pushtest.Kind]*smtp.SMTPError{
 	pushtest.Refused: {Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "refused for " + address},
 	pushtest.Failing: {Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try again " + address},
 	pushtest.Gone:    {Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user " + address},
@@ -196,7 +198,8 @@ func subjectOf(tb testing.TB, m *mail.Message) string {
 func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	tb.Helper()
 	s := startServer(tb, func(c *smtp.Conn, m *mail.Message) error {
-		if len(m.Header["To"]) != 1 || len(m.Header["Subject"]) > 1 || m.Header.Get("Bcc") != "" || !strings.Contains(m.Header.Get("To"), address) {
+		if len(m.Header["To"]) != 1 || len(m.Header["Subject"]) > 1 || m.Header.Get("Bcc") != "" ||
+			!strings.Contains(m.Header.Get("To"), address) {
 			tb.Errorf("the header is %v", m.Header)
 		}
 		a := p.Receive(pushtest.Call{Identity: m.Header.Get("Message-Id"), Title: subjectOf(tb, m), Body: text(tb, m)})
@@ -207,9 +210,10 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 		case pushtest.HangsUp:
 			_ = c.Conn().Close()
 			return io.EOF
-		case pushtest.Delivered, pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Unreachable:
+		case pushtest.Delivered, pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
+			pushtest.Unreachable:
 		}
-		if refusal, ok := answers[a.Kind]; ok {
+		if refusal, ok := refusals[a.Kind]; ok {
 			return refusal
 		}
 		return nil
@@ -223,9 +227,12 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			}
 			return sender
 		},
-		Target:   "Ada <" + address + ">",
-		Good:     []string{"x@example.com", `"A, B" <x@example.com>`, "ü@bücher.example"},
-		Bad:      []string{"", "canaryada7f31", "canaryada7f31@", "a@b.c, " + address, address + "\r\nBcc: x@example.com", "<" + address, strings.Repeat("a", 65) + "@canaryada7f31.example"},
+		Target: "Ada <" + address + ">",
+		Good:   []string{"x@example.com", `"A, B" <x@example.com>`, "ü@bücher.example"},
+		Bad: []string{
+			"", "canaryada7f31", "canaryada7f31@", "a@b.c, " + address, address + "\r\nBcc: x@example.com",
+			"<" + address, strings.Repeat("a", 65) + "@canaryada7f31.example",
+		},
 		Secrets:  []string{"canaryada7f31", password},
 		Identity: func(id string) string { return "<" + id + "@example.com>" },
 		Unplug:   s.unplug,
@@ -243,7 +250,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
 		Channel: email.Settings{}.Channel(),
-		Answers: []pushtest.Kind{
+		Kinds: []pushtest.Kind{
 			pushtest.Refused, pushtest.Failing, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},
 		Content: true,

@@ -1,5 +1,5 @@
-// Package email delivers by SMTP to one server, the deployment's own or a provider's, over connections that are used
-// again. A repeat has the same Message-ID, by which mail servers and readers drop it.
+// Package email delivers by SMTP to one server, the deployment's own or a provider's. It keeps connections and uses
+// them again. A repeat has the same Message-ID, so mail servers and readers can drop it.
 package email
 
 import (
@@ -26,8 +26,8 @@ import (
 
 // Config of a Sender. Server and From are required.
 type Config struct {
-	// Server is where mail goes: smtp://[user@]host[:port], where STARTTLS is a must, smtps://… for TLS from the start,
-	// or smtp+plain://… without any, for a server on the same machine.
+	// Server is where mail goes: smtp://[user@]host[:port] with STARTTLS, smtps://… with TLS from the start, or
+	// smtp+plain://… without TLS, for a server on the same machine.
 	Server string
 	// Password goes with the user in Server.
 	Password secret.Secret
@@ -43,7 +43,7 @@ type Config struct {
 	Dialer httpsend.Dialer
 }
 
-// Checker looks at notifications for e-mail.
+// Checker checks notifications for e-mail.
 type Checker struct{}
 
 // Sender delivers e-mail.
@@ -53,7 +53,7 @@ type Sender struct {
 	pool *pool
 }
 
-// New makes a Sender. It fails on settings that can't be right; no error shows the password.
+// New makes a Sender. It fails on settings that can't be right. No error shows the password.
 func New(cfg Config) (*Sender, error) {
 	from, err := parseAddress(cfg.From)
 	if err != nil {
@@ -112,7 +112,7 @@ func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 	options = append(options, gomail.WithPort(port))
 	if user := server.User.Username(); user != "" {
 		if cfg.Password.IsZero() {
-			return nil, errors.New("the server's URL names a user, whose password is not set")
+			return nil, errors.New("the server's URL names a user, but no password is set")
 		}
 		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(user),
 			gomail.WithPassword(cfg.Password.Reveal()))
@@ -126,7 +126,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Checker]: a target is one address, with a name or without.
+// CheckTarget implements [push.Checker]. A target is one address, with a name or without.
 func (Checker) CheckTarget(to string) error {
 	_, err := parseAddress(to)
 	return err
@@ -135,7 +135,7 @@ func (Checker) CheckTarget(to string) error {
 // CheckContent implements [push.Checker].
 func (Checker) CheckContent(n *notification.Notification) error {
 	if strings.ContainsAny(n.Title, "\r\n") {
-		return errors.New("title: is the subject here, and must not hold line breaks")
+		return errors.New("title: becomes the subject, so it must not hold line breaks")
 	}
 	someone := &mail.Address{Address: "x@example.com"}
 	_, err := message(n, someone, someone)

@@ -3,6 +3,7 @@ package email_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/mail"
 	"strings"
 	"testing"
@@ -34,56 +35,62 @@ func newSender(t *testing.T, cfg email.Config) *email.Sender {
 	return sender
 }
 
-// What each answer means, given for the recipient and for the message.
-func TestAnswers(t *testing.T) {
+// A reply means the same for the recipient and for the message, on a new connection and on a kept one.
+func TestRepliesAreClassified(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		answer *smtp.SMTPError
-		want   *push.Error // nil: delivered
+	for _, tt := range []struct {
+		name     string
+		code     int // 0: the server accepts the message
+		enhanced smtp.EnhancedCode
+		want     push.Class
 	}{
-		"taken":          {nil, nil},
-		"busy":           {&smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 1}}, &push.Error{Class: push.Transient, Code: "450.4.2.1"}},
-		"try later":      {&smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 7, 1}}, &push.Error{Class: push.Transient, Code: "451.4.7.1"}},
-		"full":           {&smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}}, &push.Error{Class: push.Transient, Code: "452.4.2.2"}},
-		"no such user":   {&smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}}, &push.Error{Class: push.TargetGone, Code: "550.5.1.1"}},
-		"no such domain": {&smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 2}}, &push.Error{Class: push.TargetGone, Code: "550.5.1.2"}},
-		"disabled":       {&smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 2, 1}}, &push.Error{Class: push.TargetGone, Code: "550.5.2.1"}},
-		"spam":           {&smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}}, &push.Error{Class: push.Permanent, Code: "554.5.7.1"}},
-		"too big":        {&smtp.SMTPError{Code: 552, EnhancedCode: smtp.EnhancedCode{5, 3, 4}}, &push.Error{Class: push.Permanent, Code: "552.5.3.4"}},
-		"not logged in":  {&smtp.SMTPError{Code: 530, EnhancedCode: smtp.EnhancedCode{5, 7, 0}}, &push.Error{Class: push.CredentialsRefused, Code: "530.5.7.0"}},
+		{name: "accepted"},
+		{name: "busy", code: 450, enhanced: smtp.EnhancedCode{4, 2, 1}, want: push.Transient},
+		{name: "try later", code: 451, enhanced: smtp.EnhancedCode{4, 7, 1}, want: push.Transient},
+		{name: "full", code: 452, enhanced: smtp.EnhancedCode{4, 2, 2}, want: push.Transient},
+		{name: "no such user", code: 550, enhanced: smtp.EnhancedCode{5, 1, 1}, want: push.TargetGone},
+		{name: "no such domain", code: 550, enhanced: smtp.EnhancedCode{5, 1, 2}, want: push.TargetGone},
+		{name: "disabled", code: 550, enhanced: smtp.EnhancedCode{5, 2, 1}, want: push.TargetGone},
+		{name: "spam", code: 554, enhanced: smtp.EnhancedCode{5, 7, 1}, want: push.Permanent},
+		{name: "too big", code: 552, enhanced: smtp.EnhancedCode{5, 3, 4}, want: push.Permanent},
+		{name: "not logged in", code: 530, enhanced: smtp.EnhancedCode{5, 7, 0}, want: push.CredentialsRefused},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, atRecipient := range []bool{true, false} {
-				refuse := func() error {
-					if c.answer != nil {
-						c.answer.Message = "words with " + address
-						return c.answer
-					}
-					return nil
-				}
+		refuse := func() error {
+			if tt.code == 0 {
+				return nil
+			}
+			return &smtp.SMTPError{Code: tt.code, EnhancedCode: tt.enhanced, Message: "words with " + address}
+		}
+		var want *push.Error
+		if tt.code != 0 {
+			e := tt.enhanced
+			want = &push.Error{Class: tt.want, Code: fmt.Sprintf("%d.%d.%d.%d", tt.code, e[0], e[1], e[2])}
+		}
+		for _, at := range []string{"the message", "the recipient"} {
+			t.Run(tt.name+", for "+at, func(t *testing.T) {
+				t.Parallel()
 				s := startServer(t, func(*smtp.Conn, *mail.Message) error { return refuse() })
-				if atRecipient {
+				if at == "the recipient" {
 					s.rcpt = func(string) error { return refuse() }
 				}
 				sender := newSender(t, s.settings(t))
 				for range 2 { // on a new connection, and on the one that was kept
 					err := sender.Send(t.Context(), message())
 					got, _ := errors.AsType[*push.Error](err)
-					if (err == nil) != (c.want == nil) {
-						t.Fatalf("gives %v, want %v", err, c.want)
+					if (err == nil) != (want == nil) {
+						t.Fatalf("gives %v, want %v", err, want)
 					}
-					if diff := cmp.Diff(c.want, got); diff != "" {
-						t.Errorf("outcome differs (-want +got):\n%s", diff)
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("the outcome differs (-want +got):\n%s", diff)
 					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
-// What is wrong with the server's settings concerns the channel: no notification is to blame.
-func TestServerThatRefusesUs(t *testing.T) {
+// Wrong settings of the server concern the channel, not a notification.
+func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, func(*smtp.Conn, *mail.Message) error { t.Error("it was sent"); return nil })
 	bare := startServer(t, nil)
@@ -92,22 +99,29 @@ func TestServerThatRefusesUs(t *testing.T) {
 		change func(*email.Config)
 		code   string
 	}{
-		"password":    {func(c *email.Config) { c.Password = secret.New("wrong") }, "535"},
-		"certificate": {func(c *email.Config) { c.Roots = nil }, "tls_or_auth"},
-		"no STARTTLS": {func(c *email.Config) { c.Server = "smtp://" + bare.listener.Addr().String() }, "tls_or_auth"},
+		"password":    {change: func(c *email.Config) { c.Password = secret.New("wrong") }, code: "535"},
+		"certificate": {change: func(c *email.Config) { c.Roots = nil }, code: "tls_or_auth"},
+		"no STARTTLS": {
+			change: func(c *email.Config) { c.Server = "smtp://" + bare.listener.Addr().String() },
+			code:   "tls_or_auth",
+		},
 	} {
-		cfg := s.settings(t)
-		c.change(&cfg)
-		err := newSender(t, cfg).Send(t.Context(), message())
-		got, _ := errors.AsType[*push.Error](err)
-		if want := (&push.Error{Class: push.CredentialsRefused, Code: c.code, Unsent: true, ChannelWide: true}); !cmp.Equal(want, got) {
-			t.Errorf("%s gives %+v, want %+v", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := s.settings(t)
+			c.change(&cfg)
+			err := newSender(t, cfg).Send(t.Context(), message())
+			got, _ := errors.AsType[*push.Error](err)
+			want := &push.Error{Class: push.CredentialsRefused, Code: c.code, Unsent: true, ChannelWide: true}
+			if !cmp.Equal(want, got) {
+				t.Errorf("%s gives %+v, want %+v", name, got, want)
+			}
+		})
 	}
 }
 
-// What is sent: a stable identity, and an HTML part beside the text.
-func TestMessage(t *testing.T) {
+// A message has a stable identity, and an HTML part beside the text.
+func TestMessageHasIdentityAndHTML(t *testing.T) {
 	t.Parallel()
 	got := make(chan *mail.Message, 1)
 	s := startServer(t, func(_ *smtp.Conn, m *mail.Message) error { got <- m; return nil })
@@ -119,7 +133,8 @@ func TestMessage(t *testing.T) {
 	}
 	sent := <-got
 	for name, want := range map[string]string{
-		"From": `"Pacer" <pacer@example.com>`, "To": "=?utf-8?q?=C3=9Cn=C3=AFcode?= <" + address + ">", "Reply-To": "<help@example.com>",
+		"From": `"Pacer" <pacer@example.com>`, "To": "=?utf-8?q?=C3=9Cn=C3=AFcode?= <" + address + ">",
+		"Reply-To":   "<help@example.com>",
 		"Message-Id": "<" + strings.TrimSuffix(strings.TrimPrefix(sent.Header.Get("Message-Id"), "<"), "@example.com>") + "@example.com>",
 		"Date":       "Mon, 21 Sep 2026 14:13:20 +0000", "Auto-Submitted": "auto-generated",
 	} {
@@ -143,8 +158,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// A connection that the server ended while it was kept costs nothing: the next message goes over another.
-func TestKeptConnectionThatEnded(t *testing.T) {
+// When the server has ended a kept connection, the next message goes over another one.
+func TestAKeptConnectionThatEndedCostsNothing(t *testing.T) {
 	t.Parallel()
 	conns := make(chan *smtp.Conn, 4)
 	s := startServer(t, func(c *smtp.Conn, _ *mail.Message) error { conns <- c; return nil })
@@ -157,29 +172,36 @@ func TestKeptConnectionThatEnded(t *testing.T) {
 	}
 }
 
-func TestContentThatCannotBe(t *testing.T) {
+func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	sender := newSender(t, email.Config{Server: "smtp://example.com", From: "pacer@example.com"})
 	for name, c := range map[string]struct{ title, override, want string }{
-		"title injects":    {"a\r\nBcc: x@example.com", ``, "title: is the subject here"},
-		"subject injects":  {"", `{"subject":"a\nBcc: x@example.com"}`, "subject: must not hold"},
-		"reply_to injects": {"", `{"reply_to":"a@example.com\nBcc: x@example.com"}`, "reply_to: must be an e-mail address"},
-		"unknown":          {"", `{"bcc":"x@example.com"}`, "may hold subject, text, html and reply_to"},
-		"no text":          {"", `{"html":1}`, "must be texts"},
-		"no object":        {"", `[]`, "must be a JSON object"},
-		"too long":         {"", `{"html":"` + strings.Repeat("x", 1<<20) + `"}`, "e-mail takes at most 1048576"},
-		"fine":             {"ü", `{"html":"<p>","text":""}`, ""},
+		"title injects":   {title: "a\r\nBcc: x@example.com", want: "title: becomes the subject"},
+		"subject injects": {override: `{"subject":"a\nBcc: x@example.com"}`, want: "subject: must not hold"},
+		"reply_to injects": {
+			override: `{"reply_to":"a@example.com\nBcc: x@example.com"}`, want: "reply_to: must be an e-mail address",
+		},
+		"unknown":   {override: `{"bcc":"x@example.com"}`, want: "may hold subject, text, html and reply_to"},
+		"no text":   {override: `{"html":1}`, want: "must be texts"},
+		"no object": {override: `[]`, want: "must be a JSON object"},
+		"too long": {
+			override: `{"html":"` + strings.Repeat("x", 1<<20) + `"}`, want: "e-mail takes at most 1048576",
+		},
+		"fine": {title: "ü", override: `{"html":"<p>","text":""}`},
 	} {
-		n := message().Notification
-		n.Title, n.Override = c.title, json.RawMessage(c.override)
-		err := sender.CheckContent(n)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := message().Notification
+			n.Title, n.Override = c.title, json.RawMessage(c.override)
+			err := sender.CheckContent(n)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }
 
-func TestSettingsThatCannotBe(t *testing.T) {
+func TestSettingsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
 	good := email.Config{Server: "smtp://example.com", From: "pacer@example.com"}
 	for want, change := range map[string]func(*email.Config){
@@ -190,10 +212,14 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		"the server's URL names a user":             func(c *email.Config) { c.Server = "smtp://u@example.com" },
 		"the server's URL must not hold the passwo": func(c *email.Config) { c.Server = "smtp://u:canary@example.com" },
 	} {
-		cfg := good
-		change(&cfg)
-		if _, err := email.New(cfg); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("gives %v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			cfg := good
+			change(&cfg)
+			_, err := email.New(cfg)
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("gives %v, want %q", err, want)
+			}
+		})
 	}
 }

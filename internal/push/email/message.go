@@ -27,7 +27,8 @@ type override struct {
 	ReplyTo string  `json:"reply_to"`
 }
 
-// message makes the e-mail: the title is its subject, the body its text; the override brings an HTML part, or others.
+// message makes the e-mail: the title becomes the subject and the body the text. The override can replace both and add
+// an HTML part.
 func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg, error) {
 	var o override
 	if err := readOverride(n.Override, &o); err != nil {
@@ -59,7 +60,7 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 	message.Subject(subject)
 	message.SetMessageIDWithValue(messageID(n.ID, from.Address))
 	message.SetDateWithValue(dateOf(n.CreatedAt))
-	// Machines that answer by themselves must not answer this.
+	// Automatic responders must not reply to this.
 	message.SetGenHeader("Auto-Submitted", "auto-generated")
 	if !n.ExpiresAt.IsZero() {
 		message.SetGenHeader("Expires", n.ExpiresAt.UTC().Format(time.RFC1123Z))
@@ -73,13 +74,13 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 
 // dateOf is the date of the message: the same at each attempt.
 func dateOf(created time.Time) time.Time {
-	if created.Year() < 1970 { // none, or none that a date header can hold
+	if created.Year() < 1970 { // there is none, or a date header can't hold it
 		return time.Now()
 	}
 	return created
 }
 
-// readOverride reads the override and refuses members that have no meaning.
+// readOverride reads the override and refuses unknown members.
 func readOverride(text json.RawMessage, o *override) error {
 	if len(text) == 0 {
 		return nil
@@ -99,14 +100,14 @@ func readOverride(text json.RawMessage, o *override) error {
 	return nil
 }
 
-// line makes one line of a text that becomes a header.
+// line makes a single line of a text that goes into a header.
 func line(text string) string { return strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ") }
 
-// messageID is the same at every attempt, and no other notification's.
+// messageID is the same at every attempt, and different for every notification.
 func messageID(id, from string) string {
 	if strings.Contains(id, ":") || strings.HasPrefix(id, ".") || strings.HasSuffix(id, ".") ||
 		strings.Contains(id, "..") {
-		id = content.Digest(id) // the id may stand in no Message-ID
+		id = content.Digest(id) // a Message-ID can't hold this id
 	}
 	_, domain, _ := strings.Cut(from, "@")
 	return id + "@" + domain

@@ -15,7 +15,7 @@ import (
 )
 
 // classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The
-// server's own words, which may repeat the address, are not kept.
+// server's text is not kept, since it may repeat the address.
 func classify(failed *gomail.SendError) *push.Error {
 	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
 	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
@@ -33,7 +33,7 @@ func classify(failed *gomail.SendError) *push.Error {
 	return failure
 }
 
-// isGone tells whether an enhanced code says that there is no such agenda, or no such domain.
+// isGone tells whether an enhanced code says that there is no such mailbox or no such domain.
 func isGone(enhanced string) bool {
 	switch enhanced {
 	case "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1":
@@ -42,7 +42,7 @@ func isGone(enhanced string) bool {
 	return false
 }
 
-// classifyConnection says what a connection that broke means; over is true when the whole message may have been read.
+// classifyConnection says what a broken connection means. over is true when the server may have read the whole message.
 func classifyConnection(ctx context.Context, err error, over bool) *push.Error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -54,14 +54,14 @@ func classifyConnection(ctx context.Context, err error, over bool) *push.Error {
 	return failure
 }
 
-// classifyOpening says what it means that no connection could be made ready: nothing was sent.
+// classifyOpening says what it means when no connection could be opened; nothing was sent.
 func classifyOpening(ctx context.Context, err error) *push.Error {
 	if ctx.Err() != nil {
 		return classifyConnection(ctx, err, false)
 	}
-	if answer, ok := errors.AsType[*textproto.Error](err); ok {
-		failure := &push.Error{Class: push.Transient, Code: strconv.Itoa(answer.Code), Unsent: true}
-		if answer.Code >= 500 { // the greeting, or the credentials
+	if reply, ok := errors.AsType[*textproto.Error](err); ok {
+		failure := &push.Error{Class: push.Transient, Code: strconv.Itoa(reply.Code), Unsent: true}
+		if reply.Code >= 500 { // the server refused the greeting or the credentials
 			failure.Class, failure.ChannelWide = push.CredentialsRefused, true
 		}
 		return failure

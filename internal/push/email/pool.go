@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxMessages is how many messages go over one connection: servers end those that have too many.
+	// maxMessages is how many messages go over one connection. Servers end connections that have had too many.
 	maxMessages = 100
 	// maxIdle is how long a connection is kept unused.
 	maxIdle = 30 * time.Second
@@ -24,12 +24,12 @@ const (
 
 // pool keeps connections to the server, each used by one delivery at a time.
 type pool struct {
-	// client knows the password, and would show it if it were printed.
+	// client returns the client. It is a function since the client holds the password and shows it when printed.
 	client      func() *gomail.Client
 	connections *httpsend.Connections
 
 	mu     sync.Mutex
-	idle   []*session // the one used last comes last
+	idle   []*session // the most recently used is last
 	most   int
 	closed bool
 }
@@ -46,14 +46,15 @@ func newPool(most int, connections *httpsend.Connections) *pool {
 	return &pool{most: most, connections: connections}
 }
 
-// opening is a connection that is being made ready, which the library does without a context once it has been dialled.
+// opening is a connection that is being opened. The library heeds no context once it has dialled, so an opening can be
+// aborted.
 type opening struct {
 	mu      sync.Mutex
 	conn    net.Conn
 	aborted bool
 }
 
-// openingKey is where a context holds the opening that is under way in it.
+// openingKey is where the context of a call holds its [opening].
 type openingKey struct{}
 
 func (o *opening) dialled(conn net.Conn) {
@@ -74,7 +75,7 @@ func (o *opening) abort() {
 	}
 }
 
-// dial makes a connection, and notes it where the context says.
+// dial makes a connection and notes it in the context's [opening].
 func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := p.connections.Dial(ctx, network, address)
 	if err != nil {
@@ -86,7 +87,7 @@ func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
-// dialTLS is dial, TLS included.
+// dialTLS makes a connection with TLS.
 func (p *pool) dialTLS(ctx context.Context, network, address string, cfg *tls.Config) (net.Conn, error) {
 	conn, err := p.dial(ctx, network, address)
 	if err != nil {
@@ -121,18 +122,18 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
 		case err == nil:
 			p.put(s)
 			return nil
-		case message.IsDelivered(): // it went out; what failed was making the connection ready for the next
+		case message.IsDelivered(): // the message was sent; preparing the connection for the next one failed
 			p.discard(s)
 			return nil
 		case !ok:
 			p.discard(s)
 			return classifyConnection(ctx, err, false)
 		case failed.Reason == gomail.ErrConnCheck && kept && ctx.Err() == nil:
-			p.discard(s) // the server has ended it meanwhile: nothing was sent
+			p.discard(s) // the server had ended it: nothing was sent
 			continue
 		case failed.ErrorCode() == 0 || ctx.Err() != nil:
 			p.discard(s)
-			// The server may have taken what it had got whole: all but the answer was waited for.
+			// When only the reply is missing, the server may have accepted the message.
 			return classifyConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose ||
 				failed.Reason == gomail.ErrWriteContent)
 		}
@@ -141,7 +142,7 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
 	}
 }
 
-// open makes a connection that is ready for a message.
+// open opens a connection for messages.
 func (p *pool) open(ctx context.Context) (*session, *push.Error) {
 	o := &opening{}
 	stop := context.AfterFunc(ctx, o.abort)
@@ -154,7 +155,7 @@ func (p *pool) open(ctx context.Context) (*session, *push.Error) {
 	return &session{client: client, conn: o.conn}, nil
 }
 
-// take gives the connection used last, if it may be used again.
+// take returns the most recently used connection, if it may be used again.
 func (p *pool) take() *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +170,7 @@ func (p *pool) take() *session {
 	return nil
 }
 
-// put keeps a connection for the next message, unless it has had its share.
+// put keeps a connection for the next message, unless it has had enough messages.
 func (p *pool) put(s *session) {
 	s.sent++
 	s.used = time.Now()

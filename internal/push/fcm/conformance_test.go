@@ -64,18 +64,21 @@ func credentials(tb testing.TB, tokenURL string) string {
 func config(tb testing.TB, server *pushtest.Server) fcm.Config {
 	tb.Helper()
 	return fcm.Config{
-		Credentials: secret.New(credentials(tb, server.URL+"/token")), Endpoint: server.URL, Timeout: time.Hour, Roots: server.Roots(),
+		Credentials: secret.New(credentials(tb, server.URL+"/token")), Endpoint: server.URL, Timeout: time.Hour,
+		Roots: server.Roots(),
 	}
 }
 
-// exchange answers as Google's token endpoint does, and checks what it is asked with.
+// exchange responds as Google's token endpoint does, and checks the request.
 func exchange(tb testing.TB, w http.ResponseWriter, r *http.Request, token string) {
 	tb.Helper()
-	if err := r.ParseForm(); err != nil || r.PostForm.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
+	const grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	if err := r.ParseForm(); err != nil || r.PostForm.Get("grant_type") != grantType {
 		tb.Errorf("the exchange asks for %v: %v", r.PostForm, err)
 	}
 	claims := jwt.MapClaims{}
-	_, err := jwt.ParseWithClaims(r.PostForm.Get("assertion"), claims, func(*jwt.Token) (any, error) { return &signingKey().PublicKey, nil },
+	_, err := jwt.ParseWithClaims(r.PostForm.Get("assertion"), claims,
+		func(*jwt.Token) (any, error) { return &signingKey().PublicKey, nil },
 		jwt.WithValidMethods([]string{"RS256"}), jwt.WithIssuer(account), jwt.WithExpirationRequired())
 	if err != nil || claims["scope"] != "https://www.googleapis.com/auth/firebase.messaging" {
 		tb.Errorf("the assertion %v is refused: %v", claims, err)
@@ -100,7 +103,7 @@ type request struct {
 	}
 }
 
-// data gives the members back as what they were.
+// data turns the members back into what they were.
 func (r request) data(tb testing.TB) []byte {
 	tb.Helper()
 	members := map[string]any{}
@@ -121,17 +124,20 @@ func (r request) data(tb testing.TB) []byte {
 }
 
 var statuses = map[pushtest.Kind]int{
-	pushtest.Delivered: http.StatusOK, pushtest.Refused: http.StatusBadRequest, pushtest.Failing: http.StatusServiceUnavailable,
-	pushtest.Throttled: http.StatusTooManyRequests, pushtest.Gone: http.StatusNotFound,
+	pushtest.Delivered: http.StatusOK, pushtest.Refused: http.StatusBadRequest,
+	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests,
+	pushtest.Gone: http.StatusNotFound,
 }
 
 var codes = map[pushtest.Kind]string{
-	pushtest.Refused: "INVALID_ARGUMENT", pushtest.Failing: "UNAVAILABLE", pushtest.Throttled: "QUOTA_EXCEEDED", pushtest.Gone: "UNREGISTERED",
+	pushtest.Refused: "INVALID_ARGUMENT", pushtest.Failing: "UNAVAILABLE", pushtest.Throttled: "QUOTA_EXCEEDED",
+	pushtest.Gone: "UNREGISTERED",
 }
 
-// failure is an answer's body.
+// failure is the body of a response that reports an error.
 func failure(code, echo string, details ...string) string {
-	all := append([]string{fmt.Sprintf(`{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":%q}`, code)}, details...)
+	const detail = `{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":%q}`
+	all := append([]string{fmt.Sprintf(detail, code)}, details...)
 	return fmt.Sprintf(`{"error":{"code":400,"message":%q,"details":[%s]}}`, echo, strings.Join(all, ","))
 }
 
@@ -157,9 +163,10 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			Identity: sent.Message.Android.Notification.Tag, Title: sent.Message.Notification.Title,
 			Body: sent.Message.Notification.Body, Data: sent.data(tb),
 		})
-		pushtest.Reply(p, w, r, a, statuses, failure(codes[a.Kind], string(body)+r.Header.Get("Authorization")))
+		pushtest.Respond(p, w, r, a, statuses, failure(codes[a.Kind], string(body)+r.Header.Get("Authorization")))
 	})
 	text := credentials(tb, server.URL+"/token")
+	privateKey := text[strings.Index(text, `BEGIN PRIVATE KEY-----\n`)+30:][:40]
 	return pushtest.Subject{
 		New: func(*slog.Logger) push.Sender {
 			sender, err := fcm.New(config(tb, server))
@@ -171,7 +178,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 		Target:  deviceToken,
 		Good:    []string{"x", strings.Repeat("a", 4096)},
 		Bad:     []string{"", "canarydevice4e1b\n", "canarydevice4e1b ü", strings.Repeat("canarydevice4e1b", 300)},
-		Secrets: []string{"canarydevice4e1b", accessToken, text[strings.Index(text, `BEGIN PRIVATE KEY-----\n`)+30:][:40]},
+		Secrets: []string{"canarydevice4e1b", accessToken, privateKey},
 		Identity: func(id string) string {
 			return content.CollapseID(&notification.Notification{ID: id})
 		},
@@ -184,8 +191,9 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
 		Channel: fcm.Settings{}.Channel(),
-		Answers: []pushtest.Kind{
-			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
+		Kinds: []pushtest.Kind{
+			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
+			pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},
 		Delays:     []pushtest.Kind{pushtest.Failing, pushtest.Throttled},
 		Content:    true,

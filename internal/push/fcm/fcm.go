@@ -1,6 +1,6 @@
-// Package fcm delivers to Android, Apple and web apps over Firebase Cloud Messaging, HTTP v1, with a service account as
-// credential. A repeat replaces what it repeats where the device shows it: the message's tag follows from the
-// notification.
+// Package fcm delivers to Android, Apple and web apps over Firebase Cloud Messaging, HTTP v1. The credential is a
+// service account. The message's tag is made from the notification, so on the device a repeat replaces the message that
+// it repeats.
 package fcm
 
 import (
@@ -30,17 +30,17 @@ import (
 const (
 	// endpoint is the service's base URL.
 	endpoint = "https://fcm.googleapis.com"
-	// scope is what a token is asked for.
+	// scope is the scope of the access tokens.
 	scope = "https://www.googleapis.com/auth/firebase.messaging"
-	// maxReply is how much of an answer is read.
+	// maxReply is how much of a response is read, in bytes.
 	maxReply = 64 << 10
-	// maxToken is how long a registration token may be; the service's own are some 160 characters.
+	// maxToken is how long a registration token may be. The service's tokens have some 160 characters.
 	maxToken = 4096
 )
 
 // Config of a Sender. Credentials are required.
 type Config struct {
-	// Credentials are a service account's key, as the JSON that Google gives out.
+	// Credentials are a service account's key, in the JSON that Google issues.
 	Credentials secret.Secret
 	// Project is the Firebase project. Defaults to the service account's.
 	Project string
@@ -54,7 +54,7 @@ type Config struct {
 	Dialer httpsend.Dialer
 }
 
-// Checker looks at notifications for FCM.
+// Checker checks notifications for FCM.
 type Checker struct{}
 
 // Sender delivers over FCM.
@@ -67,7 +67,7 @@ type Sender struct {
 	tokens      *tokens
 }
 
-// New makes a Sender. It fails on credentials that can't be right; no error shows them.
+// New makes a Sender. It fails on credentials that can't be right. No error shows them.
 func New(cfg Config) (*Sender, error) {
 	account, project, err := readAccount(cfg.Credentials)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// CheckTarget implements [push.Checker]: a registration token is printable.
+// CheckTarget implements [push.Checker]. A registration token has printable characters only.
 func (Checker) CheckTarget(to string) error {
 	if to == "" || len(to) > maxToken || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("must be a registration token: 1 to %d printable characters without blanks", maxToken)
@@ -158,7 +158,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		case failure.Code != unauthenticated || attempt > 1:
 			return failure
 		}
-		// Refused for the credential alone: it surely did not go out, and is asked once more under a new token.
+		// Only the token was refused. So nothing was sent, and the call is made once more with a new token.
 		s.tokens.drop(token)
 	}
 }
@@ -169,7 +169,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, body []byte, t
 	if err != nil {
 		return &push.Error{
 			Class: push.Permanent, Code: "bad_request", Unsent: true,
-			Err: errors.New("the endpoint is no URL"),
+			Err: errors.New("the endpoint is not a URL"),
 		}
 	}
 	request.Header.Set("Content-Type", "application/json")
@@ -179,6 +179,6 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, body []byte, t
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxReply)) // what could be read tells as much as there is
+	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxReply)) // what could be read has to do
 	return classify(response, reply)
 }

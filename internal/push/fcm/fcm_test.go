@@ -21,7 +21,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-// bench is a sender before a fake that exchanges tokens and answers calls as the test does.
+// bench makes a sender whose exchanges of tokens and calls the two handlers serve.
 func bench(t *testing.T, token, send http.HandlerFunc) *fcm.Sender {
 	t.Helper()
 	server := pushtest.StartServer(t, &pushtest.Provider{}, func(w http.ResponseWriter, r *http.Request) {
@@ -53,14 +53,17 @@ func message() push.Message {
 
 const (
 	retryInfo   = `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"12.5s"}`
-	deviceQuota = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"subject":"device:x","description":"Device message rate exceeded"}]}`
-	wholeQuota  = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"subject":"project:demo","description":"Quota exceeded"}]}`
-	badToken    = `{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"message.token","description":"Invalid registration token"}]}`
-	badPayload  = `{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"message.android.ttl"}]}`
+	deviceQuota = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure",
+		"violations":[{"subject":"device:x","description":"Device message rate exceeded"}]}`
+	wholeQuota = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure",
+		"violations":[{"subject":"project:demo","description":"Quota exceeded"}]}`
+	badToken = `{"@type":"type.googleapis.com/google.rpc.BadRequest",
+		"fieldViolations":[{"field":"message.token","description":"Invalid registration token"}]}`
+	badPayload = `{"@type":"type.googleapis.com/google.rpc.BadRequest",
+		"fieldViolations":[{"field":"message.android.ttl"}]}`
 )
 
-// What each answer means.
-func TestAnswers(t *testing.T) {
+func TestResponsesAreClassified(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		status     int
@@ -68,31 +71,72 @@ func TestAnswers(t *testing.T) {
 		retryAfter string
 		want       *push.Error // nil: delivered
 	}{
-		"delivered":     {200, `{"name":"projects/demo/messages/1"}`, "", nil},
-		"unregistered":  {404, failure("UNREGISTERED", ""), "", &push.Error{Class: push.TargetGone, Code: "404.UNREGISTERED"}},
-		"not of ours":   {403, failure("SENDER_ID_MISMATCH", ""), "", &push.Error{Class: push.TargetGone, Code: "403.SENDER_ID_MISMATCH"}},
-		"bad token":     {400, failure("INVALID_ARGUMENT", "", badToken), "", &push.Error{Class: push.TargetGone, Code: "400.INVALID_ARGUMENT"}},
-		"bad payload":   {400, failure("INVALID_ARGUMENT", "", badPayload), "", &push.Error{Class: push.Permanent, Code: "400.INVALID_ARGUMENT"}},
-		"no project":    {404, `{"error":{}}`, "", &push.Error{Class: push.Permanent, Code: "404"}},
-		"no credential": {401, `{"error":{}}`, "", &push.Error{Class: push.CredentialsRefused, Code: "401", ChannelWide: true}},
-		"not allowed":   {403, `{"error":{}}`, "", &push.Error{Class: push.CredentialsRefused, Code: "403", ChannelWide: true}},
-		"no APNs key": {401, failure("THIRD_PARTY_AUTH_ERROR", ""), "", &push.Error{
-			Class: push.CredentialsRefused, Code: "401.THIRD_PARTY_AUTH_ERROR", ChannelWide: true,
-		}},
-		"device's quota": {429, failure("QUOTA_EXCEEDED", "", deviceQuota), "", &push.Error{
-			Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.device",
-		}},
-		"project's quota, in seconds": {429, failure("QUOTA_EXCEEDED", "", wholeQuota), "7", &push.Error{
-			Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.project", RetryAfter: 7 * time.Second, ChannelWide: true,
-		}},
-		"quota, in the answer": {429, failure("QUOTA_EXCEEDED", "", retryInfo), "", &push.Error{
-			Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.project", RetryAfter: 12500 * time.Millisecond, ChannelWide: true,
-		}},
-		"internal":    {500, failure("INTERNAL", ""), "", &push.Error{Class: push.Transient, Code: "500.INTERNAL"}},
-		"unavailable": {503, failure("UNAVAILABLE", ""), "99999", &push.Error{Class: push.Transient, Code: "503.UNAVAILABLE", RetryAfter: time.Hour}},
-		"a proxy":     {502, "<html>canary</html>", "", &push.Error{Class: push.Transient, Code: "502"}},
-		"moved":       {302, "", "", &push.Error{Class: push.Permanent, Code: "302"}},
-		"unknown":     {400, failure("canary", ""), "", &push.Error{Class: push.Permanent, Code: "400"}},
+		"delivered": {status: 200, body: `{"name":"projects/demo/messages/1"}`},
+		"unregistered": {
+			status: 404, body: failure("UNREGISTERED", ""),
+			want: &push.Error{Class: push.TargetGone, Code: "404.UNREGISTERED"},
+		},
+		"not of ours": {
+			status: 403, body: failure("SENDER_ID_MISMATCH", ""),
+			want: &push.Error{Class: push.TargetGone, Code: "403.SENDER_ID_MISMATCH"},
+		},
+		"bad token": {
+			status: 400, body: failure("INVALID_ARGUMENT", "", badToken),
+			want: &push.Error{Class: push.TargetGone, Code: "400.INVALID_ARGUMENT"},
+		},
+		"bad payload": {
+			status: 400, body: failure("INVALID_ARGUMENT", "", badPayload),
+			want: &push.Error{Class: push.Permanent, Code: "400.INVALID_ARGUMENT"},
+		},
+		"no project": {status: 404, body: `{"error":{}}`, want: &push.Error{Class: push.Permanent, Code: "404"}},
+		"no credential": {
+			status: 401, body: `{"error":{}}`,
+			want: &push.Error{Class: push.CredentialsRefused, Code: "401", ChannelWide: true},
+		},
+		"not allowed": {
+			status: 403, body: `{"error":{}}`,
+			want: &push.Error{Class: push.CredentialsRefused, Code: "403", ChannelWide: true},
+		},
+		"no APNs key": {
+			status: 401, body: failure("THIRD_PARTY_AUTH_ERROR", ""),
+			want: &push.Error{
+				Class: push.CredentialsRefused, Code: "401.THIRD_PARTY_AUTH_ERROR", ChannelWide: true,
+			},
+		},
+		"device's quota": {
+			status: 429, body: failure("QUOTA_EXCEEDED", "", deviceQuota),
+			want: &push.Error{
+				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.device",
+			},
+		},
+		"project's quota, in seconds": {
+			status: 429, body: failure("QUOTA_EXCEEDED", "", wholeQuota), retryAfter: "7",
+			want: &push.Error{
+				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.project",
+				RetryAfter: 7 * time.Second, ChannelWide: true,
+			},
+		},
+		"quota, in the body": {
+			status: 429, body: failure("QUOTA_EXCEEDED", "", retryInfo),
+			want: &push.Error{
+				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.project",
+				RetryAfter: 12500 * time.Millisecond, ChannelWide: true,
+			},
+		},
+		"internal": {
+			status: 500, body: failure("INTERNAL", ""), want: &push.Error{Class: push.Transient, Code: "500.INTERNAL"},
+		},
+		"unavailable": {
+			status: 503, body: failure("UNAVAILABLE", ""), retryAfter: "99999",
+			want: &push.Error{Class: push.Transient, Code: "503.UNAVAILABLE", RetryAfter: time.Hour},
+		},
+		"a proxy": {
+			status: 502, body: "<html>canary</html>", want: &push.Error{Class: push.Transient, Code: "502"},
+		},
+		"moved": {status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
+		"unknown": {
+			status: 400, body: failure("canary", ""), want: &push.Error{Class: push.Permanent, Code: "400"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,8 +160,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// One token serves all calls; one that is refused is exchanged once.
-func TestTokens(t *testing.T) {
+// One token serves all calls. When it is refused, it is exchanged once.
+func TestATokenServesAllCallsUntilItIsRefused(t *testing.T) {
 	t.Parallel()
 	var exchanged, sent atomic.Int64
 	sender := bench(t, func(w http.ResponseWriter, r *http.Request) {
@@ -134,30 +178,35 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	if exchanged.Load() != 2 || sent.Load() != 9 {
-		t.Errorf("%d exchanges and %d calls for 8 deliveries and one token that ended, want 2 and 9", exchanged.Load(), sent.Load())
+		t.Errorf("%d exchanges and %d calls for 8 deliveries and one token that ended, want 2 and 9",
+			exchanged.Load(), sent.Load())
 	}
 }
 
-// An exchange that fails has sent nothing, and its answer's words are nobody's business.
-func TestExchangeThatFails(t *testing.T) {
+// When the exchange fails, nothing was sent. The text of its response is not kept.
+func TestAFailedExchangeSendsNothing(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]push.Class{
 		400: push.CredentialsRefused, 401: push.CredentialsRefused, 429: push.Throttled, 503: push.Transient,
 	} {
-		sender := bench(t, func(w http.ResponseWriter, r *http.Request) {
-			_ = r.ParseForm()
-			w.WriteHeader(status)
-			_, _ = fmt.Fprintf(w, `{"error":"invalid_grant","error_description":%q}`, r.PostForm.Get("assertion"))
-		}, func(http.ResponseWriter, *http.Request) { t.Error("it was sent without a token") })
-		got, ok := errors.AsType[*push.Error](sender.Send(t.Context(), message()))
-		if !ok || got.Class != want || !got.Unsent || got.Code != fmt.Sprintf("token.%d", status) || got.Err != nil {
-			t.Errorf("%d gives %+v, want %s, unsent", status, got, want)
-		}
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			sender := bench(t, func(w http.ResponseWriter, r *http.Request) {
+				_ = r.ParseForm()
+				w.WriteHeader(status)
+				_, _ = fmt.Fprintf(w, `{"error":"invalid_grant","error_description":%q}`, r.PostForm.Get("assertion"))
+			}, func(http.ResponseWriter, *http.Request) { t.Error("it was sent without a token") })
+			got, ok := errors.AsType[*push.Error](sender.Send(t.Context(), message()))
+			code := fmt.Sprintf("token.%d", status)
+			if !ok || got.Class != want || !got.Unsent || got.Code != code || got.Err != nil {
+				t.Errorf("%d gives %+v, want %s, unsent", status, got, want)
+			}
+		})
 	}
 }
 
-// What is posted: identity, life, priority, data as texts, and an override laid over the message.
-func TestRequest(t *testing.T) {
+// A request has identity, life, priority, the data as texts, and the override over the message.
+func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 	t.Parallel()
 	got := make(chan request, 1)
 	sender := bench(t, good(t), func(_ http.ResponseWriter, r *http.Request) {
@@ -180,48 +229,64 @@ func TestRequest(t *testing.T) {
 	want.Message.Data = map[string]string{"s": "text", "n": "1", "o": `{"a":[true]}`, "z": "null"}
 	want.Message.Android.CollapseKey, want.Message.Android.Notification.Tag = id, id
 	want.Message.Android.Priority, want.Message.Android.TTL = "HIGH", "3600s"
-	want.Message.APNs.Headers = map[string]string{"apns-collapse-id": id, "apns-expiration": fmt.Sprint(m.ExpiresAt.Unix())}
+	want.Message.APNs.Headers = map[string]string{
+		"apns-collapse-id": id, "apns-expiration": fmt.Sprint(m.ExpiresAt.Unix()),
+	}
 	want.Message.Webpush.Headers = map[string]string{"TTL": "3600", "Topic": content.Digest(id)}
 	if diff := cmp.Diff(want, <-got); diff != "" {
 		t.Errorf("request differs (-want +got):\n%s", diff)
 	}
 }
 
-func TestContentThatCannotBe(t *testing.T) {
+func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	sender := bench(t, good(t), nil)
 	for name, c := range map[string]struct{ data, override, want string }{
-		"reserved":        {`{"from":"x"}`, ``, "data: the member \"from\" is FCM's own"},
-		"reserved prefix": {`{"google.x":"x"}`, ``, "data: the member \"google.x\" is FCM's own"},
-		"no object":       {``, `"x"`, "must be a JSON object"},
-		"another target":  {``, `{"token":"x"}`, "token: is set by the target"},
-		"a topic":         {``, `{"topic":"all"}`, "topic: would reach others"},
-		"too long":        {``, `{"data":{"x":"` + strings.Repeat("x", 4096) + `"}}`, "FCM takes at most 4096"},
-		"fine":            {`{"a":1}`, `{"data":{"x":"y"}}`, ""},
+		"reserved":        {data: `{"from":"x"}`, want: "data: the member \"from\" is FCM's own"},
+		"reserved prefix": {data: `{"google.x":"x"}`, want: "data: the member \"google.x\" is FCM's own"},
+		"no object":       {override: `"x"`, want: "must be a JSON object"},
+		"another target":  {override: `{"token":"x"}`, want: "token: is set from the target"},
+		"a topic":         {override: `{"topic":"all"}`, want: "topic: would reach others"},
+		"too long": {
+			override: `{"data":{"x":"` + strings.Repeat("x", 4096) + `"}}`, want: "FCM takes at most 4096",
+		},
+		"fine": {data: `{"a":1}`, override: `{"data":{"x":"y"}}`},
 	} {
-		n := message().Notification
-		n.Data, n.Override = json.RawMessage(c.data), json.RawMessage(c.override)
-		err := sender.CheckContent(n)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := message().Notification
+			n.Data, n.Override = json.RawMessage(c.data), json.RawMessage(c.override)
+			err := sender.CheckContent(n)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }
 
-func TestCredentialsThatCannotBe(t *testing.T) {
+func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
 	text := credentials(t, "https://example.com/token")
 	for name, c := range map[string]struct{ credentials, project, want string }{
-		"none":       {"", "", "the credentials must be a service account's key"},
-		"no JSON":    {"canary", "", "the credentials must be a service account's key"},
-		"of a user":  {`{"type":"authorized_user","client_secret":"canary"}`, "", "the credentials must be a service account's key"},
-		"no key":     {`{"type":"service_account","private_key":"canary"}`, "", "the credentials' private_key must be a PEM block"},
-		"no project": {strings.Replace(text, `"demo"`, `""`, 1), "", "the project must be named"},
-		"a path":     {text, "a/b", "the project must be named"},
+		"none":    {want: "the credentials must be a service account's key"},
+		"no JSON": {credentials: "canary", want: "the credentials must be a service account's key"},
+		"of a user": {
+			credentials: `{"type":"authorized_user","client_secret":"canary"}`,
+			want:        "the credentials must be a service account's key",
+		},
+		"no key": {
+			credentials: `{"type":"service_account","private_key":"canary"}`,
+			want:        "the credentials' private_key must be a PEM block",
+		},
+		"no project": {credentials: strings.Replace(text, `"demo"`, `""`, 1), want: "the project must be named"},
+		"a path":     {credentials: text, project: "a/b", want: "the project must be named"},
 	} {
-		_, err := fcm.New(fcm.Config{Credentials: secret.New(c.credentials), Project: c.project})
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := fcm.New(fcm.Config{Credentials: secret.New(c.credentials), Project: c.project})
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }

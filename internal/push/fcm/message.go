@@ -19,8 +19,8 @@ const (
 	maxLife = 28 * 24 * time.Hour
 )
 
-// message makes what is posted: notification of title and body, the data's members as texts, and the override laid over
-// the whole message.
+// message makes the message to post: a notification with title and body, the data's members as texts, and over all of
+// it the override.
 func message(n *notification.Notification, now time.Time) ([]byte, error) {
 	id := content.CollapseID(n)
 	android := map[string]any{"priority": "HIGH", "notification": map[string]any{"tag": id}}
@@ -28,7 +28,7 @@ func message(n *notification.Notification, now time.Time) ([]byte, error) {
 		android["priority"] = "NORMAL"
 	}
 	if n.CollapseKey != "" {
-		android["collapse_key"] = id // of these a device that is away keeps four only: not one for each notification
+		android["collapse_key"] = id // FCM keeps only four of these for a device that is away
 	}
 	apns := map[string]any{"apns-collapse-id": id}
 	webpush := map[string]any{"Topic": content.Digest(id)}
@@ -49,11 +49,11 @@ func message(n *notification.Notification, now time.Time) ([]byte, error) {
 		return nil, err
 	}
 	if message["token"] != n.To {
-		return nil, errors.New("token: is set by the target")
+		return nil, errors.New("token: is set from the target")
 	}
 	for _, other := range []string{"topic", "condition"} {
 		if _, given := message[other]; given {
-			return nil, fmt.Errorf("%s: would reach others than the user whose limits count", other)
+			return nil, fmt.Errorf("%s: would reach others besides the user whose limits count", other)
 		}
 	}
 	if _, err := content.Encode("FCM", map[string]any{"notification": message["notification"], "data": message["data"]},
@@ -63,7 +63,7 @@ func message(n *notification.Notification, now time.Time) ([]byte, error) {
 	return content.Encode("FCM", map[string]any{"message": message}, 2*maxPayload+maxToken)
 }
 
-// setData puts the data's members into the message. The service takes texts only: other values go as their JSON.
+// setData puts the data's members into the message. FCM accepts only texts, so other values are sent as their JSON.
 func setData(message map[string]any, data json.RawMessage) error {
 	if len(data) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// unauthenticated is the code of a refusal that a new token mends.
+// unauthenticated is the code of a refusal after which a new token helps.
 const unauthenticated = "401"
 
 // The service's error codes, in the detail of the type FcmError.
@@ -25,13 +25,13 @@ const (
 	codeUnavailable    = "UNAVAILABLE"
 )
 
-// known are the codes that may stand in logs; what else an answer says is not kept.
+// known are the codes that may appear in logs. Nothing else of a response is kept.
 var known = map[string]bool{
 	codeUnregistered: true, codeSenderMismatch: true, codeThirdParty: true, codeQuota: true, codeInvalid: true,
 	codeInternal: true, codeUnavailable: true,
 }
 
-// reply is the body of an answer that is no success.
+// reply is the body of a response that reports an error.
 type reply struct {
 	Error struct {
 		Details []detail
@@ -46,14 +46,14 @@ type detail struct {
 	FieldViolations []struct{ Field string }
 }
 
-// classify says what an answer means.
+// classify says what a response means; nil is delivered.
 func classify(response *http.Response, body []byte) *push.Error {
 	status := response.StatusCode
 	if status >= 200 && status < 300 {
 		return nil
 	}
 	var r reply
-	_ = json.Unmarshal(body, &r) // a proxy's words are none of the service's
+	_ = json.Unmarshal(body, &r) // a proxy's response is in another format
 	failure := &push.Error{
 		Class: push.Permanent, Code: strconv.Itoa(status),
 		RetryAfter: max(httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now()), r.retryDelay()),
@@ -75,7 +75,7 @@ func classify(response *http.Response, body []byte) *push.Error {
 	return failure
 }
 
-// throttled tells which quota is exhausted: the device's, or the project's, which concerns all notifications.
+// throttled finds out which quota is used up: the device's or the project's. The latter concerns all notifications.
 func (r *reply) throttled(failure *push.Error) {
 	failure.Class = push.Throttled
 	exhausted := "project"
@@ -99,7 +99,7 @@ func (r *reply) code() string {
 	return ""
 }
 
-// badToken tells whether it was the target that the service could not read.
+// badToken tells whether the service refused the target.
 func (r *reply) badToken() bool {
 	for _, d := range r.Error.Details {
 		for _, v := range d.FieldViolations {
@@ -111,7 +111,7 @@ func (r *reply) badToken() bool {
 	return false
 }
 
-// retryDelay is the third way in which the service says when to come again, besides the header's two.
+// retryDelay reads when to retry from the body. The header has two more forms of it.
 func (r *reply) retryDelay() time.Duration {
 	for _, d := range r.Error.Details {
 		if delay, err := time.ParseDuration(d.RetryDelay); err == nil &&

@@ -17,11 +17,11 @@ import (
 // accountKey is a service account's key.
 type accountKey = jwt.Config
 
-// tokens exchanges the service account's key for access tokens, one at a time, and keeps the latest.
+// tokens exchanges the service account's key for access tokens, one call at a time, and keeps the latest token.
 type tokens struct {
 	account *accountKey
 	client  *http.Client
-	// turn holds the token; who takes it out may exchange it.
+	// turn holds the token. Whoever takes it out may exchange it.
 	turn chan *oauth2.Token
 }
 
@@ -31,10 +31,10 @@ func newTokens(account *accountKey, client *http.Client) *tokens {
 	return t
 }
 
-// early is how long before its end a token is used no more.
+// early is how long before its end a token is no longer used.
 const early = time.Minute
 
-// get gives a token that is good.
+// get returns a valid token.
 func (t *tokens) get(ctx context.Context) (string, *push.Error) {
 	var token *oauth2.Token
 	select {
@@ -55,7 +55,7 @@ func (t *tokens) get(ctx context.Context) (string, *push.Error) {
 	return token.AccessToken, nil
 }
 
-// drop forgets a token that was refused.
+// drop drops a token that was refused.
 func (t *tokens) drop(refused string) {
 	token := <-t.turn
 	if token != nil && token.AccessToken == refused {
@@ -64,8 +64,8 @@ func (t *tokens) drop(refused string) {
 	t.turn <- token
 }
 
-// exchangeFailure says what an exchange that failed means: nothing was sent. The answer's own words, which may repeat
-// the assertion, are not kept.
+// exchangeFailure says what a failed exchange means; no notification was sent. It keeps nothing of the response's text,
+// which may repeat the assertion.
 func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || refused.Response == nil {

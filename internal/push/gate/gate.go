@@ -156,7 +156,7 @@ func (g *Gate) heed(h *host, failure *push.Error) {
 		}
 	case failure.Class == push.CredentialsRefused:
 		h.pause(time.Now().Add(max(g.cfg.Pause, failure.RetryAfter)))
-		g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused; correct its settings",
+		g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused; fix its settings",
 			"channel", g.cfg.Channel, "host", h.name, "code", failure.Code,
 			"pause", max(g.cfg.Pause, failure.RetryAfter))
 	case failure.Class == push.Throttled && failure.ChannelWide:

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// errClosed is the answer of a sender that was closed.
+// errClosed says that a connection was wanted after the sender was closed.
 var errClosed = errors.New("the sender is closed")
 
-// Connections are the open ones of a sender. The transport can close idle ones, but keeps one over HTTP/2 open where
-// the end of a cancelled call was not worked off yet.
+// Connections keeps the open connections of a sender, to close them all. The transport closes only idle ones, and an
+// HTTP/2 connection is not idle while it still has to end a cancelled call.
 type Connections struct {
 	dialer Dialer
 
@@ -25,7 +25,7 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// NewConnections keeps what a dialer makes.
+// NewConnections keeps the connections that a dialer makes.
 func NewConnections(dialer Dialer) *Connections {
 	return &Connections{dialer: dialer, open: map[*connection]struct{}{}}
 }
@@ -47,7 +47,7 @@ func (c *Connections) Dial(ctx context.Context, network, address string) (net.Co
 	return kept, nil
 }
 
-// Close ends all connections, and those that are still being made.
+// Close ends all connections, also those that are still being made.
 func (c *Connections) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Connections) Close() {
 	clear(c.open)
 }
 
-// connection is one of them until it is closed.
+// connection is an open connection.
 type connection struct {
 	net.Conn
 	among *Connections

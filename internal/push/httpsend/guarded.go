@@ -12,12 +12,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/egress"
 )
 
-// maxReplyHeader bounds an answer's header.
+// maxReplyHeader bounds the header of a response, in bytes.
 const maxReplyHeader = 16 << 10
 
 // GuardedConfig says what a [Guarded] client may do.
 type GuardedConfig struct {
-	// Allow are networks that targets may be in although not public. Defaults to none.
+	// Allow are networks that targets may be in although they are not public. Defaults to none.
 	Allow []netip.Prefix
 	// Timeout bounds a call. Defaults to 10 s.
 	Timeout time.Duration
@@ -29,8 +29,8 @@ type GuardedConfig struct {
 	Roots *x509.CertPool
 }
 
-// Guarded calls targets that come from input: they are dialled through package egress, without a proxy, which would
-// dial for us, and redirects are not followed.
+// Guarded calls targets that come from input. It dials them through package egress and follows no redirects. It uses no
+// proxy, since a proxy would do the dialling.
 type Guarded struct {
 	*http.Client
 	dialer      *egress.Dialer
@@ -50,7 +50,7 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 		Transport: &http.Transport{
 			Proxy:                  nil,
 			DialContext:            connections.Dial,
-			DisableCompression:     true, // what is read is what was sent: no bomb
+			DisableCompression:     true, // against zip bombs: what is read is what was sent
 			MaxIdleConns:           4 * idle,
 			MaxIdleConnsPerHost:    idle,
 			IdleConnTimeout:        90 * time.Second,
@@ -63,7 +63,7 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 	}}, nil
 }
 
-// CheckURL tells whether a target may be called, as far as that can be told without asking for its address.
+// CheckURL tells whether a target may be called, as far as that shows without looking up its address.
 func (g *Guarded) CheckURL(to string) error { return g.dialer.CheckURL(to) }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.

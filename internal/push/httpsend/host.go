@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// HostOf gives the host of a URL, port included; empty for what is no URL.
+// HostOf returns the host of a URL with its port, or an empty text when the target is no URL.
 func HostOf(target string) string {
 	u, err := url.Parse(target)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package httpsend is what the channels over HTTP share: connections that can all be closed, whether a call that failed
-// may have reached the provider, and when a provider wants to be called again.
+// Package httpsend is what the channels over HTTP share: connections that can be closed all at once, what a response or
+// a failed call means, and when a provider wants to be called again.
 package httpsend
 
 import (
@@ -19,11 +19,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// MaxRetryAfter is how long a provider may ask to be left alone.
+// MaxRetryAfter is the longest that a provider may ask to be left alone.
 const MaxRetryAfter = time.Hour
 
-// RetryAfter reads the header in both its forms: seconds, or a date. What is neither, or lies in the past, counts as
-// not said.
+// RetryAfter reads the header in both its forms: seconds, or a date. Anything else, and a date in the past, gives 0.
 func RetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value != "" && strings.Trim(value, "0123456789") == "" {
@@ -40,19 +39,19 @@ func RetryAfter(value string, now time.Time) time.Duration {
 	return min(max(0, date.Sub(now)), MaxRetryAfter)
 }
 
-// Trace notices whether a request was given a connection. What becomes of it there is written by another goroutine, and
-// a call that is cancelled doesn't always wait for that: only without a connection is it sure that nothing went out.
+// Trace notes whether a request got a connection. Another goroutine writes it there, and a cancelled call does not
+// always wait for that goroutine. So only without a connection is it sure that nothing was sent.
 type Trace struct{ connected atomic.Bool }
 
-// Attach gives the context to make the call with.
+// Attach returns the context to make the call with.
 func (t *Trace) Attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) },
 	})
 }
 
-// Classify says what a request without an answer means. The error's own text may hold the target, with all that
-// producers put into a URL, so only a word of it is kept.
+// Classify says what a request without a response means. The error's own text may hold the target's URL, with secrets
+// in it, so only a word of it is kept.
 func (t *Trace) Classify(err error) *push.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err

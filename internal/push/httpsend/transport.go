@@ -11,24 +11,24 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Transport makes calls over connections that it keeps.
+// Transport makes HTTP calls and keeps its connections.
 type Transport interface {
 	http.RoundTripper
 	CloseIdleConnections()
 }
 
-// NewHTTP2Transport makes a transport for a provider that all calls go to, over a few connections. The standard
-// library's, which is meant to follow it, opens a connection for each call that is under way while the first is made:
-// over 600 where this one opens 6. roots may be nil, for the system's.
+// NewHTTP2Transport makes a transport for a single provider, which all calls go to over a few connections. The standard
+// library's HTTP/2 opens one connection for each call that is under way while the first connection is being made: over
+// 600 where this one opens 6. Nil roots mean the system's.
 //
-//nolint:staticcheck // deprecated in its favour
+//nolint:staticcheck // deprecated in favour of the standard library's
 func NewHTTP2Transport(roots *x509.CertPool, connections *Connections) Transport {
 	return &http2.Transport{
 		TLSClientConfig:    &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DialTLSContext:     connections.dialTLS,
 		ReadIdleTimeout:    15 * time.Second, // a dead connection is noticed
 		PingTimeout:        5 * time.Second,
-		DisableCompression: true, // what is read is what was sent: no bomb
+		DisableCompression: true, // against zip bombs: what is read is what was sent
 		MaxHeaderListSize:  16 << 10,
 	}
 }

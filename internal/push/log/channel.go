@@ -8,7 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/channel"
 )
 
-// Settings of the channel: there are none.
+// Settings of the channel. There are none.
 type Settings struct{}
 
 // Channel describes the channel.

@@ -1,5 +1,5 @@
-// Package log is the channel that writes each delivery into the process's own log, for trying things out and for tests
-// of everything but a provider.
+// Package log is the channel that writes each delivery into the process's own log. It is for trying pacer out, and for
+// tests that need no provider.
 package log
 
 import (
@@ -17,7 +17,7 @@ type Sender struct{ log *slog.Logger }
 // New makes a Sender.
 func New(log *slog.Logger) *Sender { return &Sender{log} }
 
-// Send writes one line at debug level: who and which, never the content.
+// Send writes one line at debug level. The line names user and notification, and never shows the content.
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err := ctx.Err(); err != nil {
 		return &push.Error{Class: push.Transient, Code: "cancelled", Unsent: true, Err: err}
@@ -29,8 +29,8 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	return nil
 }
 
-// CheckTarget takes any target: none is used.
+// CheckTarget accepts any target, since none is used.
 func (*Sender) CheckTarget(string) error { return nil }
 
-// CheckContent implements [push.Sender]: a line of a log has no format of its own that an override could be laid over.
+// CheckContent implements [push.Checker]. A log has no format of its own, so there is no override.
 func (*Sender) CheckContent(n *notification.Notification) error { return channel.NoOwnFormat(n) }

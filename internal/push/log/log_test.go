@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// provider is a log whose lines are deliveries. It never has an answer but to take them.
+// provider is a log whose lines are deliveries. It accepts all of them.
 type provider struct {
 	slog.Handler
 	provider *pushtest.Provider
@@ -47,29 +47,33 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestLineSaysWhoAndWhich(t *testing.T) {
+func TestTheLineNamesUserAndNotification(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]string{
 		slog.LevelDebug: "level=DEBUG msg=notification notification_id=n1 user_id=ada category=chat attempt=2 " +
 			"admitted_at=2027-01-15T08:00:01.234Z\n",
 		slog.LevelInfo: "",
 	} {
-		var text strings.Builder
-		options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) == 0 && a.Key == slog.TimeKey {
-				return slog.Attr{}
+		t.Run(level.String(), func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+				if len(groups) == 0 && a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}
+			sender := log.New(slog.New(slog.NewTextHandler(&text, options)))
+			err := sender.Send(t.Context(), push.Message{
+				Notification: &notification.Notification{
+					ID: "n1", UserID: "ada", Category: "chat", To: "nowhere", Title: "hello", Body: "world",
+					Data: []byte(`{}`),
+				},
+				Attempt: 2, AdmittedAt: time.UnixMilli(1_800_000_001_234).UTC(),
+			})
+			if err != nil || text.String() != want {
+				t.Errorf("at level %s: %v and the line %q, want %q", level, err, text.String(), want)
 			}
-			return a
-		}}
-		sender := log.New(slog.New(slog.NewTextHandler(&text, options)))
-		err := sender.Send(t.Context(), push.Message{
-			Notification: &notification.Notification{
-				ID: "n1", UserID: "ada", Category: "chat", To: "nowhere", Title: "hello", Body: "world", Data: []byte(`{}`),
-			},
-			Attempt: 2, AdmittedAt: time.UnixMilli(1_800_000_001_234).UTC(),
 		})
-		if err != nil || text.String() != want {
-			t.Errorf("at level %s: %v and the line %q, want %q", level, err, text.String(), want)
-		}
 	}
 }

@@ -15,11 +15,11 @@ const Name notification.Channel = "ntfy"
 
 // Settings of the channel. Their flags begin with --ntfy-.
 type Settings struct {
-	// Server is the base URL of the ntfy server that topics are on.
+	// Server is the base URL of the ntfy server.
 	Server string `name:"server" placeholder:"URL" help:"ntfy: base URL of the server, such as https://ntfy.sh."`
-	// Token is an access token of that server. Defaults to none: it publishes as anybody could.
+	// Token is an access token for that server. Defaults to none: pacer publishes as anybody could.
 	Token string `name:"token" credential:"" needs:"server" placeholder:"TOKEN|file:PATH" json:"-" help:"ntfy: access token for --ntfy-server (tk_...)."`
-	// Limits are how often ntfy servers may be called, over all processes, of the form 600000/1m. Default to none.
+	// Limits are how often all processes together may call ntfy servers, such as 600000/1m. Default to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to ntfy servers, over all processes. Default: none."`
 }
 
@@ -47,7 +47,7 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// Check refuses a server that is no base URL.
+// Check refuses a server that is not a base URL.
 func (s Settings) Check() error {
 	if s.Server == "" {
 		return nil

@@ -28,7 +28,7 @@ const (
 	token     = "tk_canarytoken31fe"
 )
 
-// statuses are the answers that a server has. It never says that a topic is gone: every topic exists.
+// statuses are those that a server responds with. It never says that a topic is gone, since every topic exists.
 var statuses = map[pushtest.Kind]int{
 	pushtest.Delivered: http.StatusOK, pushtest.Refused: http.StatusForbidden,
 	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests,
@@ -38,8 +38,9 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
 		Channel: ntfy.Settings{}.Channel(),
-		Answers: []pushtest.Kind{
-			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
+		Kinds: []pushtest.Kind{
+			pushtest.Refused, pushtest.Failing, pushtest.Throttled,
+			pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},
 		Delays:  []pushtest.Kind{pushtest.Failing, pushtest.Throttled},
 		Content: true,
@@ -61,7 +62,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			tb.Errorf("%q: %v", text, err)
 		}
 		call := pushtest.Call{Identity: body.SequenceID, Title: body.Title, Body: body.Message}
-		pushtest.Reply(p, w, r, p.Receive(call), statuses, fmt.Sprintf("%s %v", text, r.Header))
+		pushtest.Respond(p, w, r, p.Receive(call), statuses, fmt.Sprintf("%s %v", text, r.Header))
 	})
 	cfg := config(p, server)
 	return pushtest.Subject{
@@ -73,14 +74,17 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 		},
 		Bad: []string{
 			"", topicName + ".x", topicName + strings.Repeat("x", 64), "ü" + topicName, "https://ntfy.sh/",
-			"https://ntfy.sh/a/" + topicName, "https://ntfy.sh/" + topicName + "?auth=x", "https://ntfy.sh/" + topicName + "#x",
-			"https://ada:pw@ntfy.sh/" + topicName, "ftp://ntfy.sh/" + topicName, "/" + topicName, "//ntfy.sh/" + topicName,
+			"https://ntfy.sh/a/" + topicName, "https://ntfy.sh/" + topicName + "?auth=x",
+			"https://ntfy.sh/" + topicName + "#x", "https://ada:pw@ntfy.sh/" + topicName,
+			"ftp://ntfy.sh/" + topicName, "/" + topicName, "//ntfy.sh/" + topicName,
 			"http://10.1.2.3/" + topicName, "https://169.254.169.254/" + topicName, "https://[::1]/" + topicName,
 		},
-		Secrets:  []string{topicName, strings.TrimPrefix(token, "tk_")},
-		Identity: func(id string) string { return content.Digest(content.CollapseID(&notification.Notification{ID: id})) },
-		Unplug:   server.Unplug,
-		Drain:    server.Close,
+		Secrets: []string{topicName, strings.TrimPrefix(token, "tk_")},
+		Identity: func(id string) string {
+			return content.Digest(content.CollapseID(&notification.Notification{ID: id}))
+		},
+		Unplug: server.Unplug,
+		Drain:  server.Close,
 	}
 }
 

@@ -9,22 +9,23 @@ import (
 )
 
 const (
-	// maxText is how long a message's text may be, in bytes. Servers make an attachment of a longer one, or refuse it.
+	// maxText is how long a message's text may be, in bytes. Servers turn a longer text into an attachment, or refuse
+	// it.
 	maxText = 4096
-	// maxBody is how long all that is published may be, in bytes: a quarter of what servers read.
+	// maxBody is how long a whole message may be, in bytes. It is a quarter of what servers read.
 	maxBody = 32 << 10
 )
 
-// priorities are ntfy's for pacer's.
+// priorities maps pacer's priorities to ntfy's.
 var priorities = map[notification.Priority]int{
 	notification.PriorityCritical: 5, notification.PriorityHigh: 4, notification.PriorityNormal: 3,
 	notification.PriorityLow: 2,
 }
 
-// message makes what is published: title, body and priority, and the override laid over it. ntfy has no place for data.
+// message makes the message to publish: title, body and priority, and over it the override. ntfy has no place for data.
 func message(n *notification.Notification, topic string) ([]byte, error) {
 	message := map[string]any{"title": n.Title, "message": n.Body, "sequence_id": content.Digest(content.CollapseID(n))}
-	if n.Body == "" { // the server would put a text of its own there
+	if n.Body == "" { // else the server would put in a text of its own
 		message["message"] = n.Title
 		delete(message, "title")
 	}
@@ -41,17 +42,17 @@ func message(n *notification.Notification, topic string) ([]byte, error) {
 	return content.Encode("ntfy", message, maxBody)
 }
 
-// checkMembers refuses what would reach others, or at another time, than the user's limits allow.
+// checkMembers refuses members that would reach others, or would deliver at a time that the user's limits do not allow.
 func checkMembers(message map[string]any) error {
 	if _, given := message["topic"]; given {
-		return errors.New("topic: is set by the target")
+		return errors.New("topic: is set from the target")
 	}
 	if _, given := message["delay"]; given {
-		return errors.New("delay: would bring it at another time than the limits allow; set send_at instead")
+		return errors.New("delay: would deliver it at a time that the limits do not allow; set send_at instead")
 	}
 	for _, other := range []string{"email", "call"} {
 		if _, given := message[other]; given {
-			return fmt.Errorf("%s: would reach somebody in another way, which no limit counts", other)
+			return fmt.Errorf("%s: would reach somebody in a way that no limit counts", other)
 		}
 	}
 	text, ok := message["message"].(string)

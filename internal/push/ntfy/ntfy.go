@@ -1,7 +1,6 @@
-// Package ntfy publishes to topics of ntfy servers: the configured one, and those that the URL of a target names. The
-// latter come from input: every call is dialled through package egress, and the access token goes to the configured
-// server alone. A repeat has the same sequence id: servers from 2.16 on update what they showed instead of
-// showing it twice; older ones show it twice.
+// Package ntfy publishes to topics of ntfy servers: the configured server, and those in the URLs of targets. The latter
+// come from input, so every call is dialled through package egress, and the access token goes only to the configured
+// server. A repeat has the same sequence id. Servers from 2.16 on then update the message; older ones show it twice.
 package ntfy
 
 import (
@@ -20,14 +19,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-// maxReply is how much of an answer is read.
+// maxReply is how much of a response is read, in bytes.
 const maxReply = 64 << 10
 
 // Config of a Sender. Server is required.
 type Config struct {
-	// Server is the base URL of the server that topics are on which come without one.
+	// Server is the base URL of the server for topics without a URL.
 	Server string
-	// Token is an access token of Server. Defaults to none.
+	// Token is an access token for Server. Defaults to none.
 	Token secret.Secret
 	// GuardedConfig says which servers may be called.
 	httpsend.GuardedConfig
@@ -40,7 +39,7 @@ type Sender struct {
 	client *httpsend.Guarded
 }
 
-// New makes a Sender. It fails on a server that is no base URL.
+// New makes a Sender. It fails when the server is not a base URL.
 func New(cfg Config) (*Sender, error) {
 	if err := (Settings{Server: cfg.Server}).Check(); err != nil || cfg.Server == "" {
 		return nil, errors.New("the server must be a URL such as https://ntfy.sh, without a path")
@@ -83,7 +82,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	// Reading the answer to its end lets the connection be used again; its words may repeat what was sent.
+	// Once the response is read to its end, the connection can be used again. Its text may repeat what was sent.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
 	if failure := classify(response, own); failure != nil {
 		return failure
@@ -91,10 +90,10 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	return nil
 }
 
-// request makes the call, and tells whether it goes to the configured server. Topics are published to at the server's
-// root, as JSON.
+// request makes the request, and tells whether it goes to the configured server. It publishes JSON at the server's
+// root.
 func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *http.Request, own bool, err error) {
-	// A target that was accepted under another configuration, or by nobody, must not be tried again and again.
+	// A target may have been accepted under another configuration, or without a check. It must not be retried for ever.
 	to, err := s.topic(n.To)
 	if err != nil {
 		return nil, false, fmt.Errorf("the target %w", err)
@@ -105,7 +104,7 @@ func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.server+"/", bytes.NewReader(body))
 	if err != nil {
-		return nil, false, errors.New("the target is no URL") // the cause repeats the URL
+		return nil, false, errors.New("the target is not a URL") // the cause repeats the URL
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "pacer")
@@ -116,19 +115,19 @@ func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *
 	return request, own, nil
 }
 
-// classify says what a server's answer means; nil for delivered. own is true of the configured server.
+// classify says what a server's response means; nil is delivered. own is true for the configured server.
 func classify(response *http.Response, own bool) *push.Error {
 	failure := httpsend.Classify(response)
 	switch status := response.StatusCode; {
 	case status == http.StatusUnauthorized && own:
 		failure.Class = push.CredentialsRefused
 	case status == http.StatusNotFound || status == http.StatusGone:
-		// Every topic exists; what does not is an ntfy server at this URL.
+		// Every topic exists. What is missing is an ntfy server at this URL.
 		failure.Class = push.Permanent
 	}
 	// 403 stays permanent: the topic is reserved or read-only. Targets choose topics, so it must not stop the channel.
 	return failure
 }
 
-// origin is a base URL without what follows its host, in small letters.
+// origin is a base URL in lower case, without a slash at its end.
 func origin(server string) string { return strings.ToLower(strings.TrimSuffix(server, "/")) }

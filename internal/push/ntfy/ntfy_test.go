@@ -45,9 +45,14 @@ func published(t *testing.T, m push.Message) (map[string]any, http.Header) {
 	return body, header
 }
 
-func TestWhatIsPublished(t *testing.T) {
+func TestPublishesWhatTheNotificationSays(t *testing.T) {
 	t.Parallel()
 	sequence := content.Digest("n1")
+	full := func(priority float64) map[string]any {
+		return map[string]any{
+			"topic": topicName, "title": "hello", "message": "world", "priority": priority, "sequence_id": sequence,
+		}
+	}
 	for _, c := range []struct {
 		name string
 		set  func(*notification.Notification)
@@ -55,19 +60,19 @@ func TestWhatIsPublished(t *testing.T) {
 	}{
 		{
 			name: "title and body", set: func(*notification.Notification) {},
-			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 3.0, "sequence_id": sequence},
+			want: full(3),
 		},
 		{
 			name: "critical", set: func(n *notification.Notification) { n.Priority = notification.PriorityCritical },
-			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 5.0, "sequence_id": sequence},
+			want: full(5),
 		},
 		{
 			name: "high", set: func(n *notification.Notification) { n.Priority = notification.PriorityHigh },
-			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 4.0, "sequence_id": sequence},
+			want: full(4),
 		},
 		{
 			name: "low", set: func(n *notification.Notification) { n.Priority = notification.PriorityLow },
-			want: map[string]any{"topic": topicName, "title": "hello", "message": "world", "priority": 2.0, "sequence_id": sequence},
+			want: full(2),
 		},
 		{
 			name: "a title alone", set: func(n *notification.Notification) { n.Body = "" },
@@ -85,7 +90,8 @@ func TestWhatIsPublished(t *testing.T) {
 		{
 			name: "a collapse key", set: func(n *notification.Notification) { n.CollapseKey = "order" },
 			want: map[string]any{
-				"topic": topicName, "title": "hello", "message": "world", "priority": 3.0, "sequence_id": content.Digest(content.Digest("chat\x00order")),
+				"topic": topicName, "title": "hello", "message": "world", "priority": 3.0,
+				"sequence_id": content.Digest(content.Digest("chat\x00order")),
 			},
 		},
 	} {
@@ -104,8 +110,8 @@ func TestWhatIsPublished(t *testing.T) {
 	}
 }
 
-// The token is the configured server's: another that a target names must not learn it.
-func TestTokenGoesToItsServerAlone(t *testing.T) {
+// The token belongs to the configured server. Another server, which a target names, must not learn it.
+func TestTheTokenGoesToItsServerAlone(t *testing.T) {
 	t.Parallel()
 	var header http.Header
 	p := &pushtest.Provider{}
@@ -123,7 +129,7 @@ func TestTokenGoesToItsServerAlone(t *testing.T) {
 	if got := header.Get("Authorization"); got != "" {
 		t.Errorf("another server got the Authorization %q", got)
 	}
-	// That it wants one is the target's fault, not the settings'.
+	// If that server wants a token, the target is wrong, not the settings.
 	status = http.StatusUnauthorized
 	want := &push.Error{Class: push.Permanent, Code: "401"}
 	if err := send(); !cmp.Equal(push.Classify(err), want) {
@@ -131,29 +137,45 @@ func TestTokenGoesToItsServerAlone(t *testing.T) {
 	}
 }
 
-func TestContentsThatAreRefused(t *testing.T) {
+func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, override, want string }{
-		{name: "another topic", override: `{"topic":"other"}`, want: "topic: is set by the target"},
-		{name: "another time", override: `{"delay":"1h"}`, want: "delay: would bring it at another time than the limits allow; set send_at instead"},
-		{name: "an e-mail besides", override: `{"email":"eve@example.com"}`, want: "email: would reach somebody in another way, which no limit counts"},
-		{name: "a phone call besides", override: `{"call":"yes"}`, want: "call: would reach somebody in another way, which no limit counts"},
+		{name: "another topic", override: `{"topic":"other"}`, want: "topic: is set from the target"},
+		{
+			name: "another time", override: `{"delay":"1h"}`,
+			want: "delay: would deliver it at a time that the limits do not allow; set send_at instead",
+		},
+		{
+			name: "an e-mail besides", override: `{"email":"eve@example.com"}`,
+			want: "email: would reach somebody in a way that no limit counts",
+		},
+		{
+			name: "a phone call besides", override: `{"call":"yes"}`,
+			want: "call: would reach somebody in a way that no limit counts",
+		},
 		{name: "no text", override: `{"message":7}`, want: "message: must be a text"},
-		{name: "a text too long", override: `{"message":"` + strings.Repeat("x", 4097) + `"}`, want: "is a message of 4097 bytes, and ntfy takes at most 4096"},
-		{name: "tags without end", override: `{"tags":["` + strings.Repeat("x", 40_000) + `"]}`, want: "and ntfy takes at most 32768"},
+		{
+			name: "a text too long", override: `{"message":"` + strings.Repeat("x", 4097) + `"}`,
+			want: "is a message of 4097 bytes, and ntfy takes at most 4096",
+		},
+		{
+			name: "tags without end", override: `{"tags":["` + strings.Repeat("x", 40_000) + `"]}`,
+			want: "and ntfy takes at most 32768",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := message(topicName)
 			m.Override = json.RawMessage(c.override)
-			if err := (ntfy.Checker{}).CheckContent(m.Notification); err == nil || !strings.Contains(err.Error(), c.want) {
+			err := ntfy.Checker{}.CheckContent(m.Notification)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
 	}
 }
 
-func TestWhatAnAnswerMeans(t *testing.T) {
+func TestResponsesAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name       string
@@ -170,13 +192,19 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{name: "too slow", status: 408, want: &push.Error{Class: push.Transient, Code: "408"}},
 		{name: "too large", status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
 		{name: "too many", status: 429, want: &push.Error{Class: push.Throttled, Code: "429"}},
-		{name: "too many, for seconds", status: 429, retryAfter: "5", want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second}},
+		{
+			name: "too many, for seconds", status: 429, retryAfter: "5",
+			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second},
+		},
 		{
 			name: "too many, until a date", status: 429, retryAfter: "Fri, 31 Dec 2100 23:59:59 GMT",
 			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
 		},
 		{name: "a fault", status: 500, want: &push.Error{Class: push.Transient, Code: "500"}},
-		{name: "away", status: 503, retryAfter: "17", want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second}},
+		{
+			name: "away", status: 503, retryAfter: "17",
+			want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second},
+		},
 		{name: "full", status: 507, want: &push.Error{Class: push.Transient, Code: "507"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,7 +224,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 }
 
-func TestServersThatAreRefused(t *testing.T) {
+func TestServersThatAreNotABaseURLAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, server string }{
 		{name: "no URL", server: "ntfy.sh"},

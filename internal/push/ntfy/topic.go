@@ -9,8 +9,8 @@ import (
 // maxTopic is how many characters a topic's name may have.
 const maxTopic = 64
 
-// Checker looks at notifications for ntfy. Server is the one for topics without a URL; CheckURL tells whether another
-// may be called.
+// Checker checks notifications for ntfy. Server is the server for topics without a URL. CheckURL tells whether another
+// server may be called.
 type Checker struct {
 	Server   string
 	CheckURL func(string) error
@@ -19,13 +19,13 @@ type Checker struct {
 // topic is where a notification is published.
 type topic struct{ server, name string }
 
-// CheckTarget implements [push.Checker]: a target is a topic's name, or its URL.
+// CheckTarget implements [push.Checker]. A target is a topic's name or its URL.
 func (c Checker) CheckTarget(to string) error {
 	_, err := c.topic(to)
 	return err
 }
 
-// topic reads a target. Its errors do not repeat it: who knows a topic may read it.
+// topic reads a target. Its errors do not repeat the target, since whoever knows a topic may read it.
 func (c Checker) topic(to string) (topic, error) {
 	t := topic{server: c.Server, name: to}
 	if strings.Contains(to, "/") {

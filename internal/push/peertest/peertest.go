@@ -1,6 +1,6 @@
-// Package peertest asks libraries that pacer's authors did not write, in another language, whether they understand what
-// pacer sends: http_ece and jose for Web Push, standardwebhooks for webhooks. They run in a process of Node.js that the
-// test starts. `make install-servers` installs what it needs.
+// Package peertest checks that libraries of other authors, in another language, understand what pacer sends: http_ece
+// and jose for Web Push, standardwebhooks for webhooks. They run in a process of Node.js that the test starts. `make
+// install-servers` installs what it needs.
 package peertest
 
 import (
@@ -15,33 +15,34 @@ import (
 	"testing"
 )
 
-// Peer is the process. Any number of goroutines may ask it.
+// Peer is the process. It is safe for concurrent use.
 type Peer struct {
 	mu  sync.Mutex
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// Question asks for one of the kinds webpush and webhook. Which fields belong to which says testdata/peer.mjs.
-type Question struct {
+// Request asks the process to read what was sent. Kind is webpush or webhook; testdata/peer.mjs says which fields
+// belong to which kind.
+type Request struct {
 	Kind string `json:"kind"`
 	// Body is what was posted.
 	Body []byte `json:"body"`
 
-	// PrivateKey and AuthSecret are the browser's, in base64url; Authorization is the header, Audience the service's
-	// origin.
+	// PrivateKey and AuthSecret are the browser's, in base64url. Authorization is the header, Audience the origin of
+	// the push service.
 	PrivateKey    string `json:"privateKey,omitempty"`
 	AuthSecret    string `json:"authSecret,omitempty"`
 	Authorization string `json:"authorization,omitempty"`
 	Audience      string `json:"audience,omitempty"`
 
-	// Secret is the receiver's, Headers those of the call, names in lower case.
+	// Secret is the receiver's. Headers are those of the call, with names in lower case.
 	Secret  string            `json:"secret,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Answer is what the library made of it. Error is empty when it took it.
-type Answer struct {
+// Response is what the library made of it. Error is empty when the library accepted it.
+type Response struct {
 	Plain, Subject, Error string
 }
 
@@ -67,16 +68,16 @@ func Start(tb testing.TB) *Peer {
 		tb.Fatalf("start node: %v; run make install-servers", err)
 	}
 	tb.Cleanup(func() {
-		_ = in.Close()     // which ends it
+		_ = in.Close()     // ends the process
 		_ = process.Wait() // it may have been killed with the test's context
 	})
 	return &Peer{in: in, out: bufio.NewReader(out)}
 }
 
-// Ask asks one question.
-func (p *Peer) Ask(tb testing.TB, q Question) Answer {
+// Ask sends one request and returns the response.
+func (p *Peer) Ask(tb testing.TB, r Request) Response {
 	tb.Helper()
-	line, err := json.Marshal(q)
+	line, err := json.Marshal(r)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -87,11 +88,11 @@ func (p *Peer) Ask(tb testing.TB, q Question) Answer {
 	}
 	reply, err := p.out.ReadBytes('\n')
 	if err != nil {
-		tb.Fatalf("the peer's answer: %v", err)
+		tb.Fatalf("read the peer's response: %v", err)
 	}
-	var a Answer
-	if err := json.Unmarshal(reply, &a); err != nil {
-		tb.Fatalf("the peer's answer %s: %v", reply, err)
+	var response Response
+	if err := json.Unmarshal(reply, &response); err != nil {
+		tb.Fatalf("read the peer's response %s: %v", reply, err)
 	}
-	return a
+	return response
 }

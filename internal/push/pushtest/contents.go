@@ -9,7 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// contentCases are contents of all sizes and kinds. That none is changed is checked with each delivery.
+// contentCases send contents of all sizes and kinds. Each delivery checks that its content arrives unchanged.
 func contentCases(f Features) []scenario {
 	cases := []scenario{
 		{"NoContent", func(p *probe) {
@@ -38,7 +38,7 @@ func contentCases(f Features) []scenario {
 	return cases
 }
 
-// unknownContent is data that no channel gives a meaning to, and a notification with hardly anything but its id.
+// unknownContent sends data that means nothing to any channel, and a notification with hardly more than its id.
 func unknownContent(p *probe) {
 	for _, data := range []string{
 		`{}`, ` { "": null } `,
@@ -54,7 +54,7 @@ func unknownContent(p *probe) {
 	p.carry(m)
 }
 
-// awkwardCharacters would end a header, a string or an element where they are not written as what they are.
+// awkwardCharacters sends characters that would end a header, a string or an element if they were not escaped.
 func awkwardCharacters(p *probe) {
 	for _, text := range []string{
 		`"quotes' \back\slash\" %s %20 $1 {{.}}`, "<script>&amp;</script><![CDATA[", "ü 漢字 👩‍👩‍👧 \u202e\u2028",
@@ -66,7 +66,7 @@ func awkwardCharacters(p *probe) {
 	}
 }
 
-// carry delivers, and wants the provider to have got all of it.
+// carry delivers a message, and checks that all of it arrives.
 func (p *probe) carry(m push.Message) {
 	p.Helper()
 	before := len(p.provider.received())
@@ -78,7 +78,7 @@ func (p *probe) carry(m push.Message) {
 	p.same(calls[before], m)
 }
 
-// same compares a call with the message that it is of.
+// same compares a call with its message.
 func (p *probe) same(c Call, m push.Message) {
 	p.Helper()
 	if c.Identity != p.Identity(m.ID) {
@@ -93,12 +93,12 @@ func (p *probe) same(c Call, m push.Message) {
 	}
 }
 
-// plain has no control characters, which some channels can't carry.
+// plain removes control characters, which some channels can't carry.
 func plain(text string) string {
 	return strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ")
 }
 
-// object reads data; none is an object without fields.
+// object reads data. No data is an object without fields.
 func object(data []byte) map[string]any {
 	fields := map[string]any{}
 	if len(data) > 0 && json.Unmarshal(data, &fields) != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// contextCases are contexts that end before, during and anywhere around a call.
+// contextCases end contexts before a call, during it, and at any moment.
 func contextCases(f Features) []scenario {
 	cases := []scenario{
 		{"CancelledBefore", func(p *probe) {
@@ -33,7 +33,7 @@ func contextCases(f Features) []scenario {
 	return cases
 }
 
-// endedBefore: on a sender that has no connection yet, and on one that has.
+// endedBefore sends with a context that has ended, on a sender without a connection and on one that has a connection.
 func (p *probe) endedBefore(ctx context.Context) {
 	p.wantUnsent(p.send(ctx, p.message()), push.Transient)
 	p.wantCalls(0)
@@ -44,7 +44,7 @@ func (p *probe) endedBefore(ctx context.Context) {
 
 func cancelledDuring(p *probe) {
 	for round := range 2 {
-		p.provider.answers(Answer{Kind: Hangs})
+		p.provider.respondWith(Response{Kind: Hangs})
 		ctx, cancel := context.WithCancel(p.Context())
 		outcome := p.start(ctx, p.message())
 		arrived := p.provider.await(2*round+1, p.Patience)
@@ -59,9 +59,9 @@ func cancelledDuring(p *probe) {
 	p.wantCalls(4)
 }
 
-// deadlineDuring gives a slow machine more time until the deadline falls into the call.
+// deadlineDuring allows more time on a slow machine, until the deadline falls into the call.
 func deadlineDuring(p *probe) {
-	p.provider.answers(Answer{Kind: Hangs})
+	p.provider.respondWith(Response{Kind: Hangs})
 	for allowance := 50 * time.Millisecond; allowance < p.Patience; allowance *= 2 {
 		ctx, cancel := context.WithTimeout(p.Context(), allowance)
 		e := p.send(ctx, p.message())
@@ -74,19 +74,19 @@ func deadlineDuring(p *probe) {
 	p.Fatalf("no call came before its deadline")
 }
 
-// cancelledAlone: the end of one call is none of its neighbour's business, even on the same connection.
+// cancelledAlone: the end of one call does not end another, even on the same connection.
 func cancelledAlone(p *probe) {
 	patient, impatient := p.message(), p.message()
 	release := make(chan struct{})
-	p.provider.script(func(c Call) Answer {
+	p.provider.follow(func(c Call) Response {
 		if c.Identity == p.Identity(impatient.ID) {
-			return Answer{Kind: Hangs}
+			return Response{Kind: Hangs}
 		}
 		select {
 		case <-release:
 		case <-p.provider.Over():
 		}
-		return Answer{}
+		return Response{}
 	})
 	stays := p.start(p.Context(), patient)
 	ctx, cancel := context.WithCancel(p.Context())
@@ -100,8 +100,8 @@ func cancelledAlone(p *probe) {
 	}
 }
 
-// cutAnywhere ends the context at some moment of each call. The books, balanced at the end, tell whether the sender
-// called something unsent that had arrived, or sent twice.
+// cutAnywhere ends the context at some moment of each call. The ledger is balanced at the end. It shows whether the
+// sender called a notification unsent that had arrived, or sent one twice.
 func cutAnywhere(p *probe) {
 	p.deliver(p.message())
 	for range 200 {

@@ -15,7 +15,7 @@ import (
 // crowd is how many deliveries are made at once.
 const crowd = 64
 
-// crowdCases are many deliveries at once, and that nothing goes on after them.
+// crowdCases make many deliveries at once, and check that nothing goes on after them.
 func crowdCases(f Features) []scenario {
 	cases := []scenario{
 		{"ManyAtOnce", manyAtOnce},
@@ -28,7 +28,7 @@ func crowdCases(f Features) []scenario {
 	return cases
 }
 
-// each does something for each of a crowd, all at once, and waits.
+// each calls do for each of a crowd, all at once, and waits.
 func each(do func(i int)) {
 	var begin sync.WaitGroup
 	begin.Add(1)
@@ -43,10 +43,10 @@ func each(do func(i int)) {
 	done.Wait()
 }
 
-// manyAtOnce: each gets the answer to its own call, and each call has the content of its own notification.
+// manyAtOnce: each delivery gets the response to its own call, and each call has the content of its own notification.
 func manyAtOnce(p *probe) {
 	kinds := []Kind{Delivered}
-	for _, kind := range p.Answers {
+	for _, kind := range p.Kinds {
 		if kind != Hangs && kind != HangsUp && kind != Unreachable {
 			kinds = append(kinds, kind)
 		}
@@ -56,13 +56,13 @@ func manyAtOnce(p *probe) {
 		messages[i] = p.message()
 		wanted[p.Identity(messages[i].ID)] = i
 	}
-	p.provider.script(func(c Call) Answer {
+	p.provider.follow(func(c Call) Response {
 		i, ok := wanted[c.Identity]
 		if !ok {
-			return Answer{}
+			return Response{}
 		}
 		p.same(c, messages[i])
-		return Answer{Kind: kinds[i%len(kinds)]}
+		return Response{Kind: kinds[i%len(kinds)]}
 	})
 	each(func(i int) {
 		e := p.send(p.Context(), messages[i])
@@ -88,7 +88,7 @@ func oneMessageAtOnce(p *probe) {
 }
 
 func manyCancelled(p *probe) {
-	p.provider.answers(Answer{Kind: Hangs})
+	p.provider.respondWith(Response{Kind: Hangs})
 	ctx, cancel := context.WithCancel(p.Context())
 	defer cancel()
 	messages := make([]push.Message, crowd)
@@ -107,11 +107,11 @@ func manyCancelled(p *probe) {
 	p.deliver(p.message())
 }
 
-// marks number the labels of noGoroutineStays.
+// marks numbers the labels of noGoroutineStays.
 var marks atomic.Int64
 
-// noGoroutineStays makes a sender, uses and closes it in a goroutine with a label, which all goroutines inherit that it
-// starts. So those of other tests don't count.
+// noGoroutineStays makes, uses and closes a sender in a goroutine with a label. All goroutines that the sender starts
+// inherit the label, so those of other tests don't count.
 func noGoroutineStays(p *probe) {
 	mark := "pushtest-" + strconv.FormatInt(marks.Add(1), 10)
 	var used sync.WaitGroup
@@ -119,8 +119,8 @@ func noGoroutineStays(p *probe) {
 		pprof.Do(p.Context(), pprof.Labels("pushtest", mark), p.useAndClose)
 	})
 	used.Wait()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
 	timeout := time.NewTimer(p.Patience)
 	defer timeout.Stop()
 	for {
@@ -132,28 +132,28 @@ func noGoroutineStays(p *probe) {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-ticker.C:
 		case <-timeout.C:
 			p.Fatalf("goroutines of the closed sender stay (label %s):\n%s", mark, stacks.Bytes())
 		}
 	}
 }
 
-// useAndClose makes calls of each kind with a sender of its own. The last ones are cancelled and may still be on their
-// way out when it is closed.
+// useAndClose makes calls of each kind with a sender of its own. The last ones are cancelled, and may still be under
+// way when the sender is closed.
 func (p *probe) useAndClose(ctx context.Context) {
 	sender := p.New(p.logger())
 	defer p.closeOne(sender)
-	for _, kind := range append([]Kind{Delivered}, p.Answers...) {
+	for _, kind := range append([]Kind{Delivered}, p.Kinds...) {
 		if kind != Unreachable && kind != Hangs {
-			p.provider.answers(Answer{Kind: kind})
-			_ = p.sendOn(ctx, sender, p.message()) // what it means is another case
+			p.provider.respondWith(Response{Kind: kind})
+			_ = p.sendOn(ctx, sender, p.message()) // other cases check what it means
 		}
 	}
 	if !p.can(Hangs) {
 		return
 	}
-	p.provider.answers(Answer{Kind: Hangs})
+	p.provider.respondWith(Response{Kind: Hangs})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	before := len(p.provider.received())
@@ -162,5 +162,5 @@ func (p *probe) useAndClose(ctx context.Context) {
 		p.Errorf("%d calls, want 2 at once", len(p.provider.received())-before)
 	}
 	cancel()
-	_, _ = <-one, <-other // cancelled: all that matters is that they return
+	_, _ = <-one, <-other // they are cancelled, and only have to return
 }

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Server is a fake over HTTP with TLS, of HTTP/2 and of HTTP/1.1 where the caller has no other.
+// Server is a fake over HTTP with TLS. It speaks HTTP/2, and HTTP/1.1 with callers that can't.
 type Server struct{ *httptest.Server }
 
-// StartServer starts a fake whose connections the provider gets to know.
+// StartServer starts a fake. The provider is told of its connections.
 func StartServer(tb testing.TB, p *Provider, handler http.HandlerFunc) *Server {
 	tb.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -31,7 +31,7 @@ func StartServer(tb testing.TB, p *Provider, handler http.HandlerFunc) *Server {
 	return &Server{server}
 }
 
-// Roots vouch for the server's certificate, which is of 127.0.0.1 and example.com.
+// Roots vouch for the server's certificate, which is for 127.0.0.1 and example.com.
 func (s *Server) Roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
@@ -44,12 +44,12 @@ func (s *Server) Unplug() {
 	s.CloseClientConnections()
 }
 
-// Reply answers a call as the provider says. statuses has those that the channel gives to kinds, and body what stands
-// in the answer; a kind without a status hangs up.
-func Reply(p *Provider, w http.ResponseWriter, r *http.Request, a Answer, statuses map[Kind]int, body string) {
-	status, ok := statuses[a.Kind]
+// Respond responds to a call as the provider says. statuses has the channel's status for each kind. A kind without a
+// status hangs up.
+func Respond(p *Provider, w http.ResponseWriter, r *http.Request, with Response, statuses map[Kind]int, body string) {
+	status, ok := statuses[with.Kind]
 	switch {
-	case a.Kind == Hangs:
+	case with.Kind == Hangs:
 		select {
 		case <-r.Context().Done():
 		case <-p.Over():
@@ -58,8 +58,8 @@ func Reply(p *Provider, w http.ResponseWriter, r *http.Request, a Answer, status
 	case !ok:
 		panic(http.ErrAbortHandler)
 	}
-	if a.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(a.RetryAfter/time.Second)))
+	if with.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(with.RetryAfter/time.Second)))
 	}
 	w.WriteHeader(status)
 	if status != http.StatusNoContent {

@@ -50,7 +50,7 @@ func calling(change func(s *sound, m push.Message) push.Message) mutant {
 	}}
 }
 
-// wrongOutcomes say the wrong thing of what happened.
+// wrongOutcomes report a wrong outcome.
 func wrongOutcomes() map[string]mutant {
 	return map[string]mutant{
 		"RefusalIsTransient":      reclassing("refused", push.Transient),
@@ -111,7 +111,7 @@ func wrongOutcomes() map[string]mutant {
 	}
 }
 
-// wrongCalls call too often, too seldom or at the wrong moment.
+// wrongCalls call the provider too often, too seldom or at the wrong moment.
 func wrongCalls() map[string]mutant {
 	return map[string]mutant{
 		"RetriesFailures": {send: retryOn("failing")},
@@ -166,7 +166,7 @@ func wrongCalls() map[string]mutant {
 	}
 }
 
-// wrongContents give the provider something else than the message, or refuse what it takes.
+// wrongContents send something other than the message, or refuse what the provider accepts.
 func wrongContents() map[string]mutant {
 	return map[string]mutant{
 		"NoIdentity":  calling(func(_ *sound, m push.Message) push.Message { m.ID = ""; return m }),
@@ -208,7 +208,7 @@ func wrongContents() map[string]mutant {
 	}
 }
 
-// wrongManners change, show or keep what is not theirs.
+// wrongManners change the message, show secrets or leave something behind.
 func wrongManners() map[string]mutant {
 	return map[string]mutant{
 		"ChangesTheTitle": {send: func(ctx context.Context, s *sound, m push.Message) error {
@@ -225,16 +225,30 @@ func wrongManners() map[string]mutant {
 			}
 			return err
 		}},
-		"ShowsTheTitle":      failing(func(m push.Message, e *push.Error) error { e.Err = fmt.Errorf("send %q", m.Title); return e }),
-		"ShowsTheBody":       failing(func(m push.Message, e *push.Error) error { e.Code = m.Body; return e }),
-		"ShowsTheData":       failing(func(m push.Message, e *push.Error) error { e.Err = fmt.Errorf("send %s", m.Data); return e }),
-		"ShowsTheTarget":     failing(func(m push.Message, e *push.Error) error { e.Err = fmt.Errorf("post %q", m.To); return e }),
-		"ShowsTheCredential": failing(func(_ push.Message, e *push.Error) error { e.Err = errors.New("Bearer " + credential); return e }),
+		"ShowsTheTitle": failing(func(m push.Message, e *push.Error) error {
+			e.Err = fmt.Errorf("send %q", m.Title)
+			return e
+		}),
+		"ShowsTheBody": failing(func(m push.Message, e *push.Error) error { e.Code = m.Body; return e }),
+		"ShowsTheData": failing(func(m push.Message, e *push.Error) error {
+			e.Err = fmt.Errorf("send %s", m.Data)
+			return e
+		}),
+		"ShowsTheTarget": failing(func(m push.Message, e *push.Error) error {
+			e.Err = fmt.Errorf("post %q", m.To)
+			return e
+		}),
+		"ShowsTheCredential": failing(func(_ push.Message, e *push.Error) error {
+			e.Err = errors.New("Bearer " + credential)
+			return e
+		}),
 		"HidesTheTargetInACause": failing(func(m push.Message, e *push.Error) error {
 			e.Err = errors.Join(errors.New("x"), &quiet{errors.New(m.To)})
 			return e
 		}),
-		"WrapsTheTarget": failing(func(m push.Message, e *push.Error) error { return fmt.Errorf("send to %s: %w", m.To, e) }),
+		"WrapsTheTarget": failing(func(m push.Message, e *push.Error) error {
+			return fmt.Errorf("send to %s: %w", m.To, e)
+		}),
 		"LogsTheBody": {send: func(ctx context.Context, s *sound, m push.Message) error {
 			s.log.DebugContext(ctx, "send", "body", m.Body)
 			return s.deliver(ctx, m)
@@ -286,13 +300,13 @@ func wrongManners() map[string]mutant {
 	}
 }
 
-// quiet hides its cause from all but those that unwrap it.
+// quiet hides its cause from all who do not unwrap it.
 type quiet struct{ err error }
 
 func (q *quiet) Error() string { return "quiet" }
 func (q *quiet) Unwrap() error { return q.err }
 
-// over is a context that ends with the case only.
+// over is a context that ends only with the case.
 type over struct {
 	context.Context
 	provider *pushtest.Provider
@@ -300,7 +314,7 @@ type over struct {
 
 func (o over) Done() <-chan struct{} { return o.provider.Over() }
 
-// retryOn tries again by itself when a call ended with the code.
+// retryOn retries by itself when a call ends with the code.
 func retryOn(code string) func(ctx context.Context, s *sound, m push.Message) error {
 	return func(ctx context.Context, s *sound, m push.Message) error {
 		err := s.deliver(ctx, m)
@@ -321,11 +335,11 @@ func refuse(which func(push.Message) bool) func(ctx context.Context, s *sound, m
 	}
 }
 
-// TestSuiteFindsFaults shows that the suite can fail: it does on each mutant.
+// The suite can fail: it finds the fault of every mutant.
 func TestSuiteFindsFaults(t *testing.T) {
 	t.Parallel()
 	impatient := features
-	impatient.Patience = time.Second // the mutants that never return would take that of a slow machine
+	impatient.Patience = time.Second // mutants that never return would take the patience for a slow machine
 	for _, group := range []map[string]mutant{wrongOutcomes(), wrongCalls(), wrongContents(), wrongManners()} {
 		for name, m := range group {
 			t.Run(name, func(t *testing.T) {

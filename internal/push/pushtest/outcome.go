@@ -8,14 +8,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// canaries are in each notification's title, body and data.
+// canaries are in each notification's title, body and data, and must not show.
 var canaries = []string{"canarytitle6a1f", "canarybody93c7", "canarydata2e5d"}
 
-// code is what may stand in logs, timelines and metrics.
+// code matches codes that may be in logs, timelines and metrics.
 var code = regexp.MustCompile(`\A[A-Za-z0-9_.-]{1,64}\z`)
 
-// outcome checks what holds for each error of a sender: it has a class and a code, and shows no secret. Nil is
-// delivered.
+// outcome checks an error of a sender: it must have a class and a code, and show no secret. Nil is delivered.
 func (p *probe) outcome(err error) *push.Error {
 	p.Helper()
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// probe is a case at work: it makes notifications, sends them and says what it finds wrong.
+// probe runs a case: it makes notifications, sends them and reports what is wrong.
 type probe struct {
 	testing.TB
 	Subject
@@ -56,12 +56,12 @@ func newProbe(tb testing.TB, f Features, subject func(testing.TB, *Provider) Sub
 	return p
 }
 
-// logger writes all that it is given into the journal.
+// logger makes a logger that writes everything into the journal.
 func (p *probe) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4, AddSource: true}))
 }
 
-// closeOne closes a sender, where it has a Close.
+// closeOne closes a sender that has a Close.
 func (p *probe) closeOne(sender push.Sender) {
 	p.Helper()
 	if closer, ok := sender.(io.Closer); ok {
@@ -71,8 +71,8 @@ func (p *probe) closeOne(sender push.Sender) {
 	}
 }
 
-// finish closes the sender and checks what holds at the end of every case: that each call is accounted for, and that
-// the logs keep silent.
+// finish closes the sender and checks what must hold at the end of every case: each call is accounted for, and the logs
+// show no secret.
 func (p *probe) finish() {
 	p.Helper()
 	p.end()
@@ -86,8 +86,8 @@ func (p *probe) finish() {
 	}
 }
 
-// balance compares what the sender said with what the provider got: a delivered attempt is exactly one call, an unsent
-// one is none, and any other is one at most.
+// balance compares what the sender reported with what the provider got. A delivered attempt is exactly one call, an
+// unsent one is none, and any other is at most one.
 func (p *probe) balance() {
 	p.Helper()
 	calls := map[string]int{}
@@ -130,7 +130,7 @@ func (j *journal) String() string {
 	return string(j.text)
 }
 
-// message makes a notification of its own, with content that must not show.
+// message makes another notification, with content that must not show.
 func (p *probe) message() push.Message {
 	p.mu.Lock()
 	p.made++
@@ -147,7 +147,7 @@ func (p *probe) message() push.Message {
 	}
 }
 
-// send sends and waits, checks what holds for every outcome, and enters it into the books.
+// send sends and waits, checks what must hold for every outcome, and enters the outcome into the ledger.
 func (p *probe) send(ctx context.Context, m push.Message) *push.Error {
 	p.Helper()
 	return p.sendOn(ctx, p.sender, m)
@@ -175,7 +175,7 @@ func (p *probe) sendOn(ctx context.Context, sender push.Sender, m push.Message) 
 	}
 }
 
-// start sends without waiting. What comes of it can be received once.
+// start sends without waiting. The outcome can be received once.
 func (p *probe) start(ctx context.Context, m push.Message) <-chan *push.Error {
 	return p.startOn(ctx, p.sender, m)
 }
@@ -206,16 +206,16 @@ func (p *probe) book(m push.Message, outcome *push.Error) {
 	}
 }
 
-// deliver sends with the provider taking it, and wants that.
+// deliver sends while the provider accepts everything, and checks that the message is delivered.
 func (p *probe) deliver(m push.Message) {
 	p.Helper()
-	p.provider.answers(Answer{})
+	p.provider.respondWith(Response{})
 	if e := p.send(p.Context(), m); e != nil {
 		p.Fatalf("send %s: %v, want delivered", m.ID, e)
 	}
 }
 
-// want wants an outcome of a call that the provider has read.
+// want checks the outcome of a call that the provider has read.
 func (p *probe) want(e *push.Error, class push.Class, retryAfter time.Duration) {
 	p.Helper()
 	switch {
@@ -227,7 +227,7 @@ func (p *probe) want(e *push.Error, class push.Class, retryAfter time.Duration) 
 	}
 }
 
-// wantUnsent wants an outcome without a call.
+// wantUnsent checks an outcome without a call.
 func (p *probe) wantUnsent(e *push.Error, class push.Class) {
 	p.Helper()
 	switch {
@@ -238,7 +238,7 @@ func (p *probe) wantUnsent(e *push.Error, class push.Class) {
 	}
 }
 
-// wantCalls wants so many calls since the beginning, when all that was sent is read.
+// wantCalls checks the number of calls since the beginning.
 func (p *probe) wantCalls(n int) {
 	p.Helper()
 	if calls := p.provider.received(); len(calls) != n {
@@ -246,5 +246,5 @@ func (p *probe) wantCalls(n int) {
 	}
 }
 
-// show is a value as any verb would print it.
+// show prints a value with all verbs that could show a secret.
 func show(value any) string { return fmt.Sprintf("%v %+v %#v %q", value, value, value, value) }

@@ -9,25 +9,25 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// Kind is what becomes of a call, in terms that every channel has.
+// Kind is what becomes of a call, in words that fit every channel.
 type Kind uint8
 
 const (
-	// Delivered: the provider takes the notification.
+	// Delivered: the provider accepts the notification.
 	Delivered Kind = iota
-	// Refused: it never will, whatever the target: the request or the credentials are wrong.
+	// Refused: the provider will never accept it, whatever the target, since the request or the credentials are wrong.
 	Refused
-	// Failing: it can't at the moment.
+	// Failing: the provider can't accept it at the moment.
 	Failing
-	// Throttled: it asks to slow down.
+	// Throttled: the provider asks to slow down.
 	Throttled
-	// Gone: it knows the target no more.
+	// Gone: the provider no longer knows the target.
 	Gone
-	// Hangs: it has read the call and says nothing, until the caller hangs up or [Provider.Over] says so.
+	// Hangs: the provider has read the call and says nothing until the caller hangs up or [Provider.Over] is closed.
 	Hangs
-	// HangsUp: it has read the call and ends the connection without an answer.
+	// HangsUp: the provider has read the call and ends the connection without a response.
 	HangsUp
-	// Unreachable: nobody listens. No fake has to answer so; the suite calls [Subject.Unplug].
+	// Unreachable: nobody listens. No fake has to do this; the suite calls [Subject.Unplug].
 	Unreachable
 )
 
@@ -40,7 +40,7 @@ func (k Kind) String() string {
 	return "Invalid"
 }
 
-// class is what the sender has to say of it.
+// class is the class that the sender has to report.
 func (k Kind) class() push.Class {
 	switch k {
 	case Refused:
@@ -58,31 +58,31 @@ func (k Kind) class() push.Class {
 	return 0
 }
 
-// Answer is how the provider answers a call. Where the channel allows, a refusal should repeat what it was sent, as
-// providers do, so that a sender that passes it on shows secrets.
-type Answer struct {
+// Response is how the provider responds to a call. Where the channel allows, a refusal should repeat what was sent, as
+// providers do. Then a sender that passes the text on is found to show secrets.
+type Response struct {
 	Kind Kind
-	// RetryAfter is when to come again, in whole seconds; 0 is not said.
+	// RetryAfter is when to retry, in whole seconds; 0 when the provider does not say.
 	RetryAfter time.Duration
 }
 
 // Call is one delivery as the provider read it.
 type Call struct {
-	// Identity is what tells the notification from all others, such as its id in a header.
+	// Identity tells the notification from all others, such as its id in a header.
 	Identity string
-	// Title and Body as the user would see them; not compared where Features says that there is no Content.
+	// Title and Body are as the user would see them. They are compared only with the feature Content.
 	Title, Body string
-	// Data as JSON; not compared where Features says that there is none.
+	// Data is JSON. It is compared only with the feature Data.
 	Data []byte
 }
 
-// Provider tells a channel's fake how to answer, and keeps what it was sent. It is safe for concurrent use.
+// Provider tells a channel's fake how to respond, and keeps what was sent. It is safe for concurrent use.
 type Provider struct {
 	over     chan struct{}
 	contacts atomic.Int64
 
 	mu     sync.Mutex
-	answer func(Call) Answer
+	script func(Call) Response
 	calls  []Call
 	more   chan struct{} // closed at the next call
 }
@@ -90,36 +90,36 @@ type Provider struct {
 func newProvider() *Provider {
 	return &Provider{
 		over: make(chan struct{}), more: make(chan struct{}),
-		answer: func(Call) Answer { return Answer{} },
+		script: func(Call) Response { return Response{} },
 	}
 }
 
-// Receive takes a call that was read in whole, and tells how to answer it. It may take its time.
-func (p *Provider) Receive(c Call) Answer {
+// Receive takes a call that the fake has read to its end, and returns how to respond. It may block for some time.
+func (p *Provider) Receive(c Call) Response {
 	p.Contact()
 	p.mu.Lock()
 	p.calls = append(p.calls, c)
 	close(p.more)
 	p.more = make(chan struct{})
-	answer := p.answer
+	script := p.script
 	p.mu.Unlock()
-	return answer(c)
+	return script(c)
 }
 
-// Contact notes that somebody asked something: a connection, the lookup of a name, a token. Receive notes it too.
+// Contact notes that the sender asked for something: a connection, the lookup of a name, a token. Receive notes it too.
 func (p *Provider) Contact() { p.contacts.Add(1) }
 
-// Over is closed at the end of a case; fakes that hang end then.
+// Over is closed at the end of a case. Then fakes that hang must end.
 func (p *Provider) Over() <-chan struct{} { return p.over }
 
-// answers sets the answer to every call from now on.
-func (p *Provider) answers(a Answer) { p.script(func(Call) Answer { return a }) }
+// respondWith sets the response to every call from now on.
+func (p *Provider) respondWith(r Response) { p.follow(func(Call) Response { return r }) }
 
-// script sets what answers from now on. It is called for several calls at once.
-func (p *Provider) script(answer func(Call) Answer) {
+// follow sets the script that responds from now on. It is called for several calls at once.
+func (p *Provider) follow(script func(Call) Response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer = answer
+	p.script = script
 }
 
 // received lists the calls up to now.
@@ -129,7 +129,7 @@ func (p *Provider) received() []Call {
 	return slices.Clone(p.calls)
 }
 
-// await waits until there were n calls, at most for a time, and tells whether there were.
+// await waits until there were n calls, for as long as patience allows, and tells whether there were.
 func (p *Provider) await(n int, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

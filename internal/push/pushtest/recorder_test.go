@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that only takes notes of its failure.
+// recorder is a test that only records that it failed.
 type recorder struct {
 	testing.TB
 	failed atomic.Bool
@@ -26,14 +26,14 @@ func (r *recorder) Fail()                 { r.failed.Store(true) }
 func (r *recorder) Failed() bool          { return r.failed.Load() }
 func (r *recorder) FailNow()              { r.failed.Store(true); runtime.Goexit() }
 
-// Cleanup keeps what is to be done at the end of the case rather than of the real test.
+// Cleanup keeps what has to be done at the end of the case, rather than at the end of the real test.
 func (r *recorder) Cleanup(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cleanup = append(r.cleanup, do)
 }
 
-// end does what Cleanup was given, last first.
+// end runs what Cleanup was given, the last first.
 func (r *recorder) end() {
 	for _, clean := range slices.Backward(r.cleanup) {
 		clean()

@@ -23,11 +23,12 @@ const (
 	room = 4000
 )
 
-// features are all that there are.
+// features are all features that a channel can have.
 var features = pushtest.Features{
 	Channel: channel.Descriptor{Name: "imagined"},
-	Answers: []pushtest.Kind{
-		pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
+	Kinds: []pushtest.Kind{
+		pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
+		pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 	},
 	Delays:     []pushtest.Kind{pushtest.Failing, pushtest.Throttled},
 	Content:    true,
@@ -39,7 +40,7 @@ var features = pushtest.Features{
 type sound struct {
 	provider   *pushtest.Provider
 	unplugged  *atomic.Bool
-	background *sync.WaitGroup // what a mutant does behind the back of its caller
+	background *sync.WaitGroup // what a mutant does without its caller
 	log        *slog.Logger
 
 	mutant
@@ -71,7 +72,7 @@ func (s *sound) CheckTarget(to string) error {
 	return checkTarget(to)
 }
 
-// Close has nothing to do but what a mutant does wrong.
+// Close does only what a mutant does wrong.
 func (s *sound) Close() error {
 	if s.closing != nil {
 		return s.closing(s)
@@ -106,19 +107,20 @@ func call(m push.Message) pushtest.Call {
 }
 
 func (s *sound) call(ctx context.Context, c pushtest.Call) error {
-	answered := make(chan pushtest.Answer, 1)
-	s.background.Go(func() { answered <- s.provider.Receive(c) })
+	responded := make(chan pushtest.Response, 1)
+	s.background.Go(func() { responded <- s.provider.Receive(c) })
 	select {
-	case a := <-answered:
-		return s.judge(ctx, a)
+	case r := <-responded:
+		return s.classify(ctx, r)
 	case <-ctx.Done():
 		return &push.Error{Class: push.Ambiguous, Code: "cancelled"}
 	}
 }
 
-func (s *sound) judge(ctx context.Context, a pushtest.Answer) error {
-	failure := &push.Error{Code: strings.ToLower(a.Kind.String()), RetryAfter: a.RetryAfter}
-	switch a.Kind {
+// classify says what a response means.
+func (s *sound) classify(ctx context.Context, r pushtest.Response) error {
+	failure := &push.Error{Code: strings.ToLower(r.Kind.String()), RetryAfter: r.RetryAfter}
+	switch r.Kind {
 	case pushtest.Delivered:
 		return nil
 	case pushtest.Refused:
@@ -141,7 +143,7 @@ func (s *sound) judge(ctx context.Context, a pushtest.Answer) error {
 	return failure
 }
 
-// subject puts a mutant before the fake.
+// subject makes a subject with a mutant as its sender.
 func subject(m mutant) func(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	return func(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 		tb.Helper()
@@ -162,12 +164,13 @@ func subject(m mutant) func(tb testing.TB, p *pushtest.Provider) pushtest.Subjec
 	}
 }
 
-// TestSoundSenderPasses also with the fewest features.
+// A sender without a fault passes, also with the fewest features.
 func TestSoundSenderPasses(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, features, subject(mutant{}))
 	t.Run("Plain", func(t *testing.T) {
 		t.Parallel()
-		pushtest.Run(t, pushtest.Features{Channel: channel.Descriptor{Name: "imagined"}, MaxContent: room, AnyTarget: true}, subject(mutant{}))
+		fewest := pushtest.Features{Channel: features.Channel, MaxContent: room, AnyTarget: true}
+		pushtest.Run(t, fewest, subject(mutant{}))
 	})
 }

@@ -4,12 +4,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// targetCases are what CheckTarget has to say, and that the sender says the same.
+// targetCases check which targets CheckTarget refuses, and that the sender refuses the same.
 func targetCases(f Features) []scenario {
 	cases := []scenario{
 		{"GoodTargets", goodTargets},
 		{"SenderHidesSecrets", func(p *probe) {
-			p.close() // what it does in the background must not write what is read here
+			p.close() // nothing in the background may write what is read here
 			if secret, found := p.leak(show(p.sender)); found {
 				p.Errorf("the sender, printed, shows %q", secret)
 			}
@@ -24,7 +24,7 @@ func targetCases(f Features) []scenario {
 
 func goodTargets(p *probe) {
 	for _, target := range append([]string{p.Target}, p.Good...) {
-		// Twice: it must not depend on what was asked before.
+		// Twice, since the result must not depend on earlier calls.
 		for range 2 {
 			if err := p.sender.CheckTarget(target); err != nil {
 				p.Errorf("target %q is refused: %v", target, err)
@@ -41,7 +41,7 @@ func badTargets(p *probe) {
 	for _, target := range p.Bad {
 		err := p.sender.CheckTarget(target)
 		if err == nil {
-			p.Errorf("target %q is taken", target)
+			p.Errorf("target %q is accepted", target)
 		}
 		if secret, found := p.leakChain(err); found {
 			p.Errorf("the refusal of target %q repeats %q", target, secret)
@@ -50,7 +50,7 @@ func badTargets(p *probe) {
 	p.wantNoContact()
 }
 
-// badTargetsUncalled: a target may have become bad since it was taken.
+// badTargetsUncalled: a target may have become bad after it was accepted.
 func badTargetsUncalled(p *probe) {
 	for _, target := range p.Bad {
 		m := p.message()
@@ -66,6 +66,6 @@ func badTargetsUncalled(p *probe) {
 func (p *probe) wantNoContact() {
 	p.Helper()
 	if n := p.provider.contacts.Load(); n != 0 {
-		p.Errorf("somebody was asked %d times", n)
+		p.Errorf("the sender asked for something %d times, want never", n)
 	}
 }

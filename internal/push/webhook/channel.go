@@ -15,16 +15,16 @@ import (
 
 // Settings of the channel. Their flags begin with --webhook-.
 type Settings struct {
-	// Secret is the Standard Webhooks secret that signs deliveries, whsec_... Several, with commas between them, all
-	// sign, so that one can replace another. Defaults to none: not signed.
+	// Secret is the Standard Webhooks secret that signs deliveries, whsec_... Several, separated by commas, all sign,
+	// so that one can replace another. Defaults to none: deliveries are not signed.
 	Secret string `name:"secret" credential:"" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
-	// Targets are secrets of single targets, host=whsec_...; a host without a secret is not signed for.
+	// Targets are secrets of single targets, host=whsec_... A host with an empty secret is not signed for.
 	Targets []string `name:"targets" placeholder:"HOST=SECRET" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
-	// Limits are how often targets may be called, over all processes, of the form 600000/1m. Defaults to none.
+	// Limits are how often all processes together may call targets, such as 600000/1m. Defaults to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to webhooks, over all processes. Default: none."`
 }
 
-// Channel describes the channel with these settings. It needs none.
+// Channel describes the channel with these settings. It also works without any.
 func (s Settings) Channel() channel.Descriptor {
 	return channel.Descriptor{
 		Name:       notification.ChannelWebhook,
@@ -44,13 +44,13 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// The length of a secret, as the Standard Webhooks specification has it.
+// The length of a secret, according to the Standard Webhooks specification.
 const (
 	minSecretBytes = 24
 	maxSecretBytes = 64
 )
 
-// Check refuses secrets that are none, each as a [*channel.SettingError].
+// Check refuses secrets in a wrong form, each with a [*channel.SettingError].
 func (s Settings) Check() error {
 	faults := []error{checkSecrets("secret", s.Secret)}
 	for _, target := range s.Targets {
@@ -77,7 +77,8 @@ func checkSecrets(setting, texts string) error {
 	return errors.Join(faults...)
 }
 
-// secretFault wants the form of the Standard Webhooks specification. It never shows the secret.
+// secretFault says how a secret differs from the Standard Webhooks specification, or nothing. It never shows the
+// secret.
 func secretFault(text string) string {
 	encoded, ok := strings.CutPrefix(text, "whsec_")
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
@@ -91,12 +92,12 @@ func secretFault(text string) string {
 	return ""
 }
 
-// splitSecrets reads secrets that are separated by commas, the newest first.
+// splitSecrets reads secrets that are separated by commas.
 func splitSecrets(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
-// secrets are several secrets in one setting.
+// secrets reads several secrets in one setting.
 func secrets(text string) []secret.Secret {
 	var all []secret.Secret
 	for _, one := range splitSecrets(text) {

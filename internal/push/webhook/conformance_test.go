@@ -20,7 +20,7 @@ const targetSecret = "canarytarget5b8e"
 
 var features = pushtest.Features{
 	Channel: webhook.Settings{}.Channel(),
-	Answers: []pushtest.Kind{
+	Kinds: []pushtest.Kind{
 		pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
 		pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 	},
@@ -93,7 +93,8 @@ func subjectHTTP2(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 
 func config(p *pushtest.Provider) webhook.Config {
 	return webhook.Config{
-		Secrets: secrets(signingSecret), GuardedConfig: httpsend.GuardedConfig{Resolver: resolver(p), Timeout: time.Hour},
+		Secrets:       secrets(signingSecret),
+		GuardedConfig: httpsend.GuardedConfig{Resolver: resolver(p), Timeout: time.Hour},
 	}
 }
 
@@ -117,8 +118,9 @@ func badTargets(port string) []string {
 		"", targetSecret, "/" + targetSecret, "ftp://receiver.example:" + port + "/" + targetSecret,
 		"//receiver.example:" + port + "/" + targetSecret, "http:///" + targetSecret,
 		"http://ada:" + targetSecret + "@receiver.example:" + port + "/", "http://receiver.example:0/" + targetSecret,
-		"http://receiver.example:" + port + "/" + targetSecret + "\r\nX: y", "http://receiver.example:x/" + targetSecret,
-		"http://10.1.2.3/" + targetSecret, "http://169.254.169.254/" + targetSecret, "http://[::1]:" + port + "/" + targetSecret,
+		"http://receiver.example:" + port + "/" + targetSecret + "\r\nX: y",
+		"http://receiver.example:x/" + targetSecret, "http://10.1.2.3/" + targetSecret,
+		"http://169.254.169.254/" + targetSecret, "http://[::1]:" + port + "/" + targetSecret,
 		"http://receiver.example:" + port + "/%zz" + targetSecret,
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 )
 
-// The JavaScript library of Standard Webhooks takes what is sent, with either secret while one replaces the other, and
-// with no other.
-func TestOthersVerifyIt(t *testing.T) {
+// The JavaScript library of Standard Webhooks accepts what is sent: with either secret while one replaces the other,
+// and with no third one.
+func TestOthersVerifyTheSignatures(t *testing.T) {
 	t.Parallel()
 	peer := peertest.Start(t)
 	const next, other = "whsec_bmV4dCBzZWNyZXQgb2YgdGhlIHJlY2VpdmVy", "whsec_b3RoZXIgc2VjcmV0IG9mIG5vYm9keSBoZXJl"
 	const text = "ü 👩‍👩‍👧 \u2028 </script>"
-	answers := map[string]peertest.Answer{}
+	responses := map[string]peertest.Response{}
 	p := &pushtest.Provider{}
 	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -27,7 +27,8 @@ func TestOthersVerifyIt(t *testing.T) {
 			headers[strings.ToLower(name)] = r.Header.Get(name)
 		}
 		for _, secret := range []string{signingSecret, next, other} {
-			answers[secret] = peer.Ask(t, peertest.Question{Kind: "webhook", Body: body, Secret: secret, Headers: headers})
+			request := peertest.Request{Kind: "webhook", Body: body, Secret: secret, Headers: headers}
+			responses[secret] = peer.Ask(t, request)
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
@@ -40,11 +41,11 @@ func TestOthersVerifyIt(t *testing.T) {
 	}
 	for _, secret := range []string{signingSecret, next} {
 		var got struct{ Body string }
-		if err := json.Unmarshal([]byte(answers[secret].Plain), &got); err != nil || got.Body != text {
-			t.Errorf("with %s the peer says %+v", secret, answers[secret])
+		if err := json.Unmarshal([]byte(responses[secret].Plain), &got); err != nil || got.Body != text {
+			t.Errorf("with %s the peer says %+v", secret, responses[secret])
 		}
 	}
-	if answers[other].Error == "" {
-		t.Errorf("the peer takes a secret that was not used: %+v", answers[other])
+	if responses[other].Error == "" {
+		t.Errorf("the peer accepts a secret that was not used: %+v", responses[other])
 	}
 }

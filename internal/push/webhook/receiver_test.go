@@ -16,8 +16,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 )
 
-// receiver is a target that speaks HTTP by hand, so that it can hang up where a server would not, and knows when it has
-// read all that was sent.
+// receiver is a target that speaks HTTP by hand. So it can hang up where a server would not, and it knows when it has
+// read everything that was sent.
 type receiver struct {
 	provider *pushtest.Provider
 	listener net.Listener
@@ -65,7 +65,7 @@ func (r *receiver) serve() {
 		r.conns.Go(func() {
 			defer r.hangUp(conn)
 			in := bufio.NewReader(conn)
-			for r.answer(conn, in) {
+			for r.respond(conn, in) {
 			}
 		})
 	}
@@ -84,7 +84,8 @@ func (r *receiver) changes(what func()) {
 	r.change = make(chan struct{})
 }
 
-// drain waits until each connection of the closed sender was read to its end. One more, made last, is met last.
+// drain waits until every connection of the closed sender has been read to its end. It makes one more connection, which
+// the receiver meets last.
 func (r *receiver) drain(tb testing.TB) {
 	tb.Helper()
 	last := ""
@@ -121,8 +122,8 @@ func (r *receiver) unplug() {
 	}
 }
 
-// answer reads one call and answers it. It returns false when the connection is at its end.
-func (r *receiver) answer(conn net.Conn, in *bufio.Reader) bool {
+// respond reads one call and responds to it. It returns false when the connection is at its end.
+func (r *receiver) respond(conn net.Conn, in *bufio.Reader) bool {
 	request, err := http.ReadRequest(in)
 	if err != nil {
 		return false
@@ -143,10 +144,11 @@ func (r *receiver) answer(conn net.Conn, in *bufio.Reader) bool {
 	return r.reply(conn, status, a.RetryAfter, fmt.Sprintf("%s: %s", request.URL, payload))
 }
 
-// statuses are the answers that HTTP has.
+// statuses are those that a receiver responds with.
 var statuses = map[pushtest.Kind]int{
 	pushtest.Delivered: http.StatusNoContent, pushtest.Refused: http.StatusUnprocessableEntity,
-	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests, pushtest.Gone: http.StatusGone,
+	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests,
+	pushtest.Gone: http.StatusGone,
 }
 
 // read reads a webhook to its end.
@@ -161,17 +163,18 @@ func read(request *http.Request) (call pushtest.Call, payload []byte, err error)
 		Data        json.RawMessage
 	}
 	err = json.Unmarshal(payload, &fields)
-	call = pushtest.Call{Identity: request.Header.Get("Webhook-Id"), Title: fields.Title, Body: fields.Body, Data: fields.Data}
-	return call, payload, err
+	return pushtest.Call{
+		Identity: request.Header.Get("Webhook-Id"), Title: fields.Title, Body: fields.Body, Data: fields.Data,
+	}, payload, err
 }
 
-// serve answers as a handler does what a receiver does by hand.
+// serve does as a handler what a receiver does by hand.
 func serve(p *pushtest.Provider, w http.ResponseWriter, request *http.Request) {
 	call, payload, err := read(request)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	pushtest.Reply(p, w, request, p.Receive(call), statuses, fmt.Sprintf("%s: %s", request.URL, payload))
+	pushtest.Respond(p, w, request, p.Receive(call), statuses, fmt.Sprintf("%s: %s", request.URL, payload))
 }
 
 // hang waits until the caller hangs up or the case is over.
@@ -187,7 +190,7 @@ func (r *receiver) hang(conn net.Conn) {
 	}
 }
 
-// reply repeats what it was sent wherever HTTP allows a body.
+// reply writes a response. Wherever HTTP allows a body, it repeats what was sent.
 func (r *receiver) reply(conn net.Conn, status int, retryAfter time.Duration, echo string) bool {
 	response := http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
 	if retryAfter > 0 {

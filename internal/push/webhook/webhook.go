@@ -1,6 +1,6 @@
-// Package webhook delivers notifications as HTTP requests, signed as Standard Webhooks when there is a secret. Targets
-// come from input: they are dialled through package egress, redirects are not followed, and little of the answer is
-// read.
+// Package webhook delivers notifications as HTTP requests. With a secret they are signed as Standard Webhooks. Targets
+// come from input, so they are dialled through package egress, redirects are not followed, and little of the response
+// is read.
 package webhook
 
 import (
@@ -25,21 +25,22 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-// maxReply is how much of an answer is read.
+// maxReply is how much of a response is read, in bytes.
 const maxReply = 64 << 10
 
 // Config of a Sender.
 type Config struct {
-	// Secrets sign deliveries, each in the form whsec_… A receiver that knows one of them takes a delivery, so that a
-	// new one can be brought in before the old one is taken away. Defaults to none: deliveries are not signed.
+	// Secrets sign deliveries, each in the form whsec_… A receiver needs to know only one of them, so a new secret can
+	// be added before the old one is removed. Defaults to none: deliveries are not signed.
 	Secrets []secret.Secret
-	// Targets have secrets of their own, by host as it stands in the URL, port included. None means not signed.
+	// Targets have secrets of their own, by the host as it stands in the URL, port included. A target without a secret
+	// is not signed for.
 	Targets map[string][]secret.Secret
 	// GuardedConfig says which targets may be called.
 	httpsend.GuardedConfig
 }
 
-// Checker looks at notifications for webhooks. CheckURL tells whether a target may be called.
+// Checker checks notifications for webhooks. CheckURL tells whether a target may be called.
 type Checker struct{ CheckURL func(string) error }
 
 // Sender delivers webhooks.
@@ -50,7 +51,7 @@ type Sender struct {
 	targets map[string]signers
 }
 
-// New makes a Sender. It fails on a secret that is none.
+// New makes a Sender. It fails when a secret is not in the right form.
 func New(cfg Config) (*Sender, error) {
 	s := &Sender{targets: make(map[string]signers, len(cfg.Targets))}
 	var err error
@@ -69,7 +70,7 @@ func New(cfg Config) (*Sender, error) {
 	return s, nil
 }
 
-// signers make a delivery's signatures.
+// signers make a delivery's signatures, one for each secret.
 type signers []*standardwebhooks.Webhook
 
 func newSigners(secrets []secret.Secret) (signers, error) {
@@ -84,7 +85,7 @@ func newSigners(secrets []secret.Secret) (signers, error) {
 	return all, nil
 }
 
-// sign gives the signatures as the header holds them: one per secret, separated by blanks.
+// sign makes the text of the signature header: one signature for each secret, separated by blanks.
 func (s signers) sign(id string, at time.Time, payload []byte) (string, error) {
 	signatures := make([]string, len(s))
 	for i, signer := range s {
@@ -135,7 +136,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
+	// Once the response is read to its end, the connection can be used again. Only the status counts.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
 	if failure := httpsend.Classify(response); failure != nil {
 		return failure
@@ -144,24 +145,24 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 }
 
 func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {
-	// A target that was accepted under another configuration, or by nobody, must not be tried again and again.
+	// A target may have been accepted under another configuration, or without a check. It must not be retried for ever.
 	if err := s.client.CheckURL(m.To); err != nil {
 		return nil, fmt.Errorf("the target %w", err)
 	}
 	data := m.Data
 	if len(data) == 0 {
-		data = nil // an empty RawMessage is no JSON; none is null
+		data = nil // an empty RawMessage is not JSON; nil becomes null
 	}
 	payload, err := json.Marshal(body{
 		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: data,
 		CreatedAt: m.CreatedAt.UTC(),
 	})
 	if err != nil {
-		return nil, errors.New("encode the webhook's body: the data is no JSON, or the time of creation no date") // the cause quotes the data
+		return nil, errors.New("encode the webhook's body: its data or its date is not valid") // the cause quotes the data
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.To, bytes.NewReader(payload))
 	if err != nil {
-		return nil, errors.New("the target is no URL") // the cause repeats the URL
+		return nil, errors.New("the target is not a URL") // the cause repeats the URL
 	}
 	now := time.Now()
 	header := request.Header
@@ -185,5 +186,5 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 	return request, nil
 }
 
-// CheckContent implements [push.Checker]: a webhook has no format of its own that an override could be laid over.
+// CheckContent implements [push.Checker]. Webhooks have no format of their own, so there is no override.
 func (Checker) CheckContent(n *notification.Notification) error { return channel.NoOwnFormat(n) }

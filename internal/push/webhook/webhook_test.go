@@ -47,14 +47,14 @@ func secrets(texts ...string) (all []secret.Secret) {
 func message(to string) push.Message {
 	return push.Message{
 		Notification: &notification.Notification{
-			ID: "n1", UserID: "ada", Category: "chat", To: to, Title: "hello", Body: "world", Data: json.RawMessage(`{"a":1}`),
-			CreatedAt: time.Unix(1_800_000_000, 0),
+			ID: "n1", UserID: "ada", Category: "chat", To: to, Title: "hello", Body: "world",
+			Data: json.RawMessage(`{"a":1}`), CreatedAt: time.Unix(1_800_000_000, 0),
 		},
 		Attempt: 2, AdmittedAt: time.UnixMicro(1_800_000_001_234_567),
 	}
 }
 
-func TestRequestIsWhatTheContractSays(t *testing.T) {
+func TestRequestHasThePromisedForm(t *testing.T) {
 	t.Parallel()
 	type request struct {
 		header http.Header
@@ -66,12 +66,14 @@ func TestRequestIsWhatTheContractSays(t *testing.T) {
 		got <- request{r.Header, body}
 	}))
 	t.Cleanup(server.Close)
-	if err := newSender(t, webhook.Config{Secrets: secrets(signingSecret)}).Send(t.Context(), message(server.URL+"/x?y=z")); err != nil {
+	sender := newSender(t, webhook.Config{Secrets: secrets(signingSecret)})
+	if err := sender.Send(t.Context(), message(server.URL+"/x?y=z")); err != nil {
 		t.Fatalf("send: %v", err)
 	}
 	r := <-got
 	for name, want := range map[string]string{
-		"Webhook-Id": "n1", "Pacer-Attempt": "2", "Pacer-Admitted-At": "1800000001234567", "Content-Type": "application/json",
+		"Webhook-Id": "n1", "Pacer-Attempt": "2", "Pacer-Admitted-At": "1800000001234567",
+		"Content-Type": "application/json",
 	} {
 		if value := r.header.Get(name); value != want {
 			t.Errorf("%s is %q, want %q", name, value, want)
@@ -88,14 +90,14 @@ func TestRequestIsWhatTheContractSays(t *testing.T) {
 	if err := json.Unmarshal(r.body, &body); err != nil {
 		t.Fatal(err)
 	}
-	_ = json.Unmarshal([]byte(`{"id":"n1","user_id":"ada","category":"chat","title":"hello","body":"world","data":{"a":1},
-		"created_at":"2027-01-15T08:00:00Z"}`), &want)
+	_ = json.Unmarshal([]byte(`{"id":"n1","user_id":"ada","category":"chat","title":"hello","body":"world",
+		"data":{"a":1},"created_at":"2027-01-15T08:00:00Z"}`), &want)
 	if diff := cmp.Diff(want, body); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatAnAnswerMeans(t *testing.T) {
+func TestResponsesAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status     int
@@ -103,28 +105,28 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		class      push.Class
 		wait       time.Duration
 	}{
-		{200, "", 0, 0},
-		{204, "", 0, 0},
-		{299, "", 0, 0},
-		{404, "", push.TargetGone, 0},
-		{410, "", push.TargetGone, 0},
-		{429, "17", push.Throttled, 17 * time.Second},
-		{429, "", push.Throttled, 0},
-		{429, "99999999999999999999", push.Throttled, time.Hour},
-		{429, "-5", push.Throttled, 0},
-		{429, "soon", push.Throttled, 0},
-		{429, "Mon, 02 Jan 2006 15:04:05 GMT", push.Throttled, 0},
-		{408, "", push.Transient, 0},
-		{425, "", push.Transient, 0},
-		{500, "", push.Transient, 0},
-		{503, "120", push.Transient, 2 * time.Minute},
-		{503, "7200", push.Transient, time.Hour},
-		{599, "", push.Transient, 0},
-		{301, "", push.Permanent, 0},
-		{307, "", push.Permanent, 0},
-		{400, "", push.Permanent, 0},
-		{401, "", push.Permanent, 0},
-		{422, "", push.Permanent, 0},
+		{status: 200},
+		{status: 204},
+		{status: 299},
+		{status: 404, class: push.TargetGone},
+		{status: 410, class: push.TargetGone},
+		{status: 429, retryAfter: "17", class: push.Throttled, wait: 17 * time.Second},
+		{status: 429, class: push.Throttled},
+		{status: 429, retryAfter: "99999999999999999999", class: push.Throttled, wait: time.Hour},
+		{status: 429, retryAfter: "-5", class: push.Throttled},
+		{status: 429, retryAfter: "soon", class: push.Throttled},
+		{status: 429, retryAfter: "Mon, 02 Jan 2006 15:04:05 GMT", class: push.Throttled},
+		{status: 408, class: push.Transient},
+		{status: 425, class: push.Transient},
+		{status: 500, class: push.Transient},
+		{status: 503, retryAfter: "120", class: push.Transient, wait: 2 * time.Minute},
+		{status: 503, retryAfter: "7200", class: push.Transient, wait: time.Hour},
+		{status: 599, class: push.Transient},
+		{status: 301, class: push.Permanent},
+		{status: 307, class: push.Permanent},
+		{status: 400, class: push.Permanent},
+		{status: 401, class: push.Permanent},
+		{status: 422, class: push.Permanent},
 	} {
 		t.Run(http.StatusText(c.status)+" "+c.retryAfter, func(t *testing.T) {
 			t.Parallel()
@@ -153,12 +155,12 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 }
 
-func TestNoAnswer(t *testing.T) {
+func TestCallsWithoutAResponseAreClassified(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the end of the connection is noticed
+		_, _ = io.Copy(io.Discard, r.Body) // only after that the server notices that the connection ends
 		<-r.Context().Done()
 	}))
 	t.Cleanup(hang.Close)
@@ -175,15 +177,20 @@ func TestNoAnswer(t *testing.T) {
 		code   string
 		unsent bool
 	}{
-		"Refused":   {closed.URL + "/?token=canary", push.Transient, "connection_refused", true},
-		"Hangs":     {hang.URL + "/?token=canary", push.Ambiguous, "timeout", false},
-		"Drops":     {drop.URL + "/?token=canary", push.Ambiguous, "connection", false},
-		"Forbidden": {"http://10.1.2.3/?token=canary", push.Permanent, "forbidden_address", true},
-		"NoURL":     {"http://\x7f/?token=canary", push.Permanent, "bad_request", true},
+		"Refused": {
+			to: closed.URL + "/?token=canary", class: push.Transient, code: "connection_refused", unsent: true,
+		},
+		"Hangs": {to: hang.URL + "/?token=canary", class: push.Ambiguous, code: "timeout"},
+		"Drops": {to: drop.URL + "/?token=canary", class: push.Ambiguous, code: "connection"},
+		"Forbidden": {
+			to: "http://10.1.2.3/?token=canary", class: push.Permanent, code: "forbidden_address", unsent: true,
+		},
+		"NoURL": {to: "http://\x7f/?token=canary", class: push.Permanent, code: "bad_request", unsent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failure := push.Classify(newSender(t, webhook.Config{GuardedConfig: httpsend.GuardedConfig{Timeout: 300 * time.Millisecond}}).Send(t.Context(), message(c.to)))
+			cfg := webhook.Config{GuardedConfig: httpsend.GuardedConfig{Timeout: 300 * time.Millisecond}}
+			failure := push.Classify(newSender(t, cfg).Send(t.Context(), message(c.to)))
 			if failure == nil || failure.Class != c.class || failure.Code != c.code || failure.Unsent != c.unsent {
 				t.Fatalf("got %+v, want %s (%s), unsent %t", failure, c.class, c.code, c.unsent)
 			}
@@ -198,7 +205,7 @@ func TestCancelledContextEndsTheCall(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the end of the connection is noticed
+		_, _ = io.Copy(io.Discard, r.Body) // only after that the server notices that the connection ends
 		close(entered)
 		<-r.Context().Done()
 	}))
@@ -208,7 +215,8 @@ func TestCancelledContextEndsTheCall(t *testing.T) {
 		<-entered
 		cancel()
 	}()
-	if failure := push.Classify(newSender(t, webhook.Config{}).Send(ctx, message(server.URL))); failure == nil || failure.Code != "cancelled" {
+	failure := push.Classify(newSender(t, webhook.Config{}).Send(ctx, message(server.URL)))
+	if failure == nil || failure.Code != "cancelled" {
 		t.Errorf("got %v, want cancelled", failure)
 	}
 }
@@ -239,12 +247,13 @@ func TestLittleOfTheReplyIsRead(t *testing.T) {
 
 func TestBadSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := webhook.New(webhook.Config{Secrets: secrets("whsec_!!!canary")}); err == nil || strings.Contains(err.Error(), "canary") {
+	_, err := webhook.New(webhook.Config{Secrets: secrets("whsec_!!!canary")})
+	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v, want a refusal without the secret", err)
 	}
 }
 
-// While a secret is being replaced both sign, and a target with secrets of its own is signed for with those alone.
+// While one secret replaces another, both sign. For a target with secrets of its own, only those sign.
 func TestSecretsRotateAndBelongToTargets(t *testing.T) {
 	t.Parallel()
 	const old, other = "whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xk", "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcg=="
@@ -263,10 +272,19 @@ func TestSecretsRotateAndBelongToTargets(t *testing.T) {
 		targets map[string][]secret.Secret
 		verify  map[string]bool
 	}{
-		"rotating":           {nil, map[string]bool{signingSecret: true, old: true, other: false}},
-		"another target's":   {map[string][]secret.Secret{"example.com": secrets(other)}, map[string]bool{signingSecret: true, old: true, other: false}},
-		"this target's":      {map[string][]secret.Secret{host: secrets(other)}, map[string]bool{signingSecret: false, old: false, other: true}},
-		"this target's none": {map[string][]secret.Secret{host: nil}, map[string]bool{signingSecret: false, old: false, other: false}},
+		"rotating": {verify: map[string]bool{signingSecret: true, old: true, other: false}},
+		"another target's": {
+			targets: map[string][]secret.Secret{"example.com": secrets(other)},
+			verify:  map[string]bool{signingSecret: true, old: true, other: false},
+		},
+		"this target's": {
+			targets: map[string][]secret.Secret{host: secrets(other)},
+			verify:  map[string]bool{signingSecret: false, old: false, other: true},
+		},
+		"this target's none": {
+			targets: map[string][]secret.Secret{host: nil},
+			verify:  map[string]bool{signingSecret: false, old: false, other: false},
+		},
 	} {
 		sender := newSender(t, webhook.Config{Secrets: secrets(signingSecret, old), Targets: c.targets})
 		if err := sender.Send(t.Context(), message(server.URL)); err != nil {

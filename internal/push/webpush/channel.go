@@ -17,9 +17,9 @@ const Name notification.Channel = "webpush"
 type Settings struct {
 	// Key is the VAPID private key.
 	Key string `name:"key" credential:"" needs:"subject" placeholder:"KEY|file:PATH" json:"-" help:"Web Push: the VAPID private key, 32 bytes in base64url."`
-	// Subject is whom push services can ask about the deployment.
-	Subject string `name:"subject" needs:"key" placeholder:"URL" help:"Whom push services can ask: an https URL or a mailto: address."`
-	// Limits are how often push services may be called, over all processes, of the form 600000/1m. Default to none.
+	// Subject is the contact for push services.
+	Subject string `name:"subject" needs:"key" placeholder:"URL" help:"Contact for push services: an https URL or a mailto: address."`
+	// Limits are how often all processes together may call push services, such as 600000/1m. Default to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to push services, over all processes. Default: none."`
 }
 
@@ -41,7 +41,7 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// hostOf gives the host of a subscription's push service.
+// hostOf returns the host of a subscription's push service.
 func hostOf(to string) string {
 	var subscription struct{ Endpoint string }
 	if json.Unmarshal([]byte(to), &subscription) != nil {

@@ -38,7 +38,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// endpointSecret is in the endpoint's path: who knows it may send.
+// endpointSecret is in the endpoint's path. Whoever knows it may send.
 const endpointSecret = "canaryendpoint8c3d"
 
 var base64url = base64.RawURLEncoding
@@ -66,7 +66,7 @@ func (b browser) subscription(endpoint string) string {
 		endpoint, base64url.EncodeToString(b.private.PublicKey().Bytes()), base64url.EncodeToString(b.auth))
 }
 
-// decrypt reads a message of one store (RFC 8188) for this browser.
+// decrypt reads a message of one record (RFC 8188) for this browser.
 func (b browser) decrypt(message []byte) ([]byte, error) {
 	if len(message) < 21+65+17 {
 		return nil, errors.New("the message is too short")
@@ -130,8 +130,10 @@ func verify(r *http.Request, publicKey, subject string) error {
 		return err
 	}
 	claims := jwt.MapClaims{}
-	if _, err := jwt.ParseWithClaims(strings.TrimSuffix(token, ","), claims, func(*jwt.Token) (any, error) { return public, nil },
-		jwt.WithValidMethods([]string{"ES256"}), jwt.WithAudience("https://"+r.Host), jwt.WithExpirationRequired()); err != nil {
+	if _, err := jwt.ParseWithClaims(strings.TrimSuffix(token, ","), claims,
+		func(*jwt.Token) (any, error) { return public, nil },
+		jwt.WithValidMethods([]string{"ES256"}), jwt.WithAudience("https://"+r.Host), jwt.WithExpirationRequired(),
+	); err != nil {
 		return err
 	}
 	if end, err := claims.GetExpirationTime(); err != nil || time.Until(end.Time) > 24*time.Hour {
@@ -194,8 +196,9 @@ type delivered struct {
 }
 
 var statuses = map[pushtest.Kind]int{
-	pushtest.Delivered: http.StatusCreated, pushtest.Refused: http.StatusBadRequest, pushtest.Failing: http.StatusServiceUnavailable,
-	pushtest.Throttled: http.StatusTooManyRequests, pushtest.Gone: http.StatusGone,
+	pushtest.Delivered: http.StatusCreated, pushtest.Refused: http.StatusBadRequest,
+	pushtest.Failing: http.StatusServiceUnavailable, pushtest.Throttled: http.StatusTooManyRequests,
+	pushtest.Gone: http.StatusGone,
 }
 
 func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
@@ -211,7 +214,8 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			tb.Errorf("credential: %v", err)
 		}
 		plain, err := b.decrypt(body)
-		if err != nil || len(body) > 4096 || r.Header.Get("Content-Encoding") != "aes128gcm" || r.Header.Get("Ttl") == "" {
+		if err != nil || len(body) > 4096 || r.Header.Get("Content-Encoding") != "aes128gcm" ||
+			r.Header.Get("Ttl") == "" {
 			tb.Errorf("%d bytes with %v: %v", len(body), r.Header, err)
 		}
 		var d delivered
@@ -219,7 +223,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 			tb.Errorf("%q: %v", plain, err)
 		}
 		call := pushtest.Call{Identity: r.Header.Get("Topic"), Title: d.Title, Body: d.Body, Data: d.Data}
-		pushtest.Reply(p, w, r, p.Receive(call), statuses, r.URL.String()+string(plain))
+		pushtest.Respond(p, w, r, p.Receive(call), statuses, r.URL.String()+string(plain))
 	})
 	cfg := config(p, server, private)
 	public = newSender(tb, cfg).PublicKey()
@@ -227,12 +231,16 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	return pushtest.Subject{
 		New:    func(*slog.Logger) push.Sender { return newSender(tb, cfg) },
 		Target: target,
-		Good:   []string{strings.ReplaceAll(b.subscription("https://push.example.com/x"), `"expirationTime":null,`, "")},
+		Good: []string{
+			strings.ReplaceAll(b.subscription("https://push.example.com/x"), `"expirationTime":null,`, ""),
+		},
 		Bad: []string{
 			"", "{}", endpoint(tb, server), "null", "[]",
-			b.subscription("http://example.com/" + endpointSecret), b.subscription("https://169.254.169.254/" + endpointSecret),
+			b.subscription("http://example.com/" + endpointSecret),
+			b.subscription("https://169.254.169.254/" + endpointSecret),
 			b.subscription("https://user:pw@example.com/" + endpointSecret),
-			strings.Replace(target, `"p256dh":"B`, `"p256dh":"A`, 1), strings.Replace(target, `"auth":"`, `"auth":"AA`, 1),
+			strings.Replace(target, `"p256dh":"B`, `"p256dh":"A`, 1),
+			strings.Replace(target, `"auth":"`, `"auth":"AA`, 1),
 		},
 		Secrets: []string{endpointSecret, strings.Trim(private[:30], "-_")},
 		Identity: func(id string) string {
@@ -247,8 +255,9 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	pushtest.Run(t, pushtest.Features{
 		Channel: webpush.Settings{}.Channel(),
-		Answers: []pushtest.Kind{
-			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
+		Kinds: []pushtest.Kind{
+			pushtest.Refused, pushtest.Failing, pushtest.Throttled, pushtest.Gone,
+			pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
 		},
 		Delays:     []pushtest.Kind{pushtest.Failing, pushtest.Throttled},
 		Content:    true,

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// recordSize is the one that push services have to take (RFC 8291, section 4). A message is one store.
+	// recordSize is the size that push services have to accept (RFC 8291, section 4). A message is one record.
 	recordSize = 4096
-	// padTo makes messages multiples of so many bytes, so that their lengths say little.
+	// padTo is the unit to which messages are padded, in bytes, so that their lengths say little.
 	padTo = 512
-	// overhead is what a store is longer than its padded message: header, delimiter and authentication tag.
+	// overhead is how much longer a record is than its padded message: header, delimiter and authentication tag.
 	overhead = saltLength + 4 + 1 + pointLength + 1 + 16
 
 	saltLength  = 16
 	pointLength = 65
 )
 
-// encrypt makes the body of a call from a message of at most [maxPayload] bytes, for one subscription: aes128gcm
-// (RFC 8188) under keys agreed with the browser's (RFC 8291).
+// encrypt makes the body of a call from a message of at most [maxPayload] bytes, for one subscription. It is aes128gcm
+// (RFC 8188), with keys derived together with the browser's (RFC 8291).
 func (s *subscription) encrypt(message []byte) ([]byte, error) {
 	key, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *subscription) encrypt(message []byte) ([]byte, error) {
 	return s.seal(message, padded, key, salt)
 }
 
-// seal encrypts with a given key and salt, which must never be used twice.
+// seal encrypts with this key and salt, which must never be used twice.
 func (s *subscription) seal(message []byte, padded int, key *ecdh.PrivateKey, salt []byte) ([]byte, error) {
 	aead, nonce, err := s.agree(key, salt)
 	if err != nil {

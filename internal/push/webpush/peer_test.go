@@ -11,24 +11,25 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 )
 
-// Others understand what is sent: http_ece decrypts the message, jose verifies the credential.
-func TestOthersUnderstandIt(t *testing.T) {
+// Libraries of other authors understand what is sent: http_ece decrypts the message, jose verifies the credential.
+func TestOthersUnderstandTheMessages(t *testing.T) {
 	t.Parallel()
 	peer := peertest.Start(t)
 	b := newBrowser(t)
-	question := peertest.Question{
-		Kind: "webpush", PrivateKey: base64url.EncodeToString(b.private.Bytes()), AuthSecret: base64url.EncodeToString(b.auth),
+	browser := peertest.Request{
+		Kind:       "webpush",
+		PrivateKey: base64url.EncodeToString(b.private.Bytes()), AuthSecret: base64url.EncodeToString(b.auth),
 	}
-	var answer peertest.Answer
+	var response peertest.Response
 	p := &pushtest.Provider{}
 	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
-		q := question
+		q := browser
 		q.Body, _ = io.ReadAll(r.Body)
 		q.Authorization, q.Audience = r.Header.Get("Authorization"), "https://"+r.Host
-		answer = peer.Ask(t, q)
+		response = peer.Ask(t, q)
 		q.Body[len(q.Body)-1]++
 		if changed := peer.Ask(t, q); changed.Error == "" {
-			t.Error("the peer takes a message that was changed on its way")
+			t.Error("the peer accepts a message that was changed on its way")
 		}
 		w.WriteHeader(http.StatusCreated)
 	})
@@ -40,11 +41,11 @@ func TestOthersUnderstandIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got delivered
-		if err := json.Unmarshal([]byte(answer.Plain), &got); err != nil || answer.Error != "" {
-			t.Fatalf("the peer says %+v (%v)", answer, err)
+		if err := json.Unmarshal([]byte(response.Plain), &got); err != nil || response.Error != "" {
+			t.Fatalf("the peer says %+v (%v)", response, err)
 		}
-		if got.Body != text || got.ID != "n1" || answer.Subject != "mailto:ops@example.com" {
-			t.Errorf("the peer reads %+v", answer)
+		if got.Body != text || got.ID != "n1" || response.Subject != "mailto:ops@example.com" {
+			t.Errorf("the peer reads %+v", response)
 		}
 	}
 }

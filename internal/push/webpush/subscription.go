@@ -13,25 +13,25 @@ import (
 // subscription is what a browser hands to the application.
 type subscription struct {
 	endpoint string
-	// origin is the push service's, as RFC 6454 writes it.
+	// origin is the origin of the push service, as in RFC 6454.
 	origin string
 	public *ecdh.PublicKey
 	auth   []byte
 }
 
-// decode reads base64 in any of the forms that browsers and tools give keys in.
+// decode reads base64 in any of the forms that browsers and tools use for keys.
 func decode(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(text),
 		"="))
 }
 
-// CheckTarget implements [push.Checker]: a target is a subscription, as PushSubscription.toJSON gives it.
+// CheckTarget implements [push.Checker]. A target is a subscription, as PushSubscription.toJSON makes it.
 func (c Checker) CheckTarget(to string) error {
 	_, err := c.subscription(to)
 	return err
 }
 
-// subscription reads a target. Its errors do not repeat it: who knows an endpoint may send to it.
+// subscription reads a target. Its errors do not repeat the target, since whoever knows an endpoint may send to it.
 func (c Checker) subscription(to string) (*subscription, error) {
 	var given struct {
 		Endpoint string

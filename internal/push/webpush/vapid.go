@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// tokenLife is how long a token holds, renewal how long before its end another is made. RFC 8292 allows 24 h.
+	// tokenLife is how long a token is valid; RFC 8292 allows 24 h. renewal is how long before its end a new one is
+	// made.
 	tokenLife = 12 * time.Hour
 	renewal   = time.Hour
-	// maxOrigins is how many tokens are kept: endpoints come from input.
+	// maxOrigins is how many tokens are kept. There has to be a bound, since endpoints come from input.
 	maxOrigins = 1000
 )
 
-// vapid identifies the deployment to push services (RFC 8292). A token is signed once for each service and used again:
-// signing takes longer than all the rest of a call.
+// vapid identifies the deployment to push services (RFC 8292). A token is signed once for each service and used again,
+// since signing takes longer than the rest of a call.
 type vapid struct {
 	key     *ecdsa.PrivateKey
 	public  string
@@ -41,7 +42,7 @@ type token struct {
 	ends time.Time
 }
 
-// newVAPID fails on a key that is none, without showing it.
+// newVAPID fails when the key is not valid, and does not show it.
 func newVAPID(private secret.Secret, subject string) (*vapid, error) {
 	raw, err := decode(private.Reveal())
 	if err != nil {
@@ -73,10 +74,10 @@ func checkSubject(subject string) error {
 	if u, err := url.Parse(subject); err == nil && u.Scheme == "https" && u.Host != "" {
 		return nil
 	}
-	return errors.New("the subject must be an https URL or a mailto: address of who runs this deployment")
+	return errors.New("the subject must be an https URL or a mailto: address of whoever runs this deployment")
 }
 
-// authorization is the header's value for a push service.
+// authorization makes the text of the Authorization header for a push service.
 func (v *vapid) authorization(origin string, now time.Time) (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -98,7 +99,7 @@ func (v *vapid) authorization(origin string, now time.Time) (string, error) {
 	return text, nil
 }
 
-// forget drops a service's token, which it has refused.
+// forget drops the token of a service that has refused it.
 func (v *vapid) forget(origin string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

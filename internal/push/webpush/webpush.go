@@ -1,6 +1,6 @@
-// Package webpush delivers to browsers over Web Push: the message is encrypted for the subscription (RFC 8291) and the
-// deployment identifies itself with a VAPID key (RFC 8292). The subscription's endpoint comes from input: it is dialled
-// through package egress.
+// Package webpush delivers to browsers over Web Push. It encrypts the message for the subscription (RFC 8291), and the
+// deployment identifies itself with a VAPID key (RFC 8292). The subscription's endpoint comes from input, so it is
+// dialled through package egress.
 package webpush
 
 import (
@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// maxPayload is how long a message may be, in bytes, so that it fits into a store of 4,096 once encrypted.
+	// maxPayload is how long a message may be, in bytes: once encrypted it fits into a record of 4,096.
 	maxPayload = recordSize - overhead
-	// maxReply is how much of an answer is read.
+	// maxReply is how much of a response is read, in bytes.
 	maxReply = 64 << 10
-	// life is how long push services keep a message that does not expire: the longest that they all allow.
+	// life is how long push services keep a message that does not expire. It is the longest time that they all allow.
 	life = 28 * 24 * time.Hour
 )
 
 // Config of a Sender. PrivateKey and Subject are required.
 type Config struct {
-	// PrivateKey is the VAPID key: 32 bytes in base64url. The public key, which browsers subscribe with, follows from
-	// it.
+	// PrivateKey is the VAPID key: 32 bytes in base64url. The public key, which browsers subscribe with, is computed
+	// from it.
 	PrivateKey secret.Secret
-	// Subject is whom push services can ask about the deployment: an https URL or a mailto address.
+	// Subject is the contact for push services: an https URL or a mailto address.
 	Subject string
 	// GuardedConfig says which endpoints may be called.
 	httpsend.GuardedConfig
 }
 
-// Checker looks at notifications for browsers. CheckURL tells whether an endpoint may be called.
+// Checker checks notifications for browsers. CheckURL tells whether an endpoint may be called.
 type Checker struct{ CheckURL func(string) error }
 
 // Sender delivers over Web Push.
@@ -50,7 +50,7 @@ type Sender struct {
 	vapid  *vapid
 }
 
-// New makes a Sender. It fails on a key that is none, without showing it.
+// New makes a Sender. It fails when the key is not valid, and does not show it.
 func New(cfg Config) (*Sender, error) {
 	vapid, err := newVAPID(cfg.PrivateKey, cfg.Subject)
 	if err != nil {
@@ -63,7 +63,7 @@ func New(cfg Config) (*Sender, error) {
 	return &Sender{Checker: Checker{client.CheckURL}, client: client, vapid: vapid}, nil
 }
 
-// PublicKey is what browsers have to subscribe with, as applicationServerKey.
+// PublicKey is the applicationServerKey that browsers have to subscribe with.
 func (s *Sender) PublicKey() string { return s.vapid.public }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.
@@ -78,7 +78,7 @@ func (Checker) CheckContent(n *notification.Notification) error {
 	return err
 }
 
-// message makes what the service worker gets: id, title, body, tag and data, and the override laid over it.
+// message makes the message for the service worker: id, title, body, tag and data, and over it the override.
 func message(n *notification.Notification) ([]byte, error) {
 	message := map[string]any{"id": n.ID, "title": n.Title, "body": n.Body, "tag": content.CollapseID(n)}
 	if len(n.Data) > 0 {
@@ -133,7 +133,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	// Reading the answer to its end lets the connection be used again; what it says beyond its status is not wanted.
+	// Once the response is read to its end, the connection can be used again. Only the status counts.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
 	failure := classify(response)
 	if failure == nil {

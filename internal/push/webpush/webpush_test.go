@@ -28,30 +28,39 @@ func message(to string) push.Message {
 	}}
 }
 
-// What each answer means. Each Retry-After is of a form that the header has.
-func TestAnswers(t *testing.T) {
+// Retry-After has all of its forms here.
+func TestResponsesAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status     int
 		retryAfter string
 		want       *push.Error // nil: delivered
 	}{
-		{200, "", nil},
-		{201, "", nil},
-		{202, "", nil},
-		{400, "", &push.Error{Class: push.Permanent, Code: "400"}},
-		{401, "", &push.Error{Class: push.CredentialsRefused, Code: "401"}},
-		{403, "", &push.Error{Class: push.CredentialsRefused, Code: "403"}},
-		{404, "", &push.Error{Class: push.TargetGone, Code: "404"}},
-		{408, "", &push.Error{Class: push.Transient, Code: "408"}},
-		{410, "", &push.Error{Class: push.TargetGone, Code: "410"}},
-		{413, "", &push.Error{Class: push.Permanent, Code: "413"}},
-		{429, "", &push.Error{Class: push.Throttled, Code: "429"}},
-		{429, "5", &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second}},
-		{429, "Fri, 31 Dec 2100 23:59:59 GMT", &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour}},
-		{302, "", &push.Error{Class: push.Permanent, Code: "302"}},
-		{500, "", &push.Error{Class: push.Transient, Code: "500"}},
-		{503, "17", &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second}},
+		{status: 200},
+		{status: 201},
+		{status: 202},
+		{status: 400, want: &push.Error{Class: push.Permanent, Code: "400"}},
+		{status: 401, want: &push.Error{Class: push.CredentialsRefused, Code: "401"}},
+		{status: 403, want: &push.Error{Class: push.CredentialsRefused, Code: "403"}},
+		{status: 404, want: &push.Error{Class: push.TargetGone, Code: "404"}},
+		{status: 408, want: &push.Error{Class: push.Transient, Code: "408"}},
+		{status: 410, want: &push.Error{Class: push.TargetGone, Code: "410"}},
+		{status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
+		{status: 429, want: &push.Error{Class: push.Throttled, Code: "429"}},
+		{
+			status: 429, retryAfter: "5",
+			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second},
+		},
+		{
+			status: 429, retryAfter: "Fri, 31 Dec 2100 23:59:59 GMT",
+			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
+		},
+		{status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
+		{status: 500, want: &push.Error{Class: push.Transient, Code: "500"}},
+		{
+			status: 503, retryAfter: "17",
+			want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second},
+		},
 	} {
 		t.Run(fmt.Sprint(c.status, c.retryAfter), func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +70,8 @@ func TestAnswers(t *testing.T) {
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(c.status)
 			})
-			err := newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(newBrowser(t).subscription(endpoint(t, server))))
+			to := newBrowser(t).subscription(endpoint(t, server))
+			err := newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(to))
 			got, _ := errors.AsType[*push.Error](err)
 			if (err == nil) != (c.want == nil) {
 				t.Fatalf("gives %v, want %v", err, c.want)
@@ -73,8 +83,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What is posted: identity, life, urgency, and an override laid over the message.
-func TestRequest(t *testing.T) {
+// A request has identity, life, urgency, and the override over the message.
+func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 	t.Parallel()
 	type request struct {
 		header http.Header
@@ -98,19 +108,22 @@ func TestRequest(t *testing.T) {
 	}
 	r := <-got
 	id := content.CollapseID(m.Notification)
-	for name, want := range map[string]string{"Ttl": "3600", "Topic": content.Digest(id), "Urgency": "low", "Content-Encoding": "aes128gcm"} {
+	for name, want := range map[string]string{
+		"Ttl": "3600", "Topic": content.Digest(id), "Urgency": "low", "Content-Encoding": "aes128gcm",
+	} {
 		if value := r.header.Get(name); value != want {
 			t.Errorf("%s is %q, want %q", name, value, want)
 		}
 	}
 	plain, err := b.decrypt(r.body)
-	if want := `{"body":"world","icon":"/i.png","id":"n1","tag":"` + id + `","title":"ü 👩‍👩‍👧"}`; err != nil || string(plain) != want {
+	want := `{"body":"world","icon":"/i.png","id":"n1","tag":"` + id + `","title":"ü 👩‍👩‍👧"}`
+	if err != nil || string(plain) != want {
 		t.Errorf("the message is %s (%v), want %s", plain, err, want)
 	}
 }
 
-// The example that RFC 8291 works through in section 5.
-func TestEncryptionIsTheStandards(t *testing.T) {
+// The example is from RFC 8291, section 5.
+func TestEncryptionIsThatOfTheStandard(t *testing.T) {
 	t.Parallel()
 	read := func(text string) []byte {
 		raw, err := base64url.DecodeString(text)
@@ -126,18 +139,19 @@ func TestEncryptionIsTheStandards(t *testing.T) {
 	checker := webpush.Checker{CheckURL: func(string) error { return nil }}
 	got, err := checker.Seal(`{"endpoint":"https://push.example.net/x","keys":{
 		"p256dh":"BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
-		"auth":"BTBZMqHH6r4Tts7J_aSIgg"}}`, []byte("When I grow up, I want to be a watermelon"), key, read("DGv6ra1nlYgDCS1FRnbzlw"))
+		"auth":"BTBZMqHH6r4Tts7J_aSIgg"}}`,
+		[]byte("When I grow up, I want to be a watermelon"), key, read("DGv6ra1nlYgDCS1FRnbzlw"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_" +
-		"yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+	want := "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8w" +
+		"EqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
 	if text := base64url.EncodeToString(got); text != want {
 		t.Errorf("gives %s, want %s", text, want)
 	}
 }
 
-// A token is used for a service until it ends, or until the service refuses it.
+// A token is used for a push service until it ends or the service refuses it.
 func TestTokensAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	status := http.StatusCreated
@@ -159,38 +173,46 @@ func TestTokensAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestContentThatCannotBe(t *testing.T) {
+func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	sender := newSender(t, webpush.Config{PrivateKey: secret.New(newKey(t)), Subject: "mailto:ops@example.com"})
 	for name, c := range map[string]struct{ override, want string }{
-		"no object": {`"x"`, "must be a JSON object"},
-		"too long":  {`{"x":"` + strings.Repeat("x", 3993) + `"}`, "Web Push takes at most 3993"},
-		"fine":      {`{"x":"` + strings.Repeat("x", 3900) + `"}`, ""},
+		"no object": {override: `"x"`, want: "must be a JSON object"},
+		"too long":  {override: `{"x":"` + strings.Repeat("x", 3993) + `"}`, want: "Web Push takes at most 3993"},
+		"fine":      {override: `{"x":"` + strings.Repeat("x", 3900) + `"}`},
 	} {
-		n := message("").Notification
-		n.Override = json.RawMessage(c.override)
-		err := sender.CheckContent(n)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := message("").Notification
+			n.Override = json.RawMessage(c.override)
+			err := sender.CheckContent(n)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }
 
-func TestCredentialsThatCannotBe(t *testing.T) {
+func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ key, subject, want string }{
-		"no key":       {"", "mailto:ops@example.com", "the private key must be"},
-		"no base64":    {"canary!", "mailto:ops@example.com", "the private key must be"},
-		"too short":    {"Y2FuYXJ5", "mailto:ops@example.com", "the private key must be"},
-		"zero":         {strings.Repeat("A", 43), "mailto:ops@example.com", "the private key must be"},
-		"no subject":   {newKey(t), "", "the subject must be"},
-		"bare address": {newKey(t), "ops@example.com", "the subject must be"},
-		"http":         {newKey(t), "http://example.com", "the subject must be"},
-		"two mailtos":  {newKey(t), "mailto:mailto:ops@example.com", "the subject must be"},
+		"no key":    {subject: "mailto:ops@example.com", want: "the private key must be"},
+		"no base64": {key: "canary!", subject: "mailto:ops@example.com", want: "the private key must be"},
+		"too short": {key: "Y2FuYXJ5", subject: "mailto:ops@example.com", want: "the private key must be"},
+		"zero": {
+			key: strings.Repeat("A", 43), subject: "mailto:ops@example.com", want: "the private key must be",
+		},
+		"no subject":   {key: newKey(t), want: "the subject must be"},
+		"bare address": {key: newKey(t), subject: "ops@example.com", want: "the subject must be"},
+		"http":         {key: newKey(t), subject: "http://example.com", want: "the subject must be"},
+		"two mailtos":  {key: newKey(t), subject: "mailto:mailto:ops@example.com", want: "the subject must be"},
 	} {
-		_, err := webpush.New(webpush.Config{PrivateKey: secret.New(c.key), Subject: c.subject})
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := webpush.New(webpush.Config{PrivateKey: secret.New(c.key), Subject: c.subject})
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }

@@ -1,5 +1,5 @@
-// Reads questions from standard input, one JSON object a line, and answers each in a line: whether libraries that pacer's
-// authors did not write understand what pacer sent. {"error": "..."} when they do not.
+// Reads requests from standard input, one JSON object a line, and writes a response line for each: what libraries of other
+// authors made of what pacer sent, or {"error": "..."} when they did not understand it.
 import crypto from 'node:crypto'
 import readline from 'node:readline'
 
@@ -7,7 +7,7 @@ import ece from 'http_ece'
 import { decodeProtectedHeader, importJWK, jwtVerify } from 'jose'
 import { Webhook } from 'standardwebhooks'
 
-const answers = {
+const readers = {
   // A push service checks the credential (RFC 8292), a browser decrypts the message (RFC 8291).
   async webpush({ body, privateKey, authSecret, authorization, audience }) {
     const [, token, key] = /^vapid t=([^,]+), ?k=(.+)$/.exec(authorization)
@@ -32,12 +32,12 @@ const answers = {
 }
 
 for await (const line of readline.createInterface({ input: process.stdin })) {
-  let answer
+  let response
   try {
-    const { kind, ...question } = JSON.parse(line)
-    answer = await answers[kind](question)
+    const { kind, ...request } = JSON.parse(line)
+    response = await readers[kind](request)
   } catch (error) {
-    answer = { error: String(error) }
+    response = { error: String(error) }
   }
-  process.stdout.write(JSON.stringify(answer) + '\n')
+  process.stdout.write(JSON.stringify(response) + '\n')
 }

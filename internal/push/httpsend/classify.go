@@ -8,8 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// Classify says what an answer's status means by itself; nil for delivered. A channel whose provider says more looks
-// further.
+// Classify says what the status of a response means by itself; nil is delivered. A channel whose provider says more
+// looks further.
 func Classify(response *http.Response) *push.Error {
 	status := response.StatusCode
 	failure := &push.Error{

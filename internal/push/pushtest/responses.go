@@ -7,8 +7,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// answerCases are what each answer means, and that it costs one call.
-func answerCases(f Features) []scenario {
+// responseCases check what each response means, and that it costs one call.
+func responseCases(f Features) []scenario {
 	cases := []scenario{
 		{"DeliveredIsOneCall", func(p *probe) {
 			p.deliver(p.message())
@@ -16,23 +16,24 @@ func answerCases(f Features) []scenario {
 		}},
 		{"IdentityIsTheSameAtEachAttempt", identityStays},
 	}
-	for _, kind := range f.Answers {
+	for _, kind := range f.Kinds {
 		switch kind {
 		case Delivered, Hangs: // contextCases
 		case Unreachable:
 			cases = append(cases, scenario{"Unreachable", unreachable},
 				scenario{"UnreachableAfterADelivery", unplugged})
 		case Refused, Failing, Throttled, Gone, HangsUp:
-			cases = append(cases, answered(kind.String(), Answer{Kind: kind}))
+			cases = append(cases, responded(kind.String(), Response{Kind: kind}))
 			if slices.Contains(f.Delays, kind) {
-				cases = append(cases, answered(kind.String()+"SaysWhen", Answer{kind, 17 * time.Second}))
+				r := Response{Kind: kind, RetryAfter: 17 * time.Second}
+				cases = append(cases, responded(kind.String()+"SaysWhen", r))
 			}
 		}
 	}
 	return cases
 }
 
-// identityStays: what lets the receiver tell repeats from new ones must not depend on the attempt.
+// identityStays: the identity by which a receiver tells repeats from new notifications must not depend on the attempt.
 func identityStays(p *probe) {
 	m := p.message()
 	for attempt := 1; attempt <= 3; attempt++ {
@@ -52,14 +53,14 @@ func identityStays(p *probe) {
 	}
 }
 
-// answered sends on a new connection and on one that was used before, where some libraries try again by themselves, and
-// wants the sender to work on.
-func answered(name string, a Answer) scenario {
+// responded sends on a new connection and on a used one, where some libraries retry by themselves. The sender must work
+// after that.
+func responded(name string, r Response) scenario {
 	return scenario{name, func(p *probe) {
 		for range 2 {
 			calls := len(p.provider.received())
-			p.provider.answers(a)
-			p.want(p.send(p.Context(), p.message()), a.Kind.class(), a.RetryAfter)
+			p.provider.respondWith(r)
+			p.want(p.send(p.Context(), p.message()), r.Kind.class(), r.RetryAfter)
 			p.wantCalls(calls + 1)
 			p.deliver(p.message())
 			p.wantCalls(calls + 2)
@@ -74,7 +75,7 @@ func unreachable(p *probe) {
 	}
 }
 
-// unplugged: a connection that was kept is dead. That nothing was written on it can't always be known.
+// unplugged: a kept connection is dead. The sender can't always know that nothing was written to it.
 func unplugged(p *probe) {
 	p.deliver(p.message())
 	p.Unplug()
