@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -51,7 +52,9 @@ func TestAGrantThatIsNotUsedIsReturned(t *testing.T) {
 		spoil, restore string // statements
 		refuse         string // status that the database refuses to write once
 		fails          bool
+		patience       time.Duration // with the claim; a minute unless set
 		kept           time.Duration // before it is returned
+		meanwhile      []string      // delivered while the notification waits for another worker's lease
 		status         string        // in the end
 		want           []string      // delivered in the end
 	}{
@@ -70,8 +73,7 @@ func TestAGrantThatIsNotUsedIsReturned(t *testing.T) {
 				claimed_until = now() + interval '1 hour' WHERE id = 'ada-slow-0'`,
 			restore: `UPDATE pacer.notifications SET claimed_until = now() - interval '1 second'
 				WHERE status = 'sending'`,
-			status: "delivered",
-			want:   []string{"ada-slow-0"},
+			meanwhile: []string{"ada-slow-1"}, status: "delivered", want: []string{"ada-slow-0"},
 		},
 		"Expired": {
 			spoil:  "UPDATE pacer.notifications SET expires_at = now() - interval '1 second' WHERE id = 'ada-slow-0'",
@@ -85,19 +87,16 @@ func TestAGrantThatIsNotUsedIsReturned(t *testing.T) {
 		},
 		"ClaimFails": {
 			spoil:   "ALTER TABLE pacer.preferences RENAME TO away",
-			restore: "ALTER TABLE pacer.away RENAME TO preferences", fails: true,
-			kept: 100 * time.Millisecond, status: "delivered", want: []string{"ada-slow-0"},
+			restore: "ALTER TABLE pacer.away RENAME TO preferences",
+			fails:   true, patience: 100 * time.Millisecond, kept: 100 * time.Millisecond,
+			status: "delivered", want: []string{"ada-slow-0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := endWorld(t)
-			patience := time.Minute
-			if name == "ClaimFails" {
-				patience = c.kept
-			}
 			p := w.process(t, postgres.Config{
-				ClaimPatience: patience, StatementTimeout: time.Minute,
+				ClaimPatience: cmp.Or(c.patience, time.Minute), StatementTimeout: time.Minute,
 			}, func(*process) error { return nil })
 			w.accept(t, "ada", "slow", 2) // one an hour
 			w.exec(t, c.spoil)
@@ -122,9 +121,9 @@ func TestAGrantThatIsNotUsedIsReturned(t *testing.T) {
 			if c.restore != "" {
 				w.exec(t, c.restore)
 			}
-			if name == "Busy" {
-				if got := w.deliverAll(t); !slices.Equal(got, []string{"ada-slow-1"}) { // its slot was refunded
-					t.Errorf("while another has it %v are delivered", got)
+			if c.meanwhile != nil {
+				if got := w.deliverAll(t); !slices.Equal(got, c.meanwhile) { // its slot was refunded
+					t.Errorf("while another has it %v are delivered, want %v", got, c.meanwhile)
 				}
 				w.wantAwake(t, "ada")
 				w.clear(t, "ada", "slow")

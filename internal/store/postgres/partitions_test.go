@@ -108,7 +108,7 @@ func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
 			w.wantDelivered(t, here, here+"-free-0")
 
 			hook.partition.Store(-1)
-			w.await(t, "all are in line",
+			w.await(t, "all are in their backlogs",
 				func() bool { return w.relay.Round(t.Context()) == nil && w.inBacklogs(t) == 600 })
 			w.wantDelivered(t, away, away+"-0")
 			w.wantNothingLeft(t)
@@ -137,7 +137,7 @@ func (w *world) roundDespite(t *testing.T, want error) {
 func (w *world) wantInLine(t *testing.T, want int) {
 	t.Helper()
 	if got := w.inBacklogs(t); got != want {
-		t.Fatalf("%d are in line, want %d", got, want)
+		t.Fatalf("%d are in their backlogs, want %d", got, want)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestAcceptingDoesNotWaitForRedis(t *testing.T) {
 		t.Error("what another process accepted meanwhile is not delivered")
 	}
 	s.goOn()
-	w.await(t, "all are in line", func() bool { return w.inBacklogs(t) == len(early) })
+	w.await(t, "all are in their backlogs", func() bool { return w.inBacklogs(t) == len(early) })
 	w.wantAwake(t, "ada")
 	got := w.deliverAll(t)
 	want := make([]string, len(early))
