@@ -22,7 +22,7 @@ import (
 )
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(contractExample))
+	f.Add([]byte(documentedExample))
 	f.Add([]byte(policy.Default().Text))
 	faulty, err := filepath.Glob("testdata/faulty/*.yaml")
 	if err != nil {
@@ -54,7 +54,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkFaults wants nothing but faults, in order, at places within the file.
+// checkFaults wants an error to hold only faults, in order, at places within the file.
 func checkFaults(t *testing.T, err error, lines int) {
 	t.Helper()
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -75,7 +75,7 @@ func checkFaults(t *testing.T, err error, lines int) {
 	}
 }
 
-// checkPolicy wants everything that an accepted policy promises.
+// checkPolicy checks everything that an accepted policy promises.
 func checkPolicy(t *testing.T, p *policy.Policy) {
 	t.Helper()
 	if _, ok := p.Categories[policy.DefaultCategory]; !ok {
@@ -123,7 +123,7 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 // ignoreText compares policies by their meaning. No rules and an empty list of rules are the same.
 var ignoreText = cmp.Options{cmpopts.IgnoreFields(policy.Policy{}, "Text"), cmpopts.EquateEmpty()}
 
-// writePolicy is the opposite of Parse, written for these tests, independently of it.
+// writePolicy is the inverse of Parse, written for these tests without its help.
 func writePolicy(p *policy.Policy) string {
 	var b strings.Builder
 	b.WriteString("version: 1\ncategories:\n")

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestFaultyFiles shows what somebody reads whose policy file is wrong.
+// TestFaultyFiles compares the errors that operators read when their policy file has faults.
 func TestFaultyFiles(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/faulty/*.yaml")

@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// contractExample is the policy file as users know it, with every key there is.
-const contractExample = `version: 1
+// documentedExample is the policy file of the documentation, with every key that there is.
+const documentedExample = `version: 1
 categories:
   default:                       # used when a notification names no category
     limits: [{max: 10, per: 1m}]
@@ -44,7 +44,7 @@ func capRule(n int, per time.Duration) throttle.Rule {
 	return throttle.Rule{Max: n, Per: per, Kind: throttle.KindCap}
 }
 
-func contractPolicy() *policy.Policy {
+func documentedPolicy() *policy.Policy {
 	userCap := []throttle.Rule{capRule(60, time.Hour)}
 	category := func(name string, bypass bool, a throttle.Algorithm, rules ...throttle.Rule) policy.Category {
 		return policy.Category{
@@ -65,23 +65,23 @@ func contractPolicy() *policy.Policy {
 	}
 }
 
-func TestParseContractExample(t *testing.T) {
+func TestParseDocumentedExample(t *testing.T) {
 	t.Parallel()
-	got, err := policy.Parse("policy.yaml", []byte(contractExample))
+	got, err := policy.Parse("policy.yaml", []byte(documentedExample))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := contractPolicy()
-	want.Text = contractExample
+	want := documentedPolicy()
+	want.Text = documentedExample
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("policy differs (-want +got):\n%s", diff)
 	}
 }
 
-func TestDefaultIsTheContractExample(t *testing.T) {
+func TestDefaultIsTheDocumentedExample(t *testing.T) {
 	t.Parallel()
 	got := policy.Default()
-	want := contractPolicy()
+	want := documentedPolicy()
 	want.Text = got.Text
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("built-in policy differs (-want +got):\n%s", diff)
@@ -108,12 +108,12 @@ func TestParseFillsInDefaults(t *testing.T) {
 	}
 }
 
-// inDefault puts lines into the default category of an otherwise right file; the first is line 4.
+// inDefault puts lines into the default category of a file without faults. The first is line 4.
 func inDefault(lines ...string) string {
 	return "version: 1\ncategories:\n  default:\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// atEnd puts lines at the top level of an otherwise right file; the first is line 3.
+// atEnd puts lines at the top level of a file without faults. The first is line 3.
 func atEnd(lines ...string) string {
 	return "version: 1\ncategories: {default: {}}\n" + strings.Join(lines, "\n") + "\n"
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 )
 
-// gapText is a policy that is told from others by its gap.
+// gapText is a policy with a minimum gap, by which the tests recognise it.
 func gapText(gap time.Duration) string {
 	return fmt.Sprintf("version: 1\ncategories:\n  default:\n    min_gap: %s\n", gap)
 }
@@ -33,7 +33,7 @@ func gapOf(t *testing.T, p *policy.Policy) time.Duration {
 	return c.Plan.Rules[0].Per
 }
 
-// lines hands on what is logged, line by line.
+// lines passes the log on, line by line.
 type lines chan string
 
 func (l lines) Write(line []byte) (int, error) {
@@ -74,7 +74,7 @@ func watch(t *testing.T, path string, poll time.Duration) *watched {
 
 const never = 24 * time.Hour
 
-// receive fails the test when nothing comes for so long that nothing ever will.
+// receive takes a value from a channel. It fails the test when none comes for a long time.
 func receive[T any](t *testing.T, from <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -98,8 +98,8 @@ func (w *watched) wantGap(t *testing.T, want time.Duration) {
 	}
 }
 
-// wantLine waits for a log line with all the parts. Lines before it are passed over: the first reading may have met the
-// file half written.
+// wantLine waits for a log line with all the parts. It ignores other lines before that, because the first reading may
+// have found the file half written.
 func (w *watched) wantLine(t *testing.T, parts ...string) {
 	t.Helper()
 	for {
@@ -184,8 +184,8 @@ func TestWatcherFollowsAConfigMap(t *testing.T) {
 	w.wantGap(t, 3*time.Second)
 }
 
-// A change of a link further up is announced by no event in the file's directory.
-func TestWatcherFindsWhatIsNotAnnounced(t *testing.T) {
+// A change of a link further up the path causes no event in the file's directory.
+func TestWatcherFindsAChangeWithoutAnEvent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i, release := range []string{"one", "two"} {

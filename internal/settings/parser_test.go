@@ -37,7 +37,7 @@ type program struct {
 	} `cmd:""`
 }
 
-// parse reads a command line with the environment and nothing of the process's own.
+// parse reads a command line with an environment, without the process's own.
 func parse(t *testing.T, environ []string, args ...string) (*program, error) {
 	t.Helper()
 	p := &program{}
@@ -87,7 +87,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestPrecedence gives each kind of setting by every set of sources. The strongest source must win.
+// TestPrecedence sets each kind of setting by every combination of sources. The strongest source must win.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]struct {
@@ -368,7 +368,7 @@ func TestHelpShowsFlagsWithVariablesAndDefaults(t *testing.T) {
 	}
 }
 
-// The process's own environment counts where no other is given.
+// The process's own environment counts when no other is given.
 func TestParserReadsTheProcessEnvironment(t *testing.T) {
 	t.Setenv("PACER_PARTITIONS", "77")
 	p := &program{}

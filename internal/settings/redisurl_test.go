@@ -16,7 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// sameOptions compares options without their functions and with TLS by whether and how old it may be.
+// sameOptions compares options without their functions. Of TLS it compares the exported fields.
 var sameOptions = cmp.Options{
 	cmpopts.IgnoreFields(redis.UniversalOptions{}, "Dialer", "OnConnect"),
 	cmpopts.IgnoreUnexported(tls.Config{}),
@@ -136,7 +136,7 @@ func TestParseRedisURL(t *testing.T) {
 	}
 }
 
-// What go-redis has an option for in its own URLs is read as go-redis reads it.
+// Options that go-redis has in its own URLs are read as go-redis reads them.
 func TestRedisOptionsAreGoRedisOptions(t *testing.T) {
 	t.Parallel()
 	const query = "?client_name=x&protocol=2&db=1&dial_timeout=1s&read_timeout=2&write_timeout=-3s&max_retries=4" +

@@ -21,7 +21,7 @@ func whsec(bytes int) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", bytes)))
 }
 
-// wantRefusals compares the sentences of an error, and wants nothing but usage errors in it.
+// wantRefusals compares the sentences of an error, and wants a usage error.
 func wantRefusals(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if err == nil {
