@@ -28,12 +28,14 @@ const (
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
 INSERT INTO pacer.notifications AS n
-	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, accepted_at)
-SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent,
-	begun.at + place * interval '1 microsecond'
+	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
+	override, traceparent, accepted_at)
+SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
+	override::json, traceparent, begun.at + place * interval '1 microsecond'
 FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
-	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent, place)
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
+	override, traceparent, place)
 ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
@@ -41,7 +43,8 @@ RETURNING n.id, n.accepted_at, ` + optedOutSQL
 // relay checks that it stands in its backlog.
 const knownSQL = `
 WITH known AS MATERIALIZED (
-	SELECT id, accepted_at, user_id, status IN ('waiting', 'retrying') AS waits FROM pacer.notifications WHERE id = ANY ($1)
+	SELECT id, accepted_at, user_id, status IN ('waiting', 'retrying') AS waits FROM pacer.notifications
+		WHERE id = ANY ($1)
 ), again AS (
 	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE waits ON CONFLICT DO NOTHING
 )

@@ -17,8 +17,8 @@ const deviceColumns = `user_id, device_id, channel, target, active, reason, crea
 const putDeviceSQL = `
 INSERT INTO pacer.devices (user_id, device_id, channel, target)
 SELECT $1, $2, $3, $4 WHERE (SELECT count(*) FROM pacer.devices WHERE user_id = $1 AND device_id <> $2) < $5
-ON CONFLICT (user_id, device_id) DO UPDATE SET channel = excluded.channel, target = excluded.target, active = true, reason = '',
-	deactivated_at = NULL, updated_at = clock_timestamp()
+ON CONFLICT (user_id, device_id) DO UPDATE SET channel = excluded.channel, target = excluded.target,
+	active = true, reason = '', deactivated_at = NULL, updated_at = clock_timestamp()
 RETURNING ` + deviceColumns
 
 // PutDevice implements devices.Store.
@@ -92,7 +92,8 @@ func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 // Deactivate implements devices.Store.
 func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
 	_, err := r.pool.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
-		WHERE user_id = $1 AND device_id = $2 AND target = $3 AND active AND ($5::timestamptz IS NULL OR updated_at <= $5)`,
+		WHERE user_id = $1 AND device_id = $2 AND target = $3 AND active
+			AND ($5::timestamptz IS NULL OR updated_at <= $5)`,
 		d.UserID, d.ID, d.Target, reason, timestamp(since))
 	if err != nil {
 		return describe("deactivate a device", err)
@@ -119,7 +120,8 @@ func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, 
 	_, err := r.pool.Exec(ctx,
 		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (notification_id, device_id) DO UPDATE SET attempts = excluded.attempts, ended = excluded.ended,
-			outcome = excluded.outcome, updated_at = clock_timestamp()`, n.ID, d.DeviceID, d.Attempts, d.Ended, d.Outcome)
+			outcome = excluded.outcome, updated_at = clock_timestamp()`,
+		n.ID, d.DeviceID, d.Attempts, d.Ended, d.Outcome)
 	if err != nil {
 		return describe("note a delivery of notification "+n.ID, err)
 	}

@@ -20,14 +20,16 @@ const endsSQL = `
 WITH told AS MATERIALIZED (
 	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
 ), ended AS (
-	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(), not_before = NULL,
-		claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
+	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(),
+		not_before = NULL, claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
 	FROM told e
-	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying') OR n.status = 'sending' AND n.claimed_until < clock_timestamp() AND NOT $4)
+	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying')
+		OR n.status = 'sending' AND n.claimed_until < clock_timestamp() AND NOT $4)
 	RETURNING n.id
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
-	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
+	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed',
+		'the worker did not report in time'
 	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )

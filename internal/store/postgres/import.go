@@ -59,16 +59,19 @@ func (r *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) e
 // importNotificationsSQL inserts notifications whose ids are new, with everything that happened to them.
 const importNotificationsSQL = `
 INSERT INTO pacer.notifications
-	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent,
-	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at, admitted_at)
-SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key, override::json, traceparent,
-	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at, admitted_at
+	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
+	override, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
+	history, not_before, ended_at, admitted_at)
+SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
+	override::json, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
+	history, not_before, ended_at, admitted_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[],
-	$15::timestamptz[], $16::text[], $17::text[], $18::int[], $19::int[], $20::int[], $21::int[], $22::int[], $23::text[],
-	$24::timestamptz[], $25::timestamptz[], $26::bigint[])
-	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override, traceparent,
-	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at, admitted_at)
+	$15::timestamptz[], $16::text[], $17::text[], $18::int[], $19::int[], $20::int[], $21::int[], $22::int[],
+	$23::text[], $24::timestamptz[], $25::timestamptz[], $26::bigint[])
+	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
+	override, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
+	history, not_before, ended_at, admitted_at)
 ON CONFLICT (id) DO NOTHING`
 
 func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
@@ -113,13 +116,16 @@ func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer
 // the attempt gets an id of its own, which no notification can have. When it has, and the admission stands in the log
 // of a user cap, nothing tells the category, and the admission is left out.
 const importAdmissionsSQL = `
-INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
-SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at), a.generation, a.generation, a.user_id,
-	coalesce(nullif(a.category, ''), i.category, t.category), a.at, 'imported', 'admitted before the store moved to Postgres', true
+INSERT INTO pacer.attempts
+	(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
+SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at), a.generation, a.generation,
+	a.user_id, coalesce(nullif(a.category, ''), i.category, t.category), a.at,
+	'imported', 'admitted before the store moved to Postgres', true
 FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::bigint[])
 	AS a(user_id, category, id, accepted_at, generation, at)
 LEFT JOIN pacer.notifications i ON i.id = ANY (ARRAY[a.id]) AND i.user_id = ANY (ARRAY[a.user_id])
-LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id]) AND t.accepted_at = ANY (ARRAY[a.accepted_at])
+LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id])
+	AND t.accepted_at = ANY (ARRAY[a.accepted_at])
 WHERE a.category <> '' OR i.id IS NOT NULL OR t.id IS NOT NULL
 ON CONFLICT DO NOTHING`
 
@@ -188,7 +194,8 @@ func notificationsOf(all []transfer.Notification) []*notification.Notification {
 // removed with its notification.
 const purgeImportedSQL = `
 DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
-	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval ORDER BY notification_id LIMIT $2))`
+	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval
+		ORDER BY notification_id LIMIT $2))`
 
 func (r *Store) purgeImported(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, purgeImportedSQL, r.cfg.Retention, purgeBatch); err != nil {

@@ -17,7 +17,8 @@ WITH fresh AS (
 	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
 )
 SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3)
-FROM fresh f JOIN pacer.attempts a ON (a.user_id, a.admitted_at) > (f.user_id, $3) AND (a.user_id, a.admitted_at) <= (f.user_id, $2)
+FROM fresh f JOIN pacer.attempts a ON (a.user_id, a.admitted_at) > (f.user_id, $3)
+	AND (a.user_id, a.admitted_at) <= (f.user_id, $2)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])
 WHERE a.counted`
 

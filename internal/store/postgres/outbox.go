@@ -26,7 +26,8 @@ const (
 const takeUnplacedSQL = `
 WITH taken AS MATERIALIZED (
 	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
-		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT $2
+			FOR UPDATE SKIP LOCKED))
 	RETURNING ids
 ), moved AS (
 	INSERT INTO pacer.outbox (id)
@@ -69,8 +70,8 @@ const (
 // outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
 // has locked. A notification that is being sent stays until its result is written.
 const outboxSQL = `
-SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at, n.expires_at,
-	n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
+SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at,
+	n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
 WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`

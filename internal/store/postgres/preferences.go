@@ -46,7 +46,8 @@ func (r *Store) SetPreferences(ctx context.Context, userID string, p *notificati
 	}
 	categories, channels := append([]string{}, p.OptOutCategories...), append([]string{}, p.OptOutChannels...)
 	err = r.pool.QueryRow(ctx, `
-		INSERT INTO pacer.preferences (user_id, opt_out_categories, opt_out_channels, limits, time_zone) VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO pacer.preferences (user_id, opt_out_categories, opt_out_channels, limits, time_zone)
+			VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (user_id) DO UPDATE SET opt_out_categories = excluded.opt_out_categories,
 			opt_out_channels = excluded.opt_out_channels, limits = excluded.limits, time_zone = excluded.time_zone,
 			updated_at = clock_timestamp()

@@ -213,7 +213,8 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		}
 		rows, err := tx.Query(ctx,
 			`INSERT INTO pacer.partitions AS l (partition, epoch, rebuilt_at) SELECT unnest($1::int[]), 1, $2
-			ON CONFLICT (partition) DO UPDATE SET epoch = l.epoch + 1, rebuilt_at = excluded.rebuilt_at RETURNING partition, epoch`,
+			ON CONFLICT (partition) DO UPDATE SET epoch = l.epoch + 1, rebuilt_at = excluded.rebuilt_at
+			RETURNING partition, epoch`,
 			r.partitions, now.UnixMicro())
 		if err != nil {
 			return err
@@ -235,7 +236,8 @@ const windowsSQL = `
 SELECT user_id, category, admitted_at FROM (
 	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
 	UNION ALL
-	SELECT user_id, category, admitted_at FROM pacer.notifications WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
+	SELECT user_id, category, admitted_at FROM pacer.notifications
+	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
 // restoreWindows counts the admissions of each backlog again.
@@ -280,7 +282,8 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 
 // openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
 const openSQL = `
-SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until, accepted_at
+SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
+	accepted_at
 FROM pacer.notifications
 WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
 

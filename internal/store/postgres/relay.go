@@ -133,7 +133,8 @@ func (r *Store) Purge(ctx context.Context) (int64, error) {
 // purgeKeysSQL removes idempotency keys that have expired.
 const purgeKeysSQL = `
 DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (
-	SELECT key FROM pacer.idempotency_keys WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
+	SELECT key FROM pacer.idempotency_keys WHERE expires_at < now() ORDER BY expires_at LIMIT $1
+		FOR UPDATE SKIP LOCKED))`
 
 func (r *Store) purgeKeys(ctx context.Context) error {
 	for {

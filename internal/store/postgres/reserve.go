@@ -21,7 +21,8 @@ WITH mine AS (
 	VALUES ($1, $2, $3, clock_timestamp() + $4::interval, clock_timestamp() + $5::interval)
 	ON CONFLICT (key) DO UPDATE SET
 		fingerprint = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.fingerprint ELSE k.fingerprint END,
-		notification_id = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.notification_id ELSE k.notification_id END,
+		notification_id = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.notification_id
+			ELSE k.notification_id END,
 		accepting_until = excluded.accepting_until, expires_at = excluded.expires_at
 	WHERE k.expires_at < clock_timestamp()
 		OR (k.fingerprint = excluded.fingerprint AND k.accepting_until < clock_timestamp())

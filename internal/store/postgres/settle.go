@@ -24,15 +24,20 @@ WITH asked AS MATERIALIZED (
 		status = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN 'expired' ELSE a.status END,
 		reason = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN $9 ELSE a.reason END,
 		not_before = CASE WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE THEN a.retry_at END,
-		ended_at = CASE WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at THEN a.now END,
+		ended_at = CASE
+			WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at
+			THEN a.now END,
 		claimed_until = NULL, failures = n.failures + a.failure, attempts = n.attempts - a.untried
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND ((n.generation = a.claim AND n.status = 'sending') OR $10)
-	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status, a.reason AS attempt_reason, a.untried, a.counted
+	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status,
+		a.reason AS attempt_reason, a.untried, a.counted
 ), noted AS (
-	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
-	SELECT id, generation, attempts, user_id, category, admitted_at, CASE WHEN status = 'expired' THEN 'retrying' ELSE status END,
-		attempt_reason, counted FROM done WHERE untried = 0
+	INSERT INTO pacer.attempts
+		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
+	SELECT id, generation, attempts, user_id, category, admitted_at,
+		CASE WHEN status = 'expired' THEN 'retrying' ELSE status END, attempt_reason, counted
+	FROM done WHERE untried = 0
 	ON CONFLICT DO NOTHING
 )
 SELECT place, status FROM done`

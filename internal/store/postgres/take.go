@@ -26,7 +26,8 @@ WITH asked AS MATERIALIZED (
 	LEFT JOIN pacer.partitions l USING (partition)
 ), claimed AS (
 	UPDATE pacer.notifications n SET
-		status = 'sending', generation = n.generation + 1, attempts = n.attempts + 1, token = a.token, admitted_at = a.admitted_at,
+		status = 'sending', generation = n.generation + 1, attempts = n.attempts + 1, token = a.token,
+		admitted_at = a.admitted_at,
 		claimed_until = clock_timestamp() + $6::interval, crashes = n.crashes + (n.status = 'sending')::int,
 		deferrals = greatest(n.deferrals, a.deferrals),
 		history = CASE WHEN starts_with(a.history, n.history) THEN a.history ELSE n.history || a.history END
@@ -42,11 +43,13 @@ WITH asked AS MATERIALIZED (
 	RETURNING a.place, n.*
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
-	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed', 'the worker did not report in time'
+	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed',
+		'the worker did not report in time'
 	FROM claimed c JOIN pacer.notifications n ON n.id = ANY (ARRAY[c.id]) WHERE c.crashes > 0 AND n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )
-SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false, false, false,` + contentColumns + `
+SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false,
+	false, false,` + contentColumns + `
 FROM claimed n`
 
 // refusedSQL returns, for the claims that claimSQL did not make, what forbade them.
@@ -66,12 +69,13 @@ JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partition
 // other.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
-		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> '' AND newer.accepted_at > n.accepted_at))`
+		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> ''
+		AND newer.accepted_at > n.accepted_at))`
 
 // contentColumns are the columns of a notification as it was accepted.
 const contentColumns = `
-	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent, n.priority, n.send_at, n.expires_at,
-	n.collapse_key, n.accepted_at`
+	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent,
+	n.priority, n.send_at, n.expires_at, n.collapse_key, n.accepted_at`
 
 // claimResult is a claim that was made, or the state of the notification that forbids it.
 type claimResult struct {

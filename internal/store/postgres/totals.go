@@ -23,7 +23,8 @@ SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, 
 	// foldSQL replaces up to $1 tallies by their sum.
 	foldSQL = `
 WITH taken AS (
-	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
+	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1
+		FOR UPDATE SKIP LOCKED))
 		AND EXISTS (SELECT FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1)
 	RETURNING *
 ), folded AS (
@@ -51,7 +52,8 @@ ON CONFLICT (partition) DO UPDATE SET
 	earlier_pulls = p.earlier_pulls + CASE WHEN excluded.epoch > p.epoch THEN p.pulls ELSE 0 END,
 	earlier_deferrals = p.earlier_deferrals + CASE WHEN excluded.epoch > p.epoch THEN p.deferrals ELSE 0 END,
 	pulls = CASE WHEN excluded.epoch > p.epoch THEN excluded.pulls ELSE greatest(p.pulls, excluded.pulls) END,
-	deferrals = CASE WHEN excluded.epoch > p.epoch THEN excluded.deferrals ELSE greatest(p.deferrals, excluded.deferrals) END,
+	deferrals = CASE WHEN excluded.epoch > p.epoch THEN excluded.deferrals
+		ELSE greatest(p.deferrals, excluded.deferrals) END,
 	epoch = excluded.epoch
 WHERE excluded.epoch >= p.epoch`
 

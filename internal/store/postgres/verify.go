@@ -95,13 +95,15 @@ const (
 	// verifyOpenSQL returns a page of the notifications that have not ended, and whether each is in the outbox, from
 	// where the relay will place it.
 	verifyOpenSQL = `
-SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
+	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
 FROM pacer.notifications n
 WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2)
 ORDER BY n.accepted_at, n.id LIMIT $3`
 	// verifyOpenAgainSQL returns the same for some of them.
 	verifyOpenAgainSQL = `
-SELECT n.id, n.user_id, n.category, n.status, n.accepted_at, EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
+	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
 FROM pacer.notifications n
 WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
 )

@@ -18,7 +18,8 @@ SELECT category, admitted_at FROM (
 	WHERE (user_id, admitted_at) > ($2, $1) AND (user_id, admitted_at) <= ($2, 9223372036854775807) AND counted
 	UNION ALL
 	SELECT category, admitted_at FROM pacer.notifications
-	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity') AND status = 'sending' AND admitted_at > $1
+	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity')
+		AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY category, admitted_at`
 
 // admissions are those of one user by category, oldest first.

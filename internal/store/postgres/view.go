@@ -17,21 +17,23 @@ import (
 )
 
 // viewColumns are what scanRow reads.
-const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at, expires_at, collapse_key,
-	accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at, ended_at,
-	coalesce(claimed_until < clock_timestamp(), false)`
+const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at,
+	expires_at, collapse_key, accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at,
+	ended_at, coalesce(claimed_until < clock_timestamp(), false)`
 
 const (
 	// viewSQL returns one notification.
 	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
 	// attemptsSQL returns the attempts at a notification, oldest first.
 	attemptsSQL = `
-SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts WHERE notification_id = $1 ORDER BY generation`
+SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts
+WHERE notification_id = $1 ORDER BY generation`
 	// fillersSQL returns the ids of a user's latest deliveries between two moments, in the category $4 or, when that is
 	// "", in all of them.
 	fillersSQL = `
 SELECT notification_id FROM pacer.attempts
-WHERE (user_id, admitted_at) > ($1, $2) AND (user_id, admitted_at) <= ($1, $3) AND ($4 = '' OR category = $4) AND counted AND notification_id <> $5
+WHERE (user_id, admitted_at) > ($1, $2) AND (user_id, admitted_at) <= ($1, $3) AND ($4 = '' OR category = $4)
+	AND counted AND notification_id <> $5
 ORDER BY user_id DESC, admitted_at DESC LIMIT $6`
 )
 
