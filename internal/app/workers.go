@@ -40,9 +40,9 @@ func (a *App) reconcilePartitions(
 		return shouldPause(strconv.Itoa(partition))
 	})
 	states := make([]control.PartitionState, len(found))
-	for i, rest := range found {
-		name := strconv.Itoa(rest.Partition)
-		states[i] = control.PartitionState{Name: name, Outside: rest.Outside, Since: rest.Since.UTC()}
+	for i, state := range found {
+		name := strconv.Itoa(state.Partition)
+		states[i] = control.PartitionState{Name: name, Outside: state.Outside, Since: state.Since.UTC()}
 	}
 	return states, err
 }

@@ -27,10 +27,10 @@ const (
 	fieldFailedAt protowire.Number = 11
 )
 
-// Archive archives an active task of a partition's queue, with the reason. It is idempotent.
+// Archive archives an active task of a partition's queue, with the reason. Archiving it twice is harmless.
 func (c *Client) Archive(ctx context.Context, partition int, t dispatch.Task, reason error) error {
 	now := time.Now().Unix()
-	// In asynq's message the last of a field counts.
+	// A field that stands twice in a protobuf message has its last value.
 	message := protowire.AppendTag([]byte(t.Message), fieldError, protowire.BytesType)
 	message = protowire.AppendString(message, fmt.Sprintf("%v: %s", reason, describe(t.Message)))
 	message = protowire.AppendTag(message, fieldFailedAt, protowire.VarintType)

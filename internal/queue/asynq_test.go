@@ -16,11 +16,14 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// The tests of this file fail when another version of asynq keeps its queues otherwise than this package writes them: see
-// docs/adr/0013.
+// The tests of this file fail when another version of asynq keeps its queues otherwise than this package writes them:
+// see docs/adr/0013.
 
 // users have names of any kind and length.
-var users = []string{"u-1", "{push-0}:asynq:*", `"<&>` + "\u2028", "пользователь 🙂", strings.Repeat("x", 127), strings.Repeat("y", 128), strings.Repeat("z", 300)}
+var users = []string{
+	"u-1", "{push-0}:asynq:*", `"<&>` + "\u2028", "пользователь 🙂", strings.Repeat("x", 127), strings.Repeat("y", 128),
+	strings.Repeat("z", 300),
+}
 
 // What the scripts of the agendas put into a queue is what asynq's own client would, byte by byte.
 func TestWakeupsAreTasksOfAsynq(t *testing.T) {
@@ -33,7 +36,8 @@ func TestWakeupsAreTasksOfAsynq(t *testing.T) {
 			for i, user := range users {
 				partition, later := i%3, time.Now().Add(time.Duration(i)*time.Hour)
 				options := []asynq.Option{
-					asynq.Queue(dispatch.PartitionName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(5 * time.Minute),
+					asynq.Queue(dispatch.PartitionName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32),
+					asynq.Timeout(5 * time.Minute),
 				}
 				if i < 4 {
 					pushPending(t, ours, partition, user)
@@ -52,7 +56,8 @@ func TestWakeupsAreTasksOfAsynq(t *testing.T) {
 	}
 }
 
-// Taking and using up leaves what asynq's own server leaves, while a task is at work and afterwards, with its counts.
+// Taking and acknowledging a wake-up leaves what asynq's own server leaves, counts included, while the task is active
+// and afterwards.
 func TestWakeupsAreWorkedLikeTasksOfAsynq(t *testing.T) {
 	t.Parallel()
 	ours, theirs := redistest.Client(t), redistest.Client(t)
@@ -63,7 +68,8 @@ func TestWakeupsAreWorkedLikeTasksOfAsynq(t *testing.T) {
 	}
 	working, release := make(chan string), make(chan struct{})
 	server := asynq.NewServerFromRedisClient(theirs, asynq.Config{
-		Concurrency: 1, Queues: map[string]int{"push-0": 1}, TaskCheckInterval: 2 * time.Millisecond, LogLevel: asynq.FatalLevel,
+		Concurrency: 1, Queues: map[string]int{"push-0": 1}, TaskCheckInterval: 2 * time.Millisecond,
+		LogLevel: asynq.FatalLevel,
 	})
 	err := server.Start(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
 		working <- task.Type()
@@ -95,7 +101,7 @@ func TestWakeupsAreWorkedLikeTasksOfAsynq(t *testing.T) {
 	}
 }
 
-// asynq's tools show who waits, and until when; and what people do with them is found by the scripts.
+// asynq's tools show who waits, and until when. The scripts notice what people do with the tools.
 func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 	t.Parallel()
 	for name, engine := range engines {
@@ -117,7 +123,8 @@ func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 				t.Fatalf("they show %d that wait, %v", len(waiting), err)
 			}
 			for _, task := range waiting {
-				if task.Type != "pacer:wakeup" || !task.NextProcessAt.Equal(due) || task.MaxRetry != math.MaxInt32 || task.Timeout != 5*time.Minute || len(task.Payload) > 0 {
+				if task.Type != "pacer:wakeup" || !task.NextProcessAt.Equal(due) || task.MaxRetry != math.MaxInt32 ||
+					task.Timeout != 5*time.Minute || len(task.Payload) > 0 {
 					t.Errorf("they show %+v", task)
 				}
 			}
@@ -148,7 +155,9 @@ func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 			stands := func(user string) bool {
 				return run(t, conn, 1, "return find_task(ARGV[1]) and 1 or 0", user) == int64(1)
 			}
-			for user, want := range map[string]bool{"later": true, "pending": true, "active": true, "deleted": false, "archived": false} {
+			for user, want := range map[string]bool{
+				"later": true, "pending": true, "active": true, "deleted": false, "archived": false,
+			} {
 				if stands(user) != want {
 					t.Errorf("%q stands: %t, want %t", user, !want, want)
 				}
@@ -164,8 +173,8 @@ func TestAsynqsToolsShowAndChangeWakeups(t *testing.T) {
 	}
 }
 
-// What is at work in a process that died comes again when its lease has ended, without having cost anything: asynq's own
-// recovery, on which nothing depends but what nobody else repairs.
+// A wake-up that was active in a process that died comes again when its lease has ended, and no retry is counted. That
+// is asynq's own recovery, the last resort when nothing else repairs the wake-up.
 func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
@@ -185,7 +194,9 @@ func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 	if err != nil || info.Retried != 0 || info.MaxRetry != math.MaxInt32 {
 		t.Errorf("it is %+v, %v", info, err)
 	}
-	reply := run(t, conn, 0, "local task = pop_pending(1)[1] make_active({ task.id }) return is_wakeup(task.message) and 1 or 0")
+	reply := run(t, conn, 0, `local task = pop_pending(1)[1]
+make_active({ task.id })
+return is_wakeup(task.message) and 1 or 0`)
 	if reply != int64(1) {
 		t.Error("it is no wake-up any more")
 	}
@@ -194,7 +205,7 @@ func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 	}
 }
 
-// asynq's server beside is never given a task, however long it stands in the queue.
+// asynq's own server never gets a task, however long the task is in the queue.
 func TestAsynqsServerWorksNothing(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
@@ -210,7 +221,7 @@ func TestAsynqsServerWorksNothing(t *testing.T) {
 	}
 }
 
-// asynq's tools see one server, with all queues and how much it does at once.
+// asynq's tools see one server, with all queues and its concurrency.
 func TestServerIsShown(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
@@ -222,7 +233,8 @@ func TestServerIsShown(t *testing.T) {
 		servers, err = inspector.Servers()
 		return err == nil && len(servers) > 0
 	})
-	if len(servers) != 1 || servers[0].Concurrency != 100 || len(servers[0].Queues) != 5 || servers[0].Queues["push-4"] != 1 {
+	if len(servers) != 1 || servers[0].Concurrency != 100 || len(servers[0].Queues) != 5 ||
+		servers[0].Queues["push-4"] != 1 {
 		t.Errorf("the servers are %+v", servers)
 	}
 	await(t, "the queues are known", func() bool {
@@ -231,13 +243,14 @@ func TestServerIsShown(t *testing.T) {
 	})
 }
 
-// What is no wake-up is archived, for people to look at, as asynq would archive it.
+// A task that is not a wake-up is archived for people to look at, as asynq would archive it.
 func TestForeignTasksAreArchived(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
 	client := asynq.NewClientFromRedisClient(conn)
 	for id, task := range map[string]*asynq.Task{
-		"email": asynq.NewTask("email:deliver", []byte("content")), "long": asynq.NewTask("x", []byte(strings.Repeat("x", 1<<20))),
+		"email": asynq.NewTask("email:deliver", []byte("content")),
+		"long":  asynq.NewTask("x", []byte(strings.Repeat("x", 1<<20))),
 	} {
 		if _, err := client.Enqueue(task, asynq.Queue("push-0"), asynq.TaskID(id), asynq.MaxRetry(25)); err != nil {
 			t.Fatal(err)
@@ -276,7 +289,8 @@ return found`).([]any)
 		t.Fatalf("asynq shows %d archived tasks, %v", len(archived), err)
 	}
 	for _, task := range archived {
-		if !strings.HasPrefix(task.LastErr, reason.Error()+": its type is") || task.LastFailedAt.IsZero() || task.Retried != 0 {
+		if !strings.HasPrefix(task.LastErr, reason.Error()+": its type is") || task.LastFailedAt.IsZero() ||
+			task.Retried != 0 {
 			t.Errorf("it shows %+v", task)
 		}
 	}

@@ -3,8 +3,7 @@ package queue
 import (
 	"context"
 	_ "embed"
-
-	"github.com/redis/go-redis/v9"
+	"fmt"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/script"
@@ -16,30 +15,19 @@ var forwardSource string
 // forwardScript does for many queues at once what asynq's forwarder does for one.
 var forwardScript = script.NewWhenFull(forwardSource)
 
-const (
-	// forwardAtOnce is how many tasks one script moves at most: nobody else's script waits for longer than that takes.
-	forwardAtOnce = 500
-	// forwardsAtMost is how many scripts follow each other. What is left then waits for the next time.
-	forwardsAtMost = 100
-)
+// forwardAtOnce is how many wake-ups one script moves at most, so that other scripts need not wait long.
+const forwardAtOnce = 500
 
-// Forward moves the tasks of a partition whose time has come into its queue, as a [Server] does by itself.
-func (c *Client) Forward(ctx context.Context, partition int) error {
-	return forward(ctx, c.conn, dispatch.PartitionKeys(prefixOf(partition)), nil)
-}
-
-// forward moves what is due in the queues with these keys, until nothing more is or closing.
-func forward(ctx context.Context, conn redis.UniversalClient, keys []string, closing <-chan struct{}) error {
-	for range forwardsAtMost {
-		moved, err := forwardScript.Run(ctx, conn, keys, forwardAtOnce).Int()
-		if err != nil || moved < forwardAtOnce {
-			return err
-		}
-		select {
-		case <-closing:
-			return nil
-		default:
-		}
+// Forward moves wake-ups that are due into the queues of their partitions. One script does it, so on Redis Cluster
+// a call names one partition. Forward moves a limited number, and reports whether more may be due.
+func (c *Client) Forward(ctx context.Context, partitions ...int) (more bool, err error) {
+	keys := make([]string, 0, 2*len(partitions))
+	for _, partition := range partitions {
+		keys = append(keys, dispatch.PartitionKeys(prefixOf(partition))...)
 	}
-	return nil
+	moved, err := forwardScript.Run(ctx, c.conn, keys, forwardAtOnce).Int()
+	if err != nil {
+		return false, fmt.Errorf("forward due wake-ups: %w", err)
+	}
+	return moved == forwardAtOnce, nil
 }

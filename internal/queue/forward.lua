@@ -1,13 +1,13 @@
--- forward moves due tasks into their queues, as asynq's forwarder does for one queue: in each queue those that are due first, up
--- to a number in all. The server's clock says what is due, as it did when the task was scheduled.
+-- forward moves due tasks into their queues, as asynq's forwarder does for one queue: the earliest of each queue, up to
+-- a number in all. The server's clock says what is due, as it did when the task was scheduled.
 --
--- KEYS     per queue: asynq's keys of it begin with this; a second one, see PartitionKeys
--- ARGV[1]  how many at most
+-- KEYS     per queue: the prefix of asynq's keys of it, and a second key, see PartitionKeys
+-- ARGV[1]  how many tasks to move at most
 --
--- Result   how many
+-- Result   how many tasks were moved
 local left = tonumber(ARGV[1])
 local clock = redis.call('TIME')
-local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the clock by which the lists go
+local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the clock that orders the lists
 for i = 1, #KEYS, 2 do
   local partition = KEYS[i]
   for _, place in ipairs({ 'scheduled', 'retry' }) do

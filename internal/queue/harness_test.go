@@ -19,15 +19,16 @@ import (
 // patience bounds every wait of these tests; it is only reached when something is broken.
 const patience = 20 * time.Second
 
-// run has a script write wake-ups of a partition, as those of the agendas do: with the functions that the product puts before
-// them.
+// run has a script write wake-ups of a partition, as those of the agendas do: with the functions that the product puts
+// before them.
 func run(t *testing.T, conn redis.UniversalClient, partition int, body string, args ...any) any {
 	t.Helper()
 	const before = `local function digits(n) return string.format('%.0f', n) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 `
-	reply, err := conn.Eval(t.Context(), before+queue.WakeupFunctions+body, []string{fmt.Sprintf("pacer:{push-%d}:", partition)}, args...).Result()
+	reply, err := conn.Eval(t.Context(), before+queue.WakeupFunctions+body,
+		[]string{fmt.Sprintf("pacer:{push-%d}:", partition)}, args...).Result()
 	if err != nil && err != redis.Nil { //nolint:errorlint // it is never wrapped
 		t.Fatal(err)
 	}
@@ -127,8 +128,10 @@ func look(t *testing.T, conn redis.UniversalClient, partition int) where {
 	ctx := t.Context()
 	pipe := conn.Pipeline()
 	lists := []*redis.StringSliceCmd{
-		pipe.LRange(ctx, key("pending"), 0, -1), pipe.LRange(ctx, key("active"), 0, -1), pipe.ZRange(ctx, key("lease"), 0, -1),
-		pipe.ZRange(ctx, key("scheduled"), 0, -1), pipe.ZRange(ctx, key("retry"), 0, -1), pipe.ZRange(ctx, key("archived"), 0, -1),
+		pipe.LRange(ctx, key("pending"), 0, -1), pipe.LRange(ctx, key("active"), 0, -1),
+		pipe.ZRange(ctx, key("lease"), 0, -1),
+		pipe.ZRange(ctx, key("scheduled"), 0, -1), pipe.ZRange(ctx, key("retry"), 0, -1),
+		pipe.ZRange(ctx, key("archived"), 0, -1),
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)
@@ -164,7 +167,8 @@ func contents(t *testing.T, conn redis.UniversalClient) map[string]any {
 			}
 			all[key] = left
 		case "string":
-			all[key] = fmt.Sprintf("%s, for %.0f days", conn.Get(t.Context(), key).Val(), conn.TTL(t.Context(), key).Val().Hours()/24)
+			all[key] = fmt.Sprintf("%s, for %.0f days", conn.Get(t.Context(), key).Val(),
+				conn.TTL(t.Context(), key).Val().Hours()/24)
 		default:
 			t.Errorf("%s is a %s", key, kind)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// logger gives asynq's own messages to slog. When Redis is away asynq repeats the same complaint for every poll of
-// every server, so it lets one through per second and says how many it kept back.
+// logger passes asynq's own messages to slog. While Redis is away, asynq repeats the same complaint at every poll of
+// every server. So the logger lets one message through per second, and says how many it suppressed.
 type logger struct {
 	log        *slog.Logger
 	next       atomic.Int64 // Unix nanoseconds
@@ -39,5 +39,5 @@ func (l *logger) Warn(args ...any) { l.write(slog.LevelWarn, args) }
 // Error implements asynq.Logger.
 func (l *logger) Error(args ...any) { l.write(slog.LevelError, args) }
 
-// Fatal implements asynq.Logger. It does not end the process: that is for main to decide.
+// Fatal implements asynq.Logger. It does not end the process: main decides that.
 func (l *logger) Fatal(args ...any) { l.write(slog.LevelError, args) }

@@ -81,7 +81,8 @@ func TestLoggerCountsEveryone(t *testing.T) {
 		<-time.After(time.Second)
 		l.Warn("away")
 		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-		if len(lines) != 2 || !strings.HasSuffix(lines[0], "suppressed=0") || !strings.HasSuffix(lines[1], "suppressed=639") {
+		if len(lines) != 2 || !strings.HasSuffix(lines[0], "suppressed=0") ||
+			!strings.HasSuffix(lines[1], "suppressed=639") {
 			t.Errorf("640 complaints at once and one later give\n%s", text.String())
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// ServerConfig of a Server.
+// ServerConfig is what a Server needs to know.
 type ServerConfig struct {
 	// Partitions is how many partitions there are.
 	Partitions int
@@ -23,11 +23,11 @@ type ServerConfig struct {
 	Log    *slog.Logger
 }
 
-// Server is a [dispatch.Queue]: it signals the pending wake-ups of the queues. An asynq server beside it does the
-// rest (see [keeper]); asynq's tools show both as one.
+// Server is a [dispatch.Queue]: it signals pending wake-ups. An [asynqServer] beside it does what asynq does for any
+// queue; asynq's tools show both as one.
 type Server struct {
 	client  *Client
-	keeper  *keeper
+	asynq   *asynqServer
 	watcher *watcher
 
 	closing  chan struct{}
@@ -35,21 +35,21 @@ type Server struct {
 	watching sync.WaitGroup
 }
 
-// NewServer makes a Server on a connection that stays the caller's.
+// NewServer makes a Server. The connection stays the caller's to close.
 func NewServer(conn redis.UniversalClient, cfg ServerConfig) *Server {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	closing := make(chan struct{})
+	closing, client := make(chan struct{}), NewClient(conn)
 	return &Server{
-		client:  NewClient(conn),
+		client:  client,
 		closing: closing,
-		keeper:  newKeeper(conn, cfg.Partitions, cmp.Or(cfg.Concurrency, 256), closing, cfg.Log),
-		watcher: newWatcher(conn, cfg.Partitions, cfg.Spread, closing, cfg.Log),
+		asynq:   newAsynqServer(conn, cfg.Partitions, cmp.Or(cfg.Concurrency, 256), closing, cfg.Log),
+		watcher: newWatcher(client, cfg.Partitions, cfg.Spread, closing, cfg.Log),
 	}
 }
 
-// Start starts to watch the queues. A Server starts once.
+// Start begins to watch the queues. A Server starts once.
 func (s *Server) Start() error {
-	if err := s.keeper.start(); err != nil {
+	if err := s.asynq.start(); err != nil {
 		return fmt.Errorf("start the queue's server: %w", err)
 	}
 	s.watching.Go(func() { s.watcher.watch(context.Background()) })
@@ -61,7 +61,7 @@ func (s *Server) Stop() {
 	s.once.Do(func() {
 		close(s.closing)
 		s.watching.Wait()
-		s.keeper.stop()
+		s.asynq.stop()
 	})
 }
 
@@ -73,5 +73,5 @@ func (s *Server) Archive(ctx context.Context, partition int, t dispatch.Task, re
 	return s.client.Archive(ctx, partition, t, reason)
 }
 
-// Ping asks whether Redis answers.
-func (s *Server) Ping() error { return s.keeper.ping() }
+// Ping returns an error when Redis does not reply.
+func (s *Server) Ping() error { return s.asynq.ping() }

@@ -14,7 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// slotOf is the cluster slot of a key: CRC16 (XMODEM) of its hash tag modulo 16384, from the specification of Redis Cluster.
+// slotOf is the cluster slot of a key: CRC16 (XMODEM) of its hash tag modulo 16384, from the specification of Redis
+// Cluster.
 func slotOf(key string) int {
 	if _, tagged, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(tagged, "}"); closed && tag != "" {
@@ -67,14 +68,16 @@ func TestPartitionsHaveOneSlot(t *testing.T) {
 		slot := slotOf(name)
 		sharing[slot] = append(sharing[slot], number)
 		for _, key := range []string{
-			"asynq:{" + name + "}:pending", "asynq:{" + name + "}:t:{other}", "pacer:{" + name + "}:w:chat:u-1", "pacer:{" + name + "}:w:{other}:{u}",
+			"asynq:{" + name + "}:pending", "asynq:{" + name + "}:t:{other}", "pacer:{" + name + "}:w:chat:u-1",
+			"pacer:{" + name + "}:w:{other}:{u}",
 		} {
 			redisSays, err := conn.ClusterKeySlot(t.Context(), key).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if int(redisSays) != slot || slotOf(key) != slot {
-				t.Errorf("key %s is in slot %d (computed: %d), the partition's name in %d", key, redisSays, slotOf(key), slot)
+				t.Errorf("key %s is in slot %d (computed: %d), the partition's name in %d", key, redisSays, slotOf(key),
+					slot)
 			}
 		}
 	}
@@ -83,7 +86,8 @@ func TestPartitionsHaveOneSlot(t *testing.T) {
 	}
 }
 
-// Everything that the queue does works where scripts may not leave their slot, and each key of a partition is in the partition's.
+// Everything that the queue does works where scripts may not leave their slot, and each key of a partition is in the
+// partition's.
 func TestQueueOnCluster(t *testing.T) {
 	t.Parallel()
 	conn := clusterNode(t)
@@ -100,7 +104,10 @@ func TestQueueOnCluster(t *testing.T) {
 		want := where{Pending: []string{"done", "due", "foreign"}, Scheduled: []string{"later"}}
 		if number != 3 {
 			receive(t, "a signal", server.Pending(number))
-			want = where{Active: []string{"due"}, Leased: []string{"due"}, Scheduled: []string{"later"}, Archived: []string{"foreign"}}
+			want = where{
+				Active: []string{"due"}, Leased: []string{"due"}, Scheduled: []string{"later"},
+				Archived: []string{"foreign"},
+			}
 			pull(t, conn, number, 9)
 			finish(t, conn, number, "done")
 			if err := server.Archive(t.Context(), number, dispatch.Task{ID: "foreign"}, redis.Nil); err != nil {

@@ -1,20 +1,21 @@
--- The functions that write a wake-up as asynq keeps a task, put before the scripts that change an agenda, so that both change
--- in one step. A wake-up's task has the user's id for its own: there is one for each user, and asynq's tools show who waits.
--- asynq 0.26 keeps (its queue's keys share the partition's hash tag):
+-- The functions that write a wake-up in the way asynq keeps a task. They are put before the scripts that change an
+-- agenda, so that both change in one step. The id of a wake-up's task is the user's: each user has at most one, and
+-- asynq's tools show who waits. asynq 0.26 keeps these keys, which share the hash tag of the partition:
 --   t:<task>   hash: msg the message, state, pending_since in ns
---   pending    list, taken from its right end
---   active     list of what is at work, and lease, a sorted set: task → the second at which its lease ends
+--   pending    list; tasks are taken from its right end
+--   active     list of active tasks, and lease, a sorted set: task → the second at which its lease ends
 --   scheduled  sorted set: task → the second at which it is due
 --   processed and processed:<day>, counters
--- Before it stand `digits` and `now`, the moment of this script in µs.
+-- `digits` and `now`, the moment of the script in µs, are declared before these functions.
 
 local tasks = 'asynq:' .. string.match(KEYS[1], '{.-}') .. ':'
 local queue_name = string.match(KEYS[1], '{(.-)}')
 
--- A live worker asks for the wake-ups that it holds within seconds. Behind the sweeper, asynq's own recovery is the second net.
+-- A live worker asks for the wake-ups that it holds within seconds. If the sweeper fails too, asynq's own recovery is
+-- the last resort.
 local ACTIVE_SECONDS = 30
 
--- field writes a length-delimited field of a protobuf message; its length is below 2^14.
+-- field returns a length-delimited field of a protobuf message; its length is below 2^14.
 local function field(tag, text)
   local n = #text
   if n < 128 then return string.char(tag, n) .. text end
@@ -23,8 +24,8 @@ end
 
 local TYPE = field(10, 'pacer:wakeup')
 
--- message of a wake-up, as asynq's proto/asynq.proto numbers its fields: type, id, queue, retry (the largest there is: what
--- is only throttled must not be archived) and timeout (300 s).
+-- message returns a wake-up's message. asynq's proto/asynq.proto numbers its fields: type, id, queue, retry (the
+-- largest number: asynq must not archive what is only throttled) and timeout (300 s).
 local function message(user)
   return TYPE .. field(26, user) .. field(34, queue_name) .. '\40\255\255\255\255\7' .. '\64\172\2'
 end
@@ -43,8 +44,8 @@ local function push_pending(users)
   redis.call('LPUSH', tasks .. 'pending', unpack(users))
 end
 
--- forward_second returns the second for which to schedule a wake-up that is due at a moment. asynq's times are whole seconds, and
--- forwarding and noticing the task take their time. A wake-up that comes early is held.
+-- forward_second returns the second for which to schedule a wake-up that is due at a moment. asynq's times are whole
+-- seconds, and forwarding and noticing a task take time. A wake-up that comes early is held.
 local function forward_second(at, lead)
   return math.floor((at - lead) / 1000000)
 end
@@ -54,8 +55,8 @@ local function schedule(user, second)
   redis.call('ZADD', tasks .. 'scheduled', digits(second), user)
 end
 
--- remove_task takes a task out of its list or set, and leaves its hash; `state` is the one in the hash. A pending task stays in
--- its list, which may be too long to search: it comes in its turn.
+-- remove_task takes a task out of its list or set, and leaves its hash. `state` is the state in that hash. A pending
+-- task stays in its list, which may be too long to search: it comes in its turn.
 local function remove_task(user, state)
   if state == 'scheduled' or state == 'retry' then
     redis.call('ZREM', tasks .. state, user)
@@ -67,9 +68,9 @@ local function remove_task(user, state)
   end
 end
 
--- pop_pending pops up to n pending tasks, oldest first, and returns their ids and messages. It skips deleted tasks, and copies:
--- ids in the list whose task was taken before, and which were pushed again when nobody could tell that they were in the list. The
--- caller makes the tasks active that it keeps.
+-- pop_pending pops up to n pending tasks, oldest first, and returns their ids and messages. It skips deleted tasks, and
+-- copies: a task may be in the list twice, because it was pushed again when nobody could tell that it was there
+-- already. The caller makes active those that it keeps.
 local function pop_pending(n)
   local found, popped = {}, {}
   for _, id in ipairs(redis.call('RPOP', tasks .. 'pending', digits(n)) or {}) do
@@ -98,8 +99,8 @@ local function make_active(ids)
   redis.call('ZADD', tasks .. 'lease', unpack(leases))
 end
 
--- acknowledge deletes tasks that are used up, and counts them as asynq does: in total, and for the day, in a counter that ends at
--- a second. `active` are those of them that were active before this script.
+-- acknowledge deletes tasks that are used up, and counts them as asynq does: in total, and for the day, in a counter
+-- that expires at the second `day_ends`. `active` lists those of them that were active before this script.
 local function acknowledge(users, active, day, day_ends)
   local keys = {}
   for i, user in ipairs(users) do keys[i] = task_key(user) end
@@ -111,8 +112,8 @@ local function acknowledge(users, active, day, day_ends)
   redis.call('INCRBY', tasks .. 'processed', digits(#users))
 end
 
--- oldest_pending returns when the oldest pending task was pushed, in ns; math.huge when none is pending. The list is in that
--- order, so a task that was pushed before was in a list that is lost.
+-- oldest_pending returns when the oldest pending task was pushed, in ns; math.huge when none is pending. The list is in
+-- that order, so a pending task that was pushed earlier was in a list that is lost.
 local oldest
 local function oldest_pending()
   if oldest == nil then
@@ -122,8 +123,8 @@ local function oldest_pending()
   return oldest
 end
 
--- find_task tells whether a task is where its state says, and returns the state. Its list or set may have been lost, though its
--- hash was not. A pending task is not searched for in its list, which may be long.
+-- find_task tells whether a task is where its state says, and returns the state. The list or set may be lost although
+-- the hash is not. The list of pending tasks may be long, so nobody searches it.
 local function find_task(user)
   local f = redis.call('HMGET', task_key(user), 'state', 'pending_since', 'msg')
   local state = f[1]
@@ -134,8 +135,8 @@ local function find_task(user)
   return false, state
 end
 
--- remove_unneeded_task deletes a task, unless it is pending or active: then the worker that gets it finds that nothing waits, and
--- ends it. It tells whether it did.
+-- remove_unneeded_task deletes a task, unless it is pending or active: then the worker that gets it finds that nothing
+-- waits, and acknowledges it. It returns true when it has deleted the task.
 local function remove_unneeded_task(user)
   local stands, state = find_task(user)
   if stands and (state == 'pending' or state == 'active') then return false end

@@ -3,52 +3,54 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 const (
 	// watchEvery is how often the queues without a signal are checked.
 	watchEvery = 20 * time.Millisecond
-	// dozeAfter is after how many checks that found nothing only every other check is made.
+	// dozeAfter is how many checks in a row find nothing before only every other check is made.
 	dozeAfter = 100
 	// forwardEvery is how often due tasks are moved into the queue; asynq's own default is 5 s.
 	forwardEvery = 200 * time.Millisecond
+	// forwardsAtMost is how many scripts follow one another. What is still due then waits for the next time.
+	forwardsAtMost = 100
 	// announceEvery is how often the queues are announced to asynq, in case Redis has lost their names.
 	announceEvery = time.Minute
 )
 
-// watcher forwards due tasks into the queues, and signals queues in which a task is pending.
+// watcher forwards wake-ups that are due, and signals the queues in which one is pending.
 type watcher struct {
-	conn    redis.UniversalClient
+	client  *Client
 	queues  []*watched
-	spread  bool // the queues may be on several servers, so that no command may be of two
+	groups  [][]int // the partitions that one script may name together
 	closing <-chan struct{}
 	log     *slog.Logger
 }
 
 // watched is the queue of one partition.
 type watched struct {
-	keys            []string // what scripts name as their keys
-	pending, paused string
-	// signal is full from when a task was seen pending until a loop receives it.
+	pending, paused string // asynq's keys
+	// signal is full from the moment when a pending task was seen until a loop receives it.
 	signal chan struct{}
 }
 
-func newWatcher(conn redis.UniversalClient, partitions int, spread bool, closing <-chan struct{},
-	log *slog.Logger,
-) *watcher {
-	w := &watcher{conn: conn, spread: spread, closing: closing, log: log}
+func newWatcher(client *Client, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
+	w := &watcher{client: client, closing: closing, log: log}
+	all := make([]int, partitions)
 	for number := range partitions {
-		prefix := prefixOf(number)
+		all[number] = number
 		w.queues = append(w.queues, &watched{
-			keys: dispatch.PartitionKeys(prefix), pending: prefix + "pending",
-			paused: prefix + "paused", signal: make(chan struct{}, 1),
+			pending: prefixOf(number) + "pending", paused: pausedKey(number), signal: make(chan struct{}, 1),
 		})
+	}
+	w.groups = [][]int{all}
+	if spread {
+		w.groups = slices.Collect(slices.Chunk(all, 1))
 	}
 	return w
 }
@@ -63,7 +65,7 @@ func (w *watcher) watch(ctx context.Context) {
 		case <-w.closing:
 			return
 		case <-forward.C:
-			w.forward(ctx)
+			w.forwardAll(ctx)
 			if time.Since(announced) >= announceEvery && w.announce(ctx) {
 				announced = time.Now()
 			}
@@ -77,37 +79,21 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-// announce writes the names of the queues for asynq; false when it has to be tried again.
+// announce writes the names of the queues for asynq. It returns false when that has to be tried again.
 func (w *watcher) announce(ctx context.Context) bool {
-	err := NewClient(w.conn).Announce(ctx, len(w.queues))
+	err := w.client.Announce(ctx, len(w.queues))
 	if err != nil {
 		w.log.DebugContext(ctx, "could not announce the queues to asynq; retrying", "error", err)
 	}
 	return err == nil
 }
 
-// groups are the queues that one command may name together.
-func (w *watcher) groups() [][]*watched {
-	if !w.spread {
-		return [][]*watched{w.queues}
-	}
-	var groups [][]*watched
-	for i := range w.queues {
-		groups = append(groups, w.queues[i:i+1])
-	}
-	return groups
-}
-
-// forward moves what is due into the queues.
-func (w *watcher) forward(ctx context.Context) {
+// forwardAll moves what is due into the queues, all groups at once.
+func (w *watcher) forwardAll(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, group := range w.groups() {
+	for _, partitions := range w.groups {
 		all.Go(func() {
-			keys := make([]string, 0, 2*len(group))
-			for _, q := range group {
-				keys = append(keys, q.keys...)
-			}
-			if err := forward(ctx, w.conn, keys, w.closing); err != nil {
+			if err := w.forward(ctx, partitions); err != nil {
 				w.log.WarnContext(ctx, "could not forward due tasks; retrying", "error", err)
 			}
 		})
@@ -115,7 +101,23 @@ func (w *watcher) forward(ctx context.Context) {
 	all.Wait()
 }
 
-// look signals the queues in which a task is pending, unless they are paused; false when it found none.
+// forward moves what is due in the queues of a group, until nothing more is, or the server stops.
+func (w *watcher) forward(ctx context.Context, partitions []int) error {
+	for range forwardsAtMost {
+		more, err := w.client.Forward(ctx, partitions...)
+		if err != nil || !more {
+			return err
+		}
+		select {
+		case <-w.closing:
+			return nil
+		default:
+		}
+	}
+	return nil
+}
+
+// look signals the queues in which a task is pending, unless they are paused. It returns false when there is none.
 func (w *watcher) look(ctx context.Context) bool {
 	var silent []*watched
 	for _, q := range w.queues {
@@ -126,21 +128,21 @@ func (w *watcher) look(ctx context.Context) bool {
 	if len(silent) == 0 {
 		return true
 	}
-	if !w.spread {
+	if len(w.groups) == 1 { // one command may name all keys
 		keys := make([]string, len(silent))
 		for i, q := range silent {
 			keys[i] = q.pending
 		}
-		if n, err := w.conn.Exists(ctx, keys...).Result(); err != nil || n == 0 {
-			return false // the usual case when there is little to do; an error is reported by the next round of a loop
+		if n, err := w.client.conn.Exists(ctx, keys...).Result(); err != nil || n == 0 {
+			return false // the usual case when there is little to do; the next round of a loop reports an error
 		}
 	}
-	pipe := w.conn.Pipeline()
+	pipe := w.client.conn.Pipeline()
 	pending, paused := make([]*redis.IntCmd, len(silent)), make([]*redis.IntCmd, len(silent))
 	for i, q := range silent {
 		pending[i], paused[i] = pipe.Exists(ctx, q.pending), pipe.Exists(ctx, q.paused)
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	_, _ = pipe.Exec(ctx) // each reply has its own error
 	found := false
 	for i, q := range silent {
 		if pending[i].Val() > 0 && paused[i].Val() == 0 {

@@ -30,7 +30,10 @@ func TestPendingIsTold(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				conn := redistest.Mini(t)
-				server := queue.NewServer(conn, queue.ServerConfig{Partitions: 3, Spread: spread, Log: slog.New(slog.DiscardHandler)})
+				server := queue.NewServer(
+					conn,
+					queue.ServerConfig{Partitions: 3, Spread: spread, Log: slog.New(slog.DiscardHandler)},
+				)
 				if err := server.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +75,7 @@ func TestPausedQueuesAreNotToldOf(t *testing.T) {
 		}
 		defer server.Stop()
 		reconcile(t, client, 2, 0)
-		pushPending(t, conn, 0, "rests")
+		pushPending(t, conn, 0, "waits")
 		pushPending(t, conn, 1, "goes")
 		<-server.Pending(1)
 		<-time.After(time.Second)
@@ -128,13 +131,20 @@ func (l looking) Exists(ctx context.Context, keys ...string) *redis.IntCmd {
 	return l.UniversalClient.Exists(ctx, keys...)
 }
 
-// A wake-up comes before its moment, so that it can be held until then, and never so early that it has to go back once more.
-// The bubble has a clock of its own: a slow machine is never late there.
+// A wake-up comes before its moment, so that it can be held until then, and never so early that it has to go back once
+// more. The bubble has a clock of its own: a slow machine is never late there.
 func TestComesBeforeItsMoment(t *testing.T) {
 	t.Parallel()
 	waits := []time.Duration{
-		300 * time.Millisecond, 900 * time.Millisecond, hold + time.Millisecond, 1750 * time.Millisecond, 1999 * time.Millisecond,
-		2 * time.Second, 2001 * time.Millisecond, 2500 * time.Millisecond, 5123 * time.Millisecond,
+		300 * time.Millisecond,
+		900 * time.Millisecond,
+		hold + time.Millisecond,
+		1750 * time.Millisecond,
+		1999 * time.Millisecond,
+		2 * time.Second,
+		2001 * time.Millisecond,
+		2500 * time.Millisecond,
+		5123 * time.Millisecond,
 	}
 	for _, offset := range []time.Duration{0, 1, 279, 280, 281, 500, 999} {
 		t.Run(fmt.Sprintf("%d ms after a second begins", offset), func(t *testing.T) {
@@ -168,8 +178,8 @@ func TestComesBeforeItsMoment(t *testing.T) {
 	}
 }
 
-// Redis's clock says what is due, as it did when that was scheduled: a process whose own clock is ahead wakes nobody early, again
-// and again, and one whose clock is behind wakes nobody late.
+// Redis's clock says what is due, as it did when that was scheduled. So a process whose own clock is ahead does not
+// wake users early again and again, and one whose clock is behind does not wake them late.
 func TestRedisSaysWhatIsDue(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"ProcessAhead": -time.Hour, "ProcessBehind": time.Hour} {
@@ -177,24 +187,31 @@ func TestRedisSaysWhatIsDue(t *testing.T) {
 			t.Parallel()
 			server := miniredis.NewMiniRedis()
 			t.Cleanup(server.Close)
-			conn := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: embedded.Dialer(server)}) // which is never dialled
-			t.Cleanup(func() { _ = conn.Close() })                                                        // every command was answered
+			options := &redis.Options{
+				Addr:   "127.0.0.1:1",
+				Dialer: embedded.Dialer(server),
+			} // the address is never dialled
+			conn := redis.NewClient(options)
+			t.Cleanup(func() { _ = conn.Close() }) // every command has its reply by then
 			now := time.Now().Add(ahead)
 			server.SetTime(now)
 			schedule(t, conn, 0, "due", now.Add(-time.Minute))
 			schedule(t, conn, 0, "later", now.Add(time.Minute))
-			if err := queue.NewClient(conn).Forward(t.Context(), 0); err != nil {
-				t.Fatal(err)
+			if more, err := queue.NewClient(conn).Forward(t.Context(), 0); more || err != nil {
+				t.Fatalf("more may be due: %t, %v", more, err)
 			}
-			if diff := cmp.Diff(where{Pending: []string{"due"}, Scheduled: []string{"later"}}, look(t, conn, 0)); diff != "" {
+			if diff := cmp.Diff(
+				where{Pending: []string{"due"}, Scheduled: []string{"later"}},
+				look(t, conn, 0),
+			); diff != "" {
 				t.Errorf("the queue holds (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// One script moves a bounded number, and yet all that are due come.
-func TestManyThatAreDue(t *testing.T) {
+// One script moves a bounded number of wake-ups, and yet all that are due arrive.
+func TestManyDueWakeupsAreForwarded(t *testing.T) {
 	t.Parallel()
 	conn := redistest.Client(t)
 	const n = 1700
@@ -202,8 +219,10 @@ func TestManyThatAreDue(t *testing.T) {
 		schedule(t, conn, i%2, fmt.Sprintf("u-%04d", i), time.Now().Add(-time.Duration(n-i)*time.Second))
 	}
 	schedule(t, conn, 1, "later", time.Now().Add(time.Hour))
-	if err := queue.NewClient(conn).Forward(t.Context(), 0); err != nil {
-		t.Fatal(err)
+	for _, want := range []bool{true, false} {
+		if more, err := queue.NewClient(conn).Forward(t.Context(), 0); more != want || err != nil {
+			t.Fatalf("more may be due: %t, want %t, %v", more, want, err)
+		}
 	}
 	want := where{Pending: make([]string, 0, n/2)}
 	for i := 0; i < n; i += 2 {

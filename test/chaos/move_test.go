@@ -255,7 +255,7 @@ func (p *process) work(ctx context.Context, partition int, how string) {
 // forward moves the wake-ups whose time has come into the queues.
 func (p *process) forward(ctx context.Context) {
 	for partition := range partitions {
-		_ = p.queue.Forward(ctx, partition) // it goes on trying
+		_, _ = p.queue.Forward(ctx, partition) // it goes on trying
 	}
 }
 

@@ -180,8 +180,8 @@ func (p *process) reconcile(ctx context.Context, paused func(partition string) b
 	found, err := p.queue.Reconcile(ctx, partitions,
 		func(partition int) bool { return paused(strconv.Itoa(partition)) })
 	states := make([]control.PartitionState, len(found))
-	for i, rest := range found {
-		states[i] = control.PartitionState{Name: strconv.Itoa(rest.Partition), Outside: rest.Outside, Since: rest.Since}
+	for i, state := range found {
+		states[i] = control.PartitionState{Name: strconv.Itoa(state.Partition), Outside: state.Outside, Since: state.Since}
 	}
 	return states, err
 }

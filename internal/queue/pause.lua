@@ -1,4 +1,4 @@
--- Pauses a queue, or resumes it if it was paused with the same mark.
+-- pause pauses a queue, or resumes it if it was paused with the same mark.
 --
 -- KEYS[1]  asynq's key of the paused queue
 -- ARGV[1]  the mark that is written into it

@@ -13,22 +13,22 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// keeper runs an asynq server over all partitions that never gets a task, since the scripts of the agendas take the
-// wake-ups. It shows this process in asynq's tools, recovers tasks of dead processes that nobody else recovered, and
-// cleans up.
-type keeper struct{ server *asynq.Server }
+// asynqServer runs asynq's own server over all partitions. It never gets a task, since the scripts of the agendas take
+// the wake-ups. It shows this process in asynq's tools, recovers tasks of dead processes that nobody else recovered,
+// and cleans up.
+type asynqServer struct{ server *asynq.Server }
 
-// never is longer than any process runs. It switches off what this package does itself.
+// never is longer than any process runs. It switches off asynq's forwarder, since the watcher forwards.
 const never = 10 * 365 * 24 * time.Hour
 
-func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{},
-	log *slog.Logger,
-) *keeper {
+func newAsynqServer(
+	conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{}, log *slog.Logger,
+) *asynqServer {
 	queues := map[string]int{}
 	for number := range partitions {
 		queues[dispatch.PartitionName(number)] = 1
 	}
-	return &keeper{asynq.NewServerFromRedisClient(noTasks{conn, closing}, asynq.Config{
+	return &asynqServer{asynq.NewServerFromRedisClient(noTasks{conn, closing}, asynq.Config{
 		Concurrency:              concurrency,
 		Queues:                   queues,
 		TaskCheckInterval:        10 * time.Millisecond, // once closing, it sleeps for that before it ends
@@ -40,21 +40,21 @@ func newKeeper(conn redis.UniversalClient, partitions, concurrency int, closing 
 	})}
 }
 
-func (k *keeper) start() error {
-	return k.server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+func (s *asynqServer) start() error {
+	return s.server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 		return errors.New("asynq's server got a task; pacer's scripts should have taken it")
 	}))
 }
 
 // stop may be called only after closing is closed: until then the server waits for a task.
-func (k *keeper) stop() { k.server.Shutdown() }
+func (s *asynqServer) stop() { s.server.Shutdown() }
 
-func (k *keeper) ping() error { return k.server.Ping() }
+func (s *asynqServer) ping() error { return s.server.Ping() }
 
-// retryDelay is how long a recovered task waits: not at all, since it has waited for its lease to end.
+// retryDelay is how long a recovered task waits: not at all, since it has already waited for its lease to end.
 func retryDelay(int, error, *asynq.Task) time.Duration { return 0 }
 
-// noTasks is a connection on which asynq's server never finds a task: it asks for one and waits until closing.
+// noTasks is a connection on which asynq's server never finds a task: each request for one waits until closing.
 type noTasks struct {
 	redis.UniversalClient
 	closing <-chan struct{}
