@@ -11,36 +11,38 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Entry is a notification as an agenda sees it.
+// Entry is a notification as the agendas take it.
 type Entry struct {
 	ID       string
 	UserID   string
 	Category string
 	Priority notification.Priority
-	// SendAt is the moment before which it is not due; Retrying tells that it waits for that because an attempt failed.
+	// SendAt is the moment at which it is due; zero for at once. Retrying says that it waits for that moment because an
+	// attempt failed.
 	SendAt      time.Time
 	Retrying    bool
 	ExpiresAt   time.Time
 	CollapseKey string
 	// Payload comes back with the grant.
 	Payload string
-	// Arrival is when it was accepted, for one whose store is elsewhere; zero for now. It gives the place in line, however
-	// late the entry comes.
+	// Arrival is when another store accepted it; zero for now. It decides the place in the backlog, however late the
+	// entry comes.
 	Arrival time.Time
 }
 
 // ErrFull says that Redis has hardly any memory left.
 var ErrFull = errors.New("Redis has hardly any memory left") //nolint:staticcheck // a name
 
-// Placed tells what Accept did with an entry.
+// Placed says what Accept did with an entry.
 type Placed struct {
-	// AcceptedAt is when it, or the first with its id, was accepted.
+	// AcceptedAt is when the entry, or an earlier one with its id, was accepted.
 	AcceptedAt time.Time
 	// Known is true when the id had been accepted before.
 	Known bool
 }
 
-// Accept stores entries of one partition, all in one step, has wake-ups stand for them, and gives one answer each, in order.
+// Accept stores entries of one partition, all in one step, and makes sure that their users have wake-ups. It returns
+// one Placed for each, in order.
 func (s *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
 	if s.cfg.Full() {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, ErrFull)
@@ -52,7 +54,7 @@ func (s *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([
 	return s.acceptUnder(ctx, under, partition, entries)
 }
 
-// entryArgs is how many arguments the accept script takes for each.
+// entryArgs is how many arguments the accept script takes for each entry.
 const entryArgs = 12
 
 func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
@@ -67,15 +69,17 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
 		}
 		bypasses := e.Priority.AtLeast(s.cfg.Settings(e.UserID, e.Category).BypassFrom)
-		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
-			e.CollapseKey, e.Payload, arrival, state, flag(bypasses), flag(s.cfg.Personal(e.UserID)))
+		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
+			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, flag(bypasses),
+			flag(s.cfg.Personal(e.UserID)))
 	}
 	reply, err := s.run(ctx, s.accept, partition, args)
 	if err != nil {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, lost(err))
 	}
 	if len(reply) != 1+len(entries) {
-		return nil, fmt.Errorf("accept %d notifications in partition %d: the script answered %d fields", len(entries), partition, len(reply))
+		return nil, fmt.Errorf("accept %d notifications in partition %d: the script returned %d fields",
+			len(entries), partition, len(reply))
 	}
 	r := reader{fields: reply}
 	s.reportDeferrals(r.list(0), entries[0].UserID)
@@ -87,15 +91,15 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	return placed, r.fault
 }
 
-// reportDeferrals reports the deferrals that a script decided: category, count, rule, and so on. The numbers of the rules are
-// those of this user's plan.
+// reportDeferrals reports the deferrals that a script decided: category, count, rule, and so on. The numbers of the
+// rules are those of this user's plan.
 func (s *Agendas) reportDeferrals(deferrals *reader, userID string) {
 	for i := 0; i+2 < len(deferrals.fields); i += 3 {
 		s.reportDeferral(userID, deferrals.text(i), deferrals.number(i+1), deferrals.number(i+2))
 	}
 }
 
-// reportDeferral reports that n were deferred by the rule of that number.
+// reportDeferral reports that the rule with that number deferred n notifications.
 func (s *Agendas) reportDeferral(userID, category string, n, rule int64) {
 	s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, rule), int(n))
 }

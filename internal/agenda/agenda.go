@@ -1,10 +1,11 @@
-// Package agenda keeps, on Redis, what waits for each user: a backlog per category, ordered by priority and arrival, what is
-// due later, what is in flight, the limiter's windows, and one wake-up, all judged and changed together in one script per step.
-// Entries carry an opaque payload, so that a store elsewhere can stand behind them.
+// Package agenda keeps, on Redis, everything that waits for each user: a backlog per category, ordered by priority and
+// arrival, what is due later, what is in flight, the limiter's windows, and one wake-up. Each step is one Lua script
+// that reads and changes all of these together. Entries carry an opaque payload, so another store can keep the
+// notifications themselves.
 //
-// While anything of a user waits, a wake-up stands at or before the earliest moment at which something of it may go. A wake-up
-// is a task of asynq's queue (see package queue), written by the same scripts, so there is no moment between changing an
-// agenda and changing its wake-up.
+// While anything of a user waits, the user has a wake-up at or before the earliest moment at which something may go. A
+// wake-up is a task of asynq's queue (see package queue). The same scripts write it, so there is no moment between
+// changing an agenda and changing its wake-up.
 //
 // The Lua sources are in the folder lua; agenda.lua lists every key.
 package agenda
@@ -33,61 +34,62 @@ import (
 //go:embed lua
 var sources embed.FS
 
-// Settings are what the policy, the user's own limits and the operators say of a user's category.
+// Settings are what the policy, the user's own limits and the operators say about one category of a user.
 type Settings struct {
 	Plan throttle.Plan
 	// MaxDefer is how long a notification may wait for its slot.
 	MaxDefer time.Duration
-	// BypassFrom is the least urgent priority that is delivered at once, as the policy's BypassFrom gives it; 0 none.
+	// BypassFrom is the least urgent priority that bypasses the limits, as the policy's BypassFrom gives it; 0 for
+	// none.
 	BypassFrom notification.Priority
-	// Paused is how long nothing of the category is given out; 0 while it is not paused.
+	// Paused is how long nothing of the category is granted; 0 while it is not paused.
 	Paused time.Duration
 }
 
-// Config of a Agendas.
+// Config is what the agendas of a deployment need to know.
 type Config struct {
-	// Direct is the client behind the one that the Agendas is given, for what is asked of each server of a cluster by itself.
-	// Defaults to that one.
+	// Direct is the client behind the one that [New] is given, for requests to each server of a cluster by itself.
+	// Defaults to the given one.
 	Direct redis.UniversalClient
 	// Partitions is how many partitions the deployment has.
 	Partitions int
-	// Settings gives the current settings of a user's category; it must know every name.
+	// Settings returns the current settings of a user's category; it must know every name.
 	Settings func(userID, category string) Settings
-	// Categories lists those that have the same settings for every user without limits of his own: what a wake-up stands for
-	// there is granted in the round that takes it off the queue. Defaults to none.
+	// Categories lists the categories that have the same settings for every user who has no limits of their own. The
+	// round that pulls a wake-up off the queue grants these at once. Defaults to none.
 	Categories func() []string
-	// Personal tells whether a user has limits of his own. Defaults to nobody.
+	// Personal tells whether a user has limits of their own. Defaults to nobody.
 	Personal func(userID string) bool
-	// Deferred is told of deferrals, for metrics. Defaults to nobody.
+	// Deferred is called with the deferrals, for metrics. Defaults to nothing.
 	Deferred func(category, rule string, n int)
-	// Process names this process in what it has at work; defaults to a name of its own for each Agendas.
+	// Process names this process in the wake-ups that it holds. Defaults to a random name.
 	Process string
-	// Guarded is for a store whose store is elsewhere: every step fails with [ErrLost] in a partition that has lost its state,
-	// and what ends by itself is kept in [Agendas.Ends] until the store knows of it.
+	// Guarded says that another store keeps the notifications. Then every step fails with [ErrLost] in a partition that
+	// has lost its state, and what ends by itself is kept for [Agendas.EachEnds] until that store knows of it.
 	Guarded bool
-	// Full tells that Redis has hardly any memory left: then [Agendas.Accept] takes nothing more, with [ErrFull], so that what
-	// waits has room to be delivered. Defaults to never.
+	// Full tells that Redis has hardly any memory left. Then [Agendas.Accept] accepts nothing and returns [ErrFull], so
+	// that there is room to deliver what waits. Defaults to never.
 	Full func() bool
-	// Apart is for a process without metrics of its own, such as a producer: what it puts is counted by one that sweeps. In a
-	// guarded store that is the store's business.
+	// Apart is for a process without metrics, such as a producer: a process that sweeps counts what it accepts. When
+	// another store keeps the notifications, that store counts them.
 	Apart bool
-	// Horizon is how close a slot must be to be granted for its own moment. Defaults to 10 ms.
+	// Horizon is how close a slot must be to be granted ahead, for its own moment. Defaults to 10 ms.
 	Horizon time.Duration
-	// Lease is how long a delivery may take before it is given to somebody else. Defaults to 15 s.
+	// Lease is how long a delivery may take before the notification may be granted again. Defaults to 15 s.
 	Lease time.Duration
 	// Retention is how long an ended notification stays known. Defaults to 24 h.
 	Retention time.Duration
-	// Hold is how long a worker keeps a wake-up in place instead of sending it back to the queue, whose times are whole
-	// seconds. It must be longer than that second and the lead with which the queue wakes. Defaults to 1.5 s.
+	// Hold is how near the moment of a wake-up must be for a worker to hold it instead of returning it to the queue,
+	// whose times are whole seconds. It must be longer than a second and the queue's lead together. Defaults to 1.5 s.
 	Hold time.Duration
-	// Grace is how long after its moment the sweeper misses a wake-up. Defaults to 1 s.
+	// Grace is how long after its moment a wake-up counts as missing. Defaults to 1 s.
 	Grace time.Duration
-	// Presence is how long a process that was not heard of counts as alive. Defaults to 3 s.
+	// Presence is how long a process that neither sweeps nor pulls counts as alive. Defaults to 3 s.
 	Presence time.Duration
-	// Truce is how long leases that ended are left to their holders after half of that time in which nobody could sweep: they
-	// could not settle either. Defaults to 5 s.
+	// Truce is how long ended leases are left to their holders after a gap between sweeps of more than half of it: in
+	// the gap nobody could settle either. Defaults to 5 s.
 	Truce time.Duration
-	// MaxCrashes is how many leases of a notification may end before it is given up. Defaults to 3.
+	// MaxCrashes is how many leases of a notification may end before it fails. Defaults to 3.
 	MaxCrashes int
 }
 
@@ -130,26 +132,27 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("the lease (%s) must be longer than the horizon (%s)", c.Lease, c.Horizon))
 	}
 	if c.Hold < time.Second+queue.Lead {
-		faults = append(faults, fmt.Errorf("wake-ups must be held for at least %s, not %s", time.Second+queue.Lead, c.Hold))
+		faults = append(faults,
+			fmt.Errorf("wake-ups must be held for at least %s, not %s", time.Second+queue.Lead, c.Hold))
 	}
 	return errors.Join(faults...)
 }
 
-// Agendas is the agendas of a deployment. It is safe for concurrent use by any number of processes.
+// Agendas are the agendas of a deployment. They are safe for concurrent use by any number of processes.
 type Agendas struct {
 	client     redis.UniversalClient
 	cfg        Config
 	partitions []string   // prefix of each partition's keys
-	locks      [][]string // what a script of a partition names as its keys, see dispatch.PartitionKeys
+	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
 
 	accept, take, settle, end, extend, cancel, view, sweep, wake, restore, standing, awake *script.Script
 
-	lease, horizon, retention string // as the scripts take them
+	lease, horizon, retention string // as arguments of the scripts
 
 	ends []*batch.Batcher[endRequest, endResult] // by partition
 }
 
-// New makes a Agendas.
+// New makes the agendas of a deployment.
 func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -160,14 +163,16 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	}
 	s := &Agendas{
 		client: client, cfg: cfg,
-		lease: micros(cfg.Lease), horizon: micros(cfg.Horizon), retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
+		lease: micros(cfg.Lease), horizon: micros(cfg.Horizon),
+		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {
 		s.partitions = append(s.partitions, PartitionPrefix(partition))
-		s.locks = append(s.locks, dispatch.PartitionKeys(PartitionPrefix(partition)))
-		s.ends = append(s.ends, batch.New(endBatch, func(ctx context.Context, deliveries []endRequest) ([]endResult, error) {
+		s.scriptKeys = append(s.scriptKeys, dispatch.PartitionKeys(PartitionPrefix(partition)))
+		endAll := func(ctx context.Context, deliveries []endRequest) ([]endResult, error) {
 			return s.endAll(ctx, partition, deliveries)
-		}))
+		}
+		s.ends = append(s.ends, batch.New(endBatch, endAll))
 	}
 	for name, kept := range s.scripts() {
 		source, err := s.sourceOf(name)
@@ -175,42 +180,45 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
 		*kept = script.NewWhenFull(source)
-		if name == "accept" || name == "take" || name == "restore" { // they take something on
+		if name == "accept" || name == "take" || name == "restore" { // these take something in
 			*kept = script.New(source)
 		}
 	}
 	return s, nil
 }
 
-// scripts lists where each script is kept, by its file's name.
+// scripts lists the field of each script, by the name of its file.
 func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
-		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend, "cancel": &s.cancel,
-		"view": &s.view, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore, "standing": &s.standing, "awake": &s.awake,
+		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
+		"cancel": &s.cancel, "view": &s.view, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore,
+		"standing": &s.standing, "awake": &s.awake,
 	}
 }
 
-// scriptLimit is how many entries one script ends, moves or looks at, so that it does not block Redis: for what is left it
-// has to be asked again.
+// scriptLimit is how many notifications one script ends, moves or looks at, so that it does not block Redis. What is
+// left takes another run.
 const scriptLimit = 100
 
-// guard stands before the scripts of a guarded store, so that none works on a partition that has lost its state.
-const guard = `local GUARDED, EPOCH = true, redis.call('GET', KEYS[1] .. 'epoch')
+// requireEpoch stands before the scripts of a guarded store, so that none works on a partition that has lost its state.
+const requireEpoch = `local GUARDED, EPOCH = true, redis.call('GET', KEYS[1] .. 'epoch')
 if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its state') end
 `
 
-// here names, in a script, the history of the data on the server that runs it: a replica that is promoted and a server that is
-// started again begin another. It is empty on an engine that does not tell: then there is nothing to compare.
+// here is a Lua function that names the history of the data on the server that runs the script. A promoted replica and
+// a restarted server begin another history. On an engine that does not tell, it is empty, and there is nothing to
+// compare.
 const here = `local function here()
   local info = redis.pcall('INFO', 'replication')
   return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
 end
 `
 
-// guardHere stands instead before those that give out, or look after what waits: they also see whether the partition was built
-// where they run. A replica that was promoted may lack the latest admissions, and would grant their slots again. So the partition
-// forgets its epoch there, and holds until it is rebuilt. What an earlier version has built is taken as it is found.
-const guardHere = here + `local GUARDED = true
+// requireEpochHere stands instead before those that grant, or look after what waits. They also check that the partition
+// was built on the server where they run. A promoted replica may lack the latest admissions, and would grant their
+// slots again. So the partition forgets its epoch there, and grants nothing until it is rebuilt. A partition that an
+// earlier version has built is taken as it is found.
+const requireEpochHere = here + `local GUARDED = true
 local EPOCH
 do
   local known = redis.call('MGET', KEYS[1] .. 'epoch', KEYS[1] .. 'built')
@@ -226,18 +234,18 @@ end
 if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its state') end
 `
 
-// fence stands before those scripts of a store that is not guarded which take something in or give it out: once the store is
-// elsewhere, nobody who does not know of it may.
-const fence = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'moved', KEYS[1] .. 'rebuild') > 0 then
+// refuseMoved stands before those scripts of a store that is not guarded which accept, grant or sweep. Once the
+// notifications are in another store, a process that does not know of it must do none of these.
+const refuseMoved = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'moved', KEYS[1] .. 'rebuild') > 0 then
   return redis.error_reply('MOVEDON the store of this deployment is elsewhere')
 end
 `
 
-// guardOf gives what stands before a script. Those that also work in a rebuild look for themselves.
-func guardOf(name string, guarded bool) string {
+// checksBefore returns the checks that stand before a script. Scripts that also run in a rebuild check by themselves.
+func checksBefore(name string, guarded bool) string {
 	switch {
 	case !guarded && (name == "accept" || name == "take" || name == "sweep"):
-		return "local GUARDED, EPOCH = false, ''\n" + fence
+		return "local GUARDED, EPOCH = false, ''\n" + refuseMoved
 	case !guarded:
 		return "local GUARDED, EPOCH = false, ''\n"
 	case name == "accept" || name == "restore" || name == "awake":
@@ -245,25 +253,28 @@ func guardOf(name string, guarded bool) string {
 	case name == "standing":
 		return ""
 	case name == "take" || name == "sweep":
-		return guardHere
+		return requireEpochHere
 	}
-	return guard
+	return requireEpoch
 }
 
-// sourceOf puts a script together: after the functions that it needs, since each of them costs a little in every run.
+// sourceOf puts a script together. Only the functions that it needs stand before it, since each costs a little in every
+// run.
 func (s *Agendas) sourceOf(name string) (string, error) {
-	before, parts := "", []string{name}
+	before := throttle.LogFunctions + moment + s.constants() + queue.WakeupFunctions
+	parts := []string{"agenda", "wakeups", name}
 	switch name {
 	case "end", "extend", "standing":
+		before, parts = "", []string{name}
 	case "take":
-		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.DecideFunctions, []string{"agenda", "limits", "reply", "grants", name}
+		before += throttle.DecideFunctions
+		parts = []string{"agenda", "wakeups", "limits", "reply", "grants", name}
 	case "settle", "view", "restore":
-		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions+throttle.Functions, []string{"agenda", "limits", name}
-	default:
-		before, parts = throttle.LogFunctions+moment+s.constants()+queue.WakeupFunctions, []string{"agenda", name}
+		before += throttle.Functions
+		parts = []string{"agenda", "wakeups", "limits", name}
 	}
 	var source strings.Builder
-	source.WriteString(guardOf(name, s.cfg.Guarded))
+	source.WriteString(checksBefore(name, s.cfg.Guarded))
 	source.WriteString(before)
 	for _, part := range parts {
 		body, err := sources.ReadFile("lua/" + part + ".lua")
@@ -275,28 +286,29 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 	return source.String(), nil
 }
 
-// moment is when a script runs.
+// moment is the time at which a script runs.
 const moment = "local now = now_micros()\n"
 
-// constants are those of this deployment's settings that most scripts need, in µs.
+// constants are the settings that most scripts need, in µs.
 func (s *Agendas) constants() string {
 	return fmt.Sprintf("local HOLD, LEAD = %d, %d\n", s.cfg.Hold.Microseconds(), queue.Lead.Microseconds())
 }
 
-// PartitionPrefix begins every key of a partition. Its hash tag is that of the partition's asynq queue, so that both share a slot.
+// PartitionPrefix is what every key of a partition begins with. Its hash tag is that of the partition's asynq queue, so
+// both are in one slot of a cluster.
 func PartitionPrefix(partition int) string {
 	return "pacer:{" + dispatch.PartitionName(partition) + "}:"
 }
 
-// Partitions is how many there are.
+// Partitions returns how many partitions there are.
 func (s *Agendas) Partitions() int { return s.cfg.Partitions }
 
-// PartitionOf is the partition of a user.
+// PartitionOf returns the partition of a user.
 func (s *Agendas) PartitionOf(userID string) int {
 	return dispatch.PartitionOf(userID, s.cfg.Partitions)
 }
 
-func (s *Agendas) keys(partition int) []string { return s.locks[partition] }
+func (s *Agendas) keys(partition int) []string { return s.scriptKeys[partition] }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
@@ -307,7 +319,7 @@ func instant(t time.Time) string {
 	return strconv.FormatInt(t.UnixMicro(), 10)
 }
 
-// ruleName names the rule with that number (from 1) in a plan; empty for 0.
+// ruleName names the rule with that number (from 1) in a plan; it is empty for 0.
 func ruleName(plan throttle.Plan, number int64) string {
 	rules := plan.Rules
 	if number < 1 || int(number) > len(rules) {
@@ -321,5 +333,5 @@ func (s *Agendas) run(ctx context.Context, source *script.Script, partition int,
 	return source.Run(ctx, s.client, s.keys(partition), args...).Slice()
 }
 
-// tasksPrefix begins the keys of a partition's asynq queue.
+// tasksPrefix is what the keys of a partition's asynq queue begin with.
 func tasksPrefix(partition int) string { return "asynq:{" + dispatch.PartitionName(partition) + "}:" }

@@ -13,8 +13,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// What a process without metrics puts in is told to one that sweeps, and to no other; repeats, and what others put in, are
-// not. In a guarded store the store sees to that.
+// What a process without metrics puts in is told to one that sweeps, and to no other; repeats, and what others put in,
+// are not. In a guarded store the store sees to that.
 func TestASweepTellsWhatWasPutApart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

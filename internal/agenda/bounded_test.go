@@ -47,8 +47,8 @@ func (w *world) neighbour() string {
 	}
 }
 
-// A backlog in which everything has expired, or waits for too long, is ended in many scripts, none of which looks at more than a
-// fixed number; another user is served meanwhile.
+// A backlog in which everything has expired, or waits for too long, is ended in many scripts, none of which looks at
+// more than a fixed number; another user is served meanwhile.
 func TestABacklogIsEndedInManyScripts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

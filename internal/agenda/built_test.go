@@ -60,8 +60,8 @@ func follow(t *testing.T, replica, master *redistest.Server) {
 	}
 }
 
-// A replica that takes its master's place may lack the latest admissions: a partition gives nothing out there before it is built
-// anew. Who asks first does not matter, nor whether the new server's identity has been looked at.
+// A replica that takes its master's place may lack the latest admissions: a partition gives nothing out there before it
+// is built anew. Who asks first does not matter, nor whether the new server's identity has been looked at.
 func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 	t.Parallel()
 	for asks, ask := range map[string]func(*agenda.Agendas) error{

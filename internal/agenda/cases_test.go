@@ -377,8 +377,8 @@ func TestARoundThatComesLateGivesNothing(t *testing.T) {
 	}
 }
 
-// What was granted at once to a user with limits of his own, of which whoever accepted it did not know, is given back and asked
-// for with these. It does not go round for ever.
+// What was granted at once to a user with limits of his own, of which whoever accepted it did not know, is given back
+// and asked for with these. It does not go round for ever.
 func TestOwnLimitsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)

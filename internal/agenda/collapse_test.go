@@ -62,7 +62,8 @@ func TestTheOlderNeverGoesAfterTheNewer(t *testing.T) {
 	}
 }
 
-// An entry that comes late, with an earlier arrival, replaces nothing: it is replaced itself, whether the newer still waits.
+// An entry that comes late, with an earlier arrival, replaces nothing: it is replaced itself, whether the newer still
+// waits.
 func TestALateEntryIsReplacedItself(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -91,7 +92,8 @@ func TestALateEntryIsReplacedItself(t *testing.T) {
 	}
 }
 
-// A replacement takes the place of what it replaces: a key that is renewed all the time is delivered when its turn comes.
+// A replacement takes the place of what it replaces: a key that is renewed all the time is delivered when its turn
+// comes.
 func TestAReplacementTakesThePlace(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)

@@ -12,24 +12,25 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// PartitionCounts is what only Redis counts of a partition.
+// PartitionCounts are the counts of a partition that only Redis keeps.
 type PartitionCounts struct {
 	Partition int
-	// Epoch is the number of the state that counted; 0 when the partition has lost it, or is not guarded.
+	// Epoch is the number of the state that holds the counts; 0 when the partition has lost it, or is not guarded.
 	Epoch            int64
 	Pulls, Deferrals int64
 }
 
-// Counts reads what only Redis counts, of the partitions that can be asked; the error tells of those that can't.
+// Counts reads the counts that only Redis keeps. It returns those of the partitions that can be reached, and the joined
+// errors of the others.
 func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	pipe := s.client.Pipeline()
 	epochs, counts := make([]*redis.StringCmd, len(s.partitions)), make([]*redis.SliceCmd, len(s.partitions))
 	for partition, prefix := range s.partitions {
-		// The epoch first: what a rebuild in between leaves of the counts is less than what they were.
+		// The epoch comes first: a rebuild in between can only lower the counts.
 		epochs[partition] = pipe.Get(ctx, prefix+"epoch")
 		counts[partition] = pipe.HMGet(ctx, prefix+"c", "pulls", "deferrals")
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own answer
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	var all []PartitionCounts
 	var faults []error
 	for partition := range s.partitions {
@@ -46,13 +47,14 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 			value, _ := strconv.ParseInt(text, 10, 64) // absent means 0
 			return value
 		}
-		all = append(all, PartitionCounts{Partition: partition, Epoch: Epoch(epochs[partition].Val()).number(), Pulls: n(0), Deferrals: n(1)})
+		epoch := Epoch(epochs[partition].Val()).number()
+		all = append(all, PartitionCounts{Partition: partition, Epoch: epoch, Pulls: n(0), Deferrals: n(1)})
 	}
 	return all, errors.Join(faults...)
 }
 
-// addPartition adds what a partition counts to the counts of all: its hash of counts, which the scripts keep, and the
-// sizes of its sets.
+// addPartition adds the counts of a partition to those of all: the hash of counts that the scripts keep, and the sizes
+// of its sets.
 func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	counts := r.counts.Val()
 	n := func(field string) int64 {

@@ -62,7 +62,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Through a cap over several categories as many wake-ups go as through one, and what is more urgent or came first goes first.
+// Through a cap over several categories as many wake-ups go as through one, and what is more urgent or came first goes
+// first.
 func TestCapOverCategories(t *testing.T) {
 	t.Parallel()
 	for _, categories := range []int{1, 3, 10} {

@@ -9,12 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// exportBatch is about how many keys are given at a time.
+// exportBatch is about how many keys are listed at a time.
 const exportBatch = 500
 
-// EachKey gives the names of all keys of the partitions that begin with kind, such as "n:", some hundreds of one server at a
-// time. A key may come twice.
-func (s *Agendas) EachKey(ctx context.Context, kind string, do func(ctx context.Context, node redis.UniversalClient, keys []string) error) error {
+// EachKey calls do, with some hundred keys of one server at a time, for all keys of the partitions that begin with
+// kind, such as "n:". A key may come twice.
+func (s *Agendas) EachKey(
+	ctx context.Context, kind string, do func(ctx context.Context, node redis.UniversalClient, keys []string) error,
+) error {
 	each := func(ctx context.Context, node redis.UniversalClient) error {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", exportBatch).Result()
@@ -43,7 +45,7 @@ func (s *Agendas) EachKey(ctx context.Context, kind string, do func(ctx context.
 	if err != nil {
 		return err
 	}
-	for _, master := range masters { // one after the other: what is told of them needs no lock
+	for _, master := range masters { // one after another, so that do needs no lock
 		if err := each(ctx, master); err != nil {
 			return err
 		}
@@ -54,8 +56,8 @@ func (s *Agendas) EachKey(ctx context.Context, kind string, do func(ctx context.
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// HoldsAny tells whether the partitions hold anything at all of a deployment whose store is in Redis. Partitions that were ever built
-// from a store elsewhere, or are just being, hold nothing of one.
+// HoldsAny tells whether the partitions hold anything of a deployment whose store is Redis. Partitions that were built
+// from another store, or are being built, hold nothing of one.
 func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 	if elsewhere, err := s.anyHas(ctx, "epoch", "rebuild"); err != nil || elsewhere {
 		return false, err
@@ -74,16 +76,16 @@ func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Elsewhere tells whether the store of the deployment is elsewhere, or about to be.
+// Elsewhere tells whether another store keeps the notifications of the deployment, or is about to.
 func (s *Agendas) Elsewhere(ctx context.Context) (bool, error) {
 	return s.anyHas(ctx, "epoch", "rebuild", "moved")
 }
 
-// HoldsTicks tells whether an earlier version left notifications waiting that this one does not read: it kept an index of
-// what it called agendas, and a task of the queue for each notification.
-func (s *Agendas) HoldsTicks(ctx context.Context) (bool, error) { return s.anyHas(ctx, "m") }
+// HoldsOldLayout tells whether an earlier version left waiting notifications that this version does not read. Its
+// partitions had a key m, and the queue had a task for each notification.
+func (s *Agendas) HoldsOldLayout(ctx context.Context) (bool, error) { return s.anyHas(ctx, "m") }
 
-// anyHas tells whether any partition has one of its own keys.
+// anyHas tells whether any partition has one of its own keys with these names.
 func (s *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 	pipe := s.client.Pipeline()
 	found := make([]*redis.IntCmd, len(s.partitions))
@@ -105,7 +107,7 @@ func (s *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 	return false, nil
 }
 
-// Move closes the partitions to every process whose store is in Redis: it is about to be elsewhere.
+// Move closes the partitions to every process whose store is Redis: another store is about to keep the notifications.
 func (s *Agendas) Move(ctx context.Context) error {
 	pipe := s.client.Pipeline()
 	for _, prefix := range s.partitions {
@@ -117,11 +119,11 @@ func (s *Agendas) Move(ctx context.Context) error {
 	return nil
 }
 
-// ErrMoved says that the store of a deployment is not in Redis any more: this process must have the DATABASE_URL that the
-// others have.
+// ErrMoved says that the store of a deployment is no longer Redis. This process needs the DATABASE_URL that the others
+// have.
 var ErrMoved = errors.New("the store of this deployment has moved to Postgres: give this process its DATABASE_URL")
 
-// moved recognises the error by which scripts say so.
+// moved returns ErrMoved for the error with which scripts say so.
 func moved(err error) error {
 	if err != nil && strings.Contains(err.Error(), "MOVEDON") {
 		return ErrMoved
@@ -129,20 +131,20 @@ func moved(err error) error {
 	return err
 }
 
-// ImportState tells how far a deployment is on its way from a store on Redis to one elsewhere.
+// ImportState says how far a deployment is on its way from Redis to another store.
 type ImportState string
 
-// The states. Without any nothing has been decided.
+// The states of an import. Without any, nothing has been decided.
 const (
 	ImportBegun    ImportState = "begun"
 	ImportDone     ImportState = "done"
 	ImportDeclined ImportState = "declined"
 )
 
-// importKey keeps it; it belongs to no partition, and stays when partitions are emptied.
+// importKey holds the state. It belongs to no partition, so it stays when partitions are emptied.
 const importKey = "pacer:import"
 
-// Importing tells the state.
+// Importing returns the state of the import.
 func (s *Agendas) Importing(ctx context.Context) (ImportState, error) {
 	text, err := s.client.Get(ctx, importKey).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -151,7 +153,7 @@ func (s *Agendas) Importing(ctx context.Context) (ImportState, error) {
 	return ImportState(text), nil
 }
 
-// SetImporting writes the state.
+// SetImporting writes the state of the import.
 func (s *Agendas) SetImporting(ctx context.Context, state ImportState) error {
 	if err := s.client.Set(ctx, importKey, string(state), 0).Err(); err != nil {
 		return fmt.Errorf("note whether Redis was imported: %w", err)

@@ -10,7 +10,8 @@ import (
 const ClockKey = "test:now"
 
 // UseClockKey makes every script read its time from a key instead of the server's clock. Keys then live for ever: their
-// times to live would run on the server's clock, and on a slow machine windows would be forgotten before they have passed.
+// times to live would run on the server's clock, and on a slow machine windows would be forgotten before they have
+// passed.
 func (s *Agendas) UseClockKey() error {
 	return s.UseClockKeyWith(func(source string) string { return source })
 }

@@ -115,7 +115,8 @@ func (c *crowd) allow(i int) error {
 	return nil
 }
 
-// A full Redis refuses some of what callers ask together: each gets its own answer or that error, whoever asks beside it.
+// A full Redis refuses some of what callers ask together: each gets its own answer or that error, whoever asks beside
+// it.
 func TestAFullRedisGivesEachCallerItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

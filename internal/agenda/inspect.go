@@ -16,15 +16,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Inspection is a backlog looked at from outside.
+// Inspection is what can be seen of a backlog from outside.
 type Inspection struct {
 	throttle.Usage
-	// Waiting counts what is in line, Deferred those of it that were sent back to wait for a slot.
+	// Waiting counts what is in the backlog, Deferred those of it that wait for a slot.
 	Waiting, Deferred int
-	// Admitted are the moments in the category's log and in the cap's log, oldest first; the former is empty for
-	// algorithms that keep none.
+	// Admitted and CapAdmitted are the moments in the logs of the category and of the cap, oldest first. Admitted is
+	// empty for algorithms that keep no log.
 	Admitted, CapAdmitted []throttle.Micros
-	// Line holds the first in line with the moments at which they are expected out.
+	// Line lists the first in the backlog, with the moments at which they are expected to go.
 	Line []InLine
 }
 
@@ -32,26 +32,27 @@ type Inspection struct {
 type InLine struct {
 	ID        string
 	DeliverAt throttle.Micros
-	// Ahead is how many of the user's go before it, those of other categories under a cap included.
+	// Ahead is how many of the user's notifications go before it, under a cap those of other categories included.
 	Ahead int
 }
 
-// Peek tells how far the rules of a backlog are used and how many wait in it.
-func (s *Agendas) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, error) {
+// Peek returns how far the rules of a backlog are used, and how many wait in it.
+func (s *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, error) {
 	in := Inspection{}
-	plan := s.cfg.Settings(box.UserID, box.Category).Plan
-	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, throttle.Key{User: box.UserID, Category: box.Category}, plan)
+	plan := s.cfg.Settings(b.UserID, b.Category).Plan
+	key := throttle.Key{User: b.UserID, Category: b.Category}
+	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, key, plan)
 	if err != nil {
 		return in, err
 	}
 	in.Usage = usage
 	pipe := s.client.Pipeline()
-	name := box.Category + ":" + box.UserID
-	prefix := s.partitions[box.Partition]
+	name := b.Category + ":" + b.UserID
+	prefix := s.partitions[b.Partition]
 	waiting := pipe.ZCard(ctx, prefix+"w:"+name)
-	blocked := pipe.HGet(ctx, prefix+"a:"+box.UserID, box.Category)
+	blocked := pipe.HGet(ctx, prefix+"a:"+b.UserID, b.Category)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return in, fmt.Errorf("count what waits in category %s: %w", box.Category, err)
+		return in, fmt.Errorf("count what waits in category %s: %w", b.Category, err)
 	}
 	in.Waiting = int(waiting.Val())
 	in.Deferred = deferredOf(blocked.Val(), waiting.Val())
@@ -60,28 +61,29 @@ func (s *Agendas) Peek(ctx context.Context, box dispatch.Backlog) (Inspection, e
 
 func (s *Agendas) prefixOf(userID string) string { return s.partitions[s.PartitionOf(userID)] }
 
-// Inspect tells, besides what Peek does, what fills the windows and when the first n in line are expected out.
-func (s *Agendas) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Inspection, error) {
-	in, err := s.Peek(ctx, box)
+// Inspect is [Agendas.Peek] with the admissions that fill the windows, and with the moments at which the first n of the
+// backlog are expected to go.
+func (s *Agendas) Inspect(ctx context.Context, b dispatch.Backlog, n int) (Inspection, error) {
+	in, err := s.Peek(ctx, b)
 	if err != nil {
 		return in, err
 	}
-	key := throttle.Key{User: box.UserID, Category: box.Category}
-	plan := s.cfg.Settings(box.UserID, box.Category).Plan
-	prefix := s.partitions[box.Partition]
+	key := throttle.Key{User: b.UserID, Category: b.Category}
+	plan := s.cfg.Settings(b.UserID, b.Category).Plan
+	prefix := s.partitions[b.Partition]
 	pipe := s.client.Pipeline()
 	log := &redis.ZSliceCmd{}
 	if plan.Algorithm.KeepsLog() {
 		log = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, key), 0, -1)
 	}
 	capLog := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, -1)
-	line := pipe.ZRange(ctx, prefix+"w:"+box.Category+":"+box.UserID, 0, int64(n)-1)
+	line := pipe.ZRange(ctx, prefix+"w:"+b.Category+":"+b.UserID, 0, int64(n)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return in, fmt.Errorf("read the windows of category %s: %w", box.Category, err)
+		return in, fmt.Errorf("read the windows of category %s: %w", b.Category, err)
 	}
 	in.Admitted, in.CapAdmitted = times(log), times(capLog)
 	for _, id := range line.Val() {
-		state := &State{ID: id, Backlog: box}
+		state := &State{ID: id, Backlog: b}
 		if err := s.findPlace(ctx, state); err != nil {
 			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
 		}
@@ -93,35 +95,35 @@ func (s *Agendas) Inspect(ctx context.Context, box dispatch.Backlog, n int) (Ins
 func times(log *redis.ZSliceCmd) []throttle.Micros {
 	var at []throttle.Micros
 	for _, entry := range log.Val() {
-		if entry.Score > 0 { // else it says how deep the log is
+		if entry.Score > 0 { // the others say how much the log must remember
 			at = append(at, throttle.Micros(entry.Score))
 		}
 	}
 	return at
 }
 
-// partitionReplies are the answers to what [Agendas.Stats] asks of a partition.
+// partitionReplies are the replies that [Agendas.Stats] needs about a partition.
 type partitionReplies struct {
 	counts        *redis.MapStringStringCmd
 	users, flight *redis.IntCmd
 	oldest        *redis.ZSliceCmd
 }
 
-// Stats reads the counts of every partition, and tells which can't be asked; the error says that none can. It costs the
-// same however many notifications wait.
+// Stats reads the counts of every partition, and marks those that can't be reached. It returns an error when no
+// partition can be reached. It costs the same however many notifications wait.
 func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	pipe := s.client.Pipeline()
-	asked := make([]partitionReplies, len(s.partitions))
+	replies := make([]partitionReplies, len(s.partitions))
 	for partition, prefix := range s.partitions {
-		asked[partition] = partitionReplies{
+		replies[partition] = partitionReplies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), users: pipe.HLen(ctx, prefix+"v"),
 			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own answer
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	all := stats.Counts{Partitions: make([]stats.Partition, len(s.partitions))}
 	away, fault := 0, error(nil)
-	for partition, r := range asked {
+	for partition, r := range replies {
 		all.Partitions[partition].Partition = partition
 		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.oldest.Err()); err != nil {
 			all.Partial, all.Partitions[partition].Unreachable = true, true
@@ -130,15 +132,16 @@ func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 		}
 		addPartition(&all, partition, &r)
 	}
-	if away == len(asked) {
+	if away == len(replies) {
 		return stats.Counts{}, fmt.Errorf("read the counts of the partitions: %w", fault)
 	}
 	return all, nil
 }
 
-// deferredOf tells how many of a backlog are deferred, from what its agenda says of it: "next rule capped since fresh …".
-func deferredOf(said string, waiting int64) int {
-	fields := strings.Fields(said)
+// deferredOf returns how many of a backlog are deferred, from the backlog's field in its agenda: "next rule capped
+// since fresh …".
+func deferredOf(field string, waiting int64) int {
+	fields := strings.Fields(field)
 	if len(fields) < 5 || fields[0] == "0" {
 		return 0
 	}
@@ -146,11 +149,11 @@ func deferredOf(said string, waiting int64) int {
 	return int(max(0, waiting-fresh))
 }
 
-// crowdsRead is how many backlogs of a partition are looked at for the largest crowds: those whose first waits longest.
+// crowdsRead is how many backlogs of a partition are read to find the largest crowds: those whose first waits longest.
 const crowdsRead = 250
 
-// Crowds gives the n backlogs with most deferred notifications. With more than some hundred of them in a partition it looks at
-// those whose first waits longest, and exact is false; so it is when a partition can't be asked.
+// Crowds returns the n backlogs with the most deferred notifications. In a partition with hundreds of blocked backlogs
+// it reads those whose first waits longest, and exact is false. exact is also false when a partition can't be reached.
 func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []stats.Crowd, exact bool, err error) {
 	names, sizes := make([]*redis.StringSliceCmd, len(s.partitions)), make([]*redis.IntCmd, len(s.partitions))
 	pipe := s.client.Pipeline()
@@ -158,7 +161,7 @@ func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []stats.Crowd, exac
 		names[partition] = pipe.ZRange(ctx, prefix+"o", 0, crowdsRead-1)
 		sizes[partition] = pipe.ZCard(ctx, prefix+"o")
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own answer
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	exact = true
 	for partition := range s.partitions {
 		if names[partition].Err() != nil || sizes[partition].Err() != nil {
@@ -174,7 +177,8 @@ func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []stats.Crowd, exac
 		crowds = append(crowds, some...)
 	}
 	slices.SortFunc(crowds, func(a, b stats.Crowd) int {
-		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Category, b.Category))
+		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred),
+			cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Category, b.Category))
 	})
 	return crowds[:min(n, len(crowds))], exact, nil
 }
@@ -185,10 +189,10 @@ func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 		return nil, nil
 	}
 	prefix, pipe := s.partitions[partition], s.client.Pipeline()
-	waiting, said := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
+	waiting, agendaFields := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
 	for i, name := range names {
 		category, user, _ := strings.Cut(name, ":")
-		waiting[i], said[i] = pipe.ZCard(ctx, prefix+"w:"+name), pipe.HGet(ctx, prefix+"a:"+user, category)
+		waiting[i], agendaFields[i] = pipe.ZCard(ctx, prefix+"w:"+name), pipe.HGet(ctx, prefix+"a:"+user, category)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("count what waits in %d backlogs of partition %d: %w", len(names), partition, err)
@@ -196,14 +200,14 @@ func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 	var crowds []stats.Crowd
 	for i, name := range names {
 		category, user, _ := strings.Cut(name, ":")
-		if deferred := deferredOf(said[i].Val(), waiting[i].Val()); deferred > 0 {
+		if deferred := deferredOf(agendaFields[i].Val(), waiting[i].Val()); deferred > 0 {
 			crowds = append(crowds, stats.Crowd{UserID: user, Category: category, Deferred: int64(deferred)})
 		}
 	}
 	return crowds, nil
 }
 
-// PlanOf gives the plan in force for a user's category.
+// PlanOf returns the plan in force for a user's category.
 func (s *Agendas) PlanOf(userID, category string) throttle.Plan {
 	return s.cfg.Settings(userID, category).Plan
 }
@@ -211,8 +215,8 @@ func (s *Agendas) PlanOf(userID, category string) throttle.Plan {
 // usersBatch is how many users of a partition are read at a time.
 const usersBatch = 100
 
-// EachUser goes, some at a time, through the users of a partition of whom something waits. One whose agenda changes meanwhile
-// may come twice, or not.
+// EachUser calls do, with some at a time, for the users of a partition for whom something waits. A user whose agenda
+// changes meanwhile may come twice, or not at all.
 func (s *Agendas) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
 	for cursor := uint64(0); ; {
 		entries, next, err := s.client.ZScan(ctx, s.partitions[partition]+"wakeups", cursor, "", usersBatch).Result()
@@ -220,7 +224,7 @@ func (s *Agendas) EachUser(ctx context.Context, partition int, do func(userIDs [
 			return fmt.Errorf("list the users of partition %d: %w", partition, err)
 		}
 		users := make([]string, 0, len(entries)/2)
-		for i := 0; i+1 < len(entries); i += 2 { // each with its score
+		for i := 0; i+1 < len(entries); i += 2 { // each user is followed by its score
 			users = append(users, entries[i])
 		}
 		if len(users) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// A result that comes after its lease has ended is still the latest while nobody else has been granted the notification:
-// it is written, and nothing is delivered twice.
+// A result that comes after its lease has ended is still the latest while nobody else has been granted the
+// notification: it is written, and nothing is delivered twice.
 func TestALateResultIsWrittenUnlessGrantedAnew(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -208,8 +208,8 @@ func TestAGuardedStore(t *testing.T) {
 	}
 }
 
-// Under a cap over categories what waits goes by priority, then arrival, and whoever asks is told so: how many of the user's go
-// before, and when it goes.
+// Under a cap over categories what waits goes by priority, then arrival, and whoever asks is told so: how many of the
+// user's go before, and when it goes.
 func TestOrderUnderACapIsTold(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Second, Kind: throttle.KindCap}}}})

@@ -31,8 +31,8 @@ func (w *world) sweepAll(store *agenda.Agendas, partition int) (woken, scripts i
 	return woken, scripts
 }
 
-// A wake-up that a dead process has at work comes again once its presence has lapsed; of one that lives it stays, as long as it
-// may still ask.
+// A wake-up that a dead process has at work comes again once its presence has lapsed; of one that lives it stays, as
+// long as it may still ask.
 func TestAWakeupOfADeadProcessComesAgain(t *testing.T) {
 	t.Parallel()
 	const presence, grace = 3 * time.Second, time.Second
@@ -125,7 +125,8 @@ func TestAPartitionWithoutTasksHeals(t *testing.T) {
 	w.wantNothingLeft()
 }
 
-// What people do with asynq's tools does no harm: a deferred user is a scheduled task, which may be run, archived or deleted.
+// What people do with asynq's tools does no harm: a deferred user is a scheduled task, which may be run, archived or
+// deleted.
 func TestAsynqsTools(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(i *asynq.Inspector, queue string) error{
@@ -178,7 +179,8 @@ func TestAsynqsTools(t *testing.T) {
 	}
 }
 
-// What a process has at work from before a partition lost its state means nothing afterwards, though others have begun anew.
+// What a process has at work from before a partition lost its state means nothing afterwards, though others have begun
+// anew.
 func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})

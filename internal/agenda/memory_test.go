@@ -15,9 +15,9 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A deferred notification of the growth measurement costs no more than this many bytes of Redis, all keys counted. One that
-// waits alone for its user bears all that the user needs: a backlog, an agenda, a wake-up with its task, and a place in each of
-// the partition's indexes.
+// A deferred notification of the growth measurement costs no more than this many bytes of Redis, all keys counted. One
+// that waits alone for its user bears all that the user needs: a backlog, an agenda, a wake-up with its task, and a
+// place in each of the partition's indexes.
 const (
 	bytesPerDeferred      = 500
 	bytesPerDeferredAlone = 1200
@@ -50,7 +50,8 @@ func TestMemoryPerDeferred(t *testing.T) {
 	}
 }
 
-// acceptForUsers accepts n of so many users in turn, as the Redis store encodes the notifications of the growth measurement.
+// acceptForUsers accepts n of so many users in turn, as the Redis store encodes the notifications of the growth
+// measurement.
 func (w *world) acceptForUsers(n, users int) {
 	w.t.Helper()
 	const payload = `{"c":"log","h":"hello","b":"something has happened","p":3}`
@@ -70,8 +71,8 @@ func (w *world) acceptForUsers(n, users int) {
 // tableShare is what a key takes of Redis's table of keys at most, while that is half full.
 const tableShare = 16
 
-// usedMemory is what all keys of the world's server take, each with its name, as Redis tells it. What the whole server takes
-// tells more: the buffers of clients, say, and its log of slow commands.
+// usedMemory is what all keys of the world's server take, each with its name, as Redis tells it. What the whole server
+// takes tells more: the buffers of clients, say, and its log of slow commands.
 func (w *world) usedMemory() int64 {
 	w.t.Helper()
 	ctx := w.test.Context()

@@ -19,8 +19,9 @@ var replayed = flag.Uint64("replay", 0, "play the program with this seed alone")
 
 func sound(source string) string { return source }
 
-// Whatever happens in whatever order, Lua does what the model does: a wake-up stands for all that waits, the counts are exact
-// after every step, who is granted, when and in which order is what the limits say, everything ends once and nothing is left.
+// Whatever happens in whatever order, Lua does what the model does: a wake-up stands for all that waits, the counts are
+// exact after every step, who is granted, when and in which order is what the limits say, everything ends once and
+// nothing is left.
 func TestAnyProgramIsPlayedAsTheModelSays(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []struct {

@@ -72,8 +72,8 @@ func (m *model) served(category string, known []string) bool {
 	return slices.Contains(known, category) && m.paused[category] <= m.now
 }
 
-// nextToGo gives the backlog whose first goes: by priority and arrival among those that may go now, else the one that may
-// soonest within the horizon.
+// nextToGo gives the backlog whose first goes: by priority and arrival among those that may go now, else the one that
+// may soonest within the horizon.
 func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	var contenders []*modelBacklog
 	for _, b := range a.backlogs {
@@ -97,8 +97,8 @@ func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	return soonest
 }
 
-// judgeFirst finds out when the first of a backlog may go; what would wait for longer than it may ends. False when nothing
-// is left.
+// judgeFirst finds out when the first of a backlog may go; what would wait for longer than it may ends. False when
+// nothing is left.
 func (m *model) judgeFirst(b *modelBacklog) bool {
 	settings := m.settings[b.category]
 	for len(b.notes) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// model is what the agendas of one partition are, in plain Go: the specification that Lua is held against. Moments are µs since
-// the epoch. The wake-ups are not in it: of them only the invariant is asked.
+// model is what the agendas of one partition are, in plain Go: the specification that Lua is held against. Moments are
+// µs since the epoch. The wake-ups are not in it: of them only the invariant is asked.
 type model struct {
 	now      int64
 	settings map[string]agenda.Settings // by category
@@ -56,7 +56,8 @@ type modelBacklog struct {
 	notes    []*note
 	blocked  int64
 	capped   bool
-	// of the take at work: when the first may go, and the number of the rule behind it; judged tells whether they are known.
+	// of the take at work: when the first may go, and the number of the rule behind it; judged tells whether they are
+	// known.
 	at     int64
 	rule   int
 	judged bool
@@ -93,7 +94,8 @@ func inOrder(a, b *note) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.place, b.place), cmp.Compare(a.id, b.id))
 }
 
-// next is the earliest moment at which the limits of a category let one of a user go, and the number of the rule behind it.
+// next is the earliest moment at which the limits of a category let one of a user go, and the number of the rule behind
+// it.
 func (m *model) next(user, category string) (at int64, rule int) {
 	plan := m.settings[category].Plan
 	found, index := throttle.Next(throttle.Micros(m.now),
@@ -306,7 +308,8 @@ func (m *model) categories(user string) []string {
 	return slices.Compact(names)
 }
 
-// tidy ends a script: backlogs that hold nothing are forgotten, and one is blocked only while something in it is deferred.
+// tidy ends a script: backlogs that hold nothing are forgotten, and one is blocked only while something in it is
+// deferred.
 func (m *model) tidy() {
 	for _, a := range m.users {
 		for _, b := range a.backlogs {

@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A process that does not know that the store has moved takes nothing in and gives nothing out beside those that do: not
-// while it is being moved, nor while the partitions are rebuilt, nor afterwards.
+// A process that does not know that the store has moved takes nothing in and gives nothing out beside those that do:
+// not while it is being moved, nor while the partitions are rebuilt, nor afterwards.
 func TestWhoKeepsTheRecordInRedisIsKeptOutOnceItHasMoved(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)

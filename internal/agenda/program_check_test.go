@@ -149,8 +149,8 @@ func (p *program) check() {
 	}
 }
 
-// checkWakeup is the invariant: while anything of a user waits, a live wake-up stands at or before the earliest moment at
-// which anything of it may go.
+// checkWakeup is the invariant: while anything of a user waits, a live wake-up stands at or before the earliest moment
+// at which anything of it may go.
 func (p *program) checkWakeup(user string) {
 	st := p.snap.agendas[user]
 	if !p.scarred {
@@ -270,7 +270,8 @@ func (p *program) statusOf(n *note) notification.Status {
 	}[n.state]
 }
 
-// sweep has a process sweep. What was lost is found by it when its moment passed long enough ago, and nobody who lives has it.
+// sweep has a process sweep. What was lost is found by it when its moment passed long enough ago, and nobody who lives
+// has it.
 func (p *program) sweep() string { return p.sweepBy(p.oneOf()) }
 
 func (p *program) sweepBy(pr *process) string {

@@ -175,8 +175,8 @@ func (p *program) learn(pr *process, r *round, reply dispatch.TakeResult) {
 	}
 }
 
-// askAgain asks a round whose answer was lost. If it gave something out, the answer is what is left of that; else it is made
-// anew.
+// askAgain asks a round whose answer was lost. If it gave something out, the answer is what is left of that; else it is
+// made anew.
 func (p *program) askAgain(pr *process, r *round) string {
 	gave := len(r.pulled) > 0
 	for _, t := range r.want {

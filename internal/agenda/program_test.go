@@ -148,8 +148,8 @@ func (p *program) settingsNow(category string) agenda.Settings {
 	return s
 }
 
-// limits are what the settings of a program have in common: the longest window, so that no log forgets what a later change
-// would have it look at.
+// limits are what the settings of a program have in common: the longest window, so that no log forgets what a later
+// change would have it look at.
 type limits struct {
 	per    time.Duration
 	capped []throttle.Rule
@@ -308,7 +308,8 @@ func (p *program) cancel() string {
 	return "cancel " + n.id
 }
 
-// change has other settings from now on, for some categories, and has everybody looked at again; or windows are cleared.
+// change has other settings from now on, for some categories, and has everybody looked at again; or windows are
+// cleared.
 func (p *program) change() string {
 	if p.rand.IntN(4) == 0 {
 		b := dispatch.Backlog{UserID: pick(p.rand, programUsers), Category: pick(p.rand, programCategories)}

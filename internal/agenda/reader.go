@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// reader picks typed fields out of a script's reply and remembers the first fault.
+// reader reads fields of a script's reply by their index, and remembers the first fault.
 type reader struct {
 	fields []any
 	fault  error
@@ -31,7 +31,7 @@ func (r *reader) number(i int) int64 {
 	return 0
 }
 
-// list reads a list within the reply.
+// list reads a list in the reply.
 func (r *reader) list(i int) *reader {
 	if i < len(r.fields) {
 		if fields, ok := r.fields[i].([]any); ok {
@@ -44,11 +44,11 @@ func (r *reader) list(i int) *reader {
 
 func (r *reader) miss(i int, want string) {
 	if r.fault == nil {
-		r.fault = fmt.Errorf("field %d is no %s: %v", i, want, r.fields)
+		r.fault = fmt.Errorf("field %d is not a %s: %v", i, want, r.fields)
 	}
 }
 
-// cursor reads the fields of a flat reply one after the other, and remembers the first fault.
+// cursor reads the fields of a flat reply one after another, and remembers the first fault.
 type cursor struct {
 	fields []any
 	at     int
@@ -77,7 +77,7 @@ func (c *cursor) number() int64 {
 	return 0
 }
 
-// count reads how many follow, which is never more than there are fields.
+// count reads how many entries follow; there are never more than fields left.
 func (c *cursor) count() int {
 	n := c.number()
 	if n < 0 || int(n) > len(c.fields)-c.at {
@@ -87,7 +87,7 @@ func (c *cursor) count() int {
 	return int(n)
 }
 
-// parsed reads a number that is written as text.
+// parsed reads a number that is text in the reply.
 func (c *cursor) parsed() int64 {
 	n, err := strconv.ParseInt(c.text(), 10, 64)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *cursor) parsed() int64 {
 	return n
 }
 
-// texts reads a count and as many texts.
+// texts reads a count, then as many texts.
 func (c *cursor) texts() []string {
 	all := make([]string, c.count())
 	for i := range all {
@@ -105,17 +105,17 @@ func (c *cursor) texts() []string {
 	return all
 }
 
-// end is where nothing may follow.
+// end checks that no field is left.
 func (c *cursor) end() {
 	if c.at != len(c.fields) {
 		c.miss("end")
 	}
 }
 
-// miss notes the first fault; nothing is read after it.
+// miss notes the first fault. Nothing is read after it.
 func (c *cursor) miss(want string) {
 	if c.fault == nil {
-		c.fault = fmt.Errorf("field %d is no %s: %v", c.at, want, c.fields)
+		c.fault = fmt.Errorf("field %d is not a %s: %v", c.at, want, c.fields)
 	}
 	c.at = len(c.fields)
 }

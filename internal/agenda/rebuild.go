@@ -16,10 +16,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// ErrLost says that a partition has lost its state, or is being rebuilt: nothing goes out of it until that is done.
+// ErrLost says that a partition has lost its state, or is being rebuilt. Nothing is granted until that is done.
 var ErrLost = dispatch.ErrLost
 
-// lost recognises the error by which scripts say so.
+// lost returns ErrLost for the error with which scripts say so.
 func lost(err error) error {
 	if err != nil && strings.Contains(err.Error(), "NOEPOCH") {
 		return ErrLost
@@ -27,15 +27,16 @@ func lost(err error) error {
 	return moved(err)
 }
 
-// layout names how a partition keeps its state. It is part of the identity, so that a partition that an older version of this
-// program has built counts as lost, and is built anew.
+// layout names how a partition keeps its state. It is part of the identity, so a partition that an older version of
+// pacer has built counts as lost, and is rebuilt.
 const layout = "agendas"
 
-// Identity names the server that the partitions are on, so that another one, or the same after a restart, is known as such: it
-// may have older state.
+// Identity names the server that the partitions are on. Another server, or the same one after a restart, has another
+// identity: it may have older state.
 func (s *Agendas) Identity(ctx context.Context) (string, error) {
 	if _, cluster := s.cfg.Direct.(*redis.ClusterClient); cluster {
-		return layout + " cluster", nil // partitions lie on several servers; each partition's epoch tells only whether it has state
+		// The partitions are on several servers. So a partition's epoch tells only whether it has its state.
+		return layout + " cluster", nil
 	}
 	info, err := s.client.Info(ctx, "server", "replication").Result()
 	if err != nil {
@@ -60,27 +61,27 @@ func infoField(info, name string) string {
 // Epoch names a state of a partition: how often the partition was built, and on which server.
 type Epoch string
 
-// NewEpoch makes one.
+// NewEpoch makes the epoch of that number on that server.
 func NewEpoch(number int64, identity string) Epoch {
 	return Epoch(strconv.FormatInt(number, 10) + " " + identity)
 }
 
-// number is 0 when there is none.
+// number is how often the partition was built; 0 when there is no epoch.
 func (e Epoch) number() int64 {
 	text, _, _ := strings.Cut(string(e), " ")
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
 
-// Lost lists the partitions that have another epoch than they should. The error is about those that can't be asked; each partition is
-// judged by itself.
+// Lost lists the partitions that have another epoch than they should. Each partition is checked by itself; the error
+// joins those of the partitions that can't be reached.
 func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([]int, error) {
 	pipe := s.client.Pipeline()
 	epochs := make([]*redis.StringCmd, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		epochs[partition] = pipe.Get(ctx, prefix+"epoch")
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own answer
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	var partitions []int
 	var faults []error
 	for partition, epoch := range epochs {
@@ -94,8 +95,8 @@ func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([
 	return partitions, errors.Join(faults...)
 }
 
-// BeginRebuild stops the partitions and removes all their state and their wake-ups. Until [Agendas.EndRebuild] only calls with the same token change
-// them.
+// BeginRebuild stops the partitions, and removes all their state and their wake-ups. Until [Agendas.EndRebuild], only
+// calls with the same token change them.
 func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
 	pipe := s.client.Pipeline()
 	for _, partition := range partitions {
@@ -121,8 +122,10 @@ func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token stri
 	return nil
 }
 
-// mastersOf lists the servers that partitions lie on: another that is away is none of their business.
-func (s *Agendas) mastersOf(ctx context.Context, cluster *redis.ClusterClient, partitions []int) ([]*redis.Client, error) {
+// mastersOf lists the servers that partitions are on. So it does not matter when another server is away.
+func (s *Agendas) mastersOf(
+	ctx context.Context, cluster *redis.ClusterClient, partitions []int,
+) ([]*redis.Client, error) {
 	var masters []*redis.Client
 	for _, partition := range partitions {
 		master, err := cluster.MasterForKey(ctx, s.partitions[partition])
@@ -139,8 +142,8 @@ func (s *Agendas) mastersOf(ctx context.Context, cluster *redis.ClusterClient, p
 // wipeBatch is how many keys are removed at a time.
 const wipeBatch = 1000
 
-// wipe removes what a server holds of the partitions: their state, and their wake-ups, since a rebuild sets one for each user
-// who waits, and what is left of a queue that lost a part would be in its way.
+// wipe removes what a server holds of the partitions: their state, and also their wake-ups, because a rebuild sets a
+// new one for each user for whom something waits, and old ones would be in its way.
 func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions []int) error {
 	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
 		for cursor := uint64(0); ; {
@@ -148,7 +151,8 @@ func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitio
 			if err != nil {
 				return fmt.Errorf("list what is left of the partitions: %w", err)
 			}
-			if err := s.remove(ctx, node, slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, partitions) })); err != nil {
+			keys = slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, partitions) })
+			if err := s.remove(ctx, node, keys); err != nil {
 				return fmt.Errorf("remove what is left of the partitions: %w", err)
 			}
 			if cursor = next; cursor == 0 {
@@ -159,7 +163,7 @@ func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitio
 	return nil
 }
 
-// remove removes keys, but for tasks that were put aside for people to look at.
+// remove removes keys, except archived tasks, which are for people to look at.
 func (s *Agendas) remove(ctx context.Context, node redis.UniversalClient, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -184,12 +188,12 @@ func (s *Agendas) remove(ctx context.Context, node redis.UniversalClient, keys [
 	return err
 }
 
-// queueParts are the places of a partition's asynq queue in which tasks stand. What asynq counts, what is archived and whether
-// the partition is paused stays.
+// queueParts are the parts of a partition's asynq queue that hold wake-ups. asynq's counters, archived tasks and pauses
+// stay.
 var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 
-// stale tells whether a key is state of one of the partitions. Ends that the store has not been told of are none: nobody else
-// knows of them.
+// stale tells whether a key is state of one of the partitions that a rebuild replaces. Ends that the other store does
+// not know of are not: nothing else knows of them.
 func (s *Agendas) stale(key string, partitions []int) bool {
 	for _, partition := range partitions {
 		if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
@@ -202,35 +206,38 @@ func (s *Agendas) stale(key string, partitions []int) bool {
 	return false
 }
 
-// RestoreEntries puts waiting notifications of one partition back, in the order in which they arrived.
+// RestoreEntries puts back notifications of one partition that wait, in the order in which they arrived.
 func (s *Agendas) RestoreEntries(ctx context.Context, token string, partition int, entries []Entry) ([]Placed, error) {
 	return s.acceptUnder(ctx, token, partition, entries)
 }
 
-// RestoreWindow counts admissions of a backlog again, oldest first.
-func (s *Agendas) RestoreWindow(ctx context.Context, token string, box dispatch.Backlog, admitted []throttle.Micros) error {
+// RestoreWindow counts admissions of a backlog once more, oldest first.
+func (s *Agendas) RestoreWindow(
+	ctx context.Context, token string, b dispatch.Backlog, admitted []throttle.Micros,
+) error {
 	args := make([]any, 0, 20+len(admitted))
-	args = append(args, token, box.Category, box.UserID, strconv.Itoa(len(admitted)))
+	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(admitted)))
 	for _, at := range admitted {
 		args = append(args, strconv.FormatInt(int64(at), 10))
 	}
-	args = s.cfg.Settings(box.UserID, box.Category).Plan.Args(args)
-	if err := s.restore.Run(ctx, s.client, s.keys(box.Partition), args...).Err(); err != nil {
-		return fmt.Errorf("restore the window of category %s in partition %d: %w", box.Category, box.Partition, lost(err))
+	args = s.cfg.Settings(b.UserID, b.Category).Plan.Args(args)
+	if err := s.restore.Run(ctx, s.client, s.keys(b.Partition), args...).Err(); err != nil {
+		return fmt.Errorf("restore the window of category %s in partition %d: %w", b.Category, b.Partition, lost(err))
 	}
 	return nil
 }
 
-// finishRebuild sets the epoch, and where the partition was built, when the rebuild was not overtaken by another loss.
+// finishRebuild sets the epoch, and where the partition was built, unless the state was lost again during the rebuild.
 var finishRebuild = script.NewWhenFull(here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
 return 1`)
 
-// EndRebuild lets the partition go on. [ErrLost] says that it has been lost again meanwhile.
+// EndRebuild lets the partition go on. It returns [ErrLost] when the state was lost again meanwhile.
 func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, epoch Epoch) error {
 	prefix := s.partitions[partition]
-	done, err := finishRebuild.Run(ctx, s.client, []string{prefix + "rebuild", prefix + "epoch", prefix + "built"}, token, string(epoch)).Int()
+	keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "built"}
+	done, err := finishRebuild.Run(ctx, s.client, keys, token, string(epoch)).Int()
 	if err != nil {
 		return fmt.Errorf("end the rebuild of partition %d: %w", partition, err)
 	}
@@ -240,7 +247,7 @@ func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, e
 	return nil
 }
 
-// Now is Redis's clock.
+// Now returns the time on Redis's clock.
 func (s *Agendas) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.client.Time(ctx).Result()
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Known is what a partition remembers of a notification, waiting or ended.
+// Known is what a partition knows of a notification, whether it waits or has ended.
 type Known struct {
 	ID, UserID, Category string
 	Priority             int
 	Status               notification.Status
 	AcceptedAt           time.Time
-	// AdmittedAt is the moment of its last admission; 0 if never.
+	// AdmittedAt is the moment of its last admission; 0 if it was never admitted.
 	AdmittedAt throttle.Micros
 	// SendAt and ExpiresAt are zero when they are not set.
 	SendAt, ExpiresAt time.Time
@@ -27,19 +27,21 @@ type Known struct {
 }
 
 const (
-	// knownBatch is how many keys are looked at at a time, knownPause the rest in between: going through them all must not
-	// be felt.
+	// knownBatch is how many keys are read at a time, knownPause the wait in between: reading them all must not slow
+	// others down.
 	knownBatch = 500
 	knownPause = 20 * time.Millisecond
-	// knownFields is how many are read of each.
+	// knownFields is how many fields are read of each.
 	knownFields = 9
 )
 
-// EachKnown goes through all notifications that the partitions remember, slowly. One that changes meanwhile may come twice, or
-// not. It looks at every key of the server.
+// EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
+// twice, or not at all. It scans every key of the server.
 func (s *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
 	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return s.eachKnown(ctx, master, do) })
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			return s.eachKnown(ctx, master, do)
+		})
 	}
 	return s.eachKnown(ctx, s.cfg.Direct, do)
 }
@@ -78,7 +80,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	}
 	for i, key := range keys {
 		fields := read[i].Val()
-		if len(fields) != knownFields || fields[0] == nil { // it was forgotten in between
+		if len(fields) != knownFields || fields[0] == nil { // it was forgotten meanwhile
 			continue
 		}
 		_, id, _ := strings.Cut(key, "}:n:")
@@ -99,7 +101,8 @@ func knownOf(id string, fields []any) Known {
 		return time.Time{}
 	}
 	return Known{
-		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)), AcceptedAt: time.UnixMicro(number(3) + arrivalEpoch),
-		Status: statuses[text(4)], AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
+		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
+		AcceptedAt: time.UnixMicro(number(3) + arrivalEpoch), Status: statuses[text(4)],
+		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// letters of the dispositions, as the scripts know them.
+// letters are the dispositions as the scripts write them.
 var letters = map[dispatch.Disposition]string{
 	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
 	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Replaced: "R", dispatch.Forgotten: "x",
 }
 
-// Settle writes what became of a grant.
+// Settle writes the disposition of a grant.
 func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	if (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund {
 		ended, err := s.ends[g.Partition].Do(ctx, endRequest{g, o})
@@ -47,17 +47,17 @@ type endRequest struct {
 	dispatch.Outcome
 }
 
-// endResult is what became of it.
+// endResult is what the end script did with it.
 type endResult struct {
 	dispatch.Settlement
 	// leaseEnded tells that the notification waits again, and that the script has changed nothing.
 	leaseEnded bool
 }
 
-// Extend extends the lease of a grant whose result can't be written yet.
+// Extend extends the lease of a grant whose disposition can't be written yet.
 func (s *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
-	err := s.extend.Run(ctx, s.client, s.keys(g.Partition), g.Notification.ID, strconv.Itoa(g.Generation), s.lease).Err()
-	if err != nil {
+	args := []any{g.Notification.ID, strconv.Itoa(g.Generation), s.lease}
+	if err := s.extend.Run(ctx, s.client, s.keys(g.Partition), args...).Err(); err != nil {
 		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, lost(err))
 	}
 	return nil
@@ -75,7 +75,7 @@ func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 		return nil, err
 	}
 	if len(written) != len(deliveries) {
-		return nil, fmt.Errorf("the end script answered for %d of %d deliveries", len(written), len(deliveries))
+		return nil, fmt.Errorf("the end script returned %d results for %d deliveries", len(written), len(deliveries))
 	}
 	results := make([]endResult, len(written))
 	for i := range written {
@@ -84,7 +84,7 @@ func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 	return results, nil
 }
 
-// countOf tells the script what an outcome counts as.
+// countOf says, in the form that the script reads, what an outcome counts as.
 func countOf(o dispatch.Outcome) string {
 	switch {
 	case o.Failure:

@@ -2,5 +2,6 @@
 
 package agenda_test
 
-// stepsOnMini is how many steps of random programs are played on the engine in this process, which the race detector makes slow.
+// stepsOnMini is how many steps of random programs are played on the engine in this process, which the race detector
+// makes slow.
 const stepsOnMini = 3_000

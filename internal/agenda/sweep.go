@@ -8,8 +8,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
-// Sweep repairs a partition: gives notifications back whose lease has ended, ends those that expired, and replaces wake-ups
-// that did not come. It is safe in any number of processes at once, and tells the others that this one lives.
+// Sweep repairs a partition: it takes back notifications whose lease has ended, ends those that expired, and replaces
+// wake-ups that did not come. Any number of processes may sweep at once. Each sweep shows the others that this process
+// is alive.
 func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
 	reply, err := s.run(ctx, s.sweep, partition, []any{
 		s.cfg.Process, s.retention, micros(s.cfg.Grace), micros(s.cfg.Presence),
@@ -19,12 +20,14 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, lost(err))
 	}
 	r := reader{fields: reply}
-	swept := dispatch.Repairs{LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2)), More: r.number(3) == 1}
+	swept := dispatch.Repairs{
+		LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2)), More: r.number(3) == 1,
+	}
 	elsewhere := r.list(4)
 	for i := 0; i+1 < len(elsewhere.fields); i += 2 {
 		n, err := strconv.ParseInt(elsewhere.text(i+1), 10, 64)
 		if err != nil {
-			return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: what other processes accepted: %w", partition, err)
+			return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: what others accepted: %w", partition, err)
 		}
 		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
 	}
@@ -32,12 +35,12 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 	return swept, r.fault
 }
 
-// Clear forgets the windows of a user's category and of the user's cap; what waits may then go at once.
+// Clear forgets the windows of a user's category and of the user's cap. What waits may then go at once.
 func (s *Agendas) Clear(ctx context.Context, b dispatch.Backlog) error {
 	return s.wakeAll(ctx, b.Partition, b.Category, false, b.UserID)
 }
 
-// Wake has users of one partition looked at again at once, because what limits them may have changed.
+// Wake has the agendas of some users of one partition served again at once, because their limits may have changed.
 func (s *Agendas) Wake(ctx context.Context, partition int, userIDs ...string) error {
 	return s.wakeAll(ctx, partition, "", false, userIDs...)
 }

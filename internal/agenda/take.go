@@ -15,12 +15,13 @@ import (
 // processedLife is how long asynq keeps the counter of a day.
 const processedLife = 90 * 24 * time.Hour
 
-// Take makes a round of a worker; see [dispatch.Store]. Its grants have to be claimed from the store that keeps the notifications.
+// Take makes one round of a worker; see [dispatch.Store]. Its grants have to be claimed from the store that keeps the
+// notifications.
 func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	day := time.Now().UTC()
 	args := make([]any, 0, 64+8*len(r.Wakeups))
-	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Capacity), strconv.Itoa(r.Pull),
-		day.Format(time.DateOnly), strconv.FormatInt(day.Add(processedLife).Unix(), 10))
+	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Capacity),
+		strconv.Itoa(r.Pull), day.Format(time.DateOnly), strconv.FormatInt(day.Add(processedLife).Unix(), 10))
 	args = s.takeArgs(args, r)
 	fields, err := s.run(ctx, s.take, r.Partition, args)
 	if err != nil {
@@ -29,20 +30,20 @@ func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Ta
 	reply := takeReply{cursor: cursor{fields: fields}, agendas: s, partition: r.Partition}
 	result := reply.read(r)
 	if reply.fault != nil {
-		return dispatch.TakeResult{}, fmt.Errorf("read the reply of the take script for partition %d: %w", r.Partition, reply.fault)
+		return dispatch.TakeResult{}, fmt.Errorf("read what was taken from partition %d: %w", r.Partition, reply.fault)
 	}
 	return s.withoutOwnLimits(ctx, result), nil
 }
 
-// withoutOwnLimits returns what was granted at once to users with limits of their own, which the script did not know. It wakes
-// these users: then their own limits are used.
+// withoutOwnLimits gives back what the script granted at once to users with limits of their own, which it did not know.
+// It wakes these users, and then their own limits are used.
 func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResult) dispatch.TakeResult {
 	result.Served = slices.DeleteFunc(result.Served, func(w dispatch.ServedWakeup) bool {
 		if !s.cfg.Personal(w.UserID) {
 			return false
 		}
-		// After a fault the leases end, and the sweeper replaces the wake-up. The agenda is marked last: while it is empty, it
-		// would forget the mark.
+		// If this fails, the leases end, and the sweeper replaces the wake-up. The agenda is marked last: while it is
+		// empty, it would forget the mark.
 		ctx := context.WithoutCancel(ctx)
 		for _, g := range w.Grants {
 			_, _ = s.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
@@ -72,11 +73,11 @@ func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	for _, category := range common {
 		args = append(args, category, number("", category))
 	}
-	var asks []any
+	var requests []any
 	for _, w := range r.Wakeups {
-		asks = append(asks, w.UserID, strconv.FormatInt(w.Generation, 10), strconv.Itoa(len(w.Categories)))
+		requests = append(requests, w.UserID, strconv.FormatInt(w.Generation, 10), strconv.Itoa(len(w.Categories)))
 		for _, category := range w.Categories {
-			asks = append(asks, category, number(w.UserID, category))
+			requests = append(requests, category, number(w.UserID, category))
 		}
 	}
 	args = append(args, strconv.Itoa(len(distinct)))
@@ -87,15 +88,15 @@ func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	for _, w := range r.Release {
 		args = append(args, w.UserID, strconv.FormatInt(w.Generation, 10))
 	}
-	return append(args, asks...)
+	return append(args, requests...)
 }
 
-// same tells whether both are written alike; plans of one category and policy share their rules.
+// same tells whether both are the same for a script.
 func (s Settings) same(o Settings) bool {
 	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.Paused == o.Paused && s.Plan.Equal(o.Plan)
 }
 
-// args appends the settings as the script reads them.
+// args appends the settings in the form that the script reads.
 func (s Settings) args(args []any) []any {
 	size := len(args)
 	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), micros(s.Paused)))
@@ -113,11 +114,11 @@ type takeReply struct {
 	epoch     int64
 }
 
-func (r *takeReply) read(asked dispatch.TakeRequest) dispatch.TakeResult {
+func (r *takeReply) read(request dispatch.TakeRequest) dispatch.TakeResult {
 	var result dispatch.TakeResult
 	r.now, r.epoch = r.number(), Epoch(r.text()).number()
 	result.PulledCount = int(r.number())
-	for _, w := range asked.Wakeups {
+	for _, w := range request.Wakeups {
 		result.Results = append(result.Results, r.wakeup(w.UserID))
 	}
 	for range r.count() {
@@ -136,13 +137,13 @@ func (r *takeReply) read(asked dispatch.TakeRequest) dispatch.TakeResult {
 	return result
 }
 
-// What the script says of a wake-up; 0 when it is neither.
+// The states of a wake-up in the reply; 0 when it is neither.
 const (
 	wakeupHeld  = 1
 	wakeupAgain = 2
 )
 
-// wakeup reads what one wake-up got.
+// wakeup reads the result of one wake-up.
 func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	var w dispatch.WakeupResult
 	for range r.count() {

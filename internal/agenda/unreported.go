@@ -10,17 +10,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// End is how a notification ended in its agenda by itself: it expired, or was replaced.
+// End is the end of a notification that no worker settled: it expired, say, or was replaced.
 type End struct {
 	ID     string
 	Status notification.Status
 	Reason string
-	// At is when, on Redis's clock.
+	// At is the moment on Redis's clock.
 	At time.Time
 }
 
-// EachEnds gives, about n at a time, the ends of a partition that the store has not been told of. They are given again until
-// [Agendas.Acknowledge].
+// EachEnds calls do, with about n at a time, for the ends of a partition that the other store does not know of. They
+// come again until [Agendas.Acknowledge].
 func (s *Agendas) EachEnds(ctx context.Context, partition, n int, do func([]End) error) error {
 	for cursor := uint64(0); ; {
 		pairs, next, err := s.client.HScan(ctx, s.partitions[partition]+"z", cursor, "", int64(n)).Result()
@@ -42,7 +42,7 @@ func (s *Agendas) EachEnds(ctx context.Context, partition, n int, do func([]End)
 	}
 }
 
-// endsOf reads ends from fields and values.
+// endsOf reads ends from a list of fields and values.
 func endsOf(pairs []string) ([]End, error) {
 	var ends []End
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -54,12 +54,13 @@ func endsOf(pairs []string) ([]End, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the end of notification %s: %w", pairs[i], err)
 		}
-		ends = append(ends, End{ID: pairs[i], Status: statuses[pairs[i+1][:1]], Reason: reason, At: time.UnixMicro(moment)})
+		status := statuses[pairs[i+1][:1]]
+		ends = append(ends, End{ID: pairs[i], Status: status, Reason: reason, At: time.UnixMicro(moment)})
 	}
 	return ends, nil
 }
 
-// HasEnd tells which of the notifications of a partition have an end that the store has not been told of.
+// HasEnd tells which of the notifications of a partition have an end that the other store does not know of.
 func (s *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bool, error) {
 	has := make([]bool, len(ids))
 	if len(ids) == 0 {
@@ -75,7 +76,7 @@ func (s *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bo
 	return has, nil
 }
 
-// Acknowledge tells that the store has the notifications ended.
+// Acknowledge says that the other store knows of the ends of these notifications.
 func (s *Agendas) Acknowledge(ctx context.Context, partition int, ids []string) error {
 	if len(ids) == 0 {
 		return nil

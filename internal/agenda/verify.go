@@ -13,24 +13,25 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// verifyBatch is how many notifications or users one script looks at.
+// verifyBatch is how many notifications or users one script checks.
 const verifyBatch = 100
 
-// Standing is where a notification stands in its partition.
+// Standing is where a notification is in its partition.
 type Standing struct {
 	// Status is empty for a notification that the partition does not know.
 	Status notification.Status
-	// InLine, Later and InFlight are the places that it can have, HasEnd tells of an end that the store does not know yet.
+	// InLine, Later and InFlight are the places where it can be. HasEnd says that it has an end that the other store
+	// does not know of yet.
 	InLine, Later, InFlight, HasEnd bool
 }
 
-// Placed tells whether it stands where something will become of it.
+// Placed tells whether it is in a place that leads to its end.
 func (s Standing) Placed() bool {
 	return s.HasEnd || s.Status != "" && (s.InLine || s.Later || s.InFlight)
 }
 
-// Find tells of notifications of one partition where each stands, all of a batch at one moment. Of each entry it reads id, user
-// and category.
+// Find returns where notifications of one partition are, each batch as of one moment. Of an entry it needs id, user and
+// category.
 func (s *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]Standing, error) {
 	found := make([]Standing, 0, len(entries))
 	for part := range slices.Chunk(entries, verifyBatch) {
@@ -40,17 +41,19 @@ func (s *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]S
 		}
 		reply, err := s.standing.Run(ctx, s.client, s.keys(partition), args...).StringSlice()
 		if err != nil {
-			return nil, fmt.Errorf("look where %d notifications of partition %d stand: %w", len(part), partition, err)
+			return nil, fmt.Errorf("find %d notifications of partition %d: %w", len(part), partition, err)
 		}
 		for pair := range slices.Chunk(reply, 2) {
 			in := func(place string) bool { return strings.Contains(pair[1], place) }
-			found = append(found, Standing{Status: statuses[pair[0]], InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z")})
+			found = append(found, Standing{
+				Status: statuses[pair[0]], InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
+			})
 		}
 	}
 	return found, nil
 }
 
-// Awake tells of users of one partition whether each has a wake-up in time for what waits; it is false for those who have not.
+// Awake tells for each of some users of one partition whether they have a wake-up in time for what waits.
 func (s *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
 	awake := make([]bool, 0, len(userIDs))
 	for part := range slices.Chunk(userIDs, verifyBatch) {
@@ -69,15 +72,15 @@ func (s *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([
 	return awake, nil
 }
 
-// Waiting is one notification that waits in a backlog, or for its time: then its category is not told.
+// Waiting is a notification that waits in a backlog, or is later. When it is later, its category is empty.
 type Waiting struct {
 	dispatch.Backlog
 
 	ID string
 }
 
-// EachWaiting goes through all that stands in line or waits for its time, about n at a time. What moves meanwhile may come
-// twice, or not.
+// EachWaiting calls do, with about n at a time, for everything that is in a backlog or is later. What moves meanwhile
+// may come twice, or not at all.
 func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
 	node := func(ctx context.Context, node redis.UniversalClient) error {
 		page := make([]Waiting, 0, n)
@@ -97,7 +100,9 @@ func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) err
 		}
 	}
 	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return node(ctx, master) })
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			return node(ctx, master)
+		})
 	}
 	return node(ctx, s.cfg.Direct)
 }
@@ -109,12 +114,15 @@ func flush(page []Waiting, do func([]Waiting) error) error {
 	return do(page)
 }
 
-// eachIn adds one backlog, or what is later of a user, to the page, and gives the page away whenever it is full.
-func (s *Agendas) eachIn(ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error) ([]Waiting, error) {
+// eachIn adds to the page what the key of a backlog, or of what is later of a user, holds. It calls do whenever the
+// page is full, and returns the page.
+func (s *Agendas) eachIn(
+	ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error,
+) ([]Waiting, error) {
 	prefix, name, _ := strings.Cut(key, "}:")
 	partition, err := dispatch.PartitionOfName(strings.TrimPrefix(prefix, "pacer:{"))
 	if err != nil || partition >= len(s.partitions) {
-		return page, nil //nolint:nilerr // a key of somebody else's
+		return page, nil //nolint:nilerr // not a key of this deployment
 	}
 	backlog := dispatch.Backlog{Partition: partition}
 	if backlog.UserID = name[len("r:"):]; name[0] == 'w' {
@@ -125,7 +133,7 @@ func (s *Agendas) eachIn(ctx context.Context, node redis.UniversalClient, key st
 		if err != nil {
 			return nil, fmt.Errorf("read what waits of a user of partition %d: %w", partition, err)
 		}
-		for i := 0; i+1 < len(pairs); i += 2 { // each with its score
+		for i := 0; i+1 < len(pairs); i += 2 { // each is followed by its score
 			if page = append(page, Waiting{backlog, pairs[i]}); len(page) == cap(page) {
 				if err := do(page); err != nil {
 					return nil, err
@@ -139,9 +147,9 @@ func (s *Agendas) eachIn(ctx context.Context, node redis.UniversalClient, key st
 	}
 }
 
-// Windows are the logs that limit one user.
+// Windows are the logs of one user's admissions.
 type Windows struct {
-	// Categories holds the moments in the log of each category asked for, Cap those in the log over all of them.
+	// Categories holds the moments in the log of each requested category, Cap those in the log of the user's cap.
 	Categories map[string][]throttle.Micros
 	Cap        []throttle.Micros
 }
@@ -154,7 +162,8 @@ func (s *Agendas) WindowsOf(ctx context.Context, userID string, categories []str
 	for i, category := range categories {
 		plan := s.cfg.Settings(userID, category).Plan
 		if plan.Algorithm.KeepsLog() {
-			logs[i] = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, throttle.Key{User: userID, Category: category}), 0, -1)
+			key := plan.StateKey(prefix, throttle.Key{User: userID, Category: category})
+			logs[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)
 		}
 	}
 	log := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, throttle.Key{User: userID}), 0, -1)

@@ -22,29 +22,31 @@ type State struct {
 	Payload    string
 	AcceptedAt time.Time
 	Status     notification.Status
-	// Attempts, Deferrals: how often it was tried and sent back to wait.
+	// Attempts is how often its delivery was tried, Deferrals how often it was deferred.
 	Attempts, Deferrals int
 	// Reason says why it waits or ended.
 	Reason string
-	// DeliverAt is when it is expected out; zero unless it waits.
+	// DeliverAt is when it is expected to go; zero unless it waits.
 	DeliverAt time.Time
-	// Ahead is how many of the user's go before it, by priority, then arrival; 0 unless it waits in its backlog.
+	// Ahead is how many of the user's notifications go before it; 0 unless it is in its backlog.
 	Ahead int
-	// AdmittedAt is the moment of its last admission, EndedAt when it ended; zero if never.
+	// AdmittedAt is the moment of its last admission, EndedAt that of its end; zero when there was none.
 	AdmittedAt, EndedAt time.Time
-	// History holds what happened besides accepting, sending and ending, oldest first; Lines is what it was read from.
+	// History lists what happened besides accepting, sending and ending, oldest first. Lines is the text it was read
+	// from.
 	History []notification.Event
 	Lines   string
 }
 
-// statuses by the letters of the scripts. A notification in line (q) is queued or deferred, by its place.
+// statuses are the statuses by the letters of the scripts. A notification in its backlog (q) is queued or deferred:
+// that follows from the backlog.
 var statuses = map[string]notification.Status{
 	"t": notification.StatusScheduled, "q": notification.StatusQueued, "r": notification.StatusRetrying,
 	"s": notification.StatusSending, "D": notification.StatusDelivered, "F": notification.StatusFailed,
 	"E": notification.StatusExpired, "C": notification.StatusCancelled, "R": notification.StatusReplaced,
 }
 
-// Locate finds the partition that knows the notification, or gives [notification.ErrNotFound].
+// Locate finds the partition that knows the notification, or returns [notification.ErrNotFound].
 func (s *Agendas) Locate(ctx context.Context, id string) (int, error) {
 	pipe := s.client.Pipeline()
 	found := make([]*redis.IntCmd, len(s.partitions))
@@ -62,7 +64,7 @@ func (s *Agendas) Locate(ctx context.Context, id string) (int, error) {
 	return 0, notification.ErrNotFound
 }
 
-// Lookup tells what is known of a notification, or gives [notification.ErrNotFound].
+// Lookup returns what is known of a notification, or [notification.ErrNotFound].
 func (s *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
 	partition, err := s.Locate(ctx, id)
 	if err != nil {
@@ -71,7 +73,7 @@ func (s *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
 	return s.LookupIn(ctx, partition, id)
 }
 
-// LookupIn is [Agendas.Lookup] of a notification whose partition is known.
+// LookupIn is [Agendas.Lookup] for a notification whose partition is known.
 func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*State, error) {
 	fields, err := s.client.HGetAll(ctx, s.partitions[partition]+"n:"+id).Result()
 	if err != nil {
@@ -89,7 +91,7 @@ func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*Stat
 	return state, nil
 }
 
-// findPlace fills in where a waiting notification stands.
+// findPlace fills in where a waiting notification is.
 func (s *Agendas) findPlace(ctx context.Context, state *State) error {
 	plan := s.cfg.Settings(state.UserID, state.Category).Plan
 	reply, err := s.run(ctx, s.view, state.Partition, plan.Args([]any{state.Category, state.UserID, state.ID}))
@@ -157,15 +159,16 @@ func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
 		if err != nil {
 			continue
 		}
-		events = append(events, notification.Event{At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan)})
+		event := notification.Event{At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan)}
+		events = append(events, event)
 	}
 	return events
 }
 
-// Deferral is one time that a notification was sent back to wait.
+// Deferral is one deferral of a notification.
 type Deferral struct {
 	At, Until time.Time
-	// Rule is the number, from 1, of the rule in the plan of the time; 0 when it is not known.
+	// Rule is the number, from 1, of the rule in the plan that was in force then; 0 when it is not known.
 	Rule int
 }
 
@@ -187,23 +190,24 @@ func ParseDeferrals(lines string) []Deferral {
 	return deferrals
 }
 
-// describe turns "µs rest" of a deferral or retry into words; the rest of a deferral is the number of a rule.
+// describe turns "µs reason" of a deferral or retry into words. The reason of a deferral is the number of a rule.
 func describe(kind, detail string, plan throttle.Plan) string {
-	at, rest, _ := strings.Cut(detail, " ")
+	at, reason, _ := strings.Cut(detail, " ")
 	until, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
 		return detail
 	}
 	if kind == string(notification.StatusDeferred) {
-		number, err := strconv.ParseInt(rest, 10, 64)
+		number, err := strconv.ParseInt(reason, 10, 64)
 		if err == nil {
-			rest = ruleName(plan, number)
+			reason = ruleName(plan, number)
 		}
 	}
-	return "until " + time.UnixMicro(until).UTC().Format(time.RFC3339Nano) + ": " + rest
+	return "until " + time.UnixMicro(until).UTC().Format(time.RFC3339Nano) + ": " + reason
 }
 
-// Cancel ends a notification that still waits. It gives [notification.ErrNotFound] or [notification.ErrNotWaiting].
+// Cancel ends a notification that still waits. It returns [notification.ErrNotFound] or [notification.ErrNotWaiting]
+// when there is none.
 func (s *Agendas) Cancel(ctx context.Context, id string) error {
 	partition, err := s.Locate(ctx, id)
 	if err != nil {
@@ -212,7 +216,7 @@ func (s *Agendas) Cancel(ctx context.Context, id string) error {
 	return s.CancelIn(ctx, partition, id, "cancelled")
 }
 
-// CancelIn is [Agendas.Cancel] of a notification whose partition is known, with the reason.
+// CancelIn is [Agendas.Cancel] for a notification whose partition is known, with a reason.
 func (s *Agendas) CancelIn(ctx context.Context, partition int, id, reason string) error {
 	done, err := s.cancel.Run(ctx, s.client, s.keys(partition), id, s.retention, reason).Int()
 	switch {

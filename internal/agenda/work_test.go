@@ -19,8 +19,8 @@ import (
 // few is more than all scripts of a test end or look at together, and many ten times that.
 const few, many = 10 * scriptLimit, 100 * scriptLimit
 
-// What a script does must not depend on how much of a user waits, has expired or was cancelled. That is judged by the commands
-// that it runs, not by its time: so it holds on any machine.
+// What a script does must not depend on how much of a user waits, has expired or was cancelled. That is judged by the
+// commands that it runs, not by its time: so it holds on any machine.
 func TestTheWorkOfAScriptDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	settings := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Hour}}}, MaxDefer: 24000 * time.Hour}

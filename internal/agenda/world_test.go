@@ -203,8 +203,8 @@ func (w *world) next() (at time.Time, found bool) {
 	return at, found
 }
 
-// play plays the worker until nothing is due until a moment, delivering everything that is granted, and gives the grants in
-// their order.
+// play plays the worker until nothing is due until a moment, delivering everything that is granted, and gives the
+// grants in their order.
 func (w *world) playUntil(end time.Time) []*dispatch.Grant {
 	w.t.Helper()
 	var delivered []*dispatch.Grant

@@ -113,11 +113,11 @@ func (a *App) refuseEarlierVersion(ctx context.Context) error {
 	if a.cfg.Setup.Embedded() {
 		return nil
 	}
-	ticks, err := a.agendas.HoldsTicks(ctx)
+	old, err := a.agendas.HoldsOldLayout(ctx)
 	if err != nil {
 		return err
 	}
-	if ticks {
+	if old {
 		return refuse("this Redis holds notifications that an earlier version of pacer accepted and this one does not read: " +
 			"start that version again, accept nothing more, and wait until it has delivered what waits")
 	}

@@ -1,29 +1,31 @@
--- accept stores notifications of one partition, and places wake-ups where none comes early enough. Each id is accepted once;
--- a notification that is known stays as it is.
+-- accept stores notifications of one partition, and sets wake-ups where none comes early enough. Each id is accepted
+-- once; a notification that is known stays as it is.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention of ended notifications in ms
--- ARGV[2]  "" in a store that is not guarded; "epoch" when the partition must have its state; else the token of the rebuild
---          that the partition must be in
--- ARGV[3]  1: accepted by a process without metrics of its own, for another to count
+-- ARGV[2]  "" in a store that is not guarded; "epoch" when the partition must have its state; else the token of the
+--          rebuild that the partition must be in
+-- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
---          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), state while it is not due (t, r),
---          1 when its priority bypasses the limits, 1 when the user has limits of their own
+--          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
+--          r), 1 when its priority bypasses the limits, 1 when the user has limits of their own
 --
--- Result   {deferrals that were decided: {category, how many, rule, …}, then per notification: the µs at which it was
---          accepted, negative when the id was known before}
+-- Result   {deferrals decided: {category, how many, rule, …}, then per notification: when it was accepted in µs,
+--          negative when the id was known before}
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]
 if ARGV[2] == 'epoch' then
-  if call('EXISTS', partition .. 'epoch') == 0 then return redis.error_reply('NOEPOCH the partition has lost its state') end
+  if call('EXISTS', partition .. 'epoch') == 0 then
+    return redis.error_reply('NOEPOCH the partition has lost its state')
+  end
 elseif ARGV[2] ~= '' and call('GET', partition .. 'rebuild') ~= ARGV[2] then
   return redis.error_reply('NOEPOCH the partition is in another rebuild')
 end
 local last = tonumber(call('GET', partition .. 'a') or 0)
 local elsewhere = {}
 
--- replace_earlier ends the waiting notification with the same collapse key, and returns the arrival whose place the newer one
--- takes.
+-- replace_earlier ends the waiting notification with the same collapse key, and returns the arrival that the place of
+-- the newer one follows.
 local function replace_earlier(agenda, n)
   local set = collapse_set(n.category, n.user)
   local earlier = call('HGET', set, n.collapse)
@@ -37,10 +39,10 @@ local function replace_earlier(agenda, n)
   return tonumber(f[2] or f[3])
 end
 
--- store writes a notification's hash; `optional` are pairs of what few have.
+-- store writes a notification's hash. `optional` are the fields that few notifications have, as name, value, and so on.
 local function store(n, state, optional)
-  call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival), 'b', n.payload, 's', state,
-    unpack(optional))
+  call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival),
+    'b', n.payload, 's', state, unpack(optional))
 end
 
 local function optional_fields(n, from, joined)
@@ -64,11 +66,14 @@ local function accept_due(agenda, n, from)
   local backlog = backlog_of(agenda, n.category)
   local joined = add_to_backlog(agenda, backlog, n.id, place(tonumber(n.priority), from), n.bypasses, false)
   store(n, 'q', optional_fields(n, from, joined))
-  -- A backlog that is not empty has a wake-up. But a notification that bypasses does not wait for it, and one that would wait
-  -- for too long ends at once.
-  if not known or n.bypasses or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then ensure_wakeup(agenda, now) end
+  -- A backlog that is not empty has a wake-up. But a notification that bypasses does not wait for it, and one that
+  -- would wait for too long ends at once.
+  if not known or n.bypasses or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then
+    ensure_wakeup(agenda, now)
+  end
 end
 
+-- accept_later puts a notification that is not due yet into the set of what is later.
 local function accept_later(agenda, n, from)
   store(n, n.state, optional_fields(n, from))
   add_later(agenda, n.id, n.send_at)
@@ -103,8 +108,8 @@ for i = 4, #ARGV, 12 do
   else
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
-      expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]), state = ARGV[i + 9],
-      bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
+      expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
+      state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
     }
     accept(n)
     result[#result + 1] = n.arrival + YEAR_2020

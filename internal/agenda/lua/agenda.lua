@@ -1,56 +1,60 @@
--- The functions on agendas. They stand before every script of this package that changes an agenda: all that waits for one
--- user, in a backlog per category and in the set of what is due later, with one wake-up.
+-- The functions that work on agendas, put before every script of this package that changes one. An agenda is everything
+-- that waits for one user: a backlog per category, the set of what is due later, and one wake-up.
 --
--- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so that
--- they share its hash tag and with it a slot. Per partition:
---   c          hash   counts: the gauges waiting, deferred (capped of them for the user's cap), scheduled, retrying (held of
---                     them for their provider, not after a failure); and the totals
---   a          the arrival given last
+-- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so
+-- that they share its hash tag and with it a slot. Per partition:
+--   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap), scheduled,
+--                     retrying (of these held, which wait for their provider, not after a failure); and the totals
+--   a          string the latest arrival
 --   e          zset   in flight: notification → end of its lease
 --   y          zset   waiting with an expiry: notification → when it expires
 --   o          zset   blocked backlogs → arrival of their first
---   v          hash   user → how many blocked backlogs
+--   v          hash   user → how many of the user's backlogs are blocked
 --   wakeups    zset   user → the moment by which the wake-up must have come; the sweeper replaces one that has not
---   generation        that of the wake-ups that were taken off the queue last, see take.lua
+--   generation string that of the wake-ups that were pulled last, see take.lua
 --   holders    hash   process → when it swept or pulled last, µs
---   round:<process>   what its latest round gave out
---   elsewhere  hash   category → how many were accepted by processes without metrics, until one with metrics counts them
---   sweep      hash   last: when the partition was swept last; truce: when the latest truce began, before: the one before it
+--   round:<process>   string what its latest round gave out
+--   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
+--   sweep      hash   last: when the partition was swept last; truce: when the latest truce began; before: when the
+--                     one before it began
 -- and in a guarded store, where another store keeps the notifications and Redis may lose everything:
---   z          hash   notification → its end (letter, µs, reason), until the store knows of it
---   epoch      string how often the partition was built, and the server's identity when it was; without it the partition has
---                     lost its state, and holds
---   built      string the history of the server's data (its replication id) on which it was built: on another the partition
---                     holds
---   moved      string the notifications are moving to another store: no process that keeps them here may accept or grant any
+--   z          hash   notification → its end (letter, µs, reason), until the other store knows of it
+--   epoch      string how often the partition was built, and the server's identity when it was; without it the
+--                     partition has lost its state, and grants nothing
+--   built      string the history of the server's data (its replication id) on which the partition was built; on
+--                     another history it grants nothing
+--   moved      string the notifications are moving to another store: no process that keeps them here may accept or
+--                     grant any
 --   rebuild    string token of the rebuild in progress
 -- Per user:
---   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most" of a backlog that holds something, see
---                     open_agenda; "" → "generation holder until" of the wake-up that a process has at work; "+" while there
---                     is something later; "!" when the user has limits of their own
+--   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most" of a backlog that is not
+--                     empty, see open_agenda; "" → "generation holder until" of the wake-up that a process holds;
+--                     "+" while something is later; "!" when the user has limits of their own
 --   r:<user>   zset   what is later: notification → not before (a send_at or a retry)
 -- Per backlog, named category:user (a category holds no colon):
---   w:<name>   zset   what waits: notification → place, by priority and arrival
+--   w:<name>   zset   the backlog: notification → place, by priority and arrival
 --   x:<name>   hash   collapse key → the waiting notification that has it
---   h:…        string arrival of the newest with a collapse key; the key's length, the key and the backlog stand in the name
--- and the limiter's. Per notification:
---   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried, f failures,
---                     x crashes, d deferrals, e expires, k collapse key, b payload, y reason, m admitted at, t not before,
---                     z ended, h history, w held for its provider, l arrival by which it has its place instead of v,
---                     j how often its backlog had been blocked when it joined (absent: 0), i 1 when its priority bypasses,
---                     a the generation whose lease ended, while it has not been granted anew or settled
+--   h:…        string arrival of the newest with a collapse key; its name holds the key's length, the key and the
+--                     backlog
+-- and the limiter's keys. Per notification:
+--   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
+--                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
+--                     m admitted at, t not before, z ended, h history, w waits for its provider,
+--                     l the arrival that its place follows instead of v, j how often its backlog had been blocked
+--                     when it joined (absent: 0), i 1 when its priority bypasses, a the generation whose lease
+--                     ended, until it is granted anew or settled
 --
--- A state is one letter: q waits in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
--- C cancelled, R replaced. "deferred" is no state: it is what waits in a blocked backlog and does not bypass.
+-- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
+-- C cancelled, R replaced. "deferred" is not a state: deferred is everything in a blocked backlog that does not bypass.
 
 local partition = KEYS[1]
 
--- 2^51: a place is (priority-1)·2^51 + arrival, exact in a double while arrivals, in µs since the year 2020, stay below it
--- (until 2091). Places of all backlogs of a partition compare.
+-- 2^51: a place is (priority-1)·2^51 + arrival. It is exact in a double while arrivals, in µs since the year 2020, stay
+-- below 2^51 (until 2091). Places can be compared across all backlogs of a partition.
 local BAND = 2251799813685248
 local YEAR_2020 = 1577836800000000
 
--- The changes to counts; write_changes writes them.
+-- The changes of the counts; write_changes writes them.
 local counted = {}
 local function count(name, n) counted[name] = (counted[name] or 0) + n end
 
@@ -63,19 +67,22 @@ local function note_deferrals(category, n, rule)
   deferrals[#deferrals + 1] = rule
 end
 
--- open_agenda reads a user's agenda, once in a script. A backlog in it:
---   next    the moment at which its first may go, when it is blocked; 0 when something of it may go, or nobody has looked
---   rule    the number in the plan of the rule that blocks it, capped: 1 when that is the user's cap; 2 when its category is
---           paused, so that nothing blocks it and yet nothing goes
+-- open_agenda reads a user's agenda, once in a script. The fields of a backlog in it:
+--   next    the moment at which its first may go, when it is blocked; 0 when something may go, or nobody has looked
+--   rule    the number in the plan of the rule that blocks it
+--   capped  1 when that rule is the user's cap; 2 when its category is paused: then no rule blocks it, yet nothing goes
 --   since   when it was blocked last
---   fresh   how many of it have not been deferred: they came when it was not blocked, or bypass
---   blocks  how often it was blocked since it began to hold something
---   most    how many can go at most within max_defer, as of when it was blocked; 0 for more than will ever wait
+--   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
+--   blocks  how often it was blocked since it was last empty
+--   most    how many can go at most within max_defer, as of when it was blocked; 0 for any number
 local agendas = {}
 local function open_agenda(user)
   local agenda = agendas[user]
   if agenda then return agenda end
-  agenda = { user = user, key = partition .. 'a:' .. user, later = partition .. 'r:' .. user, backlogs = {}, changed = {}, size = 0 }
+  agenda = {
+    user = user, key = partition .. 'a:' .. user, later = partition .. 'r:' .. user,
+    backlogs = {}, changed = {}, size = 0,
+  }
   agendas[user] = agenda
   local fields = redis.call('HGETALL', agenda.key)
   for i = 1, #fields, 2 do
@@ -88,12 +95,14 @@ local function open_agenda(user)
     elseif category == '!' then
       agenda.personal = true
     else
-      local next_, rule, capped, since, fresh, blocks, most = string.match(value, '^(%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
+      local next_, rule, capped, since, fresh, blocks, most =
+        string.match(value, '^(%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
       local name = category .. ':' .. user
       agenda.size = agenda.size + 1
       agenda.backlogs[category] = {
-        category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_), rule = tonumber(rule),
-        capped = capped == '1', paused = capped == '2', since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks), most = tonumber(most),
+        category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_),
+        rule = tonumber(rule), capped = capped == '1', paused = capped == '2', since = tonumber(since),
+        fresh = tonumber(fresh), blocks = tonumber(blocks), most = tonumber(most),
       }
     end
   end
@@ -112,8 +121,10 @@ local function backlog_of(agenda, category)
   local backlog = agenda.backlogs[category]
   if not backlog then
     local name = category .. ':' .. agenda.user
-    backlog = { category = category, name = name, key = partition .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
-      fresh = 0, blocks = 0, most = 0, size = 0 }
+    backlog = {
+      category = category, name = name, key = partition .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
+      fresh = 0, blocks = 0, most = 0, size = 0,
+    }
     agenda.backlogs[category] = backlog
     agenda.size = agenda.size + 1
   end
@@ -127,8 +138,8 @@ end
 
 local function mark_changed(agenda, backlog) agenda.changed[backlog] = true end
 
--- set_blocked sets the moment from which the first of a backlog may go, and the rule that blocks it until then. All of the
--- backlog is deferred; those that were not deferred before are counted now.
+-- set_blocked sets the moment from which the first of a backlog may go, and the rule that blocks it until then. That
+-- defers the whole backlog; those that were not deferred before are counted now.
 local function set_blocked(agenda, backlog, next_, rule, capped, most)
   local size = size_of(backlog)
   local before = backlog.next > 0 and size - backlog.fresh or 0
@@ -162,7 +173,9 @@ local function set_ready(agenda, backlog)
   count('deferred', -deferred)
   if backlog.capped then count('capped', -deferred) end
   redis.call('ZREM', partition .. 'o', backlog.name)
-  if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then redis.call('HDEL', partition .. 'v', agenda.user) end
+  if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then
+    redis.call('HDEL', partition .. 'v', agenda.user)
+  end
   backlog.next, backlog.capped = 0, false
   mark_changed(agenda, backlog)
 end
@@ -171,7 +184,8 @@ local function place(priority, arrival)
   return digits((priority - 1) * BAND + arrival)
 end
 
--- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted as deferred again.
+-- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted again. It returns
+-- the field j of the notification.
 local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
   redis.call('ZADD', backlog.key, at_place, id)
   if backlog.size then backlog.size = backlog.size + 1 end
@@ -192,7 +206,7 @@ local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
   return joined
 end
 
--- was_deferred tells whether a notification that is in a backlog has been deferred there.
+-- was_deferred tells whether a notification has been deferred in the backlog that it is in.
 local function was_deferred(backlog, joined) return tonumber(joined or 0) < backlog.blocks end
 
 -- note_removal updates the counts after a notification was taken out of the set of a backlog.
@@ -216,13 +230,13 @@ local function add_to_history(id, at, kind, detail)
   redis.call('HSET', key, 'h', history .. digits(at) .. ' ' .. kind .. ' ' .. detail .. '\n')
 end
 
--- deferral_of returns the line of history for the deferral of a notification in a backlog.
+-- deferral_of returns the line of history about the deferral of a notification in a backlog.
 local function deferral_of(backlog, arrival)
   local since = math.max(backlog.since, arrival + YEAR_2020)
   return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
 end
 
--- finish ends a notification, which has been taken out of its backlog.
+-- finish ends a notification that has been taken out of its backlog.
 local function finish(id, state, reason, retention)
   local key = partition .. 'n:' .. id
   redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
@@ -231,8 +245,8 @@ local function finish(id, state, reason, retention)
   if GUARDED then redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason) end
 end
 
--- How long the newest arrival of a collapse key is remembered, in ms. An older notification can come back while it is in
--- flight or on its way here, which takes much less than an hour.
+-- How long the newest arrival with a collapse key is remembered, in ms. An older notification can come back while it is
+-- in flight or on its way here, which takes much less than an hour.
 local COLLAPSE_LIFE = 3600000
 
 local function collapse_set(category, user) return partition .. 'x:' .. category .. ':' .. user end
@@ -241,8 +255,8 @@ local function newest_key(category, user, collapse_key)
   return partition .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
 end
 
--- superseded tells whether a newer notification with the same collapse key was accepted: it waits, or has ended within
--- COLLAPSE_LIFE. Then this one must not wait again.
+-- superseded tells whether a newer notification with the same collapse key was accepted: it waits, or it ended within
+-- COLLAPSE_LIFE. Then the older one must not wait again.
 local function superseded(category, user, id)
   local fields = redis.call('HMGET', partition .. 'n:' .. id, 'k', 'v')
   if not fields[1] then return false end
@@ -276,7 +290,7 @@ local function add_later(agenda, id, due)
   redis.call('HSET', agenda.key, '+', '')
 end
 
--- earliest_later returns when the first of what is later is due; nil when nothing is later.
+-- earliest_later returns when the first of what is later is due, or nil when nothing is later.
 local function earliest_later(agenda)
   if not agenda.has_later then return nil end
   local due = tonumber(redis.call('ZRANGE', agenda.later, '0', '0', 'WITHSCORES')[2])
@@ -287,7 +301,8 @@ local function earliest_later(agenda)
   return due
 end
 
--- remove_waiting takes a notification out of its backlog or of what is later; false when it is in neither.
+-- remove_waiting takes a notification out of its backlog, or out of what is later. It returns false when the
+-- notification is in neither.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
@@ -309,8 +324,8 @@ local function remove_waiting(agenda, id)
   return true
 end
 
--- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival; one that replaced
--- another has the arrival of the other. It returns the backlog.
+-- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival. One that
+-- replaced another has the arrival of the other. It returns the backlog.
 local function return_to_backlog(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j')
@@ -326,7 +341,7 @@ local function return_to_backlog(agenda, id)
   return backlog
 end
 
--- promote moves what has come due into the backlogs, up to a limit, and returns how many it moved.
+-- promote moves what is due by now into the backlogs, up to a limit, and returns how many it moved.
 local function promote(agenda, limit)
   local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', '0', digits(limit))
   for _, id in ipairs(due) do
@@ -336,85 +351,4 @@ local function promote(agenda, limit)
     return_to_backlog(agenda, id)
   end
   return #due
-end
-
--- What write_changes writes: the users whose wake-ups are pushed to the queue, each once, and the moments of wake-ups: moment,
--- user, and so on.
-local to_push, wakeup_times = {}, {}
-
--- note_wakeup_time notes the moment of a user's wake-up.
-local function note_wakeup_time(agenda, at)
-  agenda.wakeup_at = at
-  wakeup_times[#wakeup_times + 1] = digits(at)
-  wakeup_times[#wakeup_times + 1] = agenda.user
-end
-
--- place_wakeup pushes or schedules a wake-up, which is nowhere yet, for a moment.
-local function place_wakeup(agenda, at)
-  note_wakeup_time(agenda, at)
-  if at > now + HOLD then return schedule(agenda.user, forward_second(at, LEAD)) end
-  if agenda.pushed then return end
-  agenda.pushed = true
-  to_push[#to_push + 1] = agenda.user
-end
-
--- remove_wakeup takes a wake-up out of the queue, and from the process that holds it.
-local function remove_wakeup(agenda, state)
-  remove_task(agenda.user, state)
-  if agenda.generation then
-    agenda.generation = nil
-    redis.call('HDEL', agenda.key, '')
-  end
-end
-
--- ensure_wakeup makes sure that the user has a wake-up at or before a moment. A later one is replaced; the process that holds it
--- then has an old generation, and is granted nothing. The sweeper finds wake-ups that were lost.
-local function ensure_wakeup(agenda, at)
-  if at < now then at = now end
-  if agenda.wakeup_at == nil then agenda.wakeup_at = tonumber(redis.call('ZSCORE', partition .. 'wakeups', agenda.user)) or false end
-  if agenda.wakeup_at and agenda.wakeup_at <= at then return end
-  local state = agenda.wakeup_at and redis.call('HGET', task_key(agenda.user), 'state')
-  if agenda.wakeup_at and not state then -- the hash of the task is lost, its entry is not
-    state = agenda.generation and 'active' or 'scheduled'
-  end
-  if state == 'pending' then return note_wakeup_time(agenda, at) end
-  remove_wakeup(agenda, state)
-  place_wakeup(agenda, at)
-end
-
--- save_agenda writes the backlogs of an agenda that have changed, and removes those that are empty.
-local function save_agenda(agenda)
-  for backlog in pairs(agenda.changed) do
-    -- The last deferred one may have gone.
-    if backlog.left and backlog.next > 0 and size_of(backlog) <= backlog.fresh then set_ready(agenda, backlog) end
-    if backlog.left and size_of(backlog) == 0 then
-      redis.call('HDEL', agenda.key, backlog.category)
-      if agenda.backlogs[backlog.category] then
-        agenda.backlogs[backlog.category] = nil
-        agenda.size = agenda.size - 1
-      end
-    else
-      redis.call('HSET', agenda.key, backlog.category, string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
-        backlog.paused and 2 or backlog.capped and 1 or 0, backlog.since, backlog.fresh, backlog.blocks, backlog.most))
-    end
-  end
-  agenda.changed = {}
-end
-
--- remove_if_empty removes the wake-up of a user for whom nothing waits any more, unless a process holds it or it was pushed.
-local function remove_if_empty(agenda)
-  if agenda.size > 0 or agenda.generation or agenda.pushed or agenda.has_later then return end
-  if remove_unneeded_task(agenda.user) then redis.call('ZREM', partition .. 'wakeups', agenda.user) end
-end
-
--- write_changes writes what this script has changed and not yet written.
-local function write_changes()
-  for _, agenda in pairs(agendas) do save_agenda(agenda) end
-  push_pending(to_push)
-  if #wakeup_times > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(wakeup_times)) end
-  to_push, wakeup_times = {}, {}
-  for name, n in pairs(counted) do
-    if n ~= 0 then redis.call('HINCRBY', partition .. 'c', name, digits(n)) end
-  end
-  counted = {}
 end

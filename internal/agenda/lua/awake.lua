@@ -1,10 +1,10 @@
--- awake tells which users have a wake-up that comes in time. It writes nothing, and answers in a partition that has lost
--- its state too.
+-- awake tells which users have a wake-up that comes in time. It writes nothing, and works also in a partition that has
+-- lost its state.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[…]  users
 --
--- Result   per user 1, or 0 when something of the user waits and no wake-up will come
+-- Result   per user 1, or 0 when something of the user waits and no wake-up will come in time
 local result = {}
 for i, user in ipairs(ARGV) do
   local agenda = open_agenda(user)

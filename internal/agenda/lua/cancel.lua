@@ -1,11 +1,11 @@
--- cancel ends a notification that still waits; later ones move up by themselves.
+-- cancel ends a notification that still waits. Those behind it move up.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  notification
 -- ARGV[2]  retention of ended notifications in ms
 -- ARGV[3]  reason
 --
--- Result   1 cancelled, 0 it does not wait, -1 unknown
+-- Result   1 cancelled; 0 it does not wait; -1 it is unknown
 local id = ARGV[1]
 local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
 if not user then return -1 end

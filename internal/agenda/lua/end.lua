@@ -1,12 +1,13 @@
--- end ends deliveries of one partition that keep their throttle slots: the most common settlement, in the fewest commands. It
--- does without the functions on agendas, since loading them would cost as much as the script itself.
+-- end ends deliveries of one partition that keep their throttle slots. This is the most common settlement, so it takes
+-- the fewest commands, and does without the functions of agenda.lua: loading them would cost as much as the script
+-- itself.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention in ms
 -- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
 --
--- Result   for each 1: written, now or before; 0: the generation in flight is another; 2: its lease has ended, it waits
---          again, and settle.lua has to end it
+-- Result   for each delivery 1: written, now or before; 0: another generation is in flight; 2: its lease has ended and
+--          it waits again, so settle.lua has to end it
 local call, ARGV = redis.call, ARGV
 local partition, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')

@@ -1,11 +1,11 @@
--- extend extends the lease of a delivery whose result can't be written to the other store yet.
+-- extend extends the lease of a delivery whose disposition can't be written to the other store yet.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  notification
 -- ARGV[2]  generation that was granted
 -- ARGV[3]  lease in µs
 --
--- Result   1 extended, 0 the generation in flight is another
+-- Result   1 extended; 0 another generation is in flight
 local f = redis.call('HMGET', KEYS[1] .. 'n:' .. ARGV[1], 's', 'g')
 if f[1] ~= 's' or f[2] ~= ARGV[2] then return 0 end
 local t = redis.call('TIME')

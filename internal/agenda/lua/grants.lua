@@ -1,15 +1,16 @@
--- The functions that judge what waits, and grant it. They stand between reply.lua and take.lua.
+-- The functions that decide what may go, and grant it. They stand between reply.lua and take.lua.
 
--- How far ahead a slot is granted, how long a lease is (µs) and how long what ended stays known (ms): set by take.lua.
+-- How far ahead a slot is granted (µs), how long a lease is (µs), and how long ended notifications stay known (ms).
+-- take.lua sets them.
 local horizon, lease, retention
 
--- How many more entries may be ended, moved or granted for the current wake-up.
+-- How many more notifications may be ended, moved or granted for the current wake-up.
 local budget = 0
 
--- The leases that were granted: end, notification, …
+-- The leases of the grants: end, notification, …
 local leases = {}
 
--- plan_for returns the plan of a user's category. All plans of a user share what was read of the cap's log.
+-- plan_for returns the plan of a user's category. All plans of a user share what was read from the cap's log.
 local function plan_for(agenda, backlog, category_settings)
   local plan = set_plan_keys(copy_plan(category_settings.plan), backlog.category, agenda.user)
   local log, shared = plan.cap_log, agenda.cap_log
@@ -23,8 +24,8 @@ local function plan_for(agenda, backlog, category_settings)
   return plan
 end
 
--- read_first reads the first of a backlog into backlog.first (nil: the backlog is empty), and ends those before it that have
--- expired. False when the budget is used up.
+-- read_first reads the first of a backlog into backlog.first (nil: the backlog is empty), and ends those before it that
+-- have expired. It returns false when the budget is used up.
 local function read_first(agenda, backlog)
   while true do
     backlog.first, backlog.at = nil, nil
@@ -39,8 +40,9 @@ local function read_first(agenda, backlog)
     local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't')
     if f[1] and not (f[6] and tonumber(f[6]) <= now) then
       backlog.first = {
-        id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]), generation = tonumber(f[3] or 0),
-        returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0), expires = f[6], collapse = f[7], payload = f[8],
+        id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]),
+        generation = tonumber(f[3] or 0), returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0),
+        expires = f[6], collapse = f[7], payload = f[8],
         deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11], not_before = tonumber(f[12] or 0),
       }
       return true
@@ -57,15 +59,16 @@ local function read_first(agenda, backlog)
   end
 end
 
+-- expire_overdue ends a notification that can't go within max_defer.
 local function expire_overdue(agenda, id)
   budget = budget - 1
   remove_waiting(agenda, id)
   finish(id, 'E', 'max_defer', retention)
 end
 
--- judge_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule. It ends those that would wait for
--- too long. False when the budget is used up.
-local function judge_first(agenda, backlog, category_settings)
+-- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule. It ends those that would
+-- wait for too long. It returns false when the budget is used up.
+local function decide_first(agenda, backlog, category_settings)
   while backlog.first do
     local first = backlog.first
     if first.priority <= category_settings.bypass then
@@ -82,14 +85,14 @@ local function judge_first(agenda, backlog, category_settings)
   return true
 end
 
--- is_before is the order of Redis's sorted sets.
+-- is_before orders backlogs by their first, as Redis orders a sorted set.
 local function is_before(a, b)
   if a.first.place ~= b.first.place then return a.first.place < b.first.place end
   return a.first.id < b.first.id
 end
 
--- next_due returns the backlog whose first goes next: by place among those that may go now, else the earliest within the horizon.
--- Its second result is true when the budget is used up.
+-- next_due returns the backlog whose first goes next: of those that may go now the one with the first place, else the
+-- earliest within the horizon. Its second result is true when the budget is used up.
 local function next_due(agenda, contenders, request)
   local soonest
   for i = #contenders, 1, -1 do
@@ -97,7 +100,7 @@ local function next_due(agenda, contenders, request)
   end
   if #contenders > 1 then table.sort(contenders, is_before) end
   for _, backlog in ipairs(contenders) do
-    if not judge_first(agenda, backlog, request.settings[backlog.category]) then return nil, true end
+    if not decide_first(agenda, backlog, request.settings[backlog.category]) then return nil, true end
     if backlog.first then
       if backlog.at <= now then return backlog end
       if backlog.at <= now + horizon and (not soonest or backlog.at < soonest.at) then soonest = backlog end
@@ -106,7 +109,7 @@ local function next_due(agenda, contenders, request)
   return soonest
 end
 
--- grant grants the first of a backlog: it charges the windows, takes a lease, and removes it from the backlog.
+-- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
 local function grant(agenda, backlog, request)
   local n, at = backlog.first, backlog.at
   local key = partition .. 'n:' .. n.id
@@ -128,14 +131,14 @@ local function grant(agenda, backlog, request)
   count('attempts', 1)
   budget = budget - 1
   request.grants = request.grants + 1
-  put_grant(n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures, n.arrival + YEAR_2020,
-    n.payload, n.deferrals, n.history)
+  put_grant(n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures,
+    n.arrival + YEAR_2020, n.payload, n.deferrals, n.history)
   has_given = true
   note_in_round(generation .. ' ' .. n.id .. ' ')
 end
 
--- most_before_expiry returns how many can go at most, by the rules that count, between a moment and the end of max_defer; 0 for
--- any number.
+-- most_before_expiry returns how many the rules allow at most between a moment and the end of max_defer; 0 for any
+-- number.
 local function most_before_expiry(plan, at, max_defer)
   local most
   for _, rule in ipairs(plan.rules) do
@@ -145,8 +148,8 @@ local function most_before_expiry(plan, at, max_defer)
   return most and most < 1e12 and most or 0
 end
 
--- block blocks a backlog until its first may go, and ends those at its end that can't go within max_defer. False when the budget
--- is used up.
+-- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
+-- false when the budget is used up.
 local function block(agenda, backlog, category_settings)
   local most = most_before_expiry(backlog.plan, backlog.at, category_settings.max_defer)
   while most > 0 and size_of(backlog) > most do

@@ -1,4 +1,4 @@
--- The functions of scripts that judge or charge a user's limits. They stand after the limiter's own functions.
+-- The functions of scripts that check or charge a user's limits. They stand after the limiter's own functions.
 
 -- set_plan_keys gives a plan the keys of a user's category.
 local function set_plan_keys(plan, category, user)
@@ -6,5 +6,5 @@ local function set_plan_keys(plan, category, user)
   return plan
 end
 
--- plan_of reads the plan of a user's category from ARGV, from index i on.
+-- plan_of reads the plan of a user's category from ARGV, beginning at index i.
 local function plan_of(i, category, user) return set_plan_keys(read_plan(i), category, user) end

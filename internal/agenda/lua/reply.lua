@@ -1,4 +1,5 @@
--- The reply of a round, and what is kept of it in case the reply is lost. These functions stand before grants.lua and take.lua.
+-- The reply to a round, and what is kept of it in case the reply is lost. These functions stand before grants.lua and
+-- take.lua.
 
 -- The reply is one flat list: a list in a list costs Redis as much as a command.
 local reply, reply_size = {}, 0
@@ -8,7 +9,7 @@ local function put(value)
   reply[reply_size] = value
 end
 
--- reserve leaves a place for a value that is not known yet, and returns its index.
+-- reserve adds a place for a value that is not known yet, and returns its index.
 local function reserve()
   reply_size = reply_size + 1
   reply[reply_size] = 0
@@ -20,7 +21,7 @@ local function put_list(values)
   for _, value in ipairs(values) do put(value) end
 end
 
--- put_grant adds a delivery that may start.
+-- put_grant adds a grant.
 local function put_grant(id, category, at, rule, generation, attempt, failures, arrival, payload, deferrals, history)
   local r, i = reply, reply_size
   r[i + 1], r[i + 2], r[i + 3], r[i + 4], r[i + 5], r[i + 6] = id, category, at, rule, generation, attempt
@@ -28,7 +29,8 @@ local function put_grant(id, category, at, rule, generation, attempt, failures, 
   reply_size = i + 11
 end
 
--- The state of a wake-up: gone from this process, held by it, or gone and pushed to the queue, since more may go at once.
+-- The state of a wake-up: gone from this process, held by it, or gone and pushed to the queue, since more may go at
+-- once.
 local GONE, HELD, AGAIN = 0, 1, 2
 
 -- put_state ends the result of a wake-up: the deferrals that were decided, and its state.
@@ -46,8 +48,9 @@ local function put_held(moment, category, rule, categories)
   put_list(categories)
 end
 
--- What is kept of a round: its name; a line for each requested wake-up, with generation and id of its grants; a line for each new
--- one: p (pulled) or t (served at once), generation, grants, user. Ids hold no space, users no control character.
+-- What is kept of a round: its name; a line for each requested wake-up, with generation and id of its grants; a line
+-- for each new one: p (pulled) or t (served at once), generation, grants, user. Ids hold no space, users no control
+-- character.
 local round_key, round_lines, has_given = partition .. 'round:' .. ARGV[2], { ARGV[1] }, false
 
 local function note_in_round(text) round_lines[#round_lines + 1] = text end
@@ -56,23 +59,24 @@ local function save_round()
   if has_given then redis.call('SET', round_key, table.concat(round_lines), 'PX', '60000') end
 end
 
--- is_outdated tells whether a round has the name of the one that is kept and a lower number: its worker has gone on, and would
--- not learn of its grants.
+-- is_outdated tells whether a round has the name of the one that is kept, and a lower number. Then its worker has gone
+-- on, and would not learn of its grants.
 local function is_outdated(round, remembered)
   local name, number = string.match(round, '^(.*)%.(%d+)$')
   local latest_name, latest = string.match(remembered, '^([^\n]*)%.(%d+)\n')
   return name ~= nil and name == latest_name and tonumber(number) < tonumber(latest)
 end
 
--- put_grants_in_flight adds those grants of a wake-up that are still in flight; `given` is its part of the line.
+-- put_grants_in_flight adds the grants of a wake-up that are still in flight; `given` is the wake-up's part of the
+-- line.
 local function put_grants_in_flight(given)
   local place, grants = reserve(), 0
   for of, id in string.gmatch(given, '(%d+) (%S+)') do
     local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
     if f[1] == 's' and f[4] == of then
       of, grants = tonumber(of), grants + 1
-      put_grant(id, f[2], tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0), tonumber(f[7]) + YEAR_2020, f[8],
-        tonumber(f[9] or 0), f[10] or '')
+      put_grant(id, f[2], tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
+        tonumber(f[7]) + YEAR_2020, f[8], tonumber(f[9] or 0), f[10] or '')
     end
   end
   reply[place] = grants

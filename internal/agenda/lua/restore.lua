@@ -8,12 +8,14 @@
 -- ARGV[5…]  their moments in µs, oldest first; then the plan, see read_plan
 --
 -- Result    1
-if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then return redis.error_reply('NOEPOCH the partition is in another rebuild') end
+if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then
+  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+end
 local n = tonumber(ARGV[4])
 local plan = plan_of(5 + n, ARGV[2], ARGV[3])
 for i = 1, n do
   local at = ARGV[4 + i]
-  -- The category makes tokens of the same moment differ in the log of the user's cap.
+  -- The category tells tokens of the same moment apart in the log of the user's cap.
   charge(plan, now, tonumber(at), '~' .. at .. '#' .. i .. string.sub(ARGV[2], 1, 24))
 end
 return 1

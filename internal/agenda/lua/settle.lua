@@ -1,23 +1,24 @@
--- settle writes what became of a delivery. A settlement of another generation than the one in flight changes nothing, nor does
--- one of a grant that an earlier state of the partition gave out: a new state counts generations from the start.
+-- settle writes the disposition of a delivery. A settlement of another generation than the one in flight changes
+-- nothing. Neither does one of a grant that an earlier state of the partition gave out: a new state counts generations
+-- from the start.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  category
 -- ARGV[2]  user
 -- ARGV[3]  notification
 -- ARGV[4]  generation that was granted
--- ARGV[5]  D delivered, F failed, E expired, C cancelled, R replaced, r retry, q back into the backlog, x forgotten: it has
---          ended elsewhere
--- ARGV[6]  reason, for people and the notification's view
+-- ARGV[5]  D delivered, F failed, E expired, C cancelled, R replaced, r retry, q back into the backlog, x to be
+--          forgotten, since it has ended elsewhere
+-- ARGV[6]  reason, for people to read
 -- ARGV[7]  wait before a retry in µs
--- ARGV[8]  1: give the throttle slot back
--- ARGV[9]  1: the attempt counts as a failure; 2: it was none, a retry that waits for its provider; 3: a retry that comes
---          back behind what waits by then
+-- ARGV[8]  1: refund the throttle slot
+-- ARGV[9]  1: the attempt counts as a failure; 2: there was no attempt, and the retry waits for its provider; 3: the
+--          retry comes back behind what waits by then
 -- ARGV[10] retention of ended notifications in ms
 -- ARGV[11] the number of the epoch that granted it; 0 in a store that is not guarded
--- ARGV[12…] the plan, see read_plan, when the slot is given back
+-- ARGV[12…] the plan, see read_plan, when the slot is refunded
 --
--- Result   {1 when it was another generation's, else 0, deferrals decided: {category, how many, rule, …}}
+-- Result   {1 when the settlement is stale, else 0, deferrals decided: {category, how many, rule, …}}
 local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id
@@ -27,15 +28,15 @@ if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] the
 
 local agenda = open_agenda(user)
 if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and remove_waiting(agenda, id) then
-  -- The lease has ended, but nobody else has been granted it: the late result is still the latest.
+  -- The lease has ended, but there is no newer grant: this late result is still the latest.
   redis.call('HINCRBY', key, 'x', '-1')
   redis.call('HDEL', key, 'a')
 elseif f[1] ~= 's' then
-  -- Settled before, and the answer was lost.
+  -- It was settled before, and the reply was lost.
   return f[1] == 'q' and STALE or CURRENT
 end
 
--- untried takes the attempt back: nobody was asked.
+-- untried takes the attempt back: nothing was sent.
 local function untried()
   redis.call('HINCRBY', key, 'o', '1')
   count('attempts', -1)
@@ -82,7 +83,7 @@ local function settle()
 end
 
 settle()
--- A slot that was given back may be used at once by somebody who waits.
+-- A notification that waits may use the refunded slot at once.
 if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end
 save_agenda(agenda)
 remove_if_empty(agenda)

@@ -1,10 +1,11 @@
--- standing tells where notifications are. It writes nothing, and answers in a partition that has lost its state too.
+-- standing tells where notifications are. It writes nothing, and works also in a partition that has lost its state.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[…]  per notification: id, category, user
 --
--- Result   per notification: its state's letter, "" when it is unknown; then letters of all that holds it: w its backlog, which
---          its user's agenda names, r what is later, e in flight, z an end that the store has not been told of
+-- Result   per notification: its state's letter, "" when it is unknown; then a letter for each place that holds it: w
+--          its backlog, if the user's agenda names that backlog, r what is later, e in flight, z an end that the other
+--          store does not know of
 local call, partition = redis.call, KEYS[1]
 local result = {}
 for i = 1, #ARGV, 3 do

@@ -1,25 +1,26 @@
--- sweep repairs a partition. It puts notifications whose lease has ended back into their backlogs, ends those that expired while
--- they waited, and replaces wake-ups that did not come in time, because their process died or their task was lost.
+-- sweep repairs a partition. It puts notifications whose lease has ended back into their backlogs, ends those that
+-- expired while they waited, and replaces wake-ups that did not come in time, because their process died or their task
+-- was lost.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  the process that sweeps
 -- ARGV[2]  retention of ended notifications in ms
--- ARGV[3]  how long after its moment a wake-up is missed, in µs
--- ARGV[4]  how long a process that was neither heard nor seen counts as alive, in µs
+-- ARGV[3]  how long after its moment a wake-up counts as missing, in µs
+-- ARGV[4]  how long a process that neither sweeps nor pulls counts as alive, in µs
 -- ARGV[5]  crashes after which a notification is given up
 -- ARGV[6]  how many of each to look at: leases, expired ones, wake-ups
--- ARGV[7]  truce in µs: how long no lease is ended after nobody could sweep
+-- ARGV[7]  truce in µs: how long no lease is ended after a time in which nobody could sweep
 --
--- Result   {leases ended, expired, wake-ups replaced, 1 when there is more to be done at once or 0, what processes without
---          metrics accepted: {category, how many, …}, to be counted by who is told, deferrals decided: {category, how many,
+-- Result   {leases ended, expired, wake-ups replaced, 1 when there is more to do at once or 0, what processes without
+--          metrics accepted, for the caller to count: {category, how many, …}, deferrals decided: {category, how many,
 --          rule, …}}
 local process, retention, grace, presence = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_crashes, limit, truce = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local result = { 0, 0, 0, 0, {}, deferrals }
 
--- ended_leases_until returns the moment up to which ended leases are taken back. That is now, except after a gap between sweeps:
--- while Redis was away, or the hash slot moving, nobody could settle either. Then live workers have a truce in which to settle. A
--- lease has one truce: one that ended before the previous truce is taken back in any case.
+-- ended_leases_until returns the moment up to which ended leases are taken back. That is now, except after a gap
+-- between sweeps: while Redis was away, or a hash slot was moving, nobody could settle either. Then live workers have a
+-- truce in which to settle. A lease has one truce: one that ended before the previous truce is taken back in any case.
 local function ended_leases_until()
   local key = partition .. 'sweep'
   local f = redis.call('HMGET', key, 'last', 'truce', 'before')
@@ -31,6 +32,7 @@ local function ended_leases_until()
   return now
 end
 
+-- end_lease puts a notification whose lease has ended back into its backlog, unless it has crashed too often.
 local function end_lease(id)
   redis.call('ZREM', partition .. 'e', id)
   local key = partition .. 'n:' .. id
@@ -52,6 +54,7 @@ local function end_lease(id)
   ensure_wakeup(agenda, now)
 end
 
+-- expire ends a waiting notification that has reached its expires_at.
 local function expire(id)
   redis.call('ZREM', partition .. 'y', id)
   local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
@@ -64,7 +67,7 @@ local function expire(id)
   remove_if_empty(agenda)
 end
 
--- last_seen returns when a process was heard of last. They are all read once.
+-- last_seen returns when a process swept or pulled last. All processes are read at once.
 local holders
 local function last_seen(holder)
   if not holders then
@@ -79,8 +82,8 @@ local function last_seen(holder)
   return holders[holder] or 0
 end
 
--- is_held tells whether the process that holds a wake-up is alive and may still ask for it. It asks within moments of the time;
--- five times the grace later it will not ask any more.
+-- is_held tells whether the process that holds a wake-up is alive and may still ask for it. It asks soon after the
+-- moment; when five times the grace has passed, it will not ask any more.
 local function is_held(agenda)
   if not agenda.generation then return false end
   local last = last_seen(agenda.holder)
@@ -96,7 +99,7 @@ end
 -- Wake-ups that need no repair: the sweeper looks at them again later.
 local still_coming = {}
 
--- check_wakeup looks at a wake-up whose moment has passed. Most only wait for their turn in the queue.
+-- check_wakeup checks a wake-up whose moment has passed. Most only wait for their turn in the queue.
 local function check_wakeup(user)
   local stands, state = find_task(user)
   if stands and state == 'pending' then
@@ -115,7 +118,7 @@ local function check_wakeup(user)
     return
   end
   if not state then
-    state = 'active' -- its hash is gone: it may have been at work
+    state = 'active' -- its hash is gone: it may have been active
   elseif state == 'pending' then
     state = nil -- its list is gone
   end
@@ -134,7 +137,7 @@ if not GUARDED then
   if #result[5] > 0 then redis.call('DEL', partition .. 'elsewhere') end
 end
 redis.call('HSET', partition .. 'holders', process, digits(now))
-last_seen(process) -- this removes processes that are long gone
+last_seen(process) -- removes processes that are long gone
 each_due(partition .. 'e', ended_leases_until(), end_lease)
 each_due(partition .. 'y', now, expire)
 each_due(partition .. 'wakeups', now - grace, check_wakeup)

@@ -1,41 +1,49 @@
--- take makes one round of a worker. It returns wake-ups to the queue that the worker can't serve, grants what may go now to those
--- that are due, and pulls new ones off the queue. A round handles a fixed number of entries at most; the rest comes again at
--- once.
+-- take makes one round of a worker. It returns to the queue the wake-ups that the worker can't serve, serves those that
+-- are due by granting what may go now, and pulls new ones off the queue. A round handles a fixed number of
+-- notifications at most; what is left comes again at once.
 --
 -- KEYS[1]  the partition's prefix
--- ARGV[1]  the round, as name.number: a repeated round has the same result; one that comes after a round with a higher number
---          grants nothing
+-- ARGV[1]  the round, as name.number: a repeated round has the same result; one that comes after a round with a higher
+--          number grants nothing
 -- ARGV[2]  the process
 -- ARGV[3]  horizon in µs: a slot that close is granted now, for its own moment
 -- ARGV[4]  lease in µs
 -- ARGV[5]  retention of ended notifications in ms
 -- ARGV[6]  capacity: how many deliveries may start
 -- ARGV[7]  how many new wake-ups to pull off the queue
--- ARGV[8]  today, as asynq's counter of a day has it in its name, and
--- ARGV[9]  the second at which that counter ends
--- ARGV[10] how many categories have the same settings for every user but those with limits of their own; of each its name and
+-- ARGV[8]  today, as in the name of asynq's counter of the day
+-- ARGV[9]  the second at which that counter expires
+-- ARGV[10] how many categories have the same settings for every user who has no limits of their own; of each, its name
+-- and
 --          the number of its settings
--- then     how many settings follow; each is how many arguments it has, then those: max_defer in µs, priority that bypasses,
---          with every more urgent one (0: none, 9: all), how long the category is paused in µs (0: not), the plan, see read_plan
+-- then     how many settings follow; each is how many arguments it has, then these: max_defer in µs; the least urgent
+--          priority that bypasses (0: none, 9: all); how long the category is paused in µs (0: not paused); the plan,
+--          see read_plan
 -- then     how many wake-ups are released; of each: user, generation
--- then     the requested wake-ups; of each: user, generation, number of categories, and of each category its name and the number
+-- then     the requested wake-ups; of each: user, generation, number of categories, and of each its name and the number
 --          of its settings
 --
--- Result   one flat list: now, epoch, how many wake-ups came off the queue; for each requested one, in order: a wake-up's result; how
---          many new ones; of each: user, generation, 1 and a result when it was served at once, else 0, number of categories,
---          these; how many foreign tasks; of each: id, message.
---          A wake-up's result is: number of grants; of each: id, category, at, rule, generation, attempt, failures, arrival, payload,
---          deferrals, history; three times the number of deferrals that were decided; of each: category, how many, rule; 0 when
---          the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it; then also: the
---          moment to ask again, category and number of the rule that it waits for ("" and 0: none), number of categories,
---          these
+-- Result   one flat list:
+--          now, epoch, how many wake-ups came off the queue
+--          for each requested wake-up, in order: its result
+--          how many new wake-ups; of each: user, generation, then 1 and its result when it was served at once, else 0,
+--          number of categories, these
+--          how many foreign tasks; of each: id, message
+--
+--          A wake-up's result is:
+--          number of grants; of each: id, category, at, rule, generation, attempt, failures, arrival, payload,
+--          deferrals, history
+--          three times the number of deferrals that were decided; of each: category, how many, rule
+--          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it
+--          when it is held also: the moment to ask again, category and number of the rule that it waits for ("" and 0:
+--          none), number of categories, these
 local ARGV = ARGV
 local round, process = ARGV[1], ARGV[2]
 horizon, lease, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local capacity, pull = tonumber(ARGV[6]), tonumber(ARGV[7])
 
--- How many entries this script may end, move or grant. Each wake-up has its share: one whose backlog expires must not delay the
--- others.
+-- How many notifications this script may end, move or grant. Each wake-up has its share, so that one whose backlog
+-- expires does not delay the others.
 local BUDGET = 100
 
 local common_of, cursor = {}, 11
@@ -71,7 +79,8 @@ while cursor <= #ARGV do
   requests[#requests + 1] = request
 end
 
--- Users whose wake-ups are used up, those of them whose task was active before, and those whose task becomes active now.
+-- Users whose wake-ups are used up; those of them whose task was active before; and users whose task becomes active
+-- now.
 local finished, finished_active, starting = {}, {}, {}
 
 -- hold_wakeup notes that this process holds a wake-up, and until when.
@@ -113,8 +122,8 @@ local function return_to_queue(agenda, at)
   place_wakeup(agenda, at)
 end
 
--- update_backlogs blocks or unblocks each backlog after the grants. It returns the next moment at which something may go, with
--- category and rule, or nil when nothing waits; and true when something may go now.
+-- update_backlogs blocks or unblocks each backlog after the grants. It returns the next moment at which something may
+-- go, with category and rule, or nil when nothing waits; and whether something may go now.
 local function update_backlogs(agenda, request, more)
   local moment, category, rule = agenda.later_due, '', 0
   for _, backlog in pairs(agenda.backlogs) do
@@ -138,8 +147,8 @@ local function update_backlogs(agenda, request, more)
   return moment, category, rule, more
 end
 
--- categories_of returns the categories whose settings the next request needs: those of the backlogs, and that of the first of
--- what is later, which will be in its backlog by then.
+-- categories_of returns the categories whose settings the next request needs: those of the backlogs, and that of the
+-- first of what is later, which will be in its backlog by then.
 local function categories_of(agenda)
   local names = {}
   for category, backlog in pairs(agenda.backlogs) do
@@ -153,7 +162,7 @@ local function categories_of(agenda)
   return names
 end
 
--- grant_all grants what may go now, up to a limit; true when more may go, or the budget is used up.
+-- grant_all grants what may go now, up to a limit. It returns true when more may go, or when the budget is used up.
 local function grant_all(agenda, request, limit)
   local contenders = {}
   for category, backlog in pairs(agenda.backlogs) do
@@ -175,8 +184,8 @@ local function grant_all(agenda, request, limit)
   return false
 end
 
--- lacks_settings tells whether something waits in a category whose settings were not sent: it came after the wake-up was pulled.
--- It may be what goes first, so nothing is granted until it can be judged too.
+-- lacks_settings tells whether something waits in a category whose settings were not sent, because it came after the
+-- wake-up was pulled. It may be what goes first, so nothing is granted until its settings are known.
 local function lacks_settings(agenda, request)
   for category in pairs(agenda.backlogs) do
     if not request.settings[category] then return true end
@@ -231,8 +240,8 @@ local function release(wakeup)
   if agenda.generation == wakeup.generation then return_to_queue(agenda, now) end
 end
 
--- next_generation returns the generation of the wake-ups that are pulled now. The first one is the time, so that none is used
--- twice, even after the partition has lost its state.
+-- next_generation returns the generation of the wake-ups that are pulled now. The first generation is the time, so none
+-- is used twice, even after the partition has lost its state.
 local function next_generation()
   local generation = redis.call('INCR', partition .. 'generation')
   if generation == 1 then
@@ -242,7 +251,7 @@ local function next_generation()
   return digits(generation)
 end
 
--- may_grant_at_once tells whether the settings of all that waits for a user came with the request.
+-- may_grant_at_once tells whether the request brought the settings of everything that waits for a user.
 local function may_grant_at_once(agenda)
   if capacity == 0 or agenda.personal or agenda.has_later or next(common) == nil then return false end
   for category in pairs(agenda.backlogs) do
@@ -251,8 +260,8 @@ local function may_grant_at_once(agenda)
   return true
 end
 
--- serve_new serves a wake-up that was pulled, where its settings are known; otherwise the worker has to request it. False when
--- nothing waits for its user: then the wake-up is finished.
+-- serve_new serves a wake-up that was pulled, if its settings are known; otherwise the worker has to request it. It
+-- returns false when nothing waits for the user: then the wake-up is finished.
 local function serve_new(agenda, generation, several)
   agenda.new = true
   if agenda.size == 0 and not earliest_later(agenda) then
@@ -277,8 +286,8 @@ local function serve_new(agenda, generation, several)
   return true
 end
 
--- pull_wakeups pulls new wake-ups off the queue, and adds them and foreign tasks to the reply. It returns how many wake-ups it
--- pulled.
+-- pull_wakeups pulls new wake-ups off the queue, and adds them and foreign tasks to the reply. It returns how many
+-- wake-ups it pulled.
 local function pull_wakeups()
   local found, foreign, place, new = pull > 0 and pop_pending(pull) or {}, {}, reserve(), 0
   if #found > 0 then
@@ -303,8 +312,8 @@ local function pull_wakeups()
   return #found - #foreign
 end
 
--- put_repeated adds the result of a wake-up of an earlier round: its grants that are still in flight, and whether this process
--- still holds it.
+-- put_repeated adds the result of a wake-up of a repeated round: its grants that are still in flight, and whether this
+-- process still holds it.
 local function put_repeated(agenda, generation, given)
   put_grants_in_flight(given)
   if agenda.generation == generation then
@@ -314,11 +323,13 @@ local function put_repeated(agenda, generation, given)
   end
 end
 
--- repeat_reply replies to a round that was made before, from what is kept of it.
+-- repeat_reply replies to a round that was made before, with what is kept of it.
 local function repeat_reply(remembered)
   local lines = {}
   for line in string.gmatch(remembered, '[^\n]+') do lines[#lines + 1] = line end
-  for i, request in ipairs(requests) do put_repeated(open_agenda(request.user), request.generation, lines[i + 1] or '') end
+  for i, request in ipairs(requests) do
+    put_repeated(open_agenda(request.user), request.generation, lines[i + 1] or '')
+  end
   local place, new = reserve(), 0
   for i = #requests + 2, #lines do
     local how, generation, given, user = string.match(lines[i], '^(%a) (%d+)\t([^\t]*)\t(.*)$')

@@ -6,9 +6,9 @@
 -- ARGV[3]  notification
 -- ARGV[4…] the plan, see read_plan
 --
--- Result   {now, 1 when it waits in its backlog, 1 when it is deferred, expected delivery in µs (0: unknown), number of the rule
---          that its backlog waits for (0: none), the line of history of its deferral ("": none), how many of the user's go
---          before it}
+-- Result   {now, 1 when it waits in its backlog, 1 when it is deferred, expected delivery in µs (0: unknown), number of
+--          the rule that its backlog waits for (0: none), the line of history of its deferral ("": none), how many of
+--          the user's notifications go before it}
 local agenda = open_agenda(ARGV[2])
 local backlog = backlog_of(agenda, ARGV[1])
 local rank = redis.call('ZRANK', backlog.key, ARGV[3])
@@ -27,8 +27,8 @@ local function only_caps(whole)
   return caps
 end
 
--- ahead_elsewhere counts what goes first in other categories, by priority and arrival, and is blocked by nothing but the cap:
--- what another rule blocks takes no slot from this notification.
+-- ahead_elsewhere counts what goes before this notification in other categories, by priority and arrival. It leaves out
+-- what another rule than the cap blocks: that takes no slot from this notification.
 local function ahead_elsewhere()
   local before = '(' .. digits(tonumber(redis.call('ZSCORE', backlog.key, ARGV[3])))
   local n = 0
@@ -40,10 +40,10 @@ local function ahead_elsewhere()
   return n
 end
 
--- How many are planned one by one; further on the widest rule's pace is taken.
+-- How many are planned one by one. Those further back go at the pace of the slowest rule.
 local PLANNED = 1000
 
--- expected returns when a notification goes, by these rules, that has so many before it, and the rule that the first of those
+-- expected returns when a notification goes that has `before` others before it, and the rule that the first of these
 -- waits for.
 local function expected(by, before)
   local planned = {}
@@ -60,7 +60,9 @@ local function expected(by, before)
   end
   local at = planned[PLANNED]
   local slowest = at
-  for _, r in ipairs(by.rules) do slowest = math.max(slowest, at + math.floor((before - PLANNED) * r.per / r.max)) end
+  for _, r in ipairs(by.rules) do
+    slowest = math.max(slowest, at + math.floor((before - PLANNED) * r.per / r.max))
+  end
   return slowest, rule
 end
 

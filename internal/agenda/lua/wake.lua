@@ -1,18 +1,19 @@
--- wake has agendas judged again at once, because limits, preferences or the policy changed. If a category is named, it first
--- forgets the windows of the category, and those of the user's cap.
+-- wake has agendas served again at once, because limits, preferences or the policy changed. If a category is named, it
+-- first forgets the windows of that category, and those of the user's cap.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  category whose windows are forgotten; "" for none
 -- ARGV[2]  1 when these users have limits of their own
 -- ARGV[…]  users
 --
--- Result   how many of them have something that waits
+-- Result   how many of the users have something that waits
 local woken = 0
 for i = 3, #ARGV do
   local user = ARGV[i]
   if ARGV[1] ~= '' then
     local name = ARGV[1] .. ':' .. user
-    redis.call('DEL', partition .. 'l:' .. name, partition .. 'f:' .. name, partition .. 'b:' .. name, partition .. 'u:' .. user)
+    redis.call('DEL', partition .. 'l:' .. name, partition .. 'f:' .. name, partition .. 'b:' .. name,
+      partition .. 'u:' .. user)
   end
   local agenda = open_agenda(user)
   if agenda.size > 0 then
