@@ -12,6 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
 )
 
 // The crowd: everything waits for one user, at most 20 a second and 10 ms apart.
@@ -36,7 +37,7 @@ func crowds(ctx context.Context, o options) ([]figure, error) {
 	var figures []figure
 	rules := []throttle.Rule{{Max: crowdLimit, Per: crowdPer}, {Max: 1, Per: crowdGap, Kind: throttle.KindGap}}
 	for _, n := range sizes {
-		optimum := throttle.Project(0, n, throttle.Log{Rules: rules})[n-1].Sub(0)
+		optimum := throttletest.Drain(n, rules...)
 		add := func(who, more, wanted string, pulls float64, took time.Duration) {
 			figures = append(figures, figure{
 				fmt.Sprintf("%d waiting of one user, %d per %s, %s apart: %s", n, crowdLimit, crowdPer, crowdGap, who),

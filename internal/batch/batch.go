@@ -1,6 +1,6 @@
 // Package batch joins the requests of many callers into one statement or script. While a batch is under way, requests
-// wait for the next one. So a store that gets few requests answers each of them at once, and a store that gets many
-// answers many at the price of one. No request waits for a timer.
+// wait for the next one. So a store that gets few requests serves each of them at once, and a store that gets many
+// serves many at the price of one. No request waits for a timer.
 package batch
 
 import (

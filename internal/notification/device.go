@@ -8,14 +8,14 @@ import (
 // MaxDevices is how many devices a user may have.
 const MaxDevices = 100
 
-// Device is where a user gets notifications that name no target of their own.
+// Device is a target that a user registered. A notification without a target goes to the user's devices.
 type Device struct {
 	// UserID and ID name it; the id is of the same form as a notification's, and the user's own.
 	UserID, ID string
 	Channel    Channel
 	// Target is what Notification.To would be.
 	Target string
-	// Active is false once its provider has said that it is gone. Registering it again makes it active.
+	// Active is false once the provider has said that the target is gone. Registering it again makes it active.
 	Active bool
 	// Reason says why it is not active, DeactivatedAt since when.
 	Reason        string
@@ -24,8 +24,8 @@ type Device struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Validate checks every field and returns all faults joined, each a [*FieldError]. Whether the channel can deliver to
-// the target is the channel's to know.
+// Validate checks every field and returns all faults joined, each a [*FieldError]. The channel checks whether it can
+// deliver to the target.
 func (d *Device) Validate() error {
 	return errors.Join(
 		checkUserID(d.UserID), checkID(d.ID), required("channel", string(d.Channel)), required("to", d.Target),
@@ -33,7 +33,7 @@ func (d *Device) Validate() error {
 	)
 }
 
-// Delivery is what became of a notification on one of its user's devices.
+// Delivery is the delivery of a notification to one of its user's devices.
 type Delivery struct {
 	DeviceID string
 	Attempts int
@@ -44,5 +44,5 @@ type Delivery struct {
 	At      time.Time
 }
 
-// OutcomeDelivered is the outcome of a delivery that the provider took.
+// OutcomeDelivered is the outcome of a delivery that the provider accepted.
 const OutcomeDelivered = "delivered"

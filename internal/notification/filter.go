@@ -2,7 +2,7 @@ package notification
 
 import "time"
 
-// Filter says which notifications a listing is about. Empty fields leave everything in.
+// Filter says which notifications to list. An empty field selects all.
 type Filter struct {
 	UserID   string
 	Status   Status
@@ -11,13 +11,14 @@ type Filter struct {
 	Since time.Time
 	// Limit is how many to list, at least 1.
 	Limit int
-	// Cursor goes on where a page ended: its [Page.Next].
+	// Cursor continues where a page ended: it is that page's [Page.Next].
 	Cursor string
 }
 
-// Page of a listing, newest first.
+// Page is a part of a listing, newest first.
 type Page struct {
 	Items []View
-	// Next is the cursor of the next page; empty at the end. A page may hold fewer than asked although there is a next.
+	// Next is the cursor of the next page; empty at the end. A page may hold fewer than the limit although there is a
+	// next one.
 	Next string
 }

@@ -62,18 +62,25 @@ func faultyFields(n *notification.Notification) []string {
 	return fields
 }
 
-// FuzzValidate holds Validate against that second opinion.
+// FuzzValidate compares Validate with that second opinion.
 func FuzzValidate(f *testing.F) {
 	const day = int64(24 * time.Hour)
-	f.Add("n-1", "u-1", "chat", "webhook", "https://a.example/", "Hi", "there", []byte(`{"a":1}`), uint8(3), int64(0), int64(0), "")
+	f.Add("n-1", "u-1", "chat", "webhook", "https://a.example/", "Hi", "there", []byte(`{"a":1}`), uint8(3), int64(0),
+		int64(0), "")
 	f.Add("", "", "", "", "", "", "", []byte(nil), uint8(0), 91*day, int64(-1), "\n")
-	f.Add("a b", "\xff", "c", "apns", "\x00", "\xff", strings.Repeat("b", 5000), []byte(" [] "), uint8(5), 90*day, 90*day, strings.Repeat("k", 65))
-	f.Add("é", strings.Repeat("u", 257), "c", "log", strings.Repeat("t", 4097), "", "", []byte("{\"a\":\"\xff\"}"), uint8(1), -day, day, "k")
-	f.Add(strings.Repeat("x", 65), "u\u0085", "c", "pigeon", "", strings.Repeat("t", 4097), "", []byte("null"), uint8(4), day, day+1, "")
-	f.Fuzz(func(t *testing.T, id, user, category, channel, to, title, body string, data []byte, priority uint8, sendIn, expireIn int64, collapse string) {
+	f.Add("a b", "\xff", "c", "apns", "\x00", "\xff", strings.Repeat("b", 5000), []byte(" [] "), uint8(5), 90*day,
+		90*day, strings.Repeat("k", 65))
+	f.Add("é", strings.Repeat("u", 257), "c", "log", strings.Repeat("t", 4097), "", "", []byte("{\"a\":\"\xff\"}"),
+		uint8(1), -day, day, "k")
+	f.Add(strings.Repeat("x", 65), "u\u0085", "c", "pigeon", "", strings.Repeat("t", 4097), "", []byte("null"),
+		uint8(4), day, day+1, "")
+	f.Fuzz(func(t *testing.T, id, user, category, channel, to, title, body string, data []byte, priority uint8,
+		sendIn, expireIn int64, collapse string,
+	) {
 		n := &notification.Notification{
-			ID: id, UserID: user, Category: category, Channel: notification.Channel(channel), To: to, Title: title, Body: body,
-			Data: data, Priority: notification.Priority(priority), CollapseKey: collapse,
+			ID: id, UserID: user, Category: category, Channel: notification.Channel(channel),
+			To: to, Title: title, Body: body, Data: data,
+			Priority: notification.Priority(priority), CollapseKey: collapse,
 		}
 		// 0 stands for absent; a Duration's 292 years are what a time may lie away.
 		if sendIn != 0 {

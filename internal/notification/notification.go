@@ -1,6 +1,6 @@
-// Package notification is pacer's domain: what a notification is, which values its fields may take, the states of its
-// life and the transitions between them. It knows no wire format, no database and no queue, and imports nothing but
-// the standard library.
+// Package notification is pacer's domain: what a notification is, which values its fields may have, its statuses and
+// the transitions between them. It knows no wire format, no database and no queue, and imports only the standard
+// library.
 package notification
 
 import (
@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Notification is one message for one user, as its producer asked for it. It never changes once accepted.
+// Notification is one message for one user, as its producer handed it over. Once accepted, it never changes.
 type Notification struct {
 	// ID names the notification in the whole deployment: at most 64 of A-Z a-z 0-9 . _ : -
 	ID string
-	// UserID is whom the throttle protects: 1 to 256 bytes of UTF-8 without control characters.
+	// UserID names the user, to whom the limits belong: 1 to 256 bytes of UTF-8 without control characters.
 	UserID string
 	// Category selects the limits in the policy.
 	Category string
-	// Channel is how it is sent.
+	// Channel is the way to the user.
 	Channel Channel
 	// To is the target: a URL, token or address. Empty means the user's registered devices on the channel.
 	To string
 	// Title and Body are the text, Data an optional JSON object.
 	Title, Body string
 	Data        json.RawMessage
-	// Override is a JSON object in the channel's own format, laid over what is made of title, body and data.
+	// Override is a JSON object in the channel's own format. It is merged over what title, body and data make.
 	Override json.RawMessage
 	// TraceParent names the trace that the notification belongs to (W3C Trace Context); empty without tracing.
 	TraceParent string
@@ -31,7 +31,7 @@ type Notification struct {
 	Priority Priority
 	// SendAt is the earliest moment of delivery; zero means at once.
 	SendAt time.Time
-	// ExpiresAt is the moment from which on it must not be delivered any more; zero means never.
+	// ExpiresAt is the moment from which it must no longer be delivered; zero means never.
 	ExpiresAt time.Time
 	// CollapseKey makes a later notification with the same user, category and key replace this one while it waits.
 	CollapseKey string
@@ -39,17 +39,17 @@ type Notification struct {
 	CreatedAt time.Time
 }
 
-// Channel names a way of sending. Which channels there are is not for the domain to know, apart from two.
+// Channel names a way to the user. The domain knows only two of the channels.
 type Channel string
 
 const (
-	// ChannelWebhook is what a notification goes over that names no channel.
+	// ChannelWebhook is the channel of a notification that names none.
 	ChannelWebhook Channel = "webhook"
 	// ChannelLog is the channel that needs no target.
 	ChannelLog Channel = "log"
 )
 
-// Priority orders the line of a user: the smaller value goes first.
+// Priority orders what waits for a user: the smaller value goes first.
 type Priority uint8
 
 // The priorities, most urgent first. The zero value is not valid, so that a forgotten priority shows.
@@ -72,7 +72,7 @@ func (p Priority) String() string {
 	return priorityNames[p]
 }
 
-// AtLeast tells whether the priority is as urgent as another, or more. Nothing is as urgent as the zero value.
+// AtLeast tells whether the priority is as urgent as another, or more urgent. None is as urgent as the zero value.
 func (p Priority) AtLeast(least Priority) bool { return p <= least }
 
 // ParsePriority reads a priority's name.

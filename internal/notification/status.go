@@ -11,13 +11,13 @@ import "slices"
 //	any waiting status ──▶ cancelled | expired | replaced
 type Status string
 
-// The nine states. The last five are ends.
+// The ten statuses. The last five are ends.
 const (
 	StatusScheduled Status = "scheduled" // send_at lies ahead
 	StatusQueued    Status = "queued"    // waits for a worker
 	StatusDeferred  Status = "deferred"  // throttled, waits for its slot
 	StatusRetrying  Status = "retrying"  // an attempt failed, waits for the next
-	StatusSending   Status = "sending"   // a worker holds it
+	StatusSending   Status = "sending"   // a worker has a grant for it
 
 	StatusDelivered Status = "delivered"
 	StatusFailed    Status = "failed"
@@ -26,7 +26,7 @@ const (
 	StatusReplaced  Status = "replaced"
 )
 
-// Why a notification ended although nobody refused it. These reasons are stable names.
+// The reasons why a notification ended although no provider refused it. They are stable names.
 const (
 	ReasonExpired     = "expires_at"
 	ReasonMaxDefer    = "max_defer"

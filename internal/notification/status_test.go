@@ -80,7 +80,8 @@ func TestStatusKinds(t *testing.T) {
 func TestStatusesAreTheContractsNames(t *testing.T) {
 	t.Parallel()
 	want := []notification.Status{
-		"scheduled", "queued", "deferred", "retrying", "sending", "delivered", "failed", "expired", "cancelled", "replaced",
+		"scheduled", "queued", "deferred", "retrying", "sending", "delivered", "failed", "expired", "cancelled",
+		"replaced",
 	}
 	if diff := cmp.Diff(want, statuses); diff != "" {
 		t.Errorf("statuses differ (-want +got):\n%s", diff)
@@ -98,9 +99,9 @@ func TestUnknownStatusBecomesNothing(t *testing.T) {
 	}
 }
 
-// What waits can always be cancelled and can always expire, what ended stays ended, and whatever happened before, a
-// delivery is still possible for what has not ended.
-func TestLifeAlwaysLeadsToAnEnd(t *testing.T) {
+// A notification that waits can always be cancelled and can always expire. One that has ended stays so. One that has
+// not ended can still be delivered, whatever happened before.
+func TestEveryStatusLeadsToAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, s := range statuses {
 		next := slices.DeleteFunc(slices.Clone(statuses), func(to notification.Status) bool { return !s.CanBecome(to) })
@@ -139,11 +140,12 @@ func reach(s notification.Status) []notification.Status {
 
 func sorted(s []notification.Status) []notification.Status { return slices.Sorted(slices.Values(s)) }
 
-// However a life goes on by allowed steps, it has exactly one end, and that is its last step.
+// Whatever transitions a notification makes, it has exactly one end, and that is the last transition.
 func TestRandomLivesEndOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		status := rapid.SampledFrom([]notification.Status{notification.StatusScheduled, notification.StatusQueued}).Draw(t, "start")
+		starts := []notification.Status{notification.StatusScheduled, notification.StatusQueued}
+		status := rapid.SampledFrom(starts).Draw(t, "start")
 		ended := 0
 		for step := range rapid.IntRange(1, 50).Draw(t, "steps") {
 			next := rapid.SampledFrom(statuses).Draw(t, "next")

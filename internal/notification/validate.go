@@ -16,9 +16,9 @@ const (
 	MaxIDBytes          = 64
 	MaxUserIDBytes      = 256
 	MaxCollapseKeyBytes = 64
-	// MaxContentBytes is how long title, body and data together may be on a channel that does not say more.
+	// MaxContentBytes is how long title, body and data together may be, unless a channel allows more.
 	MaxContentBytes = 4096
-	// MaxOverrideBytes bounds content in a channel's own format; the provider's limit is the channel's to know.
+	// MaxOverrideBytes bounds content in a channel's own format. The channel knows the provider's own limit.
 	MaxOverrideBytes  = 256 << 10
 	MaxTargetBytes    = 4096
 	MaxSendAhead      = 90 * 24 * time.Hour
@@ -57,7 +57,7 @@ func FieldErrors(err error) []*FieldError {
 
 // Validate checks every field against the limits of the contract, as of now, and returns all faults joined, each a
 // [*FieldError]. Title, body and data together may have at most maxContent bytes. Category and channel are only checked
-// for presence: which exist is for the policy and the settings.
+// for presence: the policy and the settings say which exist.
 func (n *Notification) Validate(now time.Time, maxContent int) error {
 	return errors.Join(
 		checkID(n.ID),

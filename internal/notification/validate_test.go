@@ -44,96 +44,202 @@ type validation struct {
 	want []string // none: accepted
 }
 
-// values on either side of every limit, and of every kind of character.
+// validations have values on either side of every limit, and of every kind of character.
 var validations = []validation{
-	{"only what is required", func(*notification.Notification) {}, nil},
+	{name: "only what is required", set: func(*notification.Notification) {}},
 
-	{"id empty", func(n *notification.Notification) { n.ID = "" }, []string{"id: must have 1 to 64 characters"}},
-	{"id of 1", func(n *notification.Notification) { n.ID = "x" }, nil},
-	{"id of 64", func(n *notification.Notification) { n.ID = strings.Repeat("x", 64) }, nil},
-	{"id of 65", func(n *notification.Notification) { n.ID = strings.Repeat("x", 65) }, []string{"id: must have 1 to 64 characters"}},
+	{
+		name: "id empty", set: func(n *notification.Notification) { n.ID = "" },
+		want: []string{"id: must have 1 to 64 characters"},
+	},
+	{name: "id of 1", set: func(n *notification.Notification) { n.ID = "x" }},
+	{name: "id of 64", set: func(n *notification.Notification) { n.ID = strings.Repeat("x", 64) }},
+	{
+		name: "id of 65", set: func(n *notification.Notification) { n.ID = strings.Repeat("x", 65) },
+		want: []string{"id: must have 1 to 64 characters"},
+	},
 
-	{"user empty", func(n *notification.Notification) { n.UserID = "" }, []string{"user_id: is required"}},
-	{"user of 1 byte", func(n *notification.Notification) { n.UserID = "u" }, nil},
-	{"user of 256 bytes", func(n *notification.Notification) { n.UserID = strings.Repeat("é", 128) }, nil},
-	{"user of 257 bytes", func(n *notification.Notification) { n.UserID = strings.Repeat("é", 128) + "x" }, []string{"user_id: may have at most 256 bytes, has 257"}},
-	{"user with spaces and braces", func(n *notification.Notification) { n.UserID = " {a}:b " }, nil},
-	{"user with newline", func(n *notification.Notification) { n.UserID = "a\nb" }, []string{"user_id: must not hold control characters"}},
-	{"user with NUL", func(n *notification.Notification) { n.UserID = "a\x00" }, []string{"user_id: must not hold control characters"}},
-	{"user with DEL", func(n *notification.Notification) { n.UserID = "a\x7f" }, []string{"user_id: must not hold control characters"}},
-	{"user with C1 control", func(n *notification.Notification) { n.UserID = "a\u0085" }, []string{"user_id: must not hold control characters"}},
-	{"user with last control before space", func(n *notification.Notification) { n.UserID = "a\x1f" }, []string{"user_id: must not hold control characters"}},
-	{"user not UTF-8", func(n *notification.Notification) { n.UserID = "a\xff" }, []string{"user_id: must be valid UTF-8"}},
+	{
+		name: "user empty", set: func(n *notification.Notification) { n.UserID = "" },
+		want: []string{"user_id: is required"},
+	},
+	{name: "user of 1 byte", set: func(n *notification.Notification) { n.UserID = "u" }},
+	{name: "user of 256 bytes", set: func(n *notification.Notification) { n.UserID = strings.Repeat("é", 128) }},
+	{
+		name: "user of 257 bytes",
+		set:  func(n *notification.Notification) { n.UserID = strings.Repeat("é", 128) + "x" },
+		want: []string{"user_id: may have at most 256 bytes, has 257"},
+	},
+	{name: "user with spaces and braces", set: func(n *notification.Notification) { n.UserID = " {a}:b " }},
+	{
+		name: "user with newline", set: func(n *notification.Notification) { n.UserID = "a\nb" },
+		want: []string{"user_id: must not hold control characters"},
+	},
+	{
+		name: "user with NUL", set: func(n *notification.Notification) { n.UserID = "a\x00" },
+		want: []string{"user_id: must not hold control characters"},
+	},
+	{
+		name: "user with DEL", set: func(n *notification.Notification) { n.UserID = "a\x7f" },
+		want: []string{"user_id: must not hold control characters"},
+	},
+	{
+		name: "user with C1 control", set: func(n *notification.Notification) { n.UserID = "a\u0085" },
+		want: []string{"user_id: must not hold control characters"},
+	},
+	{
+		name: "user with last control before space", set: func(n *notification.Notification) { n.UserID = "a\x1f" },
+		want: []string{"user_id: must not hold control characters"},
+	},
+	{
+		name: "user not UTF-8", set: func(n *notification.Notification) { n.UserID = "a\xff" },
+		want: []string{"user_id: must be valid UTF-8"},
+	},
 
-	{"category empty", func(n *notification.Notification) { n.Category = "" }, []string{"category: is required"}},
-	{"channel empty", func(n *notification.Notification) { n.Channel = "" }, []string{"channel: is required"}},
+	{
+		name: "category empty", set: func(n *notification.Notification) { n.Category = "" },
+		want: []string{"category: is required"},
+	},
+	{
+		name: "channel empty", set: func(n *notification.Notification) { n.Channel = "" },
+		want: []string{"channel: is required"},
+	},
 
-	{"target absent", func(n *notification.Notification) { n.To = "" }, nil},
-	{"target of 4096 bytes", func(n *notification.Notification) { n.To = strings.Repeat("t", 4096) }, nil},
-	{"target of 4097 bytes", func(n *notification.Notification) { n.To = strings.Repeat("t", 4097) }, []string{"to: may have at most 4096 bytes, has 4097"}},
-	{"target with a header smuggled in", func(n *notification.Notification) { n.To = "a@b.example\r\nBcc: c@d.example" }, []string{"to: must not hold control characters"}},
-	{"target not UTF-8", func(n *notification.Notification) { n.To = "\xc3\x28" }, []string{"to: must be valid UTF-8"}},
+	{name: "target absent", set: func(n *notification.Notification) { n.To = "" }},
+	{name: "target of 4096 bytes", set: func(n *notification.Notification) { n.To = strings.Repeat("t", 4096) }},
+	{
+		name: "target of 4097 bytes", set: func(n *notification.Notification) { n.To = strings.Repeat("t", 4097) },
+		want: []string{"to: may have at most 4096 bytes, has 4097"},
+	},
+	{
+		name: "target with a header smuggled in",
+		set:  func(n *notification.Notification) { n.To = "a@b.example\r\nBcc: c@d.example" },
+		want: []string{"to: must not hold control characters"},
+	},
+	{
+		name: "target not UTF-8", set: func(n *notification.Notification) { n.To = "\xc3\x28" },
+		want: []string{"to: must be valid UTF-8"},
+	},
 
-	{"priority forgotten", func(n *notification.Notification) { n.Priority = 0 }, []string{"priority: must be critical, high, normal or low"}},
-	{"priority first", func(n *notification.Notification) { n.Priority = 1 }, nil},
-	{"priority last", func(n *notification.Notification) { n.Priority = 4 }, nil},
-	{"priority after last", func(n *notification.Notification) { n.Priority = 5 }, []string{"priority: must be critical, high, normal or low"}},
+	{
+		name: "priority forgotten", set: func(n *notification.Notification) { n.Priority = 0 },
+		want: []string{"priority: must be critical, high, normal or low"},
+	},
+	{name: "priority first", set: func(n *notification.Notification) { n.Priority = 1 }},
+	{name: "priority last", set: func(n *notification.Notification) { n.Priority = 4 }},
+	{
+		name: "priority after last", set: func(n *notification.Notification) { n.Priority = 5 },
+		want: []string{"priority: must be critical, high, normal or low"},
+	},
 
-	{"text of several lines", func(n *notification.Notification) { n.Title, n.Body = "a\tb", "one\ntwo" }, nil},
-	{"title not UTF-8", func(n *notification.Notification) { n.Title = "\xff" }, []string{"title: must be valid UTF-8"}},
-	{"body not UTF-8", func(n *notification.Notification) { n.Body = "half \xe2\x82" }, []string{"body: must be valid UTF-8"}},
+	{name: "text of several lines", set: func(n *notification.Notification) { n.Title, n.Body = "a\tb", "one\ntwo" }},
+	{
+		name: "title not UTF-8", set: func(n *notification.Notification) { n.Title = "\xff" },
+		want: []string{"title: must be valid UTF-8"},
+	},
+	{
+		name: "body not UTF-8", set: func(n *notification.Notification) { n.Body = "half \xe2\x82" },
+		want: []string{"body: must be valid UTF-8"},
+	},
 
-	{"data absent", func(n *notification.Notification) { n.Data = nil }, nil},
-	{"data empty object", func(n *notification.Notification) { n.Data = json.RawMessage(" {} ") }, nil},
-	{"data nested", func(n *notification.Notification) { n.Data = json.RawMessage(`{"a":[1,{"b":null}]}`) }, nil},
-	{"data null", func(n *notification.Notification) { n.Data = json.RawMessage(`null`) }, []string{"data: must be a JSON object"}},
-	{"data list", func(n *notification.Notification) { n.Data = json.RawMessage(`[{}]`) }, []string{"data: must be a JSON object"}},
-	{"data text", func(n *notification.Notification) { n.Data = json.RawMessage(`"{}"`) }, []string{"data: must be a JSON object"}},
-	{"data number", func(n *notification.Notification) { n.Data = json.RawMessage(`7`) }, []string{"data: must be a JSON object"}},
-	{"data blank", func(n *notification.Notification) { n.Data = json.RawMessage("  ") }, []string{"data: must be a JSON object"}},
-	{"data cut off", func(n *notification.Notification) { n.Data = json.RawMessage(`{"a":1`) }, []string{"data: must be a JSON object"}},
-	{"data twice", func(n *notification.Notification) { n.Data = json.RawMessage(`{}{}`) }, []string{"data: must be a JSON object"}},
-	{"data not UTF-8", func(n *notification.Notification) { n.Data = json.RawMessage("{\"a\":\"\xff\"}") }, []string{"data: must be valid UTF-8"}},
+	{name: "data absent", set: func(n *notification.Notification) { n.Data = nil }},
+	{name: "data empty object", set: func(n *notification.Notification) { n.Data = json.RawMessage(" {} ") }},
+	{name: "data nested", set: func(n *notification.Notification) { n.Data = json.RawMessage(`{"a":[1,{"b":null}]}`) }},
+	{
+		name: "data null", set: func(n *notification.Notification) { n.Data = json.RawMessage(`null`) },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data list", set: func(n *notification.Notification) { n.Data = json.RawMessage(`[{}]`) },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data text", set: func(n *notification.Notification) { n.Data = json.RawMessage(`"{}"`) },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data number", set: func(n *notification.Notification) { n.Data = json.RawMessage(`7`) },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data blank", set: func(n *notification.Notification) { n.Data = json.RawMessage("  ") },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data cut off", set: func(n *notification.Notification) { n.Data = json.RawMessage(`{"a":1`) },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data twice", set: func(n *notification.Notification) { n.Data = json.RawMessage(`{}{}`) },
+		want: []string{"data: must be a JSON object"},
+	},
+	{
+		name: "data not UTF-8",
+		set:  func(n *notification.Notification) { n.Data = json.RawMessage("{\"a\":\"\xff\"}") },
+		want: []string{"data: must be valid UTF-8"},
+	},
 
-	{"push content at the limit", func(n *notification.Notification) {
+	{name: "push content at the limit", set: func(n *notification.Notification) {
 		n.Channel, n.Title, n.Body, n.Data = "apns", strings.Repeat("t", 96), strings.Repeat("b", 2000), object(2000)
-	}, nil},
-	{"push content over the limit", func(n *notification.Notification) {
+	}},
+	{name: "push content over the limit", set: func(n *notification.Notification) {
 		n.Channel, n.Title, n.Body, n.Data = "apns", strings.Repeat("t", 97), strings.Repeat("b", 2000), object(2000)
-	}, []string{"body: title, body and data together may have at most 4096 bytes on channel apns, have 4097"}},
-	{"webhook content at the limit", func(n *notification.Notification) {
+	}, want: []string{"body: title, body and data together may have at most 4096 bytes on channel apns, have 4097"}},
+	{name: "webhook content at the limit", set: func(n *notification.Notification) {
 		n.Title, n.Body, n.Data = strings.Repeat("t", 100_000), strings.Repeat("b", 100_000), object(62_144)
-	}, nil},
-	{"webhook content over the limit", func(n *notification.Notification) {
+	}},
+	{name: "webhook content over the limit", set: func(n *notification.Notification) {
 		n.Title, n.Body, n.Data = strings.Repeat("t", 100_000), strings.Repeat("b", 100_000), object(62_145)
-	}, []string{"body: title, body and data together may have at most 262144 bytes on channel webhook, have 262145"}},
+	}, want: []string{
+		"body: title, body and data together may have at most 262144 bytes on channel webhook, have 262145",
+	}},
 
-	{"to be sent in the past", func(n *notification.Notification) { n.SendAt = now.Add(-time.Hour) }, nil},
-	{"to be sent in 90 days", func(n *notification.Notification) { n.SendAt = now.Add(2160 * time.Hour) }, nil},
-	{"to be sent later than in 90 days", func(n *notification.Notification) { n.SendAt = now.Add(2160*time.Hour + 1) }, []string{"send_at: may lie at most 90 days ahead"}},
-	{"expires now", func(n *notification.Notification) { n.ExpiresAt = now }, []string{"expires_at: has passed: it would expire before it can be sent"}},
-	{"expires just after now", func(n *notification.Notification) { n.ExpiresAt = now.Add(1) }, nil},
-	{"expires when it is to be sent", func(n *notification.Notification) {
+	{name: "to be sent in the past", set: func(n *notification.Notification) { n.SendAt = now.Add(-time.Hour) }},
+	{name: "to be sent in 90 days", set: func(n *notification.Notification) { n.SendAt = now.Add(2160 * time.Hour) }},
+	{
+		name: "to be sent later than in 90 days",
+		set:  func(n *notification.Notification) { n.SendAt = now.Add(2160*time.Hour + 1) },
+		want: []string{"send_at: may lie at most 90 days ahead"},
+	},
+	{
+		name: "expires now", set: func(n *notification.Notification) { n.ExpiresAt = now },
+		want: []string{"expires_at: has passed: it would expire before it can be sent"},
+	},
+	{name: "expires just after now", set: func(n *notification.Notification) { n.ExpiresAt = now.Add(1) }},
+	{name: "expires when it is to be sent", set: func(n *notification.Notification) {
 		n.SendAt, n.ExpiresAt = now.Add(time.Hour), now.Add(time.Hour)
-	}, []string{"expires_at: must be later than send_at: it would expire before it can be sent"}},
-	{"expires just after it is to be sent", func(n *notification.Notification) {
+	}, want: []string{"expires_at: must be later than send_at: it would expire before it can be sent"}},
+	{name: "expires just after it is to be sent", set: func(n *notification.Notification) {
 		n.SendAt, n.ExpiresAt = now.Add(time.Hour), now.Add(time.Hour+1)
-	}, nil},
-	{"expires in another zone", func(n *notification.Notification) {
+	}},
+	{name: "expires in another zone", set: func(n *notification.Notification) {
 		n.ExpiresAt = now.Add(1).In(time.FixedZone("far east", 14*60*60))
-	}, nil},
+	}},
 
-	{"collapse key of 64 bytes", func(n *notification.Notification) { n.CollapseKey = strings.Repeat("k", 64) }, nil},
-	{"collapse key of 65 bytes", func(n *notification.Notification) { n.CollapseKey = strings.Repeat("k", 65) }, []string{"collapse_key: may have at most 64 bytes, has 65"}},
-	{"collapse key with control", func(n *notification.Notification) { n.CollapseKey = "a\x00b" }, []string{"collapse_key: must not hold control characters"}},
-	{"collapse key not UTF-8", func(n *notification.Notification) { n.CollapseKey = "\x80" }, []string{"collapse_key: must be valid UTF-8"}},
+	{
+		name: "collapse key of 64 bytes",
+		set:  func(n *notification.Notification) { n.CollapseKey = strings.Repeat("k", 64) },
+	},
+	{
+		name: "collapse key of 65 bytes",
+		set:  func(n *notification.Notification) { n.CollapseKey = strings.Repeat("k", 65) },
+		want: []string{"collapse_key: may have at most 64 bytes, has 65"},
+	},
+	{
+		name: "collapse key with control", set: func(n *notification.Notification) { n.CollapseKey = "a\x00b" },
+		want: []string{"collapse_key: must not hold control characters"},
+	},
+	{
+		name: "collapse key not UTF-8", set: func(n *notification.Notification) { n.CollapseKey = "\x80" },
+		want: []string{"collapse_key: must be valid UTF-8"},
+	},
 
-	{"everything wrong at once", func(n *notification.Notification) {
+	{name: "everything wrong at once", set: func(n *notification.Notification) {
 		*n = notification.Notification{
 			To: "\n", Title: "\xff", Body: "\xff" + strings.Repeat("b", 5000), Data: json.RawMessage(`[]`),
 			SendAt: now.Add(3000 * time.Hour), ExpiresAt: now.Add(-1), CollapseKey: "\n",
 		}
-	}, []string{
+	}, want: []string{
 		"id: must have 1 to 64 characters",
 		"user_id: is required",
 		"category: is required",
@@ -215,30 +321,43 @@ func TestCheckUserID(t *testing.T) {
 
 func TestFieldErrors(t *testing.T) {
 	t.Parallel()
-	a, b, c := &notification.FieldError{Field: "a", Message: "is odd"}, &notification.FieldError{Field: "b"}, &notification.FieldError{Field: "c"}
+	a := &notification.FieldError{Field: "a", Message: "is odd"}
+	b, c := &notification.FieldError{Field: "b"}, &notification.FieldError{Field: "c"}
 	other := errors.New("the disk is full")
 	for name, test := range map[string]struct {
 		err  error
 		want []*notification.FieldError
 	}{
-		"nil":                 {nil, nil},
-		"none among others":   {fmt.Errorf("accept: %w", errors.Join(other, other)), nil},
-		"one alone":           {a, []*notification.FieldError{a}},
-		"one wrapped":         {fmt.Errorf("line 3: %w", fmt.Errorf("refused: %w", a)), []*notification.FieldError{a}},
-		"joined, in order":    {errors.Join(c, other, a, b), []*notification.FieldError{c, a, b}},
-		"joined in joined":    {errors.Join(errors.Join(a, errors.Join(b)), c), []*notification.FieldError{a, b, c}},
-		"several in one text": {fmt.Errorf("%w, and %w", b, errors.Join(a, c)), []*notification.FieldError{b, a, c}},
+		"nil":               {err: nil},
+		"none among others": {err: fmt.Errorf("accept: %w", errors.Join(other, other))},
+		"one alone":         {err: a, want: []*notification.FieldError{a}},
+		"one wrapped": {
+			err:  fmt.Errorf("line 3: %w", fmt.Errorf("refused: %w", a)),
+			want: []*notification.FieldError{a},
+		},
+		"joined, in order": {err: errors.Join(c, other, a, b), want: []*notification.FieldError{c, a, b}},
+		"joined in joined": {
+			err:  errors.Join(errors.Join(a, errors.Join(b)), c),
+			want: []*notification.FieldError{a, b, c},
+		},
+		"several in one text": {
+			err:  fmt.Errorf("%w, and %w", b, errors.Join(a, c)),
+			want: []*notification.FieldError{b, a, c},
+		},
 	} {
-		if diff := cmp.Diff(test.want, notification.FieldErrors(test.err)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, notification.FieldErrors(test.err)); diff != "" {
+				t.Errorf("faults differ (-want +got):\n%s", diff)
+			}
+		})
 	}
 	if got, want := a.Error(), "a: is odd"; got != want {
 		t.Errorf("the error reads %q, want %q", got, want)
 	}
 }
 
-// mostOn is how long contents may be on some channels, as who calls Validate has to know.
+// mostOn is how long contents may be on a channel, which callers of Validate have to know.
 func mostOn(channel notification.Channel) int {
 	if channel == "webhook" || channel == "log" || channel == "email" {
 		return 262_144

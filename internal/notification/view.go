@@ -27,17 +27,19 @@ type Event struct {
 	At time.Time
 	// Kind is a status, or "attempt" for a delivery that was tried.
 	Kind string
-	// Detail says why, until when or with which answer; for people.
+	// Detail says why, until when, or with which response; it is for people to read.
 	Detail string
 }
 
 // Errors that every part of pacer shares.
 var (
-	// ErrNotFound: no notification with that id is known (never accepted, or ended longer ago than it is kept).
+	// ErrNotFound: no notification with that id is known. It was never accepted, or ended longer ago than the
+	// retention.
 	ErrNotFound = errors.New("no such notification")
-	// ErrNotWaiting: it is being delivered or has ended, and can't be cancelled.
-	// ErrNoDevice: the user has no device with that id. ErrTooManyDevices: the user has [MaxDevices] of them.
-	ErrNoDevice       = errors.New("no such device")
+	// ErrNotWaiting: the notification is being delivered or has ended, and can't be cancelled.
+	ErrNotWaiting = errors.New("already being delivered or ended")
+	// ErrNoDevice: the user has no device with that id.
+	ErrNoDevice = errors.New("no such device")
+	// ErrTooManyDevices: the user has [MaxDevices] devices.
 	ErrTooManyDevices = errors.New("the user has as many devices as there may be")
-	ErrNotWaiting     = errors.New("already being delivered or ended")
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Connections are the open connections of a client. They are closed when one of them is out of step: which one it is
-// can't be told from outside the driver, and a new connection costs a millisecond, so all of them are closed.
+// Connections are the open connections of a client. When one of them is out of step, all are closed: from outside the
+// driver nobody can tell which one it is, and a new connection costs a millisecond.
 type Connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
@@ -46,7 +46,7 @@ func (c *Connections) On(client redis.UniversalClient) redis.UniversalClient {
 	return &watching{client, c}
 }
 
-// Close closes all of them. The driver opens new ones, and repeats the requests without a reply.
+// Close closes all of them. The driver opens new ones, and repeats the requests that got no reply.
 func (c *Connections) Close() {
 	c.mu.Lock()
 	open := c.open

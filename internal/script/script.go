@@ -17,14 +17,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrForeignAnswer says that a connection returned the reply to another request. What the script did is unknown.
-var ErrForeignAnswer = errors.New("Redis returned the reply to another request") //nolint:staticcheck // a name
+// ErrForeignReply says that a connection returned the reply to another request. What the script did is unknown.
+var ErrForeignReply = errors.New("Redis returned the reply to another request") //nolint:staticcheck // a name
 
 // The source runs as a function. Its result is returned beside the nonce of the request, which is the last argument;
 // an error is returned as it is.
 const (
-	before = "local nonce = table.remove(ARGV)\nlocal function answer()\n"
-	after  = "\nend\nlocal found = answer()\nif type(found) == 'table' and found.err then return found end\nreturn { nonce, found }\n"
+	before = "local nonce = table.remove(ARGV)\nlocal function run()\n"
+	after  = "\nend\nlocal result = run()\n" +
+		"if type(result) == 'table' and result.err then return result end\nreturn { nonce, result }\n"
 )
 
 // What Redis does with a script when its memory is full (maxmemory). A script without such a line would run up to its
@@ -55,18 +56,18 @@ var nonces = rand.Text()[:8] + "-"
 var requests atomic.Uint64
 
 // Run runs the script and returns its result. If the reply is to another request, it closes the client's connections
-// and returns [ErrForeignAnswer].
+// and returns [ErrForeignReply].
 func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	nonce := nonces + strconv.FormatUint(requests.Add(1), 36)
 	cmd := s.script.Run(ctx, client, keys, append(slices.Clip(args), nonce)...)
 	if cmd.Err() != nil {
 		return cmd
 	}
-	answer, err := unwrap(cmd.Val(), nonce)
-	if errors.Is(err, ErrForeignAnswer) {
+	result, err := unwrap(cmd.Val(), nonce)
+	if errors.Is(err, ErrForeignReply) {
 		distrust(client)
 	}
-	cmd.SetVal(answer)
+	cmd.SetVal(result)
 	cmd.SetErr(err)
 	return cmd
 }
@@ -75,7 +76,7 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, 
 func unwrap(reply any, nonce string) (any, error) {
 	pair, ok := reply.([]any)
 	if !ok || len(pair) == 0 || len(pair) > 2 || pair[0] != any(nonce) {
-		return nil, fmt.Errorf("%w: got a %T instead of the reply to %s", ErrForeignAnswer, reply, nonce)
+		return nil, fmt.Errorf("%w: got a %T instead of the reply to %s", ErrForeignReply, reply, nonce)
 	}
 	if len(pair) == 1 || pair[1] == nil { // Lua's nil ends a list
 		return nil, redis.Nil

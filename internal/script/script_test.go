@@ -15,8 +15,10 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// nested returns an error inside a list, as no script may; go-redis leaves what stands behind it unread.
-const nested = `return { redis.error_reply("OOM command not allowed when used memory > 'maxmemory'."), ARGV[1], "second", "third" }`
+// nested returns an error inside a list, as no script may: go-redis leaves what follows the error unread.
+const nested = `
+local oom = redis.error_reply("OOM command not allowed when used memory > 'maxmemory'.")
+return { oom, ARGV[1], "second", "third" }`
 
 func TestResults(t *testing.T) {
 	t.Parallel()
@@ -50,8 +52,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// shared is a pipeline over one connection, with and without the means to close it.
-func shared(t *testing.T, addr string) (pipe, guarded redis.UniversalClient) {
+// shared is a pipeline over one connection, without and with the means to close that.
+func shared(t *testing.T, addr string) (pipe, watched redis.UniversalClient) {
 	t.Helper()
 	options := &redis.UniversalOptions{Addrs: []string{addr}}
 	connections := script.Watch(options)
@@ -66,7 +68,7 @@ func shared(t *testing.T, addr string) (pipe, guarded redis.UniversalClient) {
 	return pipe, connections.On(pipe)
 }
 
-// A connection that is out of step gives nobody a foreign answer, and is not used for longer than until that is seen.
+// A connection that is out of step gives nobody the reply to another request. It is closed as soon as that is noticed.
 func TestAConnectionOutOfStepIsClosed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -87,14 +89,14 @@ func TestAConnectionOutOfStepIsClosed(t *testing.T) {
 	all.Wait()
 	for i := range callers {
 		if foreign[i] {
-			t.Errorf("caller %d got another's answer", i)
+			t.Errorf("caller %d got another's reply", i)
 		}
 	}
-	// The last to be out of step may be seen by the next question only.
+	// The last connection out of step may be noticed only with the next request.
 	_ = own.Run(t.Context(), client, nil, "next").Err()
 	for i := range 50 {
 		if got, err := own.Run(t.Context(), client, nil, strconv.Itoa(i)).Text(); err != nil || got != strconv.Itoa(i) {
-			t.Fatalf("later the answer is %q, %v", got, err)
+			t.Fatalf("later the reply is %q, %v", got, err)
 		}
 	}
 	t.Logf("%d of %d callers got an error", countTrue(refused), callers)
@@ -109,13 +111,14 @@ func countTrue(all []bool) (n int) {
 	return n
 }
 
-// The fault of go-redis for which scripts return no error inside a list and every answer has a nonce: see
-// docs/upstream.md. When this fails, it has been mended there.
+// Because of this fault of go-redis, scripts return no error inside a list, and every reply has a nonce: see
+// docs/upstream.md. When this test fails, the fault has been fixed there.
 func TestTheDriverLeavesNestedErrorsUnread(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client, _ := shared(t, server.Addr())
-	if err := client.Eval(t.Context(), nested, nil, "somebody's").Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM") {
+	if err := client.Eval(t.Context(), nested, nil, "somebody's").Err(); err == nil ||
+		!strings.HasPrefix(err.Error(), "OOM") {
 		t.Fatalf("the nested error is %v", err)
 	}
 	var got []string
@@ -127,6 +130,7 @@ func TestTheDriverLeavesNestedErrorsUnread(t *testing.T) {
 		got = append(got, text)
 	}
 	if diff := cmp.Diff([]string{"somebody's", "second", "third"}, got); diff != "" {
-		t.Errorf("go-redis reads nested errors to their end now; tell so in docs/upstream.md (-the fault +got):\n%s", diff)
+		t.Errorf("go-redis reads nested errors to their end now; tell so in docs/upstream.md (-the fault +got):\n%s",
+			diff)
 	}
 }

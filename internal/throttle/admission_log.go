@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// admissionLog is the admissions that a rolling plan or a cap remembers: the specification of what log.lua keeps. The
-// zero value is empty.
+// admissionLog is the admissions that a rolling plan or a cap remembers. It is the specification of what log.lua keeps.
+// The zero value is empty.
 //
-// An admission leaves it only when no rule that was in force since the log began can see it any more, and none would
-// after a refund: it is older than the longest window, and beyond as many newer ones as the largest max. So [Next] over
-// what is left gives what it would over all admissions ever made. Only bypasses, which nobody judged, put admissions
-// that are not old beyond the largest max. Some are kept, since those that pushed them there may be refunded; past that
-// room they are cut off, and a refund frees no slot that one of them would fill.
+// An admission leaves the log only when no rule that was in force since the log began can see it, and none would after
+// a refund: it is older than the longest window, and as many newer ones as the largest max follow it. So [Next] over
+// what is left gives the same result as over all admissions ever made.
+//
+// Only bypasses make a log longer than that, with admissions that are not old. Some of these are kept, since newer ones
+// may be refunded. Beyond [logRoom] they are cut off, and a refund frees no slot that one of them would fill.
 type admissionLog struct {
-	// The admissions by time, those at the same time by token; and the time of each token.
+	// The admissions by time, then token; and the time of each token.
 	times  []Micros
 	tokens []string
 	at     map[string]Micros
@@ -28,13 +29,14 @@ type admissionLog struct {
 const (
 	// logRoom is how many admissions a log keeps at most beyond its largest max.
 	logRoom = 64
-	// tokenOfCut stands for all admissions that were cut off, at the moment of the newest of them.
+	// tokenOfCut is the token of an entry that stands for all admissions that were cut off, at the moment of the
+	// newest.
 	tokenOfCut = "/"
-	// prefixOfUncut begins the token of one that counts again.
+	// prefixOfUncut begins the token of an admission that was cut off and counts again.
 	prefixOfUncut = "/-"
 )
 
-// charge adds an admission under a plan with that largest max and longest per, and lets go what no rule can see.
+// charge adds an admission under a plan with that largest max and longest per, and forgets what no rule can see.
 func (l *admissionLog) charge(most int, per time.Duration, now, at Micros, token string) {
 	if len(l.times) == 0 {
 		l.most, l.longest = 0, 0
@@ -53,7 +55,7 @@ func (l *admissionLog) charge(most int, per time.Duration, now, at Micros, token
 	}
 }
 
-// insert puts an admission to its place. One with the same token moves there.
+// insert puts an admission in its place. One with the same token moves there.
 func (l *admissionLog) insert(at Micros, token string) {
 	if l.at == nil {
 		l.at = make(map[string]Micros)
@@ -76,7 +78,7 @@ func (l *admissionLog) drop(n int) {
 	l.tokens = slices.Delete(l.tokens, 0, n)
 }
 
-// take takes an admission out; false when it is not there.
+// take takes an admission out. It returns false when there is none with that token.
 func (l *admissionLog) take(token string) bool {
 	at, found := l.at[token]
 	if !found {
@@ -92,8 +94,8 @@ func (l *admissionLog) take(token string) bool {
 	return true
 }
 
-// refund takes an admission out. Where that would leave fewer than the largest max, though others were cut off, the
-// newest of those takes its place.
+// refund takes an admission out. When that leaves fewer than the largest max, and others were cut off, the newest of
+// those takes its place.
 func (l *admissionLog) refund(token string) bool {
 	if !l.take(token) {
 		return false
@@ -104,7 +106,7 @@ func (l *admissionLog) refund(token string) bool {
 	return true
 }
 
-// pullBack moves what lies later than a moment to now; false when nothing does.
+// pullBack moves what is later than a moment to now. It returns false when nothing is.
 func (l *admissionLog) pullBack(far, now Micros) bool {
 	from := sort.Search(len(l.times), func(i int) bool { return l.times[i] > far })
 	tokens := slices.Clone(l.tokens[from:])

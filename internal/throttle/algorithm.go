@@ -4,23 +4,23 @@ package throttle
 type Algorithm uint8
 
 const (
-	// Rolling remembers every admission and holds each limit exactly, in every window. The default. It costs memory
-	// for each of the newest Max admissions.
+	// Rolling is the default. It remembers every admission and holds each limit exactly, in every window. It costs
+	// memory for each of the newest Max admissions.
 	Rolling Algorithm = iota
 	// FixedWindow counts in windows that begin with their first admission. It costs constant memory. Within any
-	// window of length Per it may admit up to 2·Max−1: Max−1 at the end of one counting window, Max in the next; one
-	// more when the admission that had opened the first window was refunded.
+	// window of length Per it may admit up to 2·Max−1: Max−1 at the end of one counting window, and Max in the next. It
+	// may admit one more when the admission that opened the first window was refunded.
 	FixedWindow
 	// TokenBucket refills Max tokens per Per, continuously. It costs constant memory. Within any window of length
 	// Per it may admit up to 2·Max−1: a full bucket at once, and nearly as many from the refill.
 	TokenBucket
 )
 
-// algorithms has everything that is known of an algorithm in Go. In Lua it is the file lua/algorithms/NAME.lua.
+// algorithms holds everything about an algorithm in Go. Its Lua is in the file lua/algorithms/NAME.lua.
 var algorithms = [...]struct {
 	name   string // in the policy file
 	letter string // in the names of its keys
-	// counting is what it does with the counter of a limit; nil for the one that keeps a log.
+	// counting is what it does with the counter of a limit; nil for the algorithm that keeps a log.
 	counting counting
 }{
 	Rolling:     {name: "rolling", letter: "l"},
@@ -28,7 +28,7 @@ var algorithms = [...]struct {
 	TokenBucket: {name: "token_bucket", letter: "b", counting: tokenBucket{}},
 }
 
-// Algorithms lists all that there are.
+// Algorithms lists all algorithms.
 func Algorithms() []Algorithm {
 	all := make([]Algorithm, len(algorithms))
 	for i := range all {

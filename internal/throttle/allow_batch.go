@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxAllowBatch is how many requests one script decides at most: each takes some 10 µs.
+// maxAllowBatch is how many requests one script decides at most. Each takes some 10 µs.
 const maxAllowBatch = 64
 
 // allowRequest is one call of Allow.
@@ -18,14 +18,15 @@ type allowRequest struct {
 	token string
 }
 
-// allowResult is what it got.
+// allowResult is its decision, or the error.
 type allowResult struct {
 	Decision
 
 	err error
 }
 
-// allowBatch decides many requests: by one script for each key prefix, since each may be on a server of its own.
+// allowBatch decides many requests. It runs one script for each key prefix, since each prefix may be on a server of its
+// own.
 func (l *Redis) allowBatch(ctx context.Context, requests []allowRequest) ([]allowResult, error) {
 	results := make([]allowResult, len(requests))
 	prefixes := make([]string, len(requests))
@@ -35,7 +36,7 @@ func (l *Redis) allowBatch(ctx context.Context, requests []allowRequest) ([]allo
 	var scripts sync.WaitGroup
 	for i, prefix := range prefixes {
 		if slices.Index(prefixes, prefix) != i {
-			continue // it went with the first of its prefix
+			continue // its script is that of the first with this prefix
 		}
 		var of []int
 		for j := i; j < len(prefixes); j++ {
@@ -75,7 +76,7 @@ func (l *Redis) allowOnePrefix(ctx context.Context, requests []allowRequest, res
 	}
 	reply, err := l.allow.Run(ctx, l.client, keys, args...).Slice()
 	if err == nil && len(reply) != 1+3*len(of) {
-		err = fmt.Errorf("the script answered %d fields to %d requests", len(reply), len(of))
+		err = fmt.Errorf("the script returned %d fields for %d requests", len(reply), len(of))
 	}
 	for i, j := range of {
 		if err != nil {
@@ -87,15 +88,15 @@ func (l *Redis) allowOnePrefix(ctx context.Context, requests []allowRequest, res
 }
 
 // parseAllowResult reads the result of one request: allowed, at, rule.
-func parseAllowResult(now any, answer []any) (Decision, error) {
-	if answer[0] == any("error") {
-		return Decision{}, fmt.Errorf("the script failed: %v", answer[1])
+func parseAllowResult(now any, fields []any) (Decision, error) {
+	if fields[0] == any("error") {
+		return Decision{}, fmt.Errorf("the script failed: %v", fields[1])
 	}
 	numbers := [4]int64{}
-	for i, field := range []any{answer[0], answer[1], now, answer[2]} {
+	for i, field := range []any{fields[0], fields[1], now, fields[2]} {
 		n, ok := field.(int64)
 		if !ok {
-			return Decision{}, fmt.Errorf("the script answered %v at %v", answer, now)
+			return Decision{}, fmt.Errorf("the script returned %v at %v", fields, now)
 		}
 		numbers[i] = n
 	}

@@ -24,7 +24,8 @@ end
 // onStandingClock is a limiter whose time is that of the key test:now.
 func onStandingClock(client redis.UniversalClient, prefix func(user string) string) *Redis {
 	l := NewRedis(client, prefix)
-	l.allow = script.New(standing + strings.ReplaceAll(LogFunctions+DecideFunctions+lua("admit", "scripts/allow_batch"), "redis.call('TIME')", "test_clock()"))
+	l.allow = script.New(standing + strings.ReplaceAll(LogFunctions+DecideFunctions+lua("admit", "scripts/allow_batch"),
+		"redis.call('TIME')", "test_clock()"))
 	return l
 }
 
@@ -66,21 +67,24 @@ func TestAllowedTogetherIsAsAllowedInTurn(t *testing.T) {
 					t.Fatalf("in turn: %v, together: %v", err, results[i].err)
 				}
 				if diff := cmp.Diff(want, results[i].Decision); diff != "" {
-					t.Fatalf("round %d, question %d of %d, %+v (-in turn +together):\n%s", round, i, len(requests), q, diff)
+					t.Fatalf("round %d, request %d of %d, %+v (-in turn +together):\n%s",
+						round, i, len(requests), q, diff)
 				}
 			}
 		}
 	}
 }
 
-// A user whose keys somebody has spoilt is refused an answer alone; on a cluster each prefix has a script of its own.
+// When somebody has spoilt the keys of one user, only that user's requests fail. On a cluster each prefix has a script
+// of its own.
 func TestOneThatFailsFailsAlone(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, "--cluster-enabled", "yes").Client(t)
 	if err := client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok"); <-time.After(10 * time.Millisecond) {
+	isUp := func() bool { return strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok") }
+	for deadline := time.Now().Add(20 * time.Second); !isUp(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the cluster does not come up")
 		}
@@ -103,7 +107,7 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 		case i/2 == 1 && (a.err == nil || !strings.Contains(a.err.Error(), "WRONGTYPE")):
 			t.Errorf("the spoilt one got %+v", a)
 		case i/2 != 1 && (a.err != nil || a.Allowed != (i%2 == 0)):
-			t.Errorf("question %d got %+v", i, a)
+			t.Errorf("request %d got %+v", i, a)
 		}
 	}
 }

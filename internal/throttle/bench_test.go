@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// BenchmarkAllow decides for many users at once, each within his limits: on Redis with one round trip each, on Redis
+// BenchmarkAllow decides for many users at once, each within their limits: on Redis with one round trip each, on Redis
 // with the pipeline that the program uses, and in memory. Figures beside other limiters come from the bench module.
 func BenchmarkAllow(b *testing.B) {
 	for _, algorithm := range algorithms {
@@ -43,7 +43,8 @@ func benchmarkAllow(b *testing.B, limiter throttle.Limiter, algorithm throttle.A
 		for pb.Next() {
 			n := asked.Add(1)
 			key := throttle.Key{User: strconv.FormatInt(n%1000, 10), Category: "chat"}
-			if d, err := limiter.Allow(context.Background(), key, plan, strconv.FormatInt(n, 10)); err != nil || !d.Allowed {
+			d, err := limiter.Allow(context.Background(), key, plan, strconv.FormatInt(n, 10))
+			if err != nil || !d.Allowed {
 				b.Fatalf("%+v, %v", d, err)
 			}
 		}

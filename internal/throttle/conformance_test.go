@@ -138,7 +138,8 @@ func stored(tb testing.TB, client *redis.Client, expiry func(key string) throttl
 		kind, err := client.Type(tb.Context(), key).Result()
 		check(tb, err)
 		if kind == "zset" {
-			n, err := client.ZCount(tb.Context(), key, "(0", "+inf").Result() // what lies below says how deep the log is
+			// what lies below says how deep the log is
+			n, err := client.ZCount(tb.Context(), key, "(0", "+inf").Result()
 			check(tb, err)
 			entry.Entries = int(n)
 		}

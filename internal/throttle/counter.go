@@ -2,9 +2,9 @@ package throttle
 
 import "time"
 
-// counting is what an algorithm without a log does with the counter of a limit. Its functions are the algorithm's
-// specification, as [Next] is the rolling one's: pure, and in the arithmetic of Lua's numbers, so that both sides
-// compute the same.
+// counting is what an algorithm without a log does with the counter of a limit. Its functions are the specification of
+// the algorithm, as [Next] is that of rolling limits. They are pure, and compute in Lua's numbers, so that both sides
+// come to the same result.
 type counting interface {
 	// own tells whether each limit has a counter of its own, or shares one with those over the same window.
 	own() bool
@@ -12,7 +12,7 @@ type counting interface {
 	bound(c counter, r Rule, now Micros) Micros
 	// charge counts an admission.
 	charge(c counter, r Rule, at Micros) counter
-	// refund takes an admission out that was counted. It reports whether the limit counts it still.
+	// refund takes an admission out. It reports whether the limit still counted it.
 	refund(c counter, r Rule, at Micros) (counter, bool)
 	// usage is how many admissions the limit counts now, and when the next of them stops counting.
 	usage(c counter, r Rule, now Micros) (used int, frees Micros)
@@ -20,23 +20,23 @@ type counting interface {
 	passed(c counter, r Rule, at Micros) bool
 }
 
-// counter is what is kept of one limit.
+// counter is the state of one limit.
 type counter struct {
-	// from is the begin of the window, or for a bucket the moment of its debt.
+	// from is the start of the window, or for a bucket the moment of its debt.
 	from Micros
-	// load is the number of admissions in the window, or the bucket's debt: what it lacks to be full, in units of
-	// which a token has Per (in µs) and each µs brings Max. So it is a whole number, and nothing is rounded away as
-	// long as Max·Per is below 2⁵³.
+	// load is the number of admissions in the window, or the bucket's debt: what it lacks to be full. A token is Per
+	// units (Per in µs), and each µs brings Max units. So the debt is a whole number, and nothing is rounded away while
+	// Max·Per is below 2⁵³.
 	load float64
-	// owed is what was charged beyond an empty bucket since it last had a token: a refund gives that back first.
+	// owed is what was charged beyond an empty bucket since it last had a token. A refund gives that back first.
 	owed float64
-	// since is the latest moment of what was admitted before the limit was known: a refund of that takes nothing out.
+	// since is the latest admission from before the limit was known. A refund of such an admission takes nothing out.
 	since Micros
 	// open is false before the first admission.
 	open bool
 }
 
-// refunded is the counter without the admission made at a moment. It reports whether the limit counted it still.
+// refunded is the counter without the admission made at a moment. It reports whether the limit still counted it.
 func (c counter) refunded(by counting, r Rule, at Micros) (counter, bool) {
 	if !c.open || at <= c.since || c.load <= 0 {
 		return c, false
@@ -44,10 +44,10 @@ func (c counter) refunded(by counting, r Rule, at Micros) (counter, bool) {
 	return by.refund(c, r, at)
 }
 
-// lacks is all that a bucket was charged and did not get back.
+// lacks is everything that a bucket was charged and did not get back.
 func (c counter) lacks() float64 { return c.load + c.owed }
 
-// inherited is the bucket with which another limit over the same window begins. What is more than its own size it owes.
+// inherited is the bucket with which another limit over the same window begins. It owes what exceeds its own size.
 func (c counter) inherited(r Rule) counter {
 	lacks := c.lacks()
 	c.load = min(lacks, float64(float64(r.Max)*units(r)))
@@ -55,5 +55,5 @@ func (c counter) inherited(r Rule) counter {
 	return c
 }
 
-// units is a token in the units of a bucket's debt.
+// units is the size of a token in the units of a bucket's debt.
 func units(r Rule) float64 { return float64(r.Per / time.Microsecond) }

@@ -34,7 +34,9 @@ func (m *Memory) Cells(now Micros) []MemoryCell {
 			if !name.isCap {
 				text = Plan{Algorithm: name.algorithm}.StateKey("", key)
 			}
-			cells = append(cells, MemoryCell{Name: text, Entries: len(c.times), Expires: Micros(1000 * (c.expires + 1))})
+			cells = append(cells, MemoryCell{
+				Name: text, Entries: len(c.times), Expires: Micros(1000 * (c.expires + 1)),
+			})
 		}
 	}
 	return cells

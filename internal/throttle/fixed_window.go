@@ -1,9 +1,9 @@
 package throttle
 
-// fixedWindow is [FixedWindow]: a counter's from is the begin of the window, its load the admissions in it.
+// fixedWindow is [FixedWindow]: a counter's from is the start of the window, its load the admissions in it.
 type fixedWindow struct{}
 
-// own implements counting: as many are admitted in a window whatever the limit is.
+// own implements counting: limits over the same window share a counter, since they count the same admissions.
 func (fixedWindow) own() bool { return false }
 
 func (w fixedWindow) bound(c counter, r Rule, now Micros) Micros {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -113,7 +111,7 @@ func stepsOf(steps []step) []step {
 
 func TestFoundTraces(t *testing.T) {
 	t.Parallel()
-	for engine, open := range map[string]func(testing.TB) *redis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+	for engine, open := range engines {
 		for name, found := range foundTraces() {
 			t.Run(engine+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -162,8 +160,9 @@ func manyLimits(algorithm Algorithm) (tr trace) {
 	return tr
 }
 
-// overdrawn holds every judged admission against a bucket of its limit alone, in which each admission counts that was kept
-// since the limit was known. It is no emptier than the limiter's, which counts one that is refunded for some time.
+// overdrawn checks every admission that the rules decided against a bucket of its limit alone. In that bucket count the
+// admissions that were kept since the limit was known. It is no emptier than the limiter's bucket, in which a refunded
+// admission counts for some time.
 func overdrawn(tr trace, verdicts []verdict) string {
 	if tr.plans[0].Algorithm != TokenBucket || tr.setBack || len(tr.plans) > maxWindows {
 		return "" // no bucket, or too many to be remembered
@@ -181,7 +180,8 @@ func overdrawn(tr trace, verdicts []verdict) string {
 			continue
 		}
 		for _, r := range plan.Rules {
-			if r.Kind == KindLimit && s.act != bypass && !takenBack[i] && bucketDebt(known[r], r, v.at) > units(r)*float64(r.Max-1) {
+			if r.Kind == KindLimit && s.act != bypass && !takenBack[i] &&
+				bucketDebt(known[r], r, v.at) > units(r)*float64(r.Max-1) {
 				return fmt.Sprintf("step %d finds the bucket of %s empty: %v", i, r, known[r])
 			}
 		}

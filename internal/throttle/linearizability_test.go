@@ -25,14 +25,14 @@ var crowd = throttle.Plan{
 }
 
 // admissions is the state of the sequential specification: what one user was admitted, oldest first, and the latest
-// moment at which the limiter answered.
+// moment at which the limiter decided.
 type admissions struct {
 	times []throttle.Micros
 	clock throttle.Micros
 }
 
-// specification is [throttle.Next] as a porcupine model: every answer must be the one that it gives after those that
-// went before, at the moment that the limiter says it was. Users are judged apart.
+// specification is [throttle.Next] as a porcupine model: every decision must be the one that Next makes after those
+// that went before, at the moment that the limiter names. Each user has a history of their own.
 func specification() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -55,7 +55,8 @@ func specification() porcupine.Model {
 				return false, before
 			}
 			at, rule := throttle.Next(d.Now,
-				throttle.Log{Rules: crowd.CategoryRules(), Admitted: s.times}, throttle.Log{Rules: crowd.CapRules(), Admitted: s.times})
+				throttle.Log{Rules: crowd.CategoryRules(), Admitted: s.times},
+				throttle.Log{Rules: crowd.CapRules(), Admitted: s.times})
 			after := admissions{times: s.times, clock: d.Now}
 			if at == d.Now {
 				after.times = append(slices.Clip(s.times), at)
@@ -70,16 +71,18 @@ func specification() porcupine.Model {
 	}
 }
 
-// history lets callers ask at once for some users and records when each question was put and answered.
-func history(t *testing.T, allow func(ctx context.Context, user, token string) (throttle.Decision, error)) []porcupine.Operation {
+// history lets callers ask at once for some users, and notes when each call began and returned.
+func history(
+	t *testing.T, allow func(ctx context.Context, user, token string) (throttle.Decision, error),
+) []porcupine.Operation {
 	t.Helper()
-	const callers, users, questions = 12, 4, 150
+	const callers, users, calls = 12, 4, 150
 	records := make([][]porcupine.Operation, callers)
 	began := time.Now()
 	var wg sync.WaitGroup
 	for caller := range callers {
 		wg.Go(func() {
-			for i := range questions {
+			for i := range calls {
 				user := strconv.Itoa((caller + i) % users)
 				call := time.Since(began)
 				d, err := allow(t.Context(), user, strconv.Itoa(caller)+"-"+strconv.Itoa(i))
@@ -88,7 +91,8 @@ func history(t *testing.T, allow func(ctx context.Context, user, token string) (
 					return
 				}
 				records[caller] = append(records[caller], porcupine.Operation{
-					ClientId: caller, Input: user, Call: call.Nanoseconds(), Output: d, Return: time.Since(began).Nanoseconds(),
+					ClientId: caller, Input: user, Call: call.Nanoseconds(), Output: d,
+					Return: time.Since(began).Nanoseconds(),
 				})
 			}
 		})
@@ -97,8 +101,8 @@ func history(t *testing.T, allow func(ctx context.Context, user, token string) (
 	return slices.Concat(records...)
 }
 
-// Whatever callers of several clients do at once, the answers are those of one limiter that was asked one at a time.
-func TestConcurrentAnswersAreLinearizable(t *testing.T) {
+// Whatever callers of several clients do at once, the decisions are those of a limiter that is asked one at a time.
+func TestConcurrentDecisionsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for name, limiters := range map[string][]throttle.Limiter{
@@ -112,7 +116,7 @@ func TestConcurrentAnswersAreLinearizable(t *testing.T) {
 				return limiter.Allow(ctx, throttle.Key{User: user, Category: "chat"}, crowd, token)
 			})
 			if verdict := porcupine.CheckOperationsTimeout(specification(), ops, time.Minute); verdict != porcupine.Ok {
-				t.Fatalf("%d answers: %s", len(ops), verdict)
+				t.Fatalf("%d decisions: %s", len(ops), verdict)
 			}
 		})
 	}
@@ -139,6 +143,6 @@ func TestLinearizabilityFindsALimiterInTwoSteps(t *testing.T) {
 		return usage.Decision, err
 	})
 	if verdict := porcupine.CheckOperationsTimeout(specification(), ops, time.Minute); verdict != porcupine.Illegal {
-		t.Fatalf("%d answers of a limiter that is not atomic: %s", len(ops), verdict)
+		t.Fatalf("%d decisions of a limiter that is not atomic: %s", len(ops), verdict)
 	}
 }

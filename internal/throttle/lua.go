@@ -8,8 +8,8 @@ import (
 //go:embed lua
 var luaFiles embed.FS
 
-// lua gives the source in files of the directory lua, in this order. Lua knows a local function only from where it
-// stands, so each file stands after those that it uses.
+// lua returns the source in files of the directory lua, in this order. In Lua a local function must stand before its
+// users, so each file comes after those that it uses.
 func lua(names ...string) string {
 	var source strings.Builder
 	for _, name := range names {
@@ -35,16 +35,16 @@ func countingSource() string {
 	return source.String()
 }
 
-// The Lua source of the limiter's functions, for scripts that use them together with state of their own. Each function
-// costs a little in every run of a script, so a script takes no more than it needs.
+// The Lua source of the limiter's functions, for scripts that have state of their own. Each function costs a little in
+// every run of a script, so a script takes no more than it needs.
 var (
-	// LogFunctions work on a log of admissions. They stand first.
+	// LogFunctions work on a log of admissions. They come first.
 	LogFunctions = lua("log")
-	// DecideFunctions read a plan, decide and charge an admission. They stand after LogFunctions.
+	// DecideFunctions read a plan, decide and charge an admission. They come after LogFunctions.
 	DecideFunctions = peekFunctions + lua("clock_set_back")
 	// Functions are DecideFunctions, refund and usage.
 	Functions = DecideFunctions + lua("refund", "usage")
 
-	// peekFunctions are DecideFunctions for scripts that leave as it is what a clock that was set back left behind.
+	// peekFunctions are DecideFunctions without the repair after a clock was set back.
 	peekFunctions = lua("plan") + countingSource() + lua("decide")
 )

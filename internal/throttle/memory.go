@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Memory is the limiter within one process. Asked the same at the same moments it decides as [Redis] does. It may be
-// used from any goroutine.
+// Memory is the limiter within one process. For the same requests at the same moments it decides as [Redis] does. It is
+// safe for concurrent use.
 //
-// It is here for three reasons: it is the second opinion that every random trace holds the Lua against, for all
-// algorithms, clocks set back and plans that change; tests of what uses a limiter run on it without a server; and it
-// runs on any clock, so a day of arrivals can be played through a policy in no time.
+// It has three uses. Differential tests compare the Lua with it over random traces, for all algorithms, with clocks
+// that are set back and plans that change. Tests of what uses a limiter run on it, without a server. And it runs on any
+// clock, so a day of arrivals takes no time.
 //
 // It has no goroutine of its own: each call removes a few keys whose windows have passed, more than it can add.
 type Memory struct {
@@ -32,7 +32,7 @@ func NewMemory(clock func() time.Time) *Memory {
 	return &Memory{clock: clock, cells: make(map[cellName]*cell)}
 }
 
-// Len is how many keys are held: at most one for each category of a user, and one for a user's cap.
+// Len returns how many keys are held: at most one for each category of a user, and one for a user's cap.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func check(ctx context.Context, token string) error {
 	return checkToken(token)
 }
 
-// newRequest gathers what a call needs: the moment, and the cells that are there.
+// newRequest gathers what a call needs: the moment, and the cells that exist.
 func (m *Memory) newRequest(key Key, plan Plan) *memoryRequest {
 	now := MicrosOf(m.clock())
 	m.sweep(now)
@@ -118,7 +118,7 @@ func (m *Memory) newRequest(key Key, plan Plan) *memoryRequest {
 	return req
 }
 
-// admit answers as the Lua function of that name does.
+// admit decides and charges as the Lua function of that name does.
 func (m *Memory) admit(req *memoryRequest, token string) Decision {
 	if at, found := req.admittedAt(token); found {
 		return Decision{Allowed: true, At: at, Now: req.now, Rule: NoRule}
@@ -131,7 +131,7 @@ func (m *Memory) admit(req *memoryRequest, token string) Decision {
 	return Decision{Allowed: true, At: at, Now: req.now, Rule: NoRule}
 }
 
-// charge counts an admission, whether it was judged or not.
+// charge counts an admission, whether the rules allow it or not.
 func (m *Memory) charge(req *memoryRequest, at Micros, token string) {
 	if req.plan.counted() && req.state == nil {
 		req.state = m.create(stateName(req.key, req.plan.Algorithm))
@@ -150,7 +150,7 @@ func stateName(key Key, algorithm Algorithm) cellName {
 
 func capName(key Key) cellName { return cellName{user: key.User, isCap: true} }
 
-// find gives a cell that counts still, or nil.
+// find returns a cell that still counts, or nil.
 func (m *Memory) find(name cellName, now Micros) *cell {
 	c := m.cells[name]
 	if c != nil && c.expired(now) {
@@ -160,7 +160,7 @@ func (m *Memory) find(name cellName, now Micros) *cell {
 	return c
 }
 
-// create adds an empty cell, which is to be scheduled.
+// create adds an empty cell, which has to be scheduled.
 func (m *Memory) create(name cellName) *cell {
 	c := &cell{name: name, due: math.MaxInt64}
 	m.cells[name] = c
@@ -168,8 +168,8 @@ func (m *Memory) create(name cellName) *cell {
 	return c
 }
 
-// schedule puts a cell that was charged into the order of expiry, unless it stands there early enough: sweep moves it
-// on when its turn comes.
+// schedule puts a cell that was charged into the order of expiry, unless it is early enough there: sweep moves it on
+// when its turn comes.
 func (m *Memory) schedule(c *cell) {
 	if c != nil && c.expires < c.due {
 		c.due = c.expires
@@ -185,7 +185,7 @@ func (m *Memory) forget(name cellName) {
 	}
 }
 
-// sweep looks at a few cells whose turn has come. A call adds at most two turns, so the rest never grows.
+// sweep looks at a few cells whose turn has come. A call adds at most two turns, so what is left never grows.
 func (m *Memory) sweep(now Micros) {
 	for range 4 {
 		if len(m.due) == 0 || int64(now)/1000 <= m.due[0].due {

@@ -1,7 +1,7 @@
 package throttle
 
-// memoryRequest is one call of [Memory]: what it wants, when, and the state that it meets, nil where there is
-// none. It is the counterpart of one run of a script.
+// memoryRequest is one call of [Memory]: what it wants, when, and the state that it finds, nil where there is none. It
+// is the counterpart of one run of a script.
 type memoryRequest struct {
 	key        Key
 	plan       Plan
@@ -45,7 +45,8 @@ func (req *memoryRequest) decide() (at Micros, rule int) {
 	return at, rule
 }
 
-// decideNow is decide, after repairing what a clock that was set back has left behind: a wait that no rule can cause.
+// decideNow is decide. A wait that no rule can cause means that the clock was set back; then it repairs the state
+// first.
 func (req *memoryRequest) decideNow() (at Micros, rule int) {
 	at, rule = req.decide()
 	if rule == NoRule || at-req.now <= req.plan.Rules[rule].micros()+farAhead {
@@ -58,7 +59,7 @@ func (req *memoryRequest) decideNow() (at Micros, rule int) {
 	return req.decide()
 }
 
-// charge counts an admission in cells that are there.
+// charge counts an admission in the cells that exist.
 func (req *memoryRequest) charge(at Micros, token string) {
 	if req.state != nil {
 		most, per := req.plan.depth()
@@ -74,8 +75,8 @@ func (req *memoryRequest) charge(at Micros, token string) {
 	}
 }
 
-// refund takes an admission out. Counters know their latest token only, the cap's log some more; any other may have
-// been refunded already.
+// refund takes an admission out. Counters know only their latest token, the cap's log some more. Any other admission
+// may have been refunded already.
 func (req *memoryRequest) refund(token string, at Micros) bool {
 	if !req.plan.Algorithm.KeepsLog() && req.state != nil {
 		if _, known := req.admittedAt(token); !known {
@@ -85,7 +86,7 @@ func (req *memoryRequest) refund(token string, at Micros) bool {
 	return req.removeAdmission(token, at)
 }
 
-// removeAdmission is refund for a caller who knows that the token was admitted at that moment, and asks once.
+// removeAdmission is refund for a caller who knows that the token was admitted at that moment, and calls once.
 func (req *memoryRequest) removeAdmission(token string, at Micros) bool {
 	found := false
 	switch {

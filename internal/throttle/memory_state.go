@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// farAhead is how far ahead of the clock an admission can lie: what lies further was written before the clock was set
-// back.
+// farAhead is how far ahead of the clock an admission can be. What is further ahead was written before the clock was
+// set back.
 const farAhead = Micros(10 * time.Second / time.Microsecond)
 
 // cell is the state of one key of [Memory], the counterpart of one key in Redis: the log of a rolling plan or of a cap,
@@ -22,13 +22,13 @@ type cell struct {
 	// log is that of a rolling plan or a cap.
 	admissionLog
 
-	// Of counters: the latest admission's token and moment, the moment that a gap counts from, each limit, see
+	// For counters: the latest admission's token and moment, the moment from which a gap counts, and each limit, see
 	// sameCounter.
 	token    string
 	latest   Micros
 	gap      Micros
 	gapKnown bool
-	before   Micros // the latest moment that a gap counts from when the last admission is refunded
+	before   Micros // from when a gap counts once the last admission is refunded
 	limits   []limitCounter
 }
 
@@ -53,7 +53,7 @@ func sameCounter(algorithm Algorithm, a, b Rule) bool {
 // maxWindows bounds how many windows of rules that are no longer in force a cell remembers.
 const maxWindows = 64
 
-// log is the cell's admissions as [Next] takes them. A nil cell is an empty one, here and in all that only reads.
+// log is the cell's admissions in the form that [Next] takes. All methods that only read take a nil cell as empty.
 func (c *cell) log(rules []Rule) Log {
 	if c == nil {
 		return Log{Rules: rules}
@@ -70,8 +70,8 @@ func (c *cell) chargeLog(most int, per time.Duration, now, at Micros, token stri
 // refundLog takes an admission out of the log.
 func (c *cell) refundLog(token string) bool { return c != nil && c.refund(token) }
 
-// counter is that of one limit. A bucket that was never charged begins with what the emptiest of the same window lacks;
-// whatever was admitted until now was before its time.
+// counter is the counter of one limit. A bucket that was never charged begins with what the emptiest bucket of the same
+// window lacks; everything that was admitted until now was before its time.
 func (c *cell) counter(algorithm Algorithm, r Rule) counter {
 	var emptiest counter
 	if c == nil {
@@ -101,7 +101,7 @@ func (c *cell) bound(algorithm Algorithm, r Rule, now Micros) Micros {
 	return algorithms[algorithm].counting.bound(c.counter(algorithm, r), r, now)
 }
 
-// chargeCounters charges every counter, those of rules not in force too, and returns when the last of them has passed.
+// chargeCounters charges every counter, also those of rules not in force, and returns when the last of them has passed.
 func (c *cell) chargeCounters(plan Plan, at Micros, token string) (last Micros) {
 	c.limits = c.remembered(plan, at)
 	c.token, c.latest = token, at
@@ -120,7 +120,7 @@ func (c *cell) chargeCounters(plan Plan, at Micros, token string) (last Micros) 
 	return last
 }
 
-// limits are those that a plan charges: of those that share a counter the one in force, else a dormant one.
+// limits are the limits that a plan charges. Of those that share a counter it is the one in force, else a dormant one.
 func (p Plan) limits() []Rule {
 	var limits []Rule
 	for _, r := range p.Rules {
@@ -140,8 +140,8 @@ func hasCounter(algorithm Algorithm, limits []Rule, r Rule) bool {
 	return slices.ContainsFunc(limits, func(known Rule) bool { return sameCounter(algorithm, known, r) })
 }
 
-// remembered is the counters of a plan's limits, and of limits that are in the plan no more unless they have passed;
-// none of those when there are too many.
+// remembered is the counters of a plan's limits, and of limits that are no longer in the plan and have not passed. When
+// there are too many, it leaves these out.
 func (c *cell) remembered(plan Plan, at Micros) []limitCounter {
 	limits := plan.limits()
 	counters := make([]limitCounter, 0, len(limits)+len(c.limits))
@@ -160,10 +160,11 @@ func (c *cell) remembered(plan Plan, at Micros) []limitCounter {
 	return counters[:len(limits)+len(past)]
 }
 
-// refundCounters takes an admission out of every counter; false when none of them counted it any more.
+// refundCounters takes an admission out of every counter. It returns false when none of them still counted it.
 func (c *cell) refundCounters(plan Plan, at Micros, token string) bool {
 	found := false
-	// Of the admissions before the last only a latest moment is known. It stays, so a second refund moves nothing.
+	// Of the admissions before the last one, only the latest moment is known. It stays, so a second refund moves
+	// nothing.
 	if c.gapKnown && c.gap == at && c.before < at {
 		c.gap = c.before
 		found = slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Kind == KindGap })
@@ -179,7 +180,7 @@ func (c *cell) refundCounters(plan Plan, at Micros, token string) bool {
 	return found
 }
 
-// repair moves what lies too far ahead to now.
+// repair moves to now what is too far ahead.
 func (c *cell) repair(now Micros, per time.Duration) {
 	if c == nil {
 		return
@@ -211,10 +212,10 @@ func (c *cell) expireAfter(now Micros, milliseconds int64) {
 	c.expires = milliseconds + int64(now)/1000
 }
 
-// expired tells whether the cell counts no more, as a key in Redis at the same moment.
+// expired tells whether the cell no longer counts, as a key in Redis at the same moment.
 func (c *cell) expired(now Micros) bool { return int64(now)/1000 > c.expires }
 
-// slack is how much longer, in ms, a cell lives than it is needed: as long as a key in Redis, so that both forget a
+// slack is how much longer, in ms, a cell lives than it is needed. It is that of a key in Redis, so that both forget a
 // token at the same moment.
 const slack = 1000
 

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// Middleware guards an HTTP API: requests over a limit are answered 429 with the wait, and cost nothing. The limits of
-// a key over all routes and those of a key on one route are judged together, so that a request that one of them refuses
-// is counted by neither.
+// Middleware limits the requests to an HTTP API. A request over a limit gets status 429 with the wait, and does not
+// count. A key has limits over all routes, and limits on each route. A request that one of them refuses counts under
+// neither.
 type Middleware struct {
 	// Limiter counts the requests.
 	Limiter Limiter
-	// Key says whose request it is, such as a hash of its token. An empty key is not limited.
+	// Key returns whose request it is, such as a hash of its token. An empty key is not limited.
 	Key func(*http.Request) string
-	// Route names what is asked for. Defaults to the request's method and path.
+	// Route names the route of a request. Defaults to the request's method and path.
 	Route func(*http.Request) string
 	// PerKey are the limits of a key over all routes, PerRoute those of a key on each route.
 	PerKey, PerRoute []Rule
-	// Log gets a line when the limiter can't be asked. Defaults to slog's default.
+	// Log gets a line when the limiter fails. Defaults to [slog.Default].
 	Log *slog.Logger
 }
 
-// plan has the route's limits as a category's and the key's as the cap over all categories.
+// plan makes the route's limits those of a category, and the key's limits the cap over all categories.
 func (m *Middleware) plan() Plan {
 	plan := Plan{Rules: slices.Clone(m.PerRoute)}
 	for _, r := range m.PerKey {
@@ -37,7 +37,7 @@ func (m *Middleware) plan() Plan {
 	return plan
 }
 
-// Wrap puts the guard before a handler. It fails on limits that are none.
+// Wrap puts the limits before a handler. It returns an error when they are not valid.
 func (m *Middleware) Wrap(next http.Handler) (http.Handler, error) {
 	plan := m.plan()
 	if err := plan.Validate(); err != nil {
@@ -55,7 +55,7 @@ func (m *Middleware) Wrap(next http.Handler) (http.Handler, error) {
 		}
 		usage, err := m.Limiter.Spend(r.Context(), Key{User: key, Category: m.route(r)}, plan, rand.Text())
 		if err != nil {
-			// In doubt nothing passes: a limit that opens when its store is away protects nobody.
+			// Without the limiter nothing passes: a limit that opens when its store is away protects nobody.
 			log.ErrorContext(r.Context(), "the limiter of the API can't be asked", "error", err)
 			w.Header().Set("Retry-After", "1")
 			writeProblem(w, http.StatusServiceUnavailable, "the limiter can't be asked now; try again")
@@ -78,8 +78,8 @@ func (m *Middleware) route(r *http.Request) string {
 	return r.Method + " " + r.URL.Path
 }
 
-// announce tells how much is left, in the fields of draft-ietf-httpapi-ratelimit-headers: every limit in
-// RateLimit-Policy, and in RateLimit what remains of each and in how many seconds more of it frees.
+// announce writes how much is left, in the fields of draft-ietf-httpapi-ratelimit-headers. RateLimit-Policy names every
+// limit. RateLimit says what remains of each, and in how many seconds more becomes free.
 func announce(header http.Header, usage Usage) {
 	for i, u := range usage.Rules {
 		name := strconv.Quote("rule" + strconv.Itoa(i+1))
@@ -92,10 +92,10 @@ func announce(header http.Header, usage Usage) {
 	}
 }
 
-// seconds rounds up, so that who waits that long has waited long enough; never below 1.
+// seconds rounds up to whole seconds, at least 1, so that a caller who waits that long has waited long enough.
 func seconds(d time.Duration) int64 { return max(1, int64((d+time.Second-1)/time.Second)) }
 
-// writeProblem answers in the form of RFC 9457.
+// writeProblem writes a response in the form of RFC 9457.
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	body, err := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 	if err != nil {
@@ -104,5 +104,5 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone: nobody to tell
+	_, _ = w.Write(body) // the client is gone
 }

@@ -37,15 +37,6 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Ten per minute with a gap of 3 s: fifty drain in 267 s, whatever the system does.
-func TestProjectIsTheOptimum(t *testing.T) {
-	t.Parallel()
-	slots := Project(0, 50, Log{Rules: []Rule{{Max: 10, Per: time.Minute}, {Max: 1, Per: 3 * time.Second, Kind: KindGap}}})
-	if last := slots[49].Sub(0); last != 267*time.Second {
-		t.Errorf("the last of fifty goes after %s, want 267s", last)
-	}
-}
-
 // Every key that the limiter writes has a time to live, a refusal writes nothing, and a log is never longer than its
 // largest limit.
 func TestStateIsBounded(t *testing.T) {
@@ -55,7 +46,9 @@ func TestStateIsBounded(t *testing.T) {
 	ctx := t.Context()
 	for algorithm := range algorithms {
 		plan := Plan{
-			Algorithm: Algorithm(algorithm), Rules: []Rule{{Max: 3, Per: time.Hour}, {Max: 5, Per: time.Hour, Kind: KindCap}},
+			Algorithm: Algorithm(algorithm), Rules: []Rule{
+				{Max: 3, Per: time.Hour}, {Max: 5, Per: time.Hour, Kind: KindCap},
+			},
 		}
 		key := Key{User: "u" + strconv.Itoa(algorithm), Category: "chat"}
 		refused := 0

@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// Plan is everything that limits one key (for notifications: one user's category), judged all or none. The limiters
-// take it as valid: see [Plan.Validate].
+// Plan is everything that limits one key (for notifications: one category of one user). An admission counts under all
+// of its rules, or under none. Limiters do not check a plan: see [Plan.Validate].
 //
-// A plan may change between two questions, and back. Smaller limits and longer windows hold from the next decision on.
-// A log remembers the largest Max and the longest Per that it was ever charged under, and lets an admission go only
-// when no such rule can see it, so that a rule that comes back finds all that was admitted meanwhile. It forgets the
-// rules together with the admissions, when nothing was admitted for the longest window. A rule longer than any before
-// begins with what is remembered.
+// A plan may change between two requests, and change back. Smaller limits and longer windows hold from the next
+// decision on. A log remembers the largest Max and the longest Per that it was ever charged under, and forgets an
+// admission only when no such rule can see it. So a rule that comes back finds everything that was admitted meanwhile.
+// When nothing was admitted for the longest window, the log forgets rules and admissions together. A rule longer than
+// any before begins with what is remembered.
 type Plan struct {
-	// Algorithm judges the rules of [KindLimit]. Gaps and caps are always exact.
+	// Algorithm counts for the rules of [KindLimit]. Gaps and caps are always exact.
 	Algorithm Algorithm
-	// Rules are judged in this order: those of the category, then those of [KindCap]. A decision's rule index points
-	// into it.
+	// Rules are those of the category, then those of [KindCap]. A decision's rule is an index into them.
 	Rules []Rule
 	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own
 	// limits replace them. They refuse nothing, and find everything that was admitted when they are back.
@@ -44,8 +43,8 @@ func (p Plan) caps() int {
 	return len(p.Rules)
 }
 
-// WithOwnLimits gives the plan of a user whose own limits replace the category's. The caps stay; the rules that are
-// replaced lie dormant, since the user may take the limits back at any time.
+// WithOwnLimits returns the plan of a user whose own limits replace the category's. The caps stay. The rules that are
+// replaced become dormant, since the user may remove the own limits at any time.
 func (p Plan) WithOwnLimits(own []Rule) Plan {
 	return Plan{
 		Algorithm: p.Algorithm, Rules: slices.Concat(own, p.CapRules()),
@@ -53,8 +52,8 @@ func (p Plan) WithOwnLimits(own []Rule) Plan {
 	}
 }
 
-// Validate joins everything that is wrong with the plan: a rule out of its bounds, a rule of the category after a cap,
-// a second gap, two limits over the same window, of which only the smaller could ever have an effect.
+// Validate returns everything that is wrong with the plan: a rule out of its bounds, a rule of the category after a
+// cap, a second gap, or two limits over the same window, of which only the smaller could have an effect.
 func (p Plan) Validate() error {
 	var faults []error
 	if int(p.Algorithm) >= len(algorithms) {
@@ -82,7 +81,7 @@ func (p Plan) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Equal tells whether both plans judge alike.
+// Equal tells whether both plans are the same.
 func (p Plan) Equal(o Plan) bool {
 	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Dormant, o.Dormant)
 }
@@ -90,7 +89,7 @@ func (p Plan) Equal(o Plan) bool {
 // dormantKind is the kind of dormant rules in the arguments of a script.
 const dormantKind = int(KindCap) + 1
 
-// Args appends the plan as the argument list that the Lua function read_plan reads.
+// Args appends the plan in the form that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
 	args = append(args, algorithms[p.Algorithm].letter, strconv.Itoa(len(p.Rules)+len(p.Dormant)))
 	for _, r := range p.Rules {
@@ -105,15 +104,15 @@ func (p Plan) Args(args []any) []any {
 // argCount is how many arguments Args appends.
 func (p Plan) argCount() int { return 2 + 3*(len(p.Rules)+len(p.Dormant)) }
 
-// counted tells whether the plan keeps a state for its category.
+// counted tells whether the plan keeps state for its category.
 func (p Plan) counted() bool { return p.caps()+len(p.Dormant) > 0 }
 
 // capped tells whether the plan has a cap, so that the log of its user counts.
 func (p Plan) capped() bool { return p.caps() < len(p.Rules) }
 
-// StateKey is where the limiter keeps the windows of a category of a user, below a key prefix. Each way of counting has
-// keys of its own, so that a change of the algorithm starts anew instead of meeting a key of another type. A colon in
-// the category is escaped: a user's name must not be able to reach into another category.
+// StateKey is the key of the windows of a user's category, with a prefix. Each algorithm has keys of its own, so a
+// change of the algorithm starts anew instead of meeting a key of another type. A colon in the category is escaped: the
+// name of a user must not make the key of another category.
 func (p Plan) StateKey(prefix string, key Key) string {
 	return prefix + algorithms[p.Algorithm].letter + ":" + escapeCategory(key.Category) + ":" + key.User
 }
@@ -125,7 +124,7 @@ func escapeCategory(category string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(category, "%", "%25"), ":", "%3A")
 }
 
-// CapKey is where the limiter keeps the log of a user's cap.
+// CapKey is the key of the log of a user's cap, with a prefix.
 func CapKey(prefix string, key Key) string { return prefix + "u:" + key.User }
 
 // depth is how many admissions a log must remember for the rules, and for how long.
@@ -139,5 +138,5 @@ func depth(lists ...[]Rule) (admissions int, per time.Duration) {
 	return admissions, per
 }
 
-// depth is that of the log of the plan's category.
+// depth is the depth of the log of the plan's category.
 func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.CategoryRules(), p.Dormant) }

@@ -26,11 +26,27 @@ func TestValidatePlan(t *testing.T) {
 		"one of each kind":  {plan: throttle.Plan{Rules: []throttle.Rule{twoPerMinute, aSecondApart, tenPerHour}}},
 		"only a cap":        {plan: throttle.Plan{Rules: []throttle.Rule{tenPerHour}}},
 		"unknown algorithm": {plan: throttle.Plan{Algorithm: 99}, want: "algorithm 99 is unknown"},
-		"no admissions":     {plan: throttle.Plan{Rules: []throttle.Rule{{Per: time.Hour}}}, want: "rule 1 (limit 0/1h): max must be"},
-		"limit after a cap": {plan: throttle.Plan{Rules: []throttle.Rule{tenPerHour, twoPerMinute}}, want: "rule 2 (limit 2/1m) must stand before the caps"},
-		"gap after a cap":   {plan: throttle.Plan{Rules: []throttle.Rule{tenPerHour, aSecondApart}}, want: "rule 2 (min_gap 1s) must stand before the caps"},
-		"same window twice": {plan: throttle.Plan{Rules: []throttle.Rule{twoPerMinute, {Max: 3, Per: time.Minute}}}, want: "rules 1 and 2 (limit 2/1m, limit 3/1m) have the same window"},
-		"two gaps":          {plan: throttle.Plan{Rules: []throttle.Rule{aSecondApart, {Max: 1, Per: time.Minute, Kind: throttle.KindGap}}}, want: "are both a gap"},
+		"no admissions": {
+			plan: throttle.Plan{Rules: []throttle.Rule{{Per: time.Hour}}}, want: "rule 1 (limit 0/1h): max must be",
+		},
+		"limit after a cap": {
+			plan: throttle.Plan{Rules: []throttle.Rule{tenPerHour, twoPerMinute}},
+			want: "rule 2 (limit 2/1m) must stand before the caps",
+		},
+		"gap after a cap": {
+			plan: throttle.Plan{Rules: []throttle.Rule{tenPerHour, aSecondApart}},
+			want: "rule 2 (min_gap 1s) must stand before the caps",
+		},
+		"same window twice": {
+			plan: throttle.Plan{Rules: []throttle.Rule{twoPerMinute, {Max: 3, Per: time.Minute}}},
+			want: "rules 1 and 2 (limit 2/1m, limit 3/1m) have the same window",
+		},
+		"two gaps": {
+			plan: throttle.Plan{Rules: []throttle.Rule{
+				aSecondApart, {Max: 1, Per: time.Minute, Kind: throttle.KindGap},
+			}},
+			want: "are both a gap",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

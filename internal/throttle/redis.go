@@ -13,25 +13,25 @@ import (
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
-// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock; requests
-// that come while others are under way go into one script together.
+// Redis is the limiter that processes share. Every call is one script on one slot, on the server's clock. Requests that
+// come while others are under way share one script.
 type Redis struct {
 	client redis.UniversalClient
 	prefix func(user string) string
 
 	allow, spend, peek, refund *script.Script
 
-	// batchers are three, by user, so that one script can run while another is written or read.
+	// batchers are three, chosen by user, so that one script can run while another is sent or its reply is read.
 	batchers [3]*batch.Batcher[allowRequest, allowResult]
 }
 
-// NewRedis makes a limiter on a Redis server or cluster. The keys of a user begin with prefix(user), which must carry
-// a hash tag on a cluster, so that they share a slot.
+// NewRedis makes a limiter on a Redis server or cluster. The keys of a user begin with prefix(user). On a cluster that
+// must hold a hash tag, so that they share a slot.
 func NewRedis(client redis.UniversalClient, prefix func(user string) string) *Redis {
 	return newRedis(client, prefix, "")
 }
 
-// newRedis puts Lua before every script, by which tests replace the server's clock.
+// newRedis is NewRedis with Lua before every script. Tests use it to replace the server's clock.
 func newRedis(client redis.UniversalClient, prefix func(user string) string, before string) *Redis {
 	l := &Redis{
 		client: client,
@@ -86,17 +86,17 @@ func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the limiter's windows of %s: %w", key.Category, err)
 	}
-	usage, err := ParseUsage(plan, reply)
+	usage, err := parseUsage(plan, reply)
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the limiter's windows of %s: %w", key.Category, err)
 	}
 	return usage, nil
 }
 
-// checkNumbers refuses a reply that has not that many numbers and two more for each rule of the plan.
+// checkNumbers returns an error unless a reply has that many numbers, and two more for each rule of the plan.
 func checkNumbers(reply []int64, first int, plan Plan) error {
 	if want := first + 2*len(plan.Rules); len(reply) != want {
-		return fmt.Errorf("the script answered %d numbers instead of %d", len(reply), want)
+		return fmt.Errorf("the script returned %d numbers instead of %d", len(reply), want)
 	}
 	return nil
 }
@@ -106,8 +106,8 @@ func parseDecision(reply []int64) Decision {
 	return Decision{Allowed: reply[0] == 1, At: Micros(reply[1]), Now: Micros(reply[2]), Rule: int(reply[3]) - 1}
 }
 
-// ParseUsage reads the answer of the peek script: at, now, rule, then used and frees-at of each rule of the plan.
-func ParseUsage(plan Plan, reply []int64) (Usage, error) {
+// parseUsage reads the reply of the peek script: at, now, rule, then used and frees-at of each rule of the plan.
+func parseUsage(plan Plan, reply []int64) (Usage, error) {
 	if err := checkNumbers(reply, 3, plan); err != nil {
 		return Usage{}, err
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Micros is a moment in microseconds since the Unix epoch, on the clock of the limiter: the Redis server's, or that of
-// the in-memory limiter. Microseconds of this century fit a float64 exactly, which is what a sorted set's score is.
+// Micros is a moment in microseconds since the Unix epoch, on the limiter's clock: the Redis server's, or that of the
+// in-memory limiter. Microseconds of this century fit exactly into a float64, such as the score in a sorted set.
 type Micros int64
 
 // MicrosOf converts a time.
@@ -24,13 +24,14 @@ func (m Micros) Add(d time.Duration) Micros { return m + Micros(d.Microseconds()
 // Sub is the duration from earlier to m.
 func (m Micros) Sub(earlier Micros) time.Duration { return time.Duration(m-earlier) * time.Microsecond }
 
-// Kind tells where a rule comes from. It changes how the rule is called, not how it is judged.
+// Kind tells where a rule comes from. A rule of any kind works alike; only its name differs, and for a cap what it
+// counts.
 type Kind uint8
 
 // The kinds of rules.
 const (
 	KindLimit Kind = iota // a category's limit
-	KindGap               // a category's minimum gap g, judged as the rule (1, g)
+	KindGap               // a category's minimum gap g, which is the rule (1, g)
 	KindCap               // the cap over all categories of a user
 )
 
@@ -72,7 +73,7 @@ const (
 	MaxMax = 1_000_000
 )
 
-// Validate refuses what no limiter can hold.
+// Validate returns everything that keeps a limiter from holding the rule.
 func (r Rule) Validate() error {
 	var faults []error
 	if r.Max < 1 || r.Max > MaxMax {
@@ -96,7 +97,7 @@ func (r Rule) Validate() error {
 // micros is the length of the window in µs.
 func (r Rule) micros() Micros { return Micros(r.Per.Microseconds()) }
 
-// args appends the rule as a script reads it.
+// args appends the rule in the form that a script reads.
 func (r Rule) args(args []any, kind int) []any {
 	return append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(kind))
 }

@@ -1,14 +1,14 @@
-// Package throttle decides when something may happen once more: several windows, a minimum gap and a cap over all of a
-// user's categories, judged together, all or none.
+// Package throttle decides when something may happen once more. It holds several windows, a minimum gap, and a cap over
+// all of a user's categories. An admission counts in all of them, or in none.
 //
-// [Next] is the rule itself, a pure function. [Redis] applies it in one Lua script per decision on the Redis server's
-// clock, so that any number of processes share one limit; [Memory] applies it within one process, on any clock. Only
-// what was admitted counts: a refusal changes nothing, so that asking again costs nobody anything. [Middleware] guards
-// an HTTP API with either.
+// [Next] is the rule itself, as a pure function. [Redis] applies it in one Lua script per decision, on the Redis
+// server's clock, so any number of processes share one limit. [Memory] applies it within one process, on any clock.
+// Only what was admitted counts: a refusal changes nothing, so asking again is free. [Middleware] limits an HTTP API
+// with either.
 //
-// A limit over N and T is held exactly by [Rolling]. [FixedWindow] and [TokenBucket] need constant memory instead, and
-// may admit up to 2N−1 within one T. A clock that is set back makes callers wait, at most a window and ten seconds, and
-// admits nobody too early.
+// [Rolling] holds a limit of N in T exactly. [FixedWindow] and [TokenBucket] need constant memory instead, and may
+// admit up to 2N−1 within one T. When the clock is set back, callers wait for at most a window and ten seconds, and
+// nothing is admitted too early.
 package throttle
 
 import (
@@ -26,11 +26,11 @@ type Key struct {
 	Category string
 }
 
-// Decision is the answer to one question.
+// Decision is what a limiter decides about one admission.
 type Decision struct {
 	// Allowed tells whether it may happen, and has been counted.
 	Allowed bool
-	// At is the moment that was counted, or for a refusal the earliest at which it could be allowed.
+	// At is the moment that was counted. For a refusal it is the earliest moment at which it could be allowed.
 	At Micros
 	// Now is the limiter's clock when it decided.
 	Now Micros
@@ -44,8 +44,8 @@ func (d Decision) Wait() time.Duration { return max(0, d.At.Sub(d.Now)) }
 // RuleUsage is how far one rule is used.
 type RuleUsage struct {
 	Rule Rule
-	// Used counts the admissions that the rule counts now. It is more than Max after a change to a smaller Max, or
-	// when some were counted that nobody had asked about.
+	// Used is how many admissions the rule counts now. It is more than Max after a change to a smaller Max, or when
+	// some admissions bypassed the rule.
 	Used int
 	// FreesAt is when the next of them stops counting; 0 when none counts.
 	FreesAt Micros
@@ -60,11 +60,11 @@ type Usage struct {
 	Rules []RuleUsage
 }
 
-// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory, and two are
-// the log's own.
+// MaxToken is the longest token, in bytes. Longer members would cost a sorted set several times the memory, and the log
+// adds two bytes.
 const MaxToken = 62
 
-// checkToken refuses tokens that a log must not hold.
+// checkToken returns an error for a token that a log must not hold.
 func checkToken(token string) error {
 	if strings.HasPrefix(token, tokenOfCut) {
 		return fmt.Errorf("name an admission otherwise: what begins with %q is the log's own", tokenOfCut)
@@ -77,20 +77,20 @@ func checkToken(token string) error {
 
 // Limiter admits or refuses. Its implementations pass one conformance suite, package throttletest.
 type Limiter interface {
-	// Allow decides one admission and counts it when it may happen now. The token, 1 to [MaxToken] bytes, names the
-	// admission: asked again with it, because an answer was lost, the limiter answers as before. A rolling plan or a
-	// cap remembers the newest admissions, as many as the largest Max; otherwise only the latest is remembered. A token
-	// does not begin with a slash.
+	// Allow decides one admission, and counts it when it may happen now. The token, 1 to [MaxToken] bytes and not
+	// beginning with a slash, names the admission: a repeated call with the same token, after a lost reply, gets the
+	// same decision. A rolling plan or a cap remembers the newest admissions, as many as the largest Max. Otherwise
+	// only the latest is remembered.
 	Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error)
-	// Spend is Allow, and tells in the same step how far each rule is used afterwards.
+	// Spend is Allow, and in the same step tells how far each rule is used afterwards.
 	Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error)
-	// Peek tells what Allow would answer, without counting.
+	// Peek tells what Allow would decide, without counting.
 	Peek(ctx context.Context, key Key, plan Plan) (Usage, error)
-	// Refund gives an admission back that surely had no effect, at being its moment. It reports whether one was taken
-	// out: not when it is not remembered (see Allow), nor when it counts no more, so that a repeated call is harmless.
-	// A token bucket gives back what its refill since then cannot have replaced: all for the latest admission, less
-	// for an earlier one.
+	// Refund takes back an admission that surely had no effect; at is its moment. It reports whether one was taken
+	// out. None is when it is not remembered (see Allow), or no longer counts, so a repeated call is harmless. A token
+	// bucket gives back what its refill since then cannot have replaced: all for the latest admission, less for an
+	// earlier one.
 	Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error)
-	// Clear forgets the windows of the key's category and the cap's window of its user.
+	// Clear forgets the windows of the key's category, and that of the user's cap.
 	Clear(ctx context.Context, key Key) error
 }

@@ -8,8 +8,8 @@ import "math"
 // differently.
 type tokenBucket struct{}
 
-// own implements counting: a bucket that empties and refills as another limit does knows nothing of what this one still
-// counts.
+// own implements counting: each limit has a bucket of its own, since one that empties and refills with another limit
+// does not know what this limit still counts.
 func (tokenBucket) own() bool { return true }
 
 func (tokenBucket) bound(c counter, r Rule, now Micros) Micros {
@@ -20,8 +20,8 @@ func (tokenBucket) bound(c counter, r Rule, now Micros) Micros {
 	return c.from + Micros(math.Ceil(lacking/float64(r.Max)))
 }
 
-// charge does not turn a bucket back: an admission that comes after a grant for a later moment counts at that moment.
-// Else the bucket could overflow and be less empty at that moment than it was.
+// charge never moves a bucket back in time: an admission that comes after a grant for a later moment counts at that
+// moment. Otherwise the bucket could overflow, and be fuller at that moment than it was.
 func (b tokenBucket) charge(c counter, r Rule, at Micros) counter {
 	at = max(at, c.from)
 	load, full := b.debt(c, r, at)+units(r), float64(float64(r.Max)*units(r))
@@ -31,8 +31,8 @@ func (b tokenBucket) charge(c counter, r Rule, at Micros) counter {
 	return counter{from: at, load: load, since: c.since, open: true}
 }
 
-// refund gives back no more than what the refill since then cannot have replaced anyway: without the admission the
-// bucket might have been full meanwhile, and what flows into a full bucket is lost.
+// refund gives back no more than what the refill since then cannot have replaced. Without the admission the bucket
+// might have been full meanwhile, and what flows into a full bucket is lost.
 func (tokenBucket) refund(c counter, r Rule, at Micros) (counter, bool) {
 	back := units(r) - float64(float64(max(0, c.from-at))*float64(r.Max))
 	if back <= 0 {

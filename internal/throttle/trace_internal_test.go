@@ -22,10 +22,13 @@ type act int
 
 const (
 	ask    act = iota // may something happen now?
-	ahead             // may something happen by the horizon? The dispatcher's question: it is granted for its own moment.
-	bypass            // something happens now, nobody judges it
+	ahead             // may it happen by the horizon? So the dispatcher asks, and it is granted for its own moment.
+	bypass            // it happens now, whatever the rules say
 	refund            // an earlier admission is taken back
 )
+
+// engines are the servers on which traces are played.
+var engines = map[string]func(testing.TB) *redis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini}
 
 // horizon is how far ahead of now a grant may lie.
 const horizon = 10_000
@@ -48,7 +51,7 @@ type trace struct {
 	setBack bool
 }
 
-// verdict is what a step was answered.
+// verdict is the result of a step.
 type verdict struct {
 	done bool // admitted, or refunded
 	at   Micros
@@ -57,8 +60,8 @@ type verdict struct {
 
 // driver plays a whole trace in one script, so that ten thousand are cheap.
 //
-// KEYS[1] state, KEYS[2] log of the cap; ARGV[1] number of steps, then for each: act, moment, token, moment of the admission
-// to be taken back, where its plan begins; then the plans.
+// KEYS[1] state, KEYS[2] log of the cap; ARGV[1] number of steps, then for each: act, moment, token, moment of the
+// admission to be taken back, where its plan begins; then the plans.
 const driver = `
 local n = tonumber(ARGV[1])
 local out = {}
@@ -121,7 +124,7 @@ func tracePlayer(t *testing.T, old, replacement string) *redis.Script {
 // The Lua limiter, the limiter in memory and the pure functions agree on every step of every trace.
 func TestLuaAgreesWithThePureFunctions(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(testing.TB) *redis.Client{"Redis": redistest.Client, "Miniredis": redistest.Mini} {
+	for name, open := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, sound := open(t), tracePlayer(t, "\n", "\n")
@@ -147,21 +150,39 @@ func TestLuaAgreesWithThePureFunctions(t *testing.T) {
 func TestTracesFindFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, replacement string }{
-		"a bypass trims what a refund brings back": {old: "digits(math.min(beyond, now - per))", replacement: "digits(beyond)"},
-		"a log is as deep as the smaller rule":     {old: "local n, t = depth_of(key)", replacement: "local n, t = log.max, log.per"},
-		"only the number is remembered":            {old: "most, per = n, t", replacement: "most, per = n, log.per"},
-		"dormant rules are forgotten":              {old: "local among = kind == KIND_DORMANT", replacement: "if kind == KIND_DORMANT then max, per = 0, 0 end local among = kind == KIND_DORMANT"},
-		"a refund forgets what was cut off":        {old: "redis.call('ZADD', key, cut, '/-' .. token)", replacement: ""},
-		"logs grow without end":                    {old: "if excess <= 0 then return end", replacement: "if excess <= 0 or excess > 0 then return end"},
-		"a key lives by the entry written last":    {old: "(log.newest - now + per)", replacement: "(at - now + per)"},
-		"a refused one is counted":                 {old: "if at > now then return 0, at, why end", replacement: "if at > now then charge(plan, now, now, token) return 0, at, why end"},
+		"a bypass trims what a refund brings back": {
+			old: "digits(math.min(beyond, now - per))", replacement: "digits(beyond)",
+		},
+		"a log is as deep as the smaller rule": {
+			old: "local n, t = depth_of(key)", replacement: "local n, t = log.max, log.per",
+		},
+		"only the number is remembered": {old: "most, per = n, t", replacement: "most, per = n, log.per"},
+		"dormant rules are forgotten": {
+			old:         "local among = kind == KIND_DORMANT",
+			replacement: "if kind == KIND_DORMANT then max, per = 0, 0 end local among = kind == KIND_DORMANT",
+		},
+		"a refund forgets what was cut off": {
+			old: "redis.call('ZADD', key, cut, '/-' .. token)", replacement: "",
+		},
+		"logs grow without end": {
+			old: "if excess <= 0 then return end", replacement: "if excess <= 0 or excess > 0 then return end",
+		},
+		"a key lives by the entry written last": {old: "(log.newest - now + per)", replacement: "(at - now + per)"},
+		"a refused one is counted": {
+			old:         "if at > now then return 0, at, why end",
+			replacement: "if at > now then charge(plan, now, now, token) return 0, at, why end",
+		},
 		"a clock set back is not noticed":          {old: "    repair(plan, now)\n", replacement: ""},
 		"a refund frees what an empty bucket owed": {old: "c.owed = c.owed + c.load - full", replacement: ""},
-		"a refund takes the gap before for kept":   {old: "c.gap = c.before", replacement: "c.gap = at - plan.state_log.per"},
+		"a refund takes the gap before for kept": {
+			old: "c.gap = c.before", replacement: "c.gap = at - plan.state_log.per",
+		},
 		"counters forget rules that may come back": {old: "not opened[string.sub(name, 2)]", replacement: "false"},
 		"limits of one window share a bucket":      {old: "own = true,", replacement: ""},
-		"a bucket that is new is full":             {old: "if most < 0 then return end", replacement: "if most then return end"},
-		"a bucket gives back what it never took":   {old: "at <= c.since or ", replacement: ""},
+		"a bucket that is new is full": {
+			old: "if most < 0 then return end", replacement: "if most then return end",
+		},
+		"a bucket gives back what it never took": {old: "at <= c.since or ", replacement: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +199,8 @@ func TestTracesFindFaults(t *testing.T) {
 	}
 }
 
-// disagreement plays a trace on all three, and tells where they differ or break their promise; it counts the admissions.
+// disagreement plays a trace on all three, and tells where they differ or break their promise; it counts the
+// admissions.
 func disagreement(t *testing.T, client *redis.Client, script *redis.Script, tr trace) (fault string, admitted int) {
 	t.Helper()
 	memory, longest := playMemory(tr)
@@ -216,7 +238,8 @@ func (tr trace) String() string {
 		fmt.Fprintf(&text, "plan %d: %s %v dormant %v\n", i, p.Algorithm, p.Rules, p.Dormant)
 	}
 	for i, s := range tr.steps {
-		fmt.Fprintf(&text, "%3d %s at %d plan %d of %d\n", i, [...]string{"ask", "ahead", "bypass", "refund"}[s.act], s.at-epochOfTraces, s.plan, s.of)
+		fmt.Fprintf(&text, "%3d %s at %d plan %d of %d\n", i, [...]string{"ask", "ahead", "bypass", "refund"}[s.act],
+			s.at-epochOfTraces, s.plan, s.of)
 	}
 	return text.String()
 }
@@ -232,15 +255,20 @@ func randomPlan(r *rand.Rand, algorithm Algorithm) Plan {
 		}
 	}
 	if r.IntN(2) == 0 {
-		plan.Rules = append(plan.Rules, Rule{Max: 1, Per: time.Duration(1+r.IntN(500)) * time.Millisecond, Kind: KindGap})
+		plan.Rules = append(plan.Rules, Rule{
+			Max: 1, Per: time.Duration(1+r.IntN(500)) * time.Millisecond, Kind: KindGap,
+		})
 	}
 	if r.IntN(2) == 0 {
-		plan.Rules = append(plan.Rules, Rule{Max: 1 + r.IntN(6), Per: time.Duration(1+r.IntN(3000)) * time.Millisecond, Kind: KindCap})
+		plan.Rules = append(plan.Rules, Rule{
+			Max: 1 + r.IntN(6), Per: time.Duration(1+r.IntN(3000)) * time.Millisecond, Kind: KindCap,
+		})
 	}
 	return plan
 }
 
-// randomPlans gives one plan, or the deepest of several first, or several that all hold the rules of the deepest dormant.
+// randomPlans gives one plan, or the deepest of several first, or several that all hold the rules of the deepest
+// dormant.
 func randomPlans(r *rand.Rand) []Plan {
 	algorithm := Algorithm(max(0, r.IntN(5)-2))
 	plans := []Plan{randomPlan(r, algorithm)}
@@ -249,7 +277,8 @@ func randomPlans(r *rand.Rand) []Plan {
 	}
 	for range 1 + r.IntN(2) {
 		plan := randomPlan(r, algorithm)
-		if per := plans[0].Rules[0].Per; r.IntN(3) == 0 && !slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Per == per }) {
+		if per := plans[0].Rules[0].Per; r.IntN(3) == 0 &&
+			!slices.ContainsFunc(plan.Rules, func(r Rule) bool { return r.Per == per }) {
 			plan.Rules[0].Per = per // the same window, as when a limit is lowered or raised
 		}
 		plans = append(plans, plan)
@@ -389,7 +418,8 @@ func playLua(t *testing.T, client *redis.Client, script *redis.Script, tr trace,
 			name, at := tr.taken(s.of, memory)
 			token, back = name, strconv.FormatInt(int64(at), 10)
 		}
-		args = append(args, strconv.Itoa(int(s.act)), strconv.FormatInt(int64(s.at), 10), token, back, strconv.Itoa(begins[s.plan]))
+		args = append(args, strconv.Itoa(int(s.act)), strconv.FormatInt(int64(s.at), 10), token, back,
+			strconv.Itoa(begins[s.plan]))
 	}
 	for _, p := range tr.plans {
 		args = p.Args(args)
@@ -405,9 +435,9 @@ func playLua(t *testing.T, client *redis.Client, script *redis.Script, tr trace,
 	return verdicts
 }
 
-// againstSpecification judges every answer of a rolling plan by Next over all admissions that were ever made and not taken
-// back: what a log let go must not have mattered. An answer may be later only after a flood, when a refund can't bring back
-// one by one what was cut off. While the clock is set back Next over such a history is no measure.
+// againstSpecification compares every result of a rolling plan with Next over all admissions that were ever made and
+// not refunded: what a log forgot must not matter. A result may be later only after a flood, when a refund can't bring
+// back one by one what was cut off. When the clock was set back, Next over such a history is no measure.
 func againstSpecification(tr trace, verdicts []verdict) string {
 	if tr.setBack {
 		return ""
@@ -423,7 +453,8 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 			}
 			continue
 		}
-		at, rule := Next(s.at, Log{Rules: plan.CategoryRules(), Admitted: state}, Log{Rules: plan.CapRules(), Admitted: limit})
+		at, rule := Next(s.at,
+			Log{Rules: plan.CategoryRules(), Admitted: state}, Log{Rules: plan.CapRules(), Admitted: limit})
 		if s.act != bypass && (v.at < at || len(tr.steps) < 100 && (v.at != at || !v.done && v.rule != rule)) {
 			return fmt.Sprintf("step %d: the limiter says %+v, Next %d by rule %d", i, v, at, rule)
 		}
@@ -460,8 +491,8 @@ func without(times []Micros, at Micros) []Micros {
 	return times
 }
 
-// brokenPromise holds every judged admission against what the algorithm promises for the window that ends with it, on the
-// clock that nobody sets, and counts the admissions that were kept.
+// brokenPromise checks every admission that the rules decided against what the algorithm promises for the window that
+// ends with it, on the clock that nobody sets. It counts the admissions that were kept.
 func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 	takenBack := map[int]bool{}
 	for i, s := range tr.steps {

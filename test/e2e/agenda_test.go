@@ -15,6 +15,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
 )
 
 // A burst of one user without limits uses the room of all processes, though one wake-up stands for all of it.
@@ -64,7 +65,7 @@ func TestTasksOfAPartitionAreDeleted(t *testing.T) {
 		}
 	}
 	d.drain(d.workers[0], 4*time.Minute)
-	took, best := time.Since(begin), optimum(waiting, crowdRules...)
+	took, best := time.Since(begin), throttletest.Drain(waiting, crowdRules...)
 	got := r.deliveries()
 	lost, duplicates := compare(ids, got)
 	t.Logf("%d waiting, all tasks of their partition deleted: drained in %s (optimum %s), %d lost, %d doubled, %d violations",

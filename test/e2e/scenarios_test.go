@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
 )
 
 const crowdPolicy = `version: 1
@@ -28,17 +29,12 @@ func crowd(user, category, to string, n int) []item {
 	return slices.Repeat([]item{{UserID: user, Category: category, To: to}}, n)
 }
 
-// optimum is how long n of one user take at best.
-func optimum(n int, rules ...throttle.Rule) time.Duration {
-	return throttle.Project(0, n, throttle.Log{Rules: rules})[n-1].Sub(0)
-}
-
 func TestCrowdOf400(t *testing.T) {
 	d, r := deploy(t, crowdPolicy, 2), newReceiver(t)
 	begin := time.Now()
 	ids := d.accept(d.workers[0], crowd("ada", "default", r.server.URL, 400))
 	s := d.drain(d.workers[0], 2*time.Minute)
-	took, best := time.Since(begin), optimum(400, crowdRules...)
+	took, best := time.Since(begin), throttletest.Drain(400, crowdRules...)
 	got := r.deliveries()
 	slices.SortFunc(got, func(a, b delivery) int { return int(a.AdmittedAt - b.AdmittedAt) })
 	inversions := 0
@@ -72,7 +68,7 @@ func TestCapOverTenCategories(t *testing.T) {
 	begin := time.Now()
 	ids := d.accept(d.workers[0], items)
 	s := d.drain(d.workers[0], 2*time.Minute)
-	took, best := time.Since(begin), optimum(400, limit)
+	took, best := time.Since(begin), throttletest.Drain(400, limit)
 	got := r.deliveries()
 	slices.SortFunc(got, func(a, b delivery) int { return int(a.AdmittedAt - b.AdmittedAt) })
 	lost, duplicates := compare(ids, got)
@@ -153,7 +149,7 @@ func TestCancelledOnesMoveTheOthersUp(t *testing.T) {
 		}
 	}
 	s := d.drain(d.workers[0], time.Minute)
-	took, best := time.Since(begin), optimum(20, throttle.Rule{Max: 1, Per: 200 * time.Millisecond})
+	took, best := time.Since(begin), throttletest.Drain(20, throttle.Rule{Max: 1, Per: 200 * time.Millisecond})
 	wrong := 0
 	for _, g := range r.deliveries() {
 		if cancelled[g.ID] {

@@ -1,6 +1,5 @@
--- admit decides one admission for now and charges it when it may happen; a refusal changes nothing. A token whose
--- admission is still remembered gets the answer it got then: a log knows every token in it, a hash its latest one.
--- Returns 1 or 0, the moment, and the number of the rule that decides (0: none).
+-- admitted_at returns when a token was admitted, if that is remembered: a log knows every token in it, a hash its
+-- latest one.
 local function admitted_at(plan, token)
   local at
   if plan.state_log.max > 0 then
@@ -10,10 +9,15 @@ local function admitted_at(plan, token)
       at = counting().of(plan).at
     end
   end
-  if not at and plan.cap_log.max > 0 and newest_of(plan.cap, plan.cap_log) then at = redis.call('ZSCORE', plan.cap, token) end
+  if not at and plan.cap_log.max > 0 and newest_of(plan.cap, plan.cap_log) then
+    at = redis.call('ZSCORE', plan.cap, token)
+  end
   return tonumber(at or nil)
 end
 
+-- admit decides one admission for now, and charges it when it may happen; a refusal changes nothing. A token whose
+-- admission is remembered gets the same result again. It returns 1 or 0, the moment, and the number of the rule that
+-- decides (0: none).
 local function admit(plan, now, token)
   local earlier = admitted_at(plan, token)
   if earlier then return 1, earlier, 0 end

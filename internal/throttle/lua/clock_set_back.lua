@@ -1,5 +1,5 @@
--- repair moves what was written before the clock was set back to now, as if it had just happened: the limits hold, and
--- nobody waits longer than a window.
+-- repair moves to now what was written before the clock was set back, as if it had just happened. So the limits hold,
+-- and nobody waits longer than a window.
 local function repair(plan, now)
   local far = now + FAR_AHEAD
 
@@ -49,8 +49,8 @@ local function repair(plan, now)
   if plan.cap_log.max > 0 then repair_log(plan.cap, plan.cap_log) end
 end
 
--- decide_now is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the clock
--- was set back; then it repairs the state first.
+-- decide_now is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the
+-- clock was set back; then it repairs the state first.
 local function decide_now(plan, now)
   local at, why = decide(plan, now, nothing_ahead)
   if why > 0 and at - now > plan.rules[why].per + FAR_AHEAD then

@@ -1,24 +1,24 @@
--- What the algorithms that count have in common: a hash for each plan, see plan.lua. Most deployments have rolling limits
--- only, so this file is the body of a function, make_counting, that runs when the first hash is looked at. Before it stands
--- `algorithms`: what makes the functions of each algorithm, by its letter, from the files in algorithms/:
+-- What the algorithms with counters have in common: a hash for each plan, see plan.lua. Most deployments have only
+-- rolling limits, so this file is the body of a function, make_counting, that runs when the first hash is read. Before
+-- it stands `algorithms`: by an algorithm's letter, a function that returns its file in algorithms/, which is:
 --
---   own                        true where each limit has a counter of its own, else one is shared by those over the same window
+--   own                        true when each limit has a counter of its own; else those over the same window share it
 --   bound(c, rule, now, ahead) the earliest moment that a limit allows, see bound in decide.lua
 --   charge(c, rule, at)        counts an admission
---   refund(c, rule, at)        takes one out that was counted; false when it counts no more
+--   refund(c, rule, at)        takes an admission out; false when it no longer counts
 --   usage(c, rule, now)        how many admissions count now, and when the next of them stops counting (0: none counts)
 --   passed(c, rule, at)        whether nothing counts any more
 --
--- c is the limit's counter, {from, load, owed, since}. Two of its fields are the algorithm's own; `since` is x, nil for what was
--- never charged.
+-- c is the limit's counter, {from, load, owed, since}. What from, load and owed mean is up to the algorithm; `since` is
+-- the field x of the hash, nil for what was never charged.
 
 -- MAX_WINDOWS bounds how many windows of rules that are no longer in force a hash remembers.
 local MAX_WINDOWS = 64
 
 local made = {} -- the algorithms, each made once in a run
 
--- inherit begins a counter that was never charged with what the emptiest bucket of the same window lacks. What is more than
--- its own size it owes.
+-- inherit begins a counter that was never charged with what the emptiest bucket of the same window lacks. It owes what
+-- exceeds its own size.
 local function inherit(found, rule)
   local c, most = found[rule], -1
   for _, other in ipairs(found.limits) do
@@ -30,17 +30,19 @@ local function inherit(found, rule)
   c.owed = most - c.load
 end
 
--- counters gives what a plan's hash holds, read once: {algorithm, token, at, gap, before, limits = rules, past, [rule] = the
--- counter of each}. The limits are those of the plan, those dormant, and those of other plans (with `past`, which tells that
--- there are any).
+-- counters returns what a plan's hash holds, read once: {algorithm, token, at, gap, before, limits = rules, past,
+-- [rule] = the counter of each}. The limits are those of the plan, the dormant ones, and those of other plans; `past`
+-- is true when there are any of these.
 local function counters(plan)
   if plan.counters then return plan.counters end
   local algorithm = made[plan.algorithm] or algorithms[plan.algorithm]()
   made[plan.algorithm] = algorithm
   local hash, fields = redis.call('HGETALL', plan.state), {}
   for i = 1, #hash, 2 do fields[hash[i]] = hash[i + 1] end
-  local found = { algorithm = algorithm, token = fields.m, at = tonumber(fields.a or nil), gap = tonumber(fields.g or nil),
-    before = tonumber(fields.p or 0), limits = {} }
+  local found = {
+    algorithm = algorithm, token = fields.m, at = tonumber(fields.a or nil), gap = tonumber(fields.g or nil),
+    before = tonumber(fields.p or 0), limits = {},
+  }
   local opened = {}
   local function open(rule)
     local window = rule.window
@@ -84,7 +86,7 @@ local function bound(plan, rule, now, ahead)
   return c.gap and c.gap + rule.per
 end
 
--- forget takes the windows of past rules out that have passed, or all when there are too many.
+-- forget removes the windows of past rules that have passed, or of all past rules when there are too many.
 local function forget(plan, c, at)
   if not c.past then return end
   local kept, fields = {}, {}

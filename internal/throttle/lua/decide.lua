@@ -1,7 +1,7 @@
--- The limiter's functions: the earliest moment that a plan allows, and the charge of an admission. plan.lua and make_counting,
--- see counters.lua, stand before them.
+-- The limiter's functions: the earliest moment that a plan allows, and the charge of an admission. plan.lua and
+-- make_counting, see counters.lua, stand before them.
 
--- counting gives the functions of what is no log, made once in a run.
+-- counting returns the functions for plans with counters, made once in a run.
 local made
 local function counting()
   made = made or make_counting()
@@ -11,13 +11,13 @@ end
 -- nothing_ahead stands for "no admission is planned ahead of this one"; see bound.
 local nothing_ahead = { count = 0 }
 
--- newest_of gives the moment of the newest admission in a log, read once; false when it is empty.
+-- newest_of returns the moment of the newest admission in a log, read once; false when the log is empty.
 local function newest_of(key, log)
   if log.newest == nil then log.newest = nth_newest(key, 1) or false end
   return log.newest
 end
 
--- rolling_bound: the earliest moment that the rule allows after the admissions in the log and those planned ahead.
+-- rolling_bound returns the earliest moment that a rule allows after the admissions in the log and those planned ahead.
 local function rolling_bound(key, log, rule, ahead)
   if rule.max <= ahead.count then return ahead.newest(rule.max) + rule.per end
   local n = rule.max - ahead.count
@@ -27,7 +27,7 @@ local function rolling_bound(key, log, rule, ahead)
   return time and time + rule.per
 end
 
--- bound gives the earliest moment at which one rule allows the admission that follows those planned ahead, or nil.
+-- bound returns the earliest moment at which one rule allows the admission that follows those planned ahead, or nil.
 -- ahead.count is how many are planned, ahead.newest(n) the time of the n-th newest of them.
 local function bound(plan, rule, now, ahead)
   if rule.kind == KIND_CAP then return rolling_bound(plan.cap, plan.cap_log, rule, ahead) end
@@ -35,8 +35,8 @@ local function bound(plan, rule, now, ahead)
   return counting().bound(plan, rule, now, ahead)
 end
 
--- decide gives the earliest moment, not before now, that every rule allows, and the number of the rule that decides
--- it (from 1; 0 when none does). The same recurrence as Next in Go.
+-- decide returns the earliest moment, not before now, that every rule allows, and the number of the rule that decides
+-- it (from 1; 0 when none does). It is the same recurrence as Next in Go.
 local function decide(plan, now, ahead)
   local at, why = now, 0
   for r, rule in ipairs(plan.rules) do

@@ -1,43 +1,43 @@
--- The log of a rolling plan, or of a user's cap: a sorted set of admissions, put before every script that judges or
--- charges one.
+-- The log of a rolling plan, or of a user's cap: a sorted set of admissions. This file is put before every script that
+-- decides or charges an admission.
 --
 --   member = token of the admission, score = its moment in µs, which is positive
 --   /n     minus the largest max, and
 --   /t     minus the longest per in µs, of all rules that the log was ever charged under
 --   /      the moment of the newest admission that was cut off, see charge_log
---   /-…    an admission that was cut off and counts again, since a newer one was refunded
+--   /-…    an admission that was cut off and counts again, because a newer one was refunded
 --
--- An admission leaves the log only when no rule that was in force since the log began can see it any more, and none would
--- after a refund: it is older than /t, and beyond the newest /n.
+-- An admission leaves the log only when no rule that was in force since the log began can see it, and none would after
+-- a refund: it is older than /t, and beyond the newest /n.
 
 local redis, KEYS, ARGV = redis, KEYS, ARGV
 
--- Keys live this much longer (in ms) than they are needed: an engine may remove them early (the embedded one by half a
--- second), and a window forgotten early is a limit broken.
+-- Keys live this much longer (in ms) than they are needed. An engine may remove them early (the embedded one by half a
+-- second), and to forget a window early is to break a limit.
 local SLACK = 1000
 
--- A log holds that many admissions beyond /n at most. Only bypasses make it that long: each may be refunded, and those
--- before it count again then.
+-- A log holds at most this many admissions beyond /n. Only bypasses make it that long. Each of them may be refunded,
+-- and then those before it count again.
 local ROOM = 64
 
--- digits writes a whole number, of up to 2^53, in full. What goes into a command is written by it, or is text already: Redis
--- writes numbers as if they were fractions, which takes it longer than most commands.
+-- digits writes a whole number of up to 2^53 in full. Every number in a command is written by it, or is text already:
+-- Redis itself writes numbers as if they were fractions, which takes longer than most commands.
 local function digits(n) return string.format('%d', n) end
 
--- now_micros is the time in µs since the epoch.
+-- now_micros returns the time in µs since the epoch.
 local function now_micros()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
 
--- nth_newest gives the moment of the n-th newest admission in a log, or nil.
+-- nth_newest returns the moment of the n-th newest admission in a log, or nil.
 local function nth_newest(key, n)
   local rank = n == 1 and '0' or digits(n - 1)
   local score = tonumber(redis.call('ZREVRANGE', key, rank, rank, 'WITHSCORES')[2])
   if score and score > 0 then return score end
 end
 
--- depth_of reads /n and /t, which have the lowest scores; 0 where there is none.
+-- depth_of reads /n and /t, which have the lowest scores; 0 for one that is missing.
 local function depth_of(key)
   local kept = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
   local depth = { ['/n'] = 0, ['/t'] = 0 }
@@ -47,8 +47,8 @@ local function depth_of(key)
   return depth['/n'], depth['/t']
 end
 
--- cut_off bounds a log that holds more admissions than `most` though no rule has forgotten them. The newest of those cut
--- off stays for all of them, as the moment that a refund gives its slot to.
+-- cut_off bounds a log that holds more admissions than `most`, although rules still see them. The moment of the newest
+-- of those cut off stays for all of them: a refund puts it in the place of what it takes out.
 local function cut_off(key, most)
   local excess = redis.call('ZCARD', key) - 2 - most
   if excess <= 0 then return end
@@ -57,8 +57,9 @@ local function cut_off(key, most)
   redis.call('ZADD', key, newest, '/')
 end
 
--- charge_log adds an admission to a log. `log` tells the largest max and the longest per of the plan, and what is known of
--- the log: `newest` moment in it, and its `nth` newest for the largest max (nil: not known, false: there is none).
+-- charge_log adds an admission to a log. `log` holds the largest max and the longest per of the plan, and what is known
+-- of the log: the `newest` moment in it, and the `nth` newest for the largest max (nil: not known; false: there is
+-- none).
 local function charge_log(key, log, now, at, token)
   local newest = log.newest
   if newest == nil then newest = nth_newest(key, 1) end

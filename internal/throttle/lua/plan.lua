@@ -1,34 +1,36 @@
--- What a plan is, put before every script that judges or charges one: those of this package and those of the agendas. It only
--- defines locals; nothing here runs by itself. Each function costs a little in every run of a script, so what not every
--- script needs stands in files of its own (clock_set_back.lua, refund.lua, usage.lua), or is made when it is needed (counters.lua).
+-- What a plan is. This file is put before every script that checks or charges a plan: those of this package, and those
+-- of the agendas. It only defines locals. Each function costs a little in every run of a script, so functions that not
+-- every script needs have files of their own (clock_set_back.lua, refund.lua, usage.lua), or are made when they are
+-- needed (counters.lua).
 --
 -- A plan limits one key. Its state:
 --   rolling        sorted set   see log.lua, which stands before this
---   fixed_window   hash         s<per> begin of the window in µs, n<per> admissions in it
---   token_bucket   hash         s<per>/<max> a moment in µs, the same for all, n<per>/<max> what the bucket lacks at that moment,
+--   fixed_window   hash         s<per> start of the window in µs, n<per> admissions in it
+--   token_bucket   hash         s<per>/<max> a moment in µs, the same for all; n<per>/<max> what the bucket lacks at that moment,
 --                               o<per>/<max> what was charged beyond an empty bucket since it last had a token
---   both hashes                 m, a token and moment of the admission written last, g the moment a gap counts from, p the
---                               latest at which it counts from when that one is refunded, x<per>, or x<per>/<max>, the latest
---                               moment of what was admitted before the limit was known, 0 for none: a refund of that takes
---                               nothing out. Windows of rules that are not in force any more stay and are charged until
---                               they have passed, so that a rule that comes back finds them
+--   both hashes                 m, a: token and moment of the admission that was written last; g: the moment from which a
+--                               gap counts; p: the moment from which it counts once that admission is refunded; x<per>,
+--                               or x<per>/<max>: the latest moment of what was admitted before the limit was known (0:
+--                               nothing was), since a refund of that takes nothing out. Windows of rules that are no
+--                               longer in force stay, and are charged, until they have passed: a rule that comes back
+--                               finds them
 -- The cap is always a rolling sorted set of its own.
 --
--- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly; they are
--- written by `digits`, since Lua's own conversion keeps 14 digits only.
+-- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly. `digits`
+-- writes them, since Lua's own conversion keeps only 14 digits.
 
--- Algorithms go by the letter in the names of their keys. Rolling is the one that keeps a log; every other has its functions
--- in algorithms/.
+-- Algorithms have the letter that is in the names of their keys. Rolling is the one that keeps a log; the functions of
+-- the others are in algorithms/.
 local ROLLING = 'l'
 local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 3
 
--- No admission is written further ahead than this (10 s in µs). What lies further ahead was written before the clock
--- was set back.
+-- No admission is written further ahead than this (10 s in µs). What is further ahead was written before the clock was
+-- set back.
 local FAR_AHEAD = 10000000
 
--- read_plan reads a plan from ARGV, from index i on: algorithm's letter, number of rules, then max, per in µs and kind of each
--- (0 limit, 1 gap, 2 cap, 3 a limit that is not in force but may come back, which is only counted). Returns the plan and
--- the index after it. A plan remembers what it read of its state, so a script that charges must have one plan object for
+-- read_plan reads a plan from ARGV, beginning at index i: the algorithm's letter, the number of rules, then max, per in
+-- µs and kind of each (0 limit, 1 gap, 2 cap, 3 a dormant limit, which is only counted). It returns the plan and the
+-- index after it. A plan remembers what it read of its state, so a script that charges must have one plan object for
 -- each state key, not two.
 local function read_plan(i, state_key, cap_key)
   local plan = {
@@ -50,13 +52,13 @@ local function read_plan(i, state_key, cap_key)
   return plan, i
 end
 
--- copy_log gives a log like another of which nothing is known yet. One that no rule counts in is never read.
+-- copy_log returns a copy of a log of which nothing is known yet. A log that no rule counts in is never read.
 local function copy_log(log)
   if log.max == 0 then return log end
   return { max = log.max, per = log.per }
 end
 
--- copy_plan gives a plan with the rules of another, for other keys.
+-- copy_plan returns a plan with the same rules for other keys.
 local function copy_plan(plan, state_key, cap_key)
   return {
     algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, dormant = plan.dormant,

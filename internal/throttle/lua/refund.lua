@@ -1,4 +1,4 @@
--- refund_counter takes one admission out of a limit's counter; false when it does not count there any more.
+-- refund_counter takes one admission out of a limit's counter. It returns false when that no longer counts there.
 local function refund_counter(algorithm, c, rule, at)
   if not c.since or at <= c.since or c.load <= 0 then return false end
   return algorithm.refund(c, rule, at)
@@ -11,7 +11,7 @@ local function refund_counters(plan, at, token)
     fields[#fields + 1] = name
     fields[#fields + 1] = digits(value)
   end
-  -- Of the admissions before the last only a latest moment is known. It stays, so a second refund moves nothing.
+  -- Of the admissions before the last one, only the latest moment is known. It stays, so a second refund moves nothing.
   if c.gap == at and c.before < at then
     c.gap = c.before
     set('g', c.gap)
@@ -34,8 +34,8 @@ local function refund_counters(plan, at, token)
   return found
 end
 
--- refund_log takes an admission out of a log. Where that would leave fewer than the largest max, though others were cut
--- off, the newest of those takes its place.
+-- refund_log takes an admission out of a log. When that leaves fewer than the largest max, and others were cut off, the
+-- newest of those takes its place.
 local function refund_log(key, token)
   if redis.call('ZREM', key, token) == 0 then return false end
   local cut = redis.call('ZSCORE', key, '/')
@@ -43,8 +43,9 @@ local function refund_log(key, token)
   return true
 end
 
--- refund takes an admission back that surely had no effect, and tells whether one was taken out. A log knows its
--- entries by their tokens; counters do not, and take the caller's word that this one was made at `at`, once.
+-- refund takes back an admission that surely had no effect, and tells whether one was taken out. A log knows its
+-- entries by their tokens. Counters do not: they rely on the caller that this one was made at `at`, and is refunded
+-- once.
 local function refund(plan, at, token)
   local found = false
   if plan.state_log.max > 0 then

@@ -1,4 +1,5 @@
--- rolling_usage: how many admissions a rule's window holds, and when the oldest of them leaves it (0: none is in it).
+-- rolling_usage returns how many admissions a rule's window holds, and when the oldest of them leaves it (0: none is in
+-- it).
 local function rolling_usage(key, rule, now)
   local from = '(' .. digits(now - rule.per)
   local used = redis.call('ZCOUNT', key, from, '+inf')
@@ -14,7 +15,8 @@ local function counter_usage(plan, rule, now)
   return 1, c.gap + rule.per
 end
 
--- usage of one rule: admissions that count against it now, and when the next of them stops counting (0: none counts).
+-- usage returns how many admissions count under one rule now, and when the next of them stops counting (0: none
+-- counts).
 local function usage(plan, rule, now)
   if rule.kind == KIND_CAP then return rolling_usage(plan.cap, rule, now) end
   if plan.algorithm == ROLLING then return rolling_usage(plan.state, rule, now) end

@@ -11,25 +11,34 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
 )
 
+// call is what a limiter is asked about.
+type call struct {
+	key   throttle.Key
+	plan  throttle.Plan
+	token string
+}
+
 // mutant is the limiter in memory with one fault.
 type mutant struct {
 	*throttle.Memory
-	allow  func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error)
-	peek   func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan) (throttle.Usage, error)
-	refund func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros) (bool, error)
+	allow  func(ctx context.Context, m *throttle.Memory, c call) (throttle.Decision, error)
+	peek   func(ctx context.Context, m *throttle.Memory, c call) (throttle.Usage, error)
+	refund func(ctx context.Context, m *throttle.Memory, c call, at throttle.Micros) (bool, error)
 	clear  func(ctx context.Context, m *throttle.Memory, key throttle.Key) error
 }
 
-func (m mutant) Allow(ctx context.Context, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
+func (m mutant) Allow(
+	ctx context.Context, key throttle.Key, plan throttle.Plan, token string,
+) (throttle.Decision, error) {
 	if m.allow != nil {
-		return m.allow(ctx, m.Memory, key, plan, token)
+		return m.allow(ctx, m.Memory, call{key, plan, token})
 	}
 	return m.Memory.Allow(ctx, key, plan, token)
 }
 
 func (m mutant) Spend(ctx context.Context, key throttle.Key, plan throttle.Plan, token string) (throttle.Usage, error) {
 	if m.allow != nil {
-		d, err := m.allow(ctx, m.Memory, key, plan, token)
+		d, err := m.allow(ctx, m.Memory, call{key, plan, token})
 		if err != nil {
 			return throttle.Usage{}, err
 		}
@@ -41,14 +50,16 @@ func (m mutant) Spend(ctx context.Context, key throttle.Key, plan throttle.Plan,
 
 func (m mutant) Peek(ctx context.Context, key throttle.Key, plan throttle.Plan) (throttle.Usage, error) {
 	if m.peek != nil {
-		return m.peek(ctx, m.Memory, key, plan)
+		return m.peek(ctx, m.Memory, call{key: key, plan: plan})
 	}
 	return m.Memory.Peek(ctx, key, plan)
 }
 
-func (m mutant) Refund(ctx context.Context, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros) (bool, error) {
+func (m mutant) Refund(
+	ctx context.Context, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros,
+) (bool, error) {
 	if m.refund != nil {
-		return m.refund(ctx, m.Memory, key, plan, token, at)
+		return m.refund(ctx, m.Memory, call{key, plan, token}, at)
 	}
 	return m.Memory.Refund(ctx, key, plan, token, at)
 }
@@ -69,12 +80,12 @@ func changed(plan throttle.Plan, change func(*throttle.Rule)) throttle.Plan {
 	return throttle.Plan{Algorithm: plan.Algorithm, Rules: rules}
 }
 
-func allowing(change func(throttle.Key, throttle.Plan, string) (throttle.Key, throttle.Plan, string)) mutant {
+// allowing is a limiter that allows another call than the one it is asked about.
+func allowing(change func(*call)) mutant {
 	return mutant{
-		allow: func(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string,
-		) (throttle.Decision, error) {
-			key, plan, token = change(key, plan, token)
-			return m.Allow(ctx, key, plan, token)
+		allow: func(ctx context.Context, m *throttle.Memory, c call) (throttle.Decision, error) {
+			change(&c)
+			return m.Allow(ctx, c.key, c.plan, c.token)
 		},
 	}
 }
@@ -83,38 +94,27 @@ func allowing(change func(throttle.Key, throttle.Plan, string) (throttle.Key, th
 func mutants() map[string]mutant {
 	var asked atomic.Int64
 	return map[string]mutant{
-		"OneMoreThanMax": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			return k, changed(p, func(r *throttle.Rule) { r.Max++ }), t
+		"OneMoreThanMax": allowing(func(c *call) {
+			c.plan = changed(c.plan, func(r *throttle.Rule) { r.Max++ })
 		}),
-		"AMicrosecondEarly": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			return k, changed(p, func(r *throttle.Rule) { r.Per -= time.Microsecond }), t
+		"AMicrosecondEarly": allowing(func(c *call) {
+			c.plan = changed(c.plan, func(r *throttle.Rule) { r.Per -= time.Microsecond })
 		}),
-		"AMicrosecondLate": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			return k, changed(p, func(r *throttle.Rule) { r.Per += time.Microsecond }), t
+		"AMicrosecondLate": allowing(func(c *call) {
+			c.plan = changed(c.plan, func(r *throttle.Rule) { r.Per += time.Microsecond })
 		}),
-		"NoCap": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			p.Rules = p.CategoryRules()
-			return k, p, t
-		}),
-		"OneWindowForAllUsers": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			k.User = "all"
-			return k, p, t
-		}),
-		"OneWindowForAllCategories": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			k.Category = "all"
-			return k, p, t
-		}),
-		"AskedTwiceCountsTwice": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			if t != "" && len(t) < 50 {
-				t += strconv.FormatInt(asked.Add(1), 10)
+		"NoCap":                     allowing(func(c *call) { c.plan.Rules = c.plan.CategoryRules() }),
+		"OneWindowForAllUsers":      allowing(func(c *call) { c.key.User = "all" }),
+		"OneWindowForAllCategories": allowing(func(c *call) { c.key.Category = "all" }),
+		"AskedTwiceCountsTwice": allowing(func(c *call) {
+			if c.token != "" && len(c.token) < 50 {
+				c.token += strconv.FormatInt(asked.Add(1), 10)
 			}
-			return k, p, t
 		}),
-		"AnyToken": allowing(func(k throttle.Key, p throttle.Plan, t string) (throttle.Key, throttle.Plan, string) {
-			if t == "" || len(t) > throttle.MaxToken {
-				t = "cut"
+		"AnyToken": allowing(func(c *call) {
+			if c.token == "" || len(c.token) > throttle.MaxToken {
+				c.token = "cut"
 			}
-			return k, p, t
 		}),
 		"RefusalsCount":     {allow: countRefusals},
 		"ChargedOneByOne":   {allow: chargeOneByOne},
@@ -126,22 +126,23 @@ func mutants() map[string]mutant {
 	}
 }
 
-// countRefusals is the classic rolling limiter: an attempt in vain shuts the window a little longer.
-func countRefusals(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
-	d, err := m.Allow(ctx, key, plan, token)
+// countRefusals is the classic rolling limiter: a refused attempt closes the window for a little longer.
+func countRefusals(ctx context.Context, m *throttle.Memory, c call) (throttle.Decision, error) {
+	d, err := m.Allow(ctx, c.key, c.plan, c.token)
 	if err == nil && !d.Allowed {
-		wide := changed(plan, func(r *throttle.Rule) { r.Max += 1000; r.Kind = throttle.KindLimit })
-		_, err = m.Allow(ctx, key, wide, token)
+		wide := changed(c.plan, func(r *throttle.Rule) { r.Max += 1000; r.Kind = throttle.KindLimit })
+		_, err = m.Allow(ctx, c.key, wide, c.token)
 	}
 	return d, err
 }
 
 // chargeOneByOne is the pipelined counter: each window is charged, though another refuses.
-func chargeOneByOne(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string) (throttle.Decision, error) {
+func chargeOneByOne(ctx context.Context, m *throttle.Memory, c call) (throttle.Decision, error) {
 	last := throttle.Decision{Allowed: true, Rule: throttle.NoRule}
-	for i, r := range plan.Rules {
-		single := throttle.Plan{Algorithm: plan.Algorithm, Rules: []throttle.Rule{r}}
-		d, err := m.Allow(ctx, throttle.Key{User: key.User, Category: key.Category + r.String()}, single, token)
+	for i, r := range c.plan.Rules {
+		single := throttle.Plan{Algorithm: c.plan.Algorithm, Rules: []throttle.Rule{r}}
+		key := throttle.Key{User: c.key.User, Category: c.key.Category + r.String()}
+		d, err := m.Allow(ctx, key, single, c.token)
 		if err != nil {
 			return d, err
 		}
@@ -156,31 +157,29 @@ func chargeOneByOne(ctx context.Context, m *throttle.Memory, key throttle.Key, p
 	return last, nil
 }
 
-func countPeeks(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan) (throttle.Usage, error) {
-	u, err := m.Peek(ctx, key, plan)
+func countPeeks(ctx context.Context, m *throttle.Memory, c call) (throttle.Usage, error) {
+	u, err := m.Peek(ctx, c.key, c.plan)
 	if err == nil {
-		_, err = m.Allow(ctx, key, plan, "peek"+strconv.Itoa(int(u.Now)))
+		_, err = m.Allow(ctx, c.key, c.plan, "peek"+strconv.Itoa(int(u.Now)))
 	}
 	return u, err
 }
 
-func refundNothing(context.Context, *throttle.Memory, throttle.Key, throttle.Plan, string, throttle.Micros) (bool, error) {
+func refundNothing(context.Context, *throttle.Memory, call, throttle.Micros) (bool, error) {
 	return true, nil
 }
 
-// refundUnchecked makes room whoever asks.
-func refundUnchecked(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros,
-) (bool, error) {
-	found, err := m.Refund(ctx, key, plan, token, at)
+// refundUnchecked makes room, whoever asks.
+func refundUnchecked(ctx context.Context, m *throttle.Memory, c call, at throttle.Micros) (bool, error) {
+	found, err := m.Refund(ctx, c.key, c.plan, c.token, at)
 	if err == nil && !found {
-		err = m.Clear(ctx, key)
+		err = m.Clear(ctx, c.key)
 	}
 	return found, err
 }
 
-func refundDenied(ctx context.Context, m *throttle.Memory, key throttle.Key, plan throttle.Plan, token string, at throttle.Micros,
-) (bool, error) {
-	_, err := m.Refund(ctx, key, plan, token, at)
+func refundDenied(ctx context.Context, m *throttle.Memory, c call, at throttle.Micros) (bool, error) {
+	_, err := m.Refund(ctx, c.key, c.plan, c.token, at)
 	return false, err
 }
 

@@ -1,5 +1,5 @@
 // Package throttletest is the suite that every [throttle.Limiter] passes: the limits at their very edges, refusals that
-// cost nothing, several windows all or none, refunds, repeated questions, and that no state is left behind.
+// cost nothing, several windows all or none, refunds, repeated requests, and that no state is left behind.
 //
 // A suite says more when it can fail: [Cases] can be run against a limiter that is wrong on purpose, with a
 // [testing.TB] that only takes notes.
@@ -136,7 +136,7 @@ func (p *probe) token() string {
 	return "token-" + strconv.Itoa(p.tokens)
 }
 
-// ask asks once, and checks what holds for every answer.
+// ask asks once, and checks what holds for every decision.
 func (p *probe) ask(key throttle.Key, plan throttle.Plan, token string) throttle.Decision {
 	p.Helper()
 	d, err := p.Limiter.Allow(p.Context(), key, plan, token)

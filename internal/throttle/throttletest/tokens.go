@@ -7,7 +7,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// tokenCases are about questions asked again and admissions taken back.
+// tokenCases are about repeated requests and refunds.
 func tokenCases() []scenario {
 	return []scenario{
 		{"AskedTwiceCountsOnce", askedTwice},
@@ -31,7 +31,7 @@ func askedTwice(p *probe) {
 	for range 3 {
 		d := p.ask(anna, plan, first)
 		if !d.Allowed || d.At != want.At {
-			p.Fatalf("asked again the answer is %+v, was %+v", d, want)
+			p.Fatalf("asked again the decision is %+v, was %+v", d, want)
 		}
 	}
 	if used := p.peek(anna, plan).Rules[0].Used; used != 1 {
@@ -41,7 +41,7 @@ func askedTwice(p *probe) {
 	p.pass(anna, plan, 1)
 	p.refused(anna, plan)
 	if d := p.ask(anna, plan, first); !d.Allowed || d.At != want.At {
-		p.Errorf("asked again in a full window the answer is %+v, was %+v", d, want)
+		p.Errorf("asked again in a full window the decision is %+v, was %+v", d, want)
 	}
 	if usage := p.peek(anna, plan); usage.Rules[2].Used != 2 {
 		p.Errorf("the cap counts %d", usage.Rules[2].Used)
@@ -69,7 +69,7 @@ func askedAgainWithCap(p *probe) {
 	p.pass(anna, plan, 1)
 	p.at(20 * ms)
 	if d := p.ask(anna, plan, first); !d.Allowed || d.At != epoch {
-		p.Errorf("asked again the answer is %+v, was at %d", d, epoch)
+		p.Errorf("asked again the decision is %+v, was at %d", d, epoch)
 	}
 	if used := p.peek(anna, plan).Rules[1].Used; used != 2 {
 		p.Errorf("the cap counts %d, want 2", used)

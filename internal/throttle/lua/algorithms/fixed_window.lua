@@ -1,13 +1,14 @@
--- A fixed window begins with its first admission: `from` is its begin (nil: none yet), `load` the admissions in it. Limits
--- over the same window share it, since as many are admitted in it whatever the limit is.
+-- A fixed window begins with its first admission: `from` is its start (nil: none yet), `load` the admissions in it.
+-- Limits over the same window share it, since they count the same admissions.
 
 local function passed(c, rule, at) return not c.from or at >= c.from + rule.per end
 
 return {
   passed = passed,
 
-  -- bound is exact when nothing is planned ahead. Otherwise it takes the coming windows as filled without a break, and is
-  -- never earlier than a rolling window would allow after those planned: exact for a backlog, at a constant price.
+  -- bound is exact when nothing is planned ahead. Otherwise it assumes that the coming windows are filled without a
+  -- break, and is never earlier than a rolling window would allow after those planned. That is exact for a backlog, at
+  -- a constant cost.
   bound = function(c, rule, now, ahead)
     local start, used = c.from, c.load
     if passed(c, rule, now) then start, used = now, 0 end

@@ -1,6 +1,6 @@
--- A token bucket refills `max` tokens per `per`: `from` is a moment, `load` what the bucket lacks to be full at that moment,
--- `owed` what was charged beyond an empty bucket since it last had a token. A token is `per` units and each µs brings `max` of
--- them, so that both are whole numbers and nothing is rounded away (while max·per is below 2^53).
+-- A token bucket refills `max` tokens per `per`: `from` is a moment, `load` what the bucket lacks to be full at that
+-- moment, `owed` what was charged beyond an empty bucket since it last had a token. A token is `per` units, and each µs
+-- brings `max` units. So all are whole numbers, and nothing is rounded away while max·per is below 2^53.
 
 local function debt(c, rule, at)
   if not c.from then return 0 end
@@ -8,7 +8,7 @@ local function debt(c, rule, at)
 end
 
 return {
-  -- Each limit has a bucket of its own: one that empties and refills as another limit does knows nothing of what this one
+  -- Each limit has a bucket of its own: one that empties and refills with another limit does not know what this limit
   -- still counts.
   own = true,
 
@@ -25,15 +25,15 @@ return {
     return free
   end,
 
-  -- charge counts an admission that comes after a grant for a later moment at that moment: turned back, the bucket could
-  -- overflow and be less empty at that moment than it was.
+  -- charge never moves a bucket back in time: an admission that comes after a grant for a later moment counts at that
+  -- moment. Otherwise the bucket could overflow, and be fuller at that moment than it was.
   charge = function(c, rule, at)
     local full = rule.max * rule.per
     at = math.max(at, c.from or at)
     c.load = debt(c, rule, at) + rule.per
     c.from = at
     if c.load > full then
-      -- It bypassed the limit. A refund gives back first what the bucket could not give.
+      -- It bypassed the limit. A refund first gives back what the bucket could not give.
       c.owed = c.owed + c.load - full
       c.load = full
     else
@@ -41,8 +41,8 @@ return {
     end
   end,
 
-  -- refund gives back no more than what the time since then cannot have refilled anyway: without the admission the bucket
-  -- might have been full meanwhile, and what flows into a full bucket is lost. What the bucket owes it gets first.
+  -- refund gives back no more than what the refill since then cannot have replaced. Without the admission the bucket
+  -- might have been full meanwhile, and what flows into a full bucket is lost. What the bucket owes comes first.
   refund = function(c, rule, at)
     local back = rule.per - math.max(0, c.from - at) * rule.max
     if back <= 0 then return false end

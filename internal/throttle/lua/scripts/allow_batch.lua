@@ -1,13 +1,13 @@
--- allow_batch decides many requests for an admission, one after the other, see admit.
+-- allow_batch decides many requests for an admission, one after another, see admit.
 --
 -- KEYS      per request: state of the plan, log of the cap
 -- ARGV[1]   how many plans follow; each is how many arguments it has, then those, see read_plan
 -- then      per request: token of the admission, at most 62 bytes; number of its plan
 --
--- Result    {now in µs, then for each request: allowed (1 or 0), at in µs, number of the rule that decides (0: none)}, where
---           `at` of a refusal is the earliest moment at which it could be allowed. In place of an answer to a request that failed
---           stand "error", what failed, 0: an error inside a list would leave the driver out of step, see docs/upstream.md.
---           The list is flat, since Redis spends as much on each list in a list as on a command
+-- Result    {now in µs, then for each request: allowed (1 or 0), at in µs, number of the rule that decides (0: none)}.
+--           For a refusal, `at` is the earliest moment at which it could be allowed. The result of a request that failed is
+--           "error", what failed, 0: an error inside a list would leave the driver out of step, see docs/upstream.md.
+--           The list is flat, since a list in a list costs Redis as much as a command
 local plans, first = {}, 2
 for _ = 1, tonumber(ARGV[1]) do
   plans[#plans + 1] = read_plan(first + 1)

@@ -1,17 +1,17 @@
--- refund takes back an admission that surely had no effect. Taking back what is not there, or not there any more,
--- changes nothing.
+-- refund takes back an admission that surely had no effect. When the admission is not there, or not there any more,
+-- nothing changes.
 --
 -- KEYS[1]  state of the plan
 -- KEYS[2]  log of the cap
 -- ARGV[1]  token of the admission
--- ARGV[2]  its moment in µs, as allow answered it
+-- ARGV[2]  its moment in µs, as allow returned it
 -- ARGV[3…] the plan, see read_plan
 --
 -- Result   1 when an admission was taken out, else 0
 local plan = read_plan(3, KEYS[1], KEYS[2])
 local token, at = ARGV[1], tonumber(ARGV[2])
 
--- A counter knows its latest token only, the cap's log some more. Any other may have been refunded already.
+-- A counter knows only its latest token, the cap's log some more. Any other may have been refunded already.
 if plan.state_log.max > 0 and plan.algorithm ~= ROLLING and counting().of(plan).token ~= token
   and not (plan.cap_log.max > 0 and redis.call('ZSCORE', plan.cap, token)) then
   return 0
