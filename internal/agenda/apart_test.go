@@ -13,9 +13,9 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// What a process without metrics puts in is told to one that sweeps, and to no other; repeats, and what others put in,
-// are not. In a guarded store the store sees to that.
-func TestASweepTellsWhatWasPutApart(t *testing.T) {
+// What a process without metrics accepts is reported to one process that sweeps. Repeats are not, nor what other
+// processes accept. In a guarded store the other store counts.
+func TestASweepReportsWhatAProcessWithoutMetricsAccepted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		guarded bool
@@ -29,7 +29,8 @@ func TestASweepTellsWhatWasPutApart(t *testing.T) {
 			client := redistest.Client(t)
 			open := func(apart bool) *agenda.Agendas {
 				store, err := agenda.New(client, agenda.Config{
-					Partitions: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{} }, Guarded: c.guarded, Apart: apart,
+					Partitions: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{} },
+					Guarded: c.guarded, Apart: apart,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -43,7 +44,9 @@ func TestASweepTellsWhatWasPutApart(t *testing.T) {
 				}
 			}
 			put := func(store *agenda.Agendas, id, category string) {
-				e := agenda.Entry{ID: id, UserID: "ada", Category: category, Priority: notification.PriorityNormal, CollapseKey: "k"}
+				e := agenda.Entry{
+					ID: id, UserID: "ada", Category: category, Priority: notification.PriorityNormal, CollapseKey: "k",
+				}
 				if _, err := store.Accept(t.Context(), 0, []agenda.Entry{e}); err != nil {
 					t.Fatal(err)
 				}
@@ -58,7 +61,9 @@ func TestASweepTellsWhatWasPutApart(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slices.SortFunc(swept.Accepted, func(a, b dispatch.Accepted) int { return cmp.Compare(a.Category, b.Category) })
+				slices.SortFunc(swept.Accepted, func(a, b dispatch.Accepted) int {
+					return cmp.Compare(a.Category, b.Category)
+				})
 				if diff := gocmp.Diff(want, swept.Accepted); diff != "" {
 					t.Errorf("told (-want +got):\n%s", diff)
 				}

@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// scriptLimit is how many entries one script may end, move or grant.
+	// scriptLimit is how many notifications one script may end, move or grant.
 	scriptLimit = 100
-	// commandsPerEntry is more than any script runs for one of them.
+	// commandsPerEntry is more commands than any script runs for one of them.
 	commandsPerEntry = 20
 )
 
-// backlog has n of ada wait in one category, each with a collapse key of its own where there is one.
+// backlog accepts n notifications of ada in one category. If the entry has a collapse key, each has one of its own.
 func (w *world) backlog(n int, e agenda.Entry) {
 	w.t.Helper()
 	for at := 0; at < n; at += scriptLimit {
 		batch := make([]agenda.Entry, min(scriptLimit, n-at))
 		for i := range batch {
 			batch[i] = e
-			batch[i].ID, batch[i].UserID, batch[i].Category, batch[i].Priority = "m"+strconv.Itoa(at+i), "ada", "chat", notification.PriorityNormal
+			batch[i].ID, batch[i].UserID, batch[i].Category = "m"+strconv.Itoa(at+i), "ada", "chat"
+			batch[i].Priority = notification.PriorityNormal
 			if e.CollapseKey != "" {
 				batch[i].CollapseKey = fmt.Sprintf(e.CollapseKey, at+i)
 			}
@@ -47,22 +48,27 @@ func (w *world) neighbour() string {
 	}
 }
 
-// A backlog in which everything has expired, or waits for too long, is ended in many scripts, none of which looks at
-// more than a fixed number; another user is served meanwhile.
+// A backlog in which everything has expired, or would wait for too long, is ended in many scripts, each of which
+// handles a bounded number. Another user is served meanwhile.
 func TestABacklogIsEndedInManyScripts(t *testing.T) {
 	t.Parallel()
+	hourly := throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}
 	for name, test := range map[string]struct {
 		size     int
 		settings agenda.Settings
 		entry    agenda.Entry
 		kept     int64 // how many do not end
 	}{
-		"expired": {100_000, agenda.Settings{}, agenda.Entry{ExpiresAt: start.Add(time.Second)}, 0},
+		"expired": {size: 100_000, entry: agenda.Entry{ExpiresAt: start.Add(time.Second)}, kept: 0},
 		"would wait too long": {
-			5_000, agenda.Settings{MaxDefer: 90 * time.Minute, Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}}, agenda.Entry{}, 2,
+			size:     5_000,
+			settings: agenda.Settings{MaxDefer: 90 * time.Minute, Plan: hourly},
+			kept:     2,
 		},
 		"waited too long": {
-			5_000, agenda.Settings{MaxDefer: 1, Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}}, agenda.Entry{}, 1,
+			size:     5_000,
+			settings: agenda.Settings{MaxDefer: 1, Plan: hourly},
+			kept:     1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,9 +18,12 @@ import (
 // builtOn gives a guarded store of one partition on a server.
 func builtOn(t *testing.T, client *redis.Client) *agenda.Agendas {
 	t.Helper()
-	store, err := agenda.New(client, agenda.Config{Partitions: 1, Guarded: true, Settings: func(string, string) agenda.Settings {
-		return agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 5, Per: time.Hour}}}, MaxDefer: 24 * time.Hour}
-	}})
+	settings := agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 5, Per: time.Hour}}}, MaxDefer: 24 * time.Hour,
+	}
+	store, err := agenda.New(client, agenda.Config{
+		Partitions: 1, Guarded: true, Settings: func(string, string) agenda.Settings { return settings },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,9 @@ func build(t *testing.T, store *agenda.Agendas, id string) {
 		err = store.EndRebuild(t.Context(), "token", 0, agenda.NewEpoch(1, ""))
 	}
 	if err == nil {
-		_, err = store.Accept(t.Context(), 0, []agenda.Entry{{ID: id, UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}})
+		_, err = store.Accept(t.Context(), 0, []agenda.Entry{{
+			ID: id, UserID: "ada", Category: "chat", Priority: 3, Payload: "{}",
+		}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +65,8 @@ func follow(t *testing.T, replica, master *redistest.Server) {
 	}
 }
 
-// A replica that takes its master's place may lack the latest admissions: a partition gives nothing out there before it
-// is built anew. Who asks first does not matter, nor whether the new server's identity has been looked at.
+// A promoted replica may lack the latest admissions: there a partition grants nothing until it is rebuilt. It does not
+// matter who asks first, nor whether the new server's identity has been checked.
 func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 	t.Parallel()
 	for asks, ask := range map[string]func(*agenda.Agendas) error{
@@ -90,18 +95,20 @@ func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 			if err := ask(there); !errors.Is(err, agenda.ErrLost) {
 				t.Errorf("on the promoted replica: %v, want %v", err, agenda.ErrLost)
 			}
-			if lost, err := there.Lost(t.Context(), func(int) agenda.Epoch { return agenda.NewEpoch(1, "") }); err != nil || len(lost) != 1 {
+			lost, err := there.Lost(t.Context(), func(int) agenda.Epoch { return agenda.NewEpoch(1, "") })
+			if err != nil || len(lost) != 1 {
 				t.Errorf("lost are %v (%v)", lost, err)
 			}
 			build(t, there, "again")
-			if reply, err := there.Take(t.Context(), dispatch.TakeRequest{ID: "rebuilt", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
+			reply, err := there.Take(t.Context(), dispatch.TakeRequest{ID: "rebuilt", Pull: 1})
+			if err != nil || len(reply.Pulled) != 1 {
 				t.Errorf("once it is rebuilt: %+v, %v", reply, err)
 			}
 		})
 	}
 }
 
-// A partition that an earlier version built is known to be here from the first look on.
+// A partition that an earlier version built counts as built here, from the first request on.
 func TestAPartitionOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
@@ -109,7 +116,8 @@ func TestAPartitionOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
 	build(t, store, "n")
 	built := agenda.PartitionPrefix(0) + "built"
 	want := client.GetDel(t.Context(), built).Val()
-	if reply, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "first", Pull: 1}); err != nil || len(reply.Pulled) != 1 {
+	reply, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "first", Pull: 1})
+	if err != nil || len(reply.Pulled) != 1 {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	if got := client.Get(t.Context(), built).Val(); got != want || want == "" {

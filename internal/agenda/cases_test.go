@@ -34,7 +34,7 @@ func (w *world) serve() {
 			w.round(partition, 32)
 		}
 	}
-	w.t.Fatalf("it never comes to rest")
+	w.t.Fatalf("it never comes to an end")
 }
 
 // rush makes n notifications of one user and has the worker serve them.
@@ -95,8 +95,8 @@ func TestSettlementOfAnOldGenerationChangesNothing(t *testing.T) {
 	}
 }
 
-// A settlement whose answer was lost is repeated: also when what it led to is over, and the notification waits again.
-func TestSettledTwiceAnswersAsBefore(t *testing.T) {
+// A settlement whose reply was lost is repeated, also when what it led to is over and the notification waits again.
+func TestARepeatedSettlementHasTheSameResult(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)
 	w.rush(2)
@@ -124,8 +124,8 @@ func TestSettledTwiceAnswersAsBefore(t *testing.T) {
 	}
 }
 
-// A round asked again does not give out what its lease has ended for and somebody else was granted.
-func TestALostAnswerGivesNothingOfSomebodyElse(t *testing.T) {
+// A repeated round does not grant a notification whose lease has ended and which another process was granted.
+func TestALostReplyGrantsNothingOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})
 	w.accept(agenda.Entry{})
@@ -141,7 +141,9 @@ func TestALostAnswerGivesNothingOfSomebodyElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	granted, err := other.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "b", Capacity: 1, Wakeups: theirs.Pulled})
+	granted, err := other.Take(t.Context(), dispatch.TakeRequest{
+		Partition: partition, ID: "b", Capacity: 1, Wakeups: theirs.Pulled,
+	})
 	if err != nil || len(granted.Results[0].Grants) != 1 {
 		t.Fatalf("the other: %+v, %v", granted, err)
 	}
@@ -164,7 +166,8 @@ func TestDeferredForTheCap(t *testing.T) {
 	if total := w.total(); total.Deferred != 2 || total.Waiting.UserCap != 2 || total.UsersDeferred != 1 {
 		t.Fatalf("behind the cap: %+v", total)
 	}
-	if crowds, exact, err := w.store.Crowds(t.Context(), 10); err != nil || !exact || len(crowds) != 1 || crowds[0] != (stats.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
+	if crowds, exact, err := w.store.Crowds(t.Context(), 10); err != nil || !exact || len(crowds) != 1 ||
+		crowds[0] != (stats.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
 		t.Errorf("the crowds are %v (%t), %v", crowds, exact, err)
 	}
 	w.drain()
@@ -182,7 +185,8 @@ func TestThreeLeasesEndedIsACrashLoop(t *testing.T) {
 		w.advance(lease + time.Second)
 		w.sweep()
 	}
-	if s := w.state(id); s.Status != notification.StatusFailed || s.Reason != notification.ReasonCrashLoop || s.Attempts != 3 {
+	if s := w.state(id); s.Status != notification.StatusFailed || s.Reason != notification.ReasonCrashLoop ||
+		s.Attempts != 3 {
 		t.Errorf("after three crashes: %s (%s), %d attempts", s.Status, s.Reason, s.Attempts)
 	}
 }
@@ -356,7 +360,9 @@ func TestARoundThatComesLateGivesNothing(t *testing.T) {
 	partition := w.store.PartitionOf("ada")
 	serve := func(id string) dispatch.TakeResult {
 		t.Helper()
-		reply, err := w.store.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: id, Capacity: 1, Pull: 1})
+		reply, err := w.store.Take(t.Context(), dispatch.TakeRequest{
+			Partition: partition, ID: id, Capacity: 1, Pull: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +391,8 @@ func TestOwnLimitsAreAskedFor(t *testing.T) {
 	store := func(personal bool) *agenda.Agendas {
 		settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 		s, err := agenda.New(client, agenda.Config{
-			Partitions: 1, Categories: func() []string { return []string{"chat"} }, Personal: func(string) bool { return personal },
+			Partitions: 1, Categories: func() []string { return []string{"chat"} },
+			Personal: func(string) bool { return personal },
 			Settings: func(userID, _ string) agenda.Settings {
 				if userID != "" && personal {
 					settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}

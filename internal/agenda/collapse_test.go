@@ -16,13 +16,20 @@ import (
 func TestTheOlderNeverGoesAfterTheNewer(t *testing.T) {
 	t.Parallel()
 	retry := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Second}
-	held := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Refund: true, Untried: true, RetryAfter: time.Second}
+	held := dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Refund: true, Untried: true,
+		RetryAfter: time.Second,
+	}
 	returned := dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true}
 	for name, comeBack := range map[string]func(w *world){
 		"a failure is not tried again":  func(w *world) { w.settle(retry) },
 		"nor what waits for a provider": func(w *world) { w.settle(held) },
 		"a late grant is not returned":  func(w *world) { w.settle(returned) },
-		"a lease ends":                  func(w *world) { w.grants = w.grants[1:]; w.advance(lease + time.Second); w.sweep() },
+		"a lease ends": func(w *world) {
+			w.grants = w.grants[1:]
+			w.advance(lease + time.Second)
+			w.sweep()
+		},
 		"a lease ends, then a result": func(w *world) {
 			w.advance(lease + time.Second)
 			w.sweep()
@@ -30,7 +37,8 @@ func TestTheOlderNeverGoesAfterTheNewer(t *testing.T) {
 		},
 	} {
 		for _, gone := range []bool{false, true} {
-			t.Run(name+map[bool]string{false: " while the newer waits", true: " when the newer has gone"}[gone], func(t *testing.T) {
+			when := map[bool]string{false: " while the newer waits", true: " when the newer has gone"}[gone]
+			t.Run(name+when, func(t *testing.T) {
 				t.Parallel()
 				w := setup(t, agenda.Settings{})
 				older := w.accept(agenda.Entry{CollapseKey: "k"})
@@ -51,7 +59,8 @@ func TestTheOlderNeverGoesAfterTheNewer(t *testing.T) {
 						t.Errorf("%s was granted again", g.Notification.ID)
 					}
 				}
-				if total := w.total(); total.Totals.Delivered != 1 || total.Totals.Replaced != 1 || total.Retrying+total.Queued+total.Sending != 0 {
+				if total := w.total(); total.Totals.Delivered != 1 || total.Totals.Replaced != 1 ||
+					total.Retrying+total.Queued+total.Sending != 0 {
 					t.Errorf("the counts are %+v", total)
 				}
 				if left := w.leftovers(); len(left) > 0 {

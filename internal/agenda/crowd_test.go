@@ -14,7 +14,9 @@ import (
 )
 
 // crowdRules are 20 per second with a gap of 10 ms.
-var crowdRules = []throttle.Rule{{Max: 20, Per: time.Second}, {Max: 1, Per: 10 * time.Millisecond, Kind: throttle.KindGap}}
+var crowdRules = []throttle.Rule{
+	{Max: 20, Per: time.Second}, {Max: 1, Per: 10 * time.Millisecond, Kind: throttle.KindGap},
+}
 
 // A crowd costs one wake-up for all of it, drains at the pace that its limits allow, in order, and is counted exactly.
 func TestCrowd(t *testing.T) {
@@ -41,11 +43,13 @@ func TestCrowd(t *testing.T) {
 			if most := 1 + size/20; w.pulls > most {
 				t.Errorf("%d pulls for %d, want at most %d", w.pulls, size, most)
 			}
-			if took, optimum := w.now.Sub(start), time.Duration((size-1)/20)*time.Second+time.Duration((size-1)%20)*10*time.Millisecond; took > optimum+5*time.Millisecond {
+			optimum := time.Duration((size-1)/20)*time.Second + time.Duration((size-1)%20)*10*time.Millisecond
+			if took := w.now.Sub(start); took > optimum+5*time.Millisecond {
 				t.Errorf("it took %s, the optimum is %s", took, optimum)
 			}
 			total := w.total()
-			if total.Totals.Delivered != int64(size) || total.Queued != 0 || total.Deferred != 0 || total.Sending != 0 || total.UsersDeferred != 0 {
+			if total.Totals.Delivered != int64(size) || total.Queued != 0 || total.Deferred != 0 ||
+				total.Sending != 0 || total.UsersDeferred != 0 {
 				t.Errorf("counts: %+v", total)
 			}
 			deferred := 0
@@ -70,7 +74,8 @@ func TestCapOverCategories(t *testing.T) {
 		t.Run(fmt.Sprint(categories), func(t *testing.T) {
 			t.Parallel()
 			limit := throttle.Rule{Max: 20, Per: time.Second, Kind: throttle.KindCap}
-			w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}})
+			settings := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}}
+			w := newWorld(t, t, redistest.Client(t), settings)
 			const size = 300
 			var order []string
 			for i := range size {
@@ -113,7 +118,8 @@ func TestCapOverCategories(t *testing.T) {
 func TestBypass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{
-		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, BypassFrom: notification.PriorityCritical,
+		Plan:       throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}},
+		BypassFrom: notification.PriorityCritical,
 	})
 	w.accept(agenda.Entry{})
 	w.accept(agenda.Entry{})
@@ -131,17 +137,17 @@ func TestBypass(t *testing.T) {
 	if d := w.state(urgent).Deferrals; d != 0 {
 		t.Errorf("what bypasses was deferred %d times", d)
 	}
-	rest := w.drain()
-	if len(rest) != 1 || rest[0].AdmittedAt.Sub(start) != time.Minute {
-		t.Errorf("the other went at %v", rest)
+	other := w.drain()
+	if len(other) != 1 || other[0].AdmittedAt.Sub(start) != time.Minute {
+		t.Errorf("the other went at %v", other)
 	}
 	if left := w.leftovers(); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
 
-// The answer to a round that was lost is given again.
-func TestALostAnswerIsGivenAgain(t *testing.T) {
+// A repeated round gets the reply that was lost.
+func TestALostReplyIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Rules: crowdRules}})
 	for range 3 {
@@ -176,7 +182,9 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 			t.Fatalf("took %+v, again %+v", a, b)
 		}
 		for j := range a.Grants {
-			if a.Grants[j].Notification.ID != b.Grants[j].Notification.ID || a.Grants[j].Generation != b.Grants[j].Generation || !a.Grants[j].AdmittedAt.Equal(b.Grants[j].AdmittedAt) {
+			if a.Grants[j].Notification.ID != b.Grants[j].Notification.ID ||
+				a.Grants[j].Generation != b.Grants[j].Generation ||
+				!a.Grants[j].AdmittedAt.Equal(b.Grants[j].AdmittedAt) {
 				t.Errorf("granted %+v, again %+v", a.Grants[j], b.Grants[j])
 			}
 		}

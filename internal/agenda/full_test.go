@@ -22,7 +22,7 @@ type crowd struct {
 	t       *testing.T
 	store   *agenda.Agendas
 	limiter throttle.Limiter
-	// first are the limiter's answers before Redis was full.
+	// first are the limiter's decisions before Redis was full.
 	first   []throttle.Decision
 	wakeups map[string]dispatch.Wakeup
 }
@@ -43,9 +43,13 @@ func (c *crowd) prepare() {
 	c.t.Helper()
 	c.first = make([]throttle.Decision, callers)
 	for i := range callers {
-		entries := []agenda.Entry{{ID: user(i) + "-a", UserID: user(i), Category: "chat", Priority: notification.PriorityNormal}}
+		entries := []agenda.Entry{{
+			ID: user(i) + "-a", UserID: user(i), Category: "chat", Priority: notification.PriorityNormal,
+		}}
 		if i%2 == 0 {
-			entries = append(entries, agenda.Entry{ID: user(i) + "-b", UserID: user(i), Category: "chat", Priority: notification.PriorityNormal})
+			entries = append(entries, agenda.Entry{
+				ID: user(i) + "-b", UserID: user(i), Category: "chat", Priority: notification.PriorityNormal,
+			})
 		}
 		if _, err := c.store.Accept(c.t.Context(), c.store.PartitionOf(user(i)), entries); err != nil {
 			c.t.Fatal(err)
@@ -67,7 +71,9 @@ func (c *crowd) pull() {
 	c.wakeups = map[string]dispatch.Wakeup{}
 	for partition := range c.store.Partitions() {
 		for number := 0; ; number++ {
-			reply, err := c.store.Take(c.t.Context(), dispatch.TakeRequest{Partition: partition, ID: "pull " + strconv.Itoa(number), Pull: 50})
+			reply, err := c.store.Take(c.t.Context(), dispatch.TakeRequest{
+				Partition: partition, ID: "pull " + strconv.Itoa(number), Pull: 50,
+			})
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -84,10 +90,11 @@ func (c *crowd) pull() {
 	}
 }
 
-// take asks for a caller's wake-up, and tells what is wrong with the answer.
+// take requests a caller's wake-up, and returns what is wrong with the reply.
 func (c *crowd) take(i int) error {
 	reply, err := c.store.Take(c.t.Context(), dispatch.TakeRequest{
-		Partition: c.store.PartitionOf(user(i)), ID: user(i), Capacity: 1, Wakeups: []dispatch.Wakeup{c.wakeups[user(i)]},
+		Partition: c.store.PartitionOf(user(i)), ID: user(i), Capacity: 1,
+		Wakeups: []dispatch.Wakeup{c.wakeups[user(i)]},
 	})
 	switch {
 	case err != nil && strings.Contains(err.Error(), "OOM"):
@@ -95,7 +102,7 @@ func (c *crowd) take(i int) error {
 	case err != nil:
 		return err
 	case len(reply.Results[0].Grants) != 1 || reply.Results[0].Grants[0].Notification.ID != user(i)+"-a":
-		return errors.New("a foreign answer to a take")
+		return errors.New("the reply to another take")
 	}
 	return nil
 }
@@ -110,14 +117,14 @@ func (c *crowd) allow(i int) error {
 	case i%2 == 0:
 		return errors.New("an admission that was not written")
 	case d.Allowed || d.At.Sub(c.first[i].At) != c.plan(i).Rules[0].Per:
-		return errors.New("a foreign answer of the limiter")
+		return errors.New("the decision about another request")
 	}
 	return nil
 }
 
-// A full Redis refuses some of what callers ask together: each gets its own answer or that error, whoever asks beside
-// it.
-func TestAFullRedisGivesEachCallerItsOwnAnswer(t *testing.T) {
+// A full Redis refuses some of what callers request together. Each caller gets its own reply or that error, whatever
+// the others request.
+func TestAFullRedisGivesEachCallerItsOwnReply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := redis.DefaultBlockingAutoPipelineOptions()
@@ -127,7 +134,9 @@ func TestAFullRedisGivesEachCallerItsOwnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &crowd{t: t, limiter: throttle.NewRedis(pipe, func(user string) string { return user + ":" })}
-	c.store, err = agenda.New(pipe, agenda.Config{Partitions: 2, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }})
+	c.store, err = agenda.New(pipe, agenda.Config{
+		Partitions: 2, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,12 +161,13 @@ func TestAFullRedisGivesEachCallerItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// A Redis that has hardly any memory left takes nothing more in; what it has is delivered.
-func TestAFullRedisTakesNothingIn(t *testing.T) {
+// A Redis that has hardly any memory left accepts nothing more. What it has is delivered.
+func TestAFullRedisAcceptsNothing(t *testing.T) {
 	t.Parallel()
 	client, full := redistest.Client(t), false
 	store, err := agenda.New(client, agenda.Config{
-		Partitions: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }, Full: func() bool { return full },
+		Partitions: 1, Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} },
+		Full: func() bool { return full },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,10 +19,21 @@ func TestALateResultIsWrittenUnlessGrantedAnew(t *testing.T) {
 		outcome dispatch.Outcome
 		want    notification.Status
 	}{
-		"delivered":         {delivered, notification.StatusDelivered},
-		"failed":            {dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent"}, notification.StatusFailed},
-		"failed, no charge": {dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent", Refund: true}, notification.StatusFailed},
-		"retry":             {dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Hour}, notification.StatusRetrying},
+		"delivered": {outcome: delivered, want: notification.StatusDelivered},
+		"failed": {
+			outcome: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent"},
+			want:    notification.StatusFailed,
+		},
+		"failed, no charge": {
+			outcome: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent", Refund: true},
+			want:    notification.StatusFailed,
+		},
+		"retry": {
+			outcome: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Hour,
+			},
+			want: notification.StatusRetrying,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

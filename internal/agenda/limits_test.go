@@ -47,7 +47,10 @@ func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
 		if len(w.grants) != 1 {
 			t.Fatal("the critical one has to wait")
 		}
-		w.settle(dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled: paused_by_operator", RetryAfter: time.Second, Refund: true, Untried: true})
+		w.settle(dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: "throttled: paused_by_operator", RetryAfter: time.Second, Refund: true,
+			Untried: true,
+		})
 	}
 	if n := w.running(3, agenda.Entry{}); n != 0 {
 		t.Errorf("%d more than the limit are let go", n)
@@ -62,11 +65,15 @@ func TestLoweredAndRaisedLimitForgetsNothing(t *testing.T) {
 		"policy":                   {Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}}},
 		"the user's own":           {Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}}, Dormant: ten},
 		"the user's own: no limit": {Dormant: ten},
-		"fixed window":             {Algorithm: throttle.FixedWindow, Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}}},
+		"fixed window": {
+			Algorithm: throttle.FixedWindow, Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Second}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			raised := agenda.Settings{Plan: throttle.Plan{Algorithm: lowered.Algorithm, Rules: ten}, MaxDefer: 24 * time.Hour}
+			raised := agenda.Settings{
+				Plan: throttle.Plan{Algorithm: lowered.Algorithm, Rules: ten}, MaxDefer: 24 * time.Hour,
+			}
 			w := setup(t, raised)
 			if n := w.running(8, agenda.Entry{}); n != 8 {
 				t.Fatalf("%d of 8 are let go", n)
@@ -90,16 +97,21 @@ func TestLoweredAndRaisedLimitForgetsNothing(t *testing.T) {
 // Limits that change move the moment of what waits at once, either way.
 func TestAChangeMovesWhatWaits(t *testing.T) {
 	t.Parallel()
-	hourly := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}, MaxDefer: 24 * time.Hour}
+	hourly := agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}, MaxDefer: 24 * time.Hour,
+	}
 	w := setup(t, hourly)
 	w.rush(4)
 	w.settle(delivered)
-	w.change(agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, MaxDefer: 24 * time.Hour})
+	w.change(agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, MaxDefer: 24 * time.Hour,
+	})
 	if got := w.playUntil(start.Add(time.Minute)); len(got) != 1 || !got[0].AdmittedAt.Equal(start.Add(time.Minute)) {
 		t.Fatalf("under the looser limit went %v", got)
 	}
 	w.change(hourly)
-	if got := w.drain(); len(got) != 2 || !got[0].AdmittedAt.Equal(start.Add(61*time.Minute)) || !got[1].AdmittedAt.Equal(start.Add(121*time.Minute)) {
+	if got := w.drain(); len(got) != 2 || !got[0].AdmittedAt.Equal(start.Add(61*time.Minute)) ||
+		!got[1].AdmittedAt.Equal(start.Add(121*time.Minute)) {
 		t.Errorf("under the stricter limit went %v", got)
 	}
 	w.wantNothingLeft()
@@ -108,7 +120,9 @@ func TestAChangeMovesWhatWaits(t *testing.T) {
 // A crowd of bypasses makes no log long.
 func TestBypassesMakeNoLongLog(t *testing.T) {
 	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 3, Per: time.Hour}}}, BypassFrom: notification.PriorityLow})
+	w := setup(t, agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 3, Per: time.Hour}}}, BypassFrom: notification.PriorityLow,
+	})
 	if n := w.running(300, agenda.Entry{}); n != 300 {
 		t.Fatalf("%d of 300 are let go", n)
 	}
@@ -126,8 +140,14 @@ func TestThrottledOnesComeBackBehind(t *testing.T) {
 		outcome dispatch.Outcome
 		want    []string
 	}{
-		"throttled": {dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true}, []string{"n2", "n3", "n4", "n5", "n1"}},
-		"failed":    {dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true}, []string{"n2", "n1", "n3", "n4", "n5"}},
+		"throttled": {
+			outcome: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true},
+			want:    []string{"n2", "n3", "n4", "n5", "n1"},
+		},
+		"failed": {
+			outcome: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true},
+			want:    []string{"n2", "n1", "n3", "n4", "n5"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

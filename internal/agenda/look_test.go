@@ -29,17 +29,21 @@ func TestAnAgendaLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(d time.Duration) throttle.Micros { return throttle.MicrosOf(start.Add(d)) }
-	want := []agenda.InLine{{ID: ids[1], DeliverAt: at(3 * time.Second)}, {ID: ids[2], DeliverAt: at(6 * time.Second), Ahead: 1}}
+	want := []agenda.InLine{
+		{ID: ids[1], DeliverAt: at(3 * time.Second)}, {ID: ids[2], DeliverAt: at(6 * time.Second), Ahead: 1},
+	}
 	if diff := cmp.Diff(want, in.Line); diff != "" {
 		t.Errorf("in line (-want +got):\n%s", diff)
 	}
-	if in.Waiting != 2 || in.Deferred != 2 || !slices.Equal(in.Admitted, []throttle.Micros{at(0)}) || len(in.Rules) != 1 || in.Rules[0].Used != 1 {
+	if in.Waiting != 2 || in.Deferred != 2 || !slices.Equal(in.Admitted, []throttle.Micros{at(0)}) ||
+		len(in.Rules) != 1 || in.Rules[0].Used != 1 {
 		t.Errorf("inspected: %+v", in)
 	}
 	if peeked, err := w.store.Peek(t.Context(), b); err != nil || peeked.Waiting != 2 || peeked.Deferred != 2 {
 		t.Errorf("peeked: %+v, %v", peeked, err)
 	}
-	if s := w.state(ids[1]); s.Status != notification.StatusDeferred || s.Deferrals != 1 || len(s.History) != 1 || s.History[0].Kind != "deferred" {
+	if s := w.state(ids[1]); s.Status != notification.StatusDeferred || s.Deferrals != 1 || len(s.History) != 1 ||
+		s.History[0].Kind != "deferred" {
 		t.Errorf("a deferred one: %+v", s)
 	}
 	if s := w.state(later); s.Status != notification.StatusScheduled || !s.DeliverAt.Equal(start.Add(time.Hour)) {
@@ -70,7 +74,8 @@ func TestWhatWaitsIsFound(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]string{ids[1]: "ada/chat", ids[2]: "ada/chat", later: "ada/", hers: "eve/news"}, waiting); diff != "" {
+		want := map[string]string{ids[1]: "ada/chat", ids[2]: "ada/chat", later: "ada/", hers: "eve/news"}
+		if diff := cmp.Diff(want, waiting); diff != "" {
 			t.Errorf("waiting (-want +got):\n%s", diff)
 		}
 	}
@@ -88,7 +93,9 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got, []string{"ada", "eve"}) {
 		t.Errorf("users: %v", got)
 	}
-	found, err := w.store.Find(t.Context(), partition, []agenda.Entry{plain(ids[0]), plain(ids[1]), plain(later), plain("nobody")})
+	found, err := w.store.Find(t.Context(), partition, []agenda.Entry{
+		plain(ids[0]), plain(ids[1]), plain(later), plain("nobody"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,26 +109,29 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	}
 }
 
-// Awake tells of users whose wake-up is lost; not of those who are paused, or of whom nothing waits.
+// Awake is false for users whose wake-up is lost; not for those who are paused, or for whom nothing waits.
 func TestAwake(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		do   func(w *world, partition int)
 		want bool
 	}{
-		"deferred":  {func(*world, int) {}, true},
-		"task gone": {func(w *world, p int) { w.client.Del(w.test.Context(), queueKey(p, "t:ada")) }, false},
-		"not in time": {func(w *world, p int) {
+		"deferred":  {do: func(*world, int) {}, want: true},
+		"task gone": {do: func(w *world, p int) { w.client.Del(w.test.Context(), queueKey(p, "t:ada")) }, want: false},
+		"not in time": {do: func(w *world, p int) {
 			w.client.ZAdd(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", z(start.Add(time.Hour), "ada"))
-		}, false},
-		"unknown": {func(w *world, p int) { w.client.ZRem(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", "ada") }, false},
-		"paused": {func(w *world, _ int) {
+		}, want: false},
+		"unknown": {
+			do:   func(w *world, p int) { w.client.ZRem(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", "ada") },
+			want: false,
+		},
+		"paused": {do: func(w *world, _ int) {
 			paused := oncePer3s
 			paused.MaxDefer, paused.Paused = time.Hour, time.Minute
 			w.change(paused)
 			w.serve()
-		}, true},
-		"nothing waits": {func(w *world, _ int) { w.drain() }, true},
+		}, want: true},
+		"nothing waits": {do: func(w *world, _ int) { w.drain() }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +139,8 @@ func TestAwake(t *testing.T) {
 			w.rush(2)
 			partition := w.store.PartitionOf("ada")
 			c.do(w, partition)
-			if awake, err := w.store.Awake(t.Context(), partition, []string{"ada", "nobody"}); err != nil || !slices.Equal(awake, []bool{c.want, true}) {
+			awake, err := w.store.Awake(t.Context(), partition, []string{"ada", "nobody"})
+			if err != nil || !slices.Equal(awake, []bool{c.want, true}) {
 				t.Errorf("awake: %v, %v", awake, err)
 			}
 		})
@@ -154,7 +165,8 @@ func TestAGuardedStore(t *testing.T) {
 	if err := accept(plain("a")); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("without its state the partition says %v", err)
 	}
-	if _, err := store.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "r", Pull: 1}); !errors.Is(err, agenda.ErrLost) {
+	take := dispatch.TakeRequest{Partition: partition, ID: "r", Pull: 1}
+	if _, err := store.Take(t.Context(), take); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("without its state the partition serves: %v", err)
 	}
 	if err := store.BeginRebuild(t.Context(), []int{partition}, "token"); err != nil {
@@ -162,7 +174,8 @@ func TestAGuardedStore(t *testing.T) {
 	}
 	restored := plain("restored")
 	restored.ExpiresAt, restored.Arrival = start.Add(time.Second), start.Add(-time.Minute)
-	if _, err := store.RestoreEntries(t.Context(), "another", partition, []agenda.Entry{restored}); !errors.Is(err, agenda.ErrLost) {
+	entries := []agenda.Entry{restored}
+	if _, err := store.RestoreEntries(t.Context(), "another", partition, entries); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("another rebuild may restore: %v", err)
 	}
 	if _, err := store.RestoreEntries(t.Context(), "token", partition, []agenda.Entry{restored}); err != nil {
@@ -184,11 +197,14 @@ func TestAGuardedStore(t *testing.T) {
 		}
 		return all
 	}
-	want := []agenda.End{{ID: "restored", Status: notification.StatusExpired, Reason: notification.ReasonExpired, At: w.now}}
+	want := []agenda.End{{
+		ID: "restored", Status: notification.StatusExpired, Reason: notification.ReasonExpired, At: w.now,
+	}}
 	if diff := cmp.Diff(want, ends()); diff != "" {
 		t.Errorf("ends (-want +got):\n%s", diff)
 	}
-	if has, err := store.HasEnd(t.Context(), partition, []string{"restored", "a"}); err != nil || !slices.Equal(has, []bool{true, false}) {
+	has, err := store.HasEnd(t.Context(), partition, []string{"restored", "a"})
+	if err != nil || !slices.Equal(has, []bool{true, false}) {
 		t.Errorf("has ends: %v, %v", has, err)
 	}
 	if err := store.Acknowledge(t.Context(), partition, []string{"restored"}); err != nil {
@@ -212,20 +228,21 @@ func TestAGuardedStore(t *testing.T) {
 // user's go before, and when it goes.
 func TestOrderUnderACapIsTold(t *testing.T) {
 	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Second, Kind: throttle.KindCap}}}})
+	twoPerSecond := throttle.Rule{Max: 2, Per: time.Second, Kind: throttle.KindCap}
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{twoPerSecond}}})
 	var ids []string
 	for _, n := range []struct {
 		category string
 		priority notification.Priority
 	}{
-		{"chat", notification.PriorityNormal},
-		{"news", notification.PriorityNormal},
-		{"chat", notification.PriorityLow},
-		{"mail", notification.PriorityNormal},
-		{"news", notification.PriorityHigh},
-		{"news", notification.PriorityNormal},
-		{"chat", notification.PriorityNormal},
-		{"mail", notification.PriorityHigh},
+		{category: "chat", priority: notification.PriorityNormal},
+		{category: "news", priority: notification.PriorityNormal},
+		{category: "chat", priority: notification.PriorityLow},
+		{category: "mail", priority: notification.PriorityNormal},
+		{category: "news", priority: notification.PriorityHigh},
+		{category: "news", priority: notification.PriorityNormal},
+		{category: "chat", priority: notification.PriorityNormal},
+		{category: "mail", priority: notification.PriorityHigh},
 	} {
 		ids = append(ids, w.accept(agenda.Entry{Category: n.category, Priority: n.priority}))
 	}
@@ -244,8 +261,10 @@ func TestOrderUnderACapIsTold(t *testing.T) {
 		w.settle(delivered)
 	}
 	for i, g := range w.drain() {
-		if s := told[g.Notification.ID]; s.Ahead != i || !s.DeliverAt.Equal(g.AdmittedAt) || s.Reason != "user_cap 2/1s" {
-			t.Errorf("%s goes as number %d at %s; told was %d, %s, %s", g.Notification.ID, i, g.AdmittedAt, s.Ahead, s.DeliverAt, s.Reason)
+		if s := told[g.Notification.ID]; s.Ahead != i || !s.DeliverAt.Equal(g.AdmittedAt) ||
+			s.Reason != "user_cap 2/1s" {
+			t.Errorf("%s goes as number %d at %s; told was %d, %s, %s", g.Notification.ID, i, g.AdmittedAt, s.Ahead,
+				s.DeliverAt, s.Reason)
 		}
 	}
 }
@@ -255,7 +274,9 @@ func TestWhatItsCategoryHoldsIsNotAhead(t *testing.T) {
 	t.Parallel()
 	limit := throttle.Rule{Max: 2, Per: time.Second, Kind: throttle.KindCap}
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}})
-	w.settings["slow"] = agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}, limit}}, MaxDefer: 24 * time.Hour}
+	w.settings["slow"] = agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}, limit}}, MaxDefer: 24 * time.Hour,
+	}
 	for range 3 {
 		w.accept(agenda.Entry{Category: "slow"})
 	}

@@ -93,7 +93,9 @@ func TestAPartitionWithoutTasksHeals(t *testing.T) {
 	for i := 0; len(entries) < 2*users; i++ {
 		if user := "user" + strconv.Itoa(i); w.store.PartitionOf(user) == partition {
 			for n := range 2 {
-				entries = append(entries, agenda.Entry{ID: fmt.Sprint(user, "-", n), UserID: user, Category: "chat", Priority: notification.PriorityNormal})
+				entries = append(entries, agenda.Entry{
+					ID: fmt.Sprint(user, "-", n), UserID: user, Category: "chat", Priority: notification.PriorityNormal,
+				})
 			}
 		}
 	}
@@ -196,12 +198,16 @@ func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 	if err != nil || len(after.Pulled) != 1 {
 		t.Fatalf("pulled %+v, %v", after, err)
 	}
-	asked, err := w.store.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "b", Capacity: 1, Wakeups: before})
-	if err != nil || asked.Results[0].Held || len(asked.Results[0].Grants) > 0 {
-		t.Errorf("the old wake-up is answered %+v, %v", asked.Results, err)
+	old, err := w.store.Take(t.Context(), dispatch.TakeRequest{
+		Partition: partition, ID: "b", Capacity: 1, Wakeups: before,
+	})
+	if err != nil || old.Results[0].Held || len(old.Results[0].Grants) > 0 {
+		t.Errorf("the result of the old wake-up is %+v, %v", old.Results, err)
 	}
-	granted, err := other.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "c", Capacity: 1, Wakeups: after.Pulled})
+	granted, err := other.Take(t.Context(), dispatch.TakeRequest{
+		Partition: partition, ID: "c", Capacity: 1, Wakeups: after.Pulled,
+	})
 	if err != nil || len(granted.Results[0].Grants) != 1 {
-		t.Errorf("the new one is answered %+v, %v", granted.Results, err)
+		t.Errorf("the result of the new one is %+v, %v", granted.Results, err)
 	}
 }

@@ -26,10 +26,15 @@ const (
 func TestMemoryPerDeferred(t *testing.T) {
 	t.Parallel()
 	const waiting = 1_000
-	for users, most := range map[int]float64{1: bytesPerDeferred, 10: bytesPerDeferred, waiting: bytesPerDeferredAlone} {
+	for users, most := range map[int]float64{
+		1: bytesPerDeferred, 10: bytesPerDeferred, waiting: bytesPerDeferredAlone,
+	} {
 		t.Run(fmt.Sprint(users), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 10 * time.Minute}}}, MaxDefer: 24000 * time.Hour})
+			w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{
+				Plan:     throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 10 * time.Minute}}},
+				MaxDefer: 24000 * time.Hour,
+			})
 			w.acceptForUsers(users, users) // which fills their windows
 			w.serve()
 			for len(w.grants) > 0 {
@@ -61,8 +66,11 @@ func (w *world) acceptForUsers(n, users int) {
 			w.t.Fatalf("make an id: %v", err)
 		}
 		user := fmt.Sprint("user-", i%users)
-		e := agenda.Entry{ID: id.String(), UserID: user, Category: "default", Priority: notification.PriorityNormal, Payload: payload}
-		if _, err := w.store.Accept(w.test.Context(), dispatch.PartitionOf(user, partitions), []agenda.Entry{e}); err != nil {
+		e := agenda.Entry{
+			ID: id.String(), UserID: user, Category: "default", Priority: notification.PriorityNormal, Payload: payload,
+		}
+		partition := dispatch.PartitionOf(user, partitions)
+		if _, err := w.store.Accept(w.test.Context(), partition, []agenda.Entry{e}); err != nil {
 			w.t.Fatalf("accept: %v", err)
 		}
 	}

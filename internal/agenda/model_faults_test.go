@@ -15,28 +15,71 @@ func TestProgramsFindFaults(t *testing.T) {
 		old, replacement string
 		from             uint64 // the seed of the first program: shortly before one that finds it, where those are rare
 	}{
-		"no wake-up for a new category":         {old: "if not known or n.bypasses or", replacement: "if agenda.size == 1 and not known or n.bypasses or"},
-		"no wake-up for what is later":          {old: "  ensure_wakeup(agenda, tonumber(n.send_at))\n", replacement: ""},
-		"an earlier moment is ignored":          {old: "if agenda.wakeup_at and agenda.wakeup_at <= at then return end", replacement: "if agenda.wakeup_at then return end"},
-		"a new wake-up does not end the old":    {old: "  remove_wakeup(agenda, state)\n  place_wakeup(agenda, at)\nend", replacement: "  remove_task(agenda.user, state)\n  place_wakeup(agenda, at)\nend"},
-		"the generation is not checked":         {old: "if agenda.generation ~= request.generation then", replacement: "if false then"},
-		"what is later is not considered":       {old: "moment, category, rule = agenda.later_due, '', 0", replacement: "moment, category, rule = nil, '', 0"},
-		"a pause is not considered":             {old: "      at = now + category_settings.paused\n", replacement: ""},
-		"a refund wakes nobody":                 {old: "if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end", replacement: ""},
-		"a released wake-up is lost":            {old: "if agenda.generation == wakeup.generation then return_to_queue(agenda, now) end", replacement: "if agenda.generation == wakeup.generation then unhold(agenda) end"},
-		"dead holders are taken to live":        {old: "last > now - presence and", replacement: "true or"},
-		"destroyed tasks are not missed":        {old: "return tonumber(f[2] or 0) >= oldest_pending(), state", replacement: "return true, state"},
-		"the cap is forgotten when all may go":  {old: "  if backlog.capped then count('capped', -deferred) end\n", replacement: ""},
-		"deferrals are counted again":           {old: "backlog.blocks, backlog.fresh = backlog.blocks + 1, 0", replacement: "backlog.blocks = backlog.blocks + 1"},
-		"what bypasses is deferred":             {old: "(bypasses or backlog.next == 0)", replacement: "backlog.next == 0"},
-		"the first category goes first":         {old: "if a.first.place ~= b.first.place then return a.first.place < b.first.place end", replacement: "if true then return a.category < b.category end"},
-		"the room is not kept":                  {old: "if request.grants >= limit or", replacement: "if"},
-		"a slot ahead is taken as now":          {old: "charge(backlog.plan, now, at, n.id", replacement: "charge(backlog.plan, now, now, n.id"},
-		"a lease that ended is not looked at":   {old: "  return_to_backlog(agenda, id)\n  ensure_wakeup(agenda, now)\nend", replacement: "  return_to_backlog(agenda, id)\nend"},
-		"a repeated settlement is taken anew":   {"if f[1] == 'q' and f[7] == generation and", "if f[1] == 'q' and", 120},
-		"the older goes after the newer":        {"if newest and tonumber(newest) > arrival then return true end", "", 270},
+		"no wake-up for a new category": {
+			old: "if not known or n.bypasses or", replacement: "if agenda.size == 1 and not known or n.bypasses or",
+		},
+		"no wake-up for what is later": {
+			old: "  ensure_wakeup(agenda, tonumber(n.send_at))\n", replacement: "",
+		},
+		"an earlier moment is ignored": {
+			old:         "if agenda.wakeup_at and agenda.wakeup_at <= at then return end",
+			replacement: "if agenda.wakeup_at then return end",
+		},
+		"a new wake-up does not end the old": {
+			old:         "  remove_wakeup(agenda, state)\n  place_wakeup(agenda, at)\nend",
+			replacement: "  remove_task(agenda.user, state)\n  place_wakeup(agenda, at)\nend",
+		},
+		"the generation is not checked": {
+			old: "if agenda.generation ~= request.generation then", replacement: "if false then",
+		},
+		"what is later is not considered": {
+			old: "moment, category, rule = agenda.later_due, '', 0", replacement: "moment, category, rule = nil, '', 0",
+		},
+		"a pause is not considered": {old: "      at = now + category_settings.paused\n", replacement: ""},
+		"a refund wakes nobody": {
+			old:         "if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end",
+			replacement: "",
+		},
+		"a released wake-up is lost": {
+			old:         "if agenda.generation == wakeup.generation then return_to_queue(agenda, now) end",
+			replacement: "if agenda.generation == wakeup.generation then unhold(agenda) end",
+		},
+		"dead holders are taken to live": {old: "last > now - presence and", replacement: "true or"},
+		"destroyed tasks are not missed": {
+			old: "return tonumber(f[2] or 0) >= oldest_pending(), state", replacement: "return true, state",
+		},
+		"the cap is forgotten when all may go": {
+			old: "  if backlog.capped then count('capped', -deferred) end\n", replacement: "",
+		},
+		"deferrals are counted again": {
+			old:         "backlog.blocks, backlog.fresh = backlog.blocks + 1, 0",
+			replacement: "backlog.blocks = backlog.blocks + 1",
+		},
+		"what bypasses is deferred": {
+			old: "(bypasses or backlog.next == 0)", replacement: "backlog.next == 0",
+		},
+		"the first category goes first": {
+			old:         "if a.first.place ~= b.first.place then return a.first.place < b.first.place end",
+			replacement: "if true then return a.category < b.category end",
+		},
+		"the room is not kept": {old: "if request.grants >= limit or", replacement: "if"},
+		"a slot ahead is taken as now": {
+			old: "charge(backlog.plan, now, at, n.id", replacement: "charge(backlog.plan, now, now, n.id",
+		},
+		"a lease that ended is not looked at": {
+			old:         "  return_to_backlog(agenda, id)\n  ensure_wakeup(agenda, now)\nend",
+			replacement: "  return_to_backlog(agenda, id)\nend",
+		},
+		"a repeated settlement is taken anew": {
+			old: "if f[1] == 'q' and f[7] == generation and", replacement: "if f[1] == 'q' and", from: 120,
+		},
+		"the older goes after the newer": {
+			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 270,
+		},
 		"a wake-up is put into the queue twice": {old: "  if agenda.pushed then return end\n", replacement: ""},
-		"what is paused goes":                   {old: "    if category_settings.paused == 0 then\n", replacement: "    if category_settings then\n"},
+		"what is paused goes": {
+			old: "    if category_settings.paused == 0 then\n", replacement: "    if category_settings then\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

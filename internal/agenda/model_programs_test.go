@@ -29,7 +29,10 @@ func TestAnyProgramIsPlayedAsTheModelSays(t *testing.T) {
 		open  func(testing.TB) *redis.Client
 		steps int
 		parts int
-	}{{"Redis", redistest.Client, stepsOnRedis, 4}, {"Miniredis", redistest.Mini, stepsOnMini, 2}} {
+	}{
+		{name: "Redis", open: redistest.Client, steps: stepsOnRedis, parts: 4},
+		{name: "Miniredis", open: redistest.Mini, steps: stepsOnMini, parts: 2},
+	} {
 		for part := range engine.parts {
 			t.Run(engine.name+strconv.Itoa(part), func(t *testing.T) {
 				t.Parallel()

@@ -14,7 +14,7 @@ const (
 	modelLease   = 15_000_000
 )
 
-// taking is what one wake-up is answered.
+// taking is the result of one wake-up.
 type taking struct {
 	grants []granting
 	// more tells that it goes back to the queue at once; else it comes at a moment, or never when that is 0.
@@ -47,7 +47,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 	}
 	t := taking{}
 	for _, b := range a.backlogs {
-		b.judged = false
+		b.decided = false
 		if m.served(b.category, known) {
 			m.endExpiredFirst(b)
 		}
@@ -103,7 +103,7 @@ func (m *model) judgeFirst(b *modelBacklog) bool {
 	settings := m.settings[b.category]
 	for len(b.notes) > 0 {
 		first := b.notes[0]
-		b.judged = true
+		b.decided = true
 		if notification.Priority(first.priority).AtLeast(settings.BypassFrom) {
 			b.at, b.rule = m.now, 0
 			return true
@@ -115,7 +115,7 @@ func (m *model) judgeFirst(b *modelBacklog) bool {
 		m.end(first)
 		m.endExpiredFirst(b)
 	}
-	b.judged = false
+	b.decided = false
 	return false
 }
 
@@ -129,7 +129,7 @@ func (m *model) endExpiredFirst(b *modelBacklog) {
 	for len(b.notes) > 0 && b.notes[0].expired(m.now) {
 		m.end(b.notes[0])
 	}
-	b.judged = false
+	b.decided = false
 }
 
 func (m *model) grant(b *modelBacklog) granting {
@@ -156,12 +156,12 @@ func (m *model) conclude(a *modelAgenda, t *taking) {
 		case m.paused[category] > m.now:
 			b.blocked = 0
 			consider(m.paused[category])
-		case b.judged && b.at > m.now+modelHorizon:
+		case b.decided && b.at > m.now+modelHorizon:
 			m.block(b)
 			consider(b.at)
 		default:
 			t.more = true
-			if b.judged {
+			if b.decided {
 				b.blocked = 0
 			}
 		}
@@ -189,7 +189,8 @@ func (m *model) block(b *modelBacklog) {
 
 // dispositionLetters are the states that end a notification.
 var dispositionLetters = map[dispatch.Disposition]byte{
-	dispatch.Delivered: 'D', dispatch.Failed: 'F', dispatch.Expired: 'E', dispatch.Cancelled: 'C', dispatch.Replaced: 'R',
+	dispatch.Delivered: 'D', dispatch.Failed: 'F', dispatch.Expired: 'E', dispatch.Cancelled: 'C',
+	dispatch.Replaced: 'R',
 }
 
 // settle writes what became of a grant, and tells whether it was no longer the worker's.
@@ -220,7 +221,8 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 	if o.Failure {
 		n.failures++
 	}
-	due, disposition, untried := m.now+micros(o.RetryAfter), o.Disposition, o.Disposition == dispatch.Returned || o.Disposition == dispatch.Retry && o.Untried
+	due, disposition := m.now+micros(o.RetryAfter), o.Disposition
+	untried := o.Disposition == dispatch.Returned || o.Disposition == dispatch.Retry && o.Untried
 	if disposition == dispatch.Retry && n.expired(due) {
 		disposition, untried = dispatch.Expired, false
 	}

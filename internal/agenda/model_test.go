@@ -39,7 +39,8 @@ type note struct {
 	bypasses, exempt, held                          bool
 	generation, returned, failures, crashes         int
 	deferrals                                       int
-	lapsed                                          int // the generation whose lease ended, while it may still be settled
+	// the generation whose lease ended, while it may still be settled
+	lapsed int
 }
 
 // modelAgenda is all that waits of one user.
@@ -56,11 +57,11 @@ type modelBacklog struct {
 	notes    []*note
 	blocked  int64
 	capped   bool
-	// of the take at work: when the first may go, and the number of the rule behind it; judged tells whether they are
+	// of the take at work: when the first may go, and the number of the rule behind it; decided tells whether they are
 	// known.
-	at     int64
-	rule   int
-	judged bool
+	at      int64
+	rule    int
+	decided bool
 }
 
 type admission struct {
@@ -71,7 +72,8 @@ type admission struct {
 func newModel(now int64) *model {
 	return &model{
 		now: now, settings: map[string]agenda.Settings{}, paused: map[string]int64{}, notes: map[string]*note{},
-		users: map[string]*modelAgenda{}, logs: map[string][]admission{}, newest: map[string]int64{}, keyed: map[string]*note{},
+		users: map[string]*modelAgenda{}, logs: map[string][]admission{}, newest: map[string]int64{},
+		keyed:  map[string]*note{},
 		counts: map[string]int64{}, told: map[string]int{},
 	}
 }
@@ -115,7 +117,8 @@ func moments(log []admission) []throttle.Micros {
 // charge counts an admission in every log of the plan in force; refund takes it out.
 func (m *model) charge(n *note, at int64) {
 	for _, log := range m.logsOf(n) {
-		i, _ := slices.BinarySearchFunc(m.logs[log], at, func(a admission, at int64) int { return cmp.Compare(a.at, at+1) })
+		i, _ := slices.BinarySearchFunc(m.logs[log], at,
+			func(a admission, at int64) int { return cmp.Compare(a.at, at+1) })
 		m.logs[log] = slices.Insert(m.logs[log], i, admission{at, n.token()})
 	}
 }
@@ -154,7 +157,9 @@ func (m *model) accept(e agenda.Entry) int64 {
 	if n := m.notes[e.ID]; n != nil {
 		return -n.arrival
 	}
-	n := &note{id: e.ID, user: e.UserID, category: e.Category, collapse: e.CollapseKey, priority: int(e.Priority), state: 'q'}
+	n := &note{
+		id: e.ID, user: e.UserID, category: e.Category, collapse: e.CollapseKey, priority: int(e.Priority), state: 'q',
+	}
 	if n.arrival = max(m.now, m.last+1); !e.Arrival.IsZero() {
 		n.arrival = e.Arrival.UnixMicro()
 	}
@@ -269,7 +274,9 @@ func (m *model) sweep() {
 			ended = append(ended, n)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *note) int { return cmp.Or(cmp.Compare(a.leased, b.leased), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(ended, func(a, b *note) int {
+		return cmp.Or(cmp.Compare(a.leased, b.leased), cmp.Compare(a.id, b.id))
+	})
 	for _, n := range ended {
 		n.crashes++
 		switch {
@@ -350,7 +357,9 @@ func (m *model) earliest(user string) (at int64, found bool) {
 
 // gauges are the counts of what is now, by the names in Redis; users and flight are those of sets.
 func (m *model) gauges() map[string]int64 {
-	g := map[string]int64{"waiting": 0, "deferred": 0, "capped": 0, "scheduled": 0, "retrying": 0, "held": 0, "users": 0, "flight": 0}
+	g := map[string]int64{
+		"waiting": 0, "deferred": 0, "capped": 0, "scheduled": 0, "retrying": 0, "held": 0, "users": 0, "flight": 0,
+	}
 	for _, a := range m.users {
 		deferred := g["deferred"]
 		for _, b := range a.backlogs {

@@ -12,7 +12,7 @@ import (
 
 // A process that does not know that the store has moved takes nothing in and gives nothing out beside those that do:
 // not while it is being moved, nor while the partitions are rebuilt, nor afterwards.
-func TestWhoKeepsTheRecordInRedisIsKeptOutOnceItHasMoved(t *testing.T) {
+func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	settings := func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }
@@ -24,16 +24,16 @@ func TestWhoKeepsTheRecordInRedisIsKeptOutOnceItHasMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := dispatch.BacklogOf("ada", "chat", 2)
+	backlog := dispatch.BacklogOf("ada", "chat", 2)
 	entry := agenda.Entry{ID: "n", UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}
-	if _, err := here.Accept(t.Context(), box.Partition, []agenda.Entry{entry}); err != nil {
+	if _, err := here.Accept(t.Context(), backlog.Partition, []agenda.Entry{entry}); err != nil {
 		t.Fatal(err)
 	}
 	wantOut := func(when string) {
 		t.Helper()
-		_, accept := here.Accept(t.Context(), box.Partition, []agenda.Entry{entry})
-		_, serve := here.Take(t.Context(), dispatch.TakeRequest{Partition: box.Partition, ID: when, Pull: 1})
-		_, sweep := here.Sweep(t.Context(), box.Partition)
+		_, accept := here.Accept(t.Context(), backlog.Partition, []agenda.Entry{entry})
+		_, serve := here.Take(t.Context(), dispatch.TakeRequest{Partition: backlog.Partition, ID: when, Pull: 1})
+		_, sweep := here.Sweep(t.Context(), backlog.Partition)
 		for what, err := range map[string]error{"accept": accept, "serve": serve, "sweep": sweep} {
 			if !errors.Is(err, agenda.ErrMoved) {
 				t.Errorf("%s: %s gives %v", when, what, err)

@@ -1,4 +1,4 @@
-//nolint:errcheck,forcetypeassert // a look script of this package's own answers what it says
+//nolint:errcheck,forcetypeassert // a look script of this package returns what it says
 package agenda_test
 
 import (
@@ -64,7 +64,9 @@ func (p *program) look(int) {
 	}
 	reply, err := lookScript.Run(p.ctx, p.client, nil, args...).Slice()
 	p.must(err, "look")
-	s := snapshot{counts: map[string]int64{}, users: reply[1].(int64), flight: reply[2].(int64), agendas: map[string]standing{}}
+	s := snapshot{
+		counts: map[string]int64{}, users: reply[1].(int64), flight: reply[2].(int64), agendas: map[string]standing{},
+	}
 	counts := texts(reply[0])
 	for i := 0; i < len(counts); i += 2 {
 		s.counts[counts[i]] = integer(counts[i+1])
@@ -73,8 +75,9 @@ func (p *program) look(int) {
 	for _, one := range reply[5].([]any) {
 		f := one.([]any)
 		st := standing{
-			state: f[1].(string), message: f[2].(int64) == 1, stands: integer(f[4].(string)), scheduled: integer(f[5].(string)),
-			leased: f[6].(int64) == 1, since: integer(strings.TrimSuffix(f[7].(string), "000")),
+			state: f[1].(string), message: f[2].(int64) == 1, stands: integer(f[4].(string)),
+			scheduled: integer(f[5].(string)),
+			leased:    f[6].(int64) == 1, since: integer(strings.TrimSuffix(f[7].(string), "000")),
 		}
 		if at := strings.Fields(f[3].(string)); len(at) == 3 {
 			st.generation, st.process, st.heldUntil = integer(at[0]), at[1], integer(at[2])
@@ -108,7 +111,8 @@ func (s snapshot) holders() map[string]standing {
 func (s snapshot) first(n int) []string {
 	var users []string
 	for i := len(s.pending) - 1; i >= max(0, len(s.pending)-n); i-- {
-		if user := s.pending[i]; s.agendas[user].message && s.agendas[user].state == "pending" && !slices.Contains(users, user) {
+		if user := s.pending[i]; s.agendas[user].message && s.agendas[user].state == "pending" &&
+			!slices.Contains(users, user) {
 			users = append(users, user)
 		}
 	}
@@ -155,7 +159,8 @@ func (p *program) checkWakeup(user string) {
 	st := p.snap.agendas[user]
 	if !p.scarred {
 		if places := p.places(user); places > 1 {
-			p.failf("the wake-up of %s is in %d places: %+v, pending %v, active %v", user, places, st, p.snap.pending, p.snap.active)
+			p.failf("the wake-up of %s is in %d places: %+v, pending %v, active %v", user, places, st, p.snap.pending,
+				p.snap.active)
 		}
 	}
 	due, found := p.model.earliest(user)
@@ -210,7 +215,7 @@ func (p *program) holderFault(user string, st standing, due int64) string {
 	if i < 0 {
 		return "its holder is dead"
 	}
-	if p.procs[i].unanswered != nil { // it will ask again, and learn what it holds
+	if p.procs[i].lost != nil { // it will ask again, and learn what it holds
 		return ""
 	}
 	h, found := p.procs[i].held[user]
@@ -234,12 +239,15 @@ func (p *program) checkEach() {
 		}
 		state, err := p.stores[0].LookupIn(p.ctx, 0, n.id)
 		p.must(err, "look up "+n.id)
-		if want := p.statusOf(n); state.Status != want || state.Deferrals != n.deferrals || state.Attempts != n.generation-n.returned {
-			p.failf("%s is %s after %d deferrals and %d attempts, want %s and %+v", n.id, state.Status, state.Deferrals, state.Attempts, want, n)
+		if want := p.statusOf(n); state.Status != want || state.Deferrals != n.deferrals ||
+			state.Attempts != n.generation-n.returned {
+			p.failf("%s is %s after %d deferrals and %d attempts, want %s and %+v", n.id, state.Status, state.Deferrals,
+				state.Attempts, want, n)
 		}
 	}
 	if deferrals != p.model.counts["deferrals"] {
-		p.failf("the model's notifications were deferred %d times, it counts %d", deferrals, p.model.counts["deferrals"])
+		p.failf("the model's notifications were deferred %d times, it counts %d", deferrals,
+			p.model.counts["deferrals"])
 	}
 }
 
@@ -264,7 +272,8 @@ func (p *program) statusOf(n *note) notification.Status {
 		}
 	}
 	return map[byte]notification.Status{
-		't': notification.StatusScheduled, 'q': notification.StatusQueued, 'r': notification.StatusRetrying, 's': notification.StatusSending,
+		't': notification.StatusScheduled, 'q': notification.StatusQueued, 'r': notification.StatusRetrying,
+		's': notification.StatusSending,
 		'D': notification.StatusDelivered, 'F': notification.StatusFailed, 'E': notification.StatusExpired,
 		'C': notification.StatusCancelled, 'R': notification.StatusReplaced,
 	}[n.state]
@@ -370,8 +379,8 @@ func (p *program) alive() bool {
 
 // drain has a process settle one of what it has, or ask for all.
 func (p *program) drain(pr *process) string {
-	if r := pr.unanswered; r != nil {
-		pr.unanswered = nil
+	if r := pr.lost; r != nil {
+		pr.lost = nil
 		return p.askAgain(pr, r)
 	}
 	if len(pr.grants) > 0 {

@@ -28,18 +28,20 @@ type pulling struct {
 	categories []string
 }
 
-// round has a process ask: again, when it has no answer yet.
+// round has a process make a round, or repeat one whose reply was lost.
 func (p *program) round() string {
 	pr := p.oneOf()
-	if r := pr.unanswered; r != nil {
+	if r := pr.lost; r != nil {
 		if p.rand.IntN(3) > 0 {
 			return "" // it takes its time
 		}
-		pr.unanswered = nil
+		pr.lost = nil
 		return p.askAgain(pr, r)
 	}
 	p.rounds++
-	r := &round{TakeRequest: dispatch.TakeRequest{ID: "r" + strconv.Itoa(p.rounds), Capacity: p.rand.IntN(7), Pull: p.rand.IntN(4)}}
+	r := &round{TakeRequest: dispatch.TakeRequest{
+		ID: "r" + strconv.Itoa(p.rounds), Capacity: p.rand.IntN(7), Pull: p.rand.IntN(4),
+	}}
 	for _, user := range slices.Sorted(maps.Keys(pr.held)) {
 		h := pr.held[user]
 		switch due := !h.at.After(p.time()); {
@@ -54,14 +56,15 @@ func (p *program) round() string {
 
 func (p *program) time() time.Time { return time.UnixMicro(p.model.now) }
 
-// ask asks a round, and holds the answer against the model's, unless it is lost.
+// ask makes a round, and compares the reply with the model's, unless the reply is lost.
 func (p *program) ask(pr *process, r *round, isLost bool) string {
 	p.predict(pr, r)
 	reply, err := pr.store.Take(p.ctx, r.TakeRequest)
 	p.must(err, "serve")
-	what := fmt.Sprintf("%s asks %s for %v, releases %v, pulls %d, room %d: %v", pr.name, r.ID, r.Wakeups, r.Release, r.Pull, r.Capacity, briefly(reply))
+	what := fmt.Sprintf("%s asks %s for %v, releases %v, pulls %d, room %d: %v", pr.name, r.ID, r.Wakeups, r.Release,
+		r.Pull, r.Capacity, briefly(reply))
 	if isLost {
-		pr.unanswered, p.deaf = r, true
+		pr.lost, p.deaf = r, true
 		return what + " (lost)"
 	}
 	p.compare(r, reply)
@@ -157,7 +160,7 @@ func pullings(wakeups []dispatch.Wakeup) []pulling {
 	return all
 }
 
-// learn has a process know what it was answered.
+// learn has a process know the reply.
 func (p *program) learn(pr *process, r *round, reply dispatch.TakeResult) {
 	for _, w := range r.Release {
 		delete(pr.held, w.UserID)
@@ -175,8 +178,8 @@ func (p *program) learn(pr *process, r *round, reply dispatch.TakeResult) {
 	}
 }
 
-// askAgain asks a round whose answer was lost. If it gave something out, the answer is what is left of that; else it is
-// made anew.
+// askAgain repeats a round whose reply was lost. If that round granted or pulled anything, the reply is what is left of
+// it; otherwise the round is made anew.
 func (p *program) askAgain(pr *process, r *round) string {
 	gave := len(r.pulled) > 0
 	for _, t := range r.want {
@@ -218,7 +221,7 @@ func (p *program) settle() string {
 	return p.write(pr, s)
 }
 
-// settleAgain repeats a settlement whose answer was lost.
+// settleAgain repeats a settlement whose reply was lost.
 func (p *program) settleAgain() string {
 	pr := p.oneOf()
 	if len(pr.settled) == 0 {
@@ -251,15 +254,19 @@ func (p *program) outcome() dispatch.Outcome {
 	case 4:
 		return dispatch.Outcome{Disposition: dispatch.Retry, Reason: "throttled", Behind: true, RetryAfter: wait}
 	case 5, 6:
-		return dispatch.Outcome{Disposition: dispatch.Retry, Reason: "budget", Refund: true, Untried: true, RetryAfter: wait}
+		return dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: "budget", Refund: true, Untried: true, RetryAfter: wait,
+		}
 	case 7:
 		return dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true}
 	case 8:
 		return dispatch.Outcome{Disposition: dispatch.Returned, Reason: "busy", Refund: true, RetryAfter: wait}
 	case 9:
 		return dispatch.Outcome{
-			Disposition: []dispatch.Disposition{dispatch.Expired, dispatch.Cancelled, dispatch.Replaced, dispatch.Forgotten}[p.rand.IntN(4)],
-			Reason:      "elsewhere", Refund: true,
+			Disposition: []dispatch.Disposition{
+				dispatch.Expired, dispatch.Cancelled, dispatch.Replaced, dispatch.Forgotten,
+			}[p.rand.IntN(4)],
+			Reason: "elsewhere", Refund: true,
 		}
 	}
 	return dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}

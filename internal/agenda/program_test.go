@@ -70,7 +70,7 @@ type program struct {
 	rounds  int
 	steps   int
 	script  []string // what was done, for people
-	deaf    bool     // an answer was lost, with what it told of deferrals
+	deaf    bool     // a reply was lost, with what it told of deferrals
 }
 
 // process is one that works and sweeps.
@@ -80,9 +80,9 @@ type process struct {
 	held   map[string]heldWakeup
 	grants []*dispatch.Grant
 	seen   int64 // when the others heard of it last
-	// unanswered is a round whose answer was lost, to be asked again.
-	unanswered *round
-	settled    []settlement
+	// lost is a round whose reply was lost, and which is to be repeated.
+	lost    *round
+	settled []settlement
 }
 
 type settlement struct {
@@ -109,7 +109,8 @@ var (
 // play plays a program; it tells what was wrong, and how many steps it had.
 func (th *theatre) play(seed uint64) (wrong string, steps int) {
 	p := &program{
-		theatre: th, model: newModel(start.UnixMicro()), rand: rand.New(rand.NewPCG(seed, 0)), lost: map[string]bool{}, told: map[string]int{},
+		theatre: th, model: newModel(start.UnixMicro()), rand: rand.New(rand.NewPCG(seed, 0)), lost: map[string]bool{},
+		told: map[string]int{},
 	}
 	th.program = p
 	defer func() {
@@ -118,7 +119,8 @@ func (th *theatre) play(seed uint64) (wrong string, steps int) {
 			if !ours {
 				panic(r)
 			}
-			wrong, steps = fmt.Sprintf("seed %d, step %d: %s\n  %s", seed, p.steps, f, strings.Join(p.script, "\n  ")), p.steps
+			script := strings.Join(p.script, "\n  ")
+			wrong, steps = fmt.Sprintf("seed %d, step %d: %s\n  %s", seed, p.steps, f, script), p.steps
 		}
 	}()
 	p.must(th.client.FlushDB(th.ctx).Err(), "empty the database")
@@ -158,7 +160,10 @@ type limits struct {
 func (p *program) randomLimits() limits {
 	l := limits{per: time.Duration(10+p.rand.IntN(40)) * 100 * time.Millisecond}
 	if p.rand.IntN(3) > 0 {
-		l.capped = []throttle.Rule{{Max: 1 + p.rand.IntN(5), Per: time.Duration(5+p.rand.IntN(40)) * 100 * time.Millisecond, Kind: throttle.KindCap}}
+		l.capped = []throttle.Rule{{
+			Max: 1 + p.rand.IntN(5), Per: time.Duration(5+p.rand.IntN(40)) * 100 * time.Millisecond,
+			Kind: throttle.KindCap,
+		}}
 	}
 	return l
 }
@@ -173,7 +178,9 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1 + r.IntN(2), Per: (l.per / 3).Round(time.Millisecond)})
 	}
 	if r.IntN(3) == 0 {
-		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1, Per: time.Duration(1+r.IntN(900)) * time.Millisecond, Kind: throttle.KindGap})
+		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{
+			Max: 1, Per: time.Duration(1+r.IntN(900)) * time.Millisecond, Kind: throttle.KindGap,
+		})
 	}
 	s.Plan.Rules = append(s.Plan.Rules, l.capped...)
 	s.BypassFrom = []notification.Priority{0, 0, 0, 1, 1, 2, notification.PriorityLow}[r.IntN(7)]
@@ -254,7 +261,8 @@ func (p *program) accept() string {
 	var text []string
 	for _, e := range entries {
 		n := p.model.notes[e.ID]
-		text = append(text, fmt.Sprintf("%s %s/%s p%d %c later %d expires %d key %q arrived %d", n.id, n.user, n.category, n.priority, n.state,
+		text = append(text, fmt.Sprintf("%s %s/%s p%d %c later %d expires %d key %q arrived %d", n.id, n.user,
+			n.category, n.priority, n.state,
 			n.notBefore, n.expires, n.collapse, n.arrival))
 	}
 	return "accept " + strings.Join(text, "; ")
@@ -263,7 +271,9 @@ func (p *program) accept() string {
 func (p *program) entry() agenda.Entry {
 	if len(p.model.order) > 0 && p.rand.IntN(25) == 0 {
 		if known := pick(p.rand, p.model.order); known.state != 0 {
-			return agenda.Entry{ID: known.id, UserID: known.user, Category: known.category, Priority: 1, Payload: "another"}
+			return agenda.Entry{
+				ID: known.id, UserID: known.user, Category: known.category, Priority: 1, Payload: "another",
+			}
 		}
 	}
 	p.made++
@@ -348,7 +358,8 @@ func (p *program) stop() string {
 }
 
 func (p *program) pass() string {
-	p.model.now += 1 + []int64{5_000, 100_000, 1_500_000, 9_000_000, 20_000_000}[p.rand.IntN(5)]*p.rand.Int64N(1000)/1000
+	most := []int64{5_000, 100_000, 1_500_000, 9_000_000, 20_000_000}[p.rand.IntN(5)]
+	p.model.now += 1 + most*p.rand.Int64N(1000)/1000
 	return "pass"
 }
 

@@ -19,26 +19,34 @@ import (
 // few is more than all scripts of a test end or look at together, and many ten times that.
 const few, many = 10 * scriptLimit, 100 * scriptLimit
 
-// What a script does must not depend on how much of a user waits, has expired or was cancelled. That is judged by the
-// commands that it runs, not by its time: so it holds on any machine.
+// What a script does must not depend on how much of a user waits, has expired or was cancelled. The measure is the
+// number of commands that it runs, not its time, so the result is the same on any machine.
 func TestTheWorkOfAScriptDoesNotGrow(t *testing.T) {
 	t.Parallel()
-	settings := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Hour}}}, MaxDefer: 24000 * time.Hour}
+	settings := agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Hour}}}, MaxDefer: 24000 * time.Hour,
+	}
 	backlogs := map[string]struct {
 		entry agenda.Entry
 		after func(w *world, n int)
 	}{
-		"waiting":      {agenda.Entry{}, func(*world, int) {}},
-		"deferred":     {agenda.Entry{}, func(w *world, _ int) { w.serve(); w.settle(delivered); w.settle(delivered) }},
-		"with a key":   {agenda.Entry{CollapseKey: "%d"}, func(*world, int) {}},
-		"due later":    {agenda.Entry{SendAt: start.Add(time.Hour)}, func(*world, int) {}},
-		"has come due": {agenda.Entry{SendAt: start.Add(time.Second)}, func(w *world, _ int) { w.advance(2 * time.Second) }},
-		"expired":      {agenda.Entry{ExpiresAt: start.Add(time.Second)}, func(w *world, _ int) { w.advance(2 * time.Second) }},
-		"too late": {agenda.Entry{}, func(w *world, _ int) {
+		"waiting":    {after: func(*world, int) {}},
+		"deferred":   {after: func(w *world, _ int) { w.serve(); w.settle(delivered); w.settle(delivered) }},
+		"with a key": {entry: agenda.Entry{CollapseKey: "%d"}, after: func(*world, int) {}},
+		"due later":  {entry: agenda.Entry{SendAt: start.Add(time.Hour)}, after: func(*world, int) {}},
+		"has come due": {
+			entry: agenda.Entry{SendAt: start.Add(time.Second)},
+			after: func(w *world, _ int) { w.advance(2 * time.Second) },
+		},
+		"expired": {
+			entry: agenda.Entry{ExpiresAt: start.Add(time.Second)},
+			after: func(w *world, _ int) { w.advance(2 * time.Second) },
+		},
+		"too late": {after: func(w *world, _ int) {
 			w.settings[""] = agenda.Settings{Plan: settings.Plan, MaxDefer: 1}
 			w.advance(time.Hour)
 		}},
-		"cancelled": {agenda.Entry{}, (*world).cancelMany},
+		"cancelled": {after: (*world).cancelMany},
 	}
 	for name, c := range backlogs {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +69,8 @@ func wantSameWork(t *testing.T, small, large []work) {
 		t.Logf("%-16s %4d commands", small[i].script, small[i].commands)
 		ran += small[i].commands
 		if small[i] != large[i] {
-			t.Errorf("%s runs %d commands with %d and %d with %d", small[i].script, small[i].commands, few, large[i].commands, many)
+			t.Errorf("%s runs %d commands with %d and %d with %d", small[i].script, small[i].commands, few,
+				large[i].commands, many)
 		}
 	}
 	if ran == 0 {
@@ -75,7 +84,8 @@ func TestTheWorkOfAGrowingScriptIsSeen(t *testing.T) {
 	w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{})
 	grows := func(n int) work {
 		return w.workOf("grows", func() {
-			if err := w.client.Eval(t.Context(), "for i = 1, tonumber(ARGV[1]) do redis.call('GET', KEYS[1]) end return 1", []string{"key"}, n).Err(); err != nil {
+			const source = "for i = 1, tonumber(ARGV[1]) do redis.call('GET', KEYS[1]) end return 1"
+			if err := w.client.Eval(t.Context(), source, []string{"key"}, n).Err(); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -85,7 +95,7 @@ func TestTheWorkOfAGrowingScriptIsSeen(t *testing.T) {
 	}
 }
 
-// Nor does what a rebuild does for the next ones depend on how many it has put back.
+// A rebuild does not work more for the next notifications when it has put back many before.
 func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	measure := func(n int) []work {
@@ -112,7 +122,9 @@ func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
 		return []work{
 			w.workOf("restore", func() { restore(n) }), w.workOf("restore again", func() { restore(0) }),
 			w.workOf("restore window", func() {
-				if err := store.RestoreWindow(t.Context(), token, dispatch.BacklogOf("ada", "chat", partitions), []throttle.Micros{throttle.MicrosOf(start)}); err != nil {
+				backlog := dispatch.BacklogOf("ada", "chat", partitions)
+				admitted := []throttle.Micros{throttle.MicrosOf(start)}
+				if err := store.RestoreWindow(t.Context(), token, backlog, admitted); err != nil {
 					t.Fatal(err)
 				}
 			}),
@@ -125,10 +137,12 @@ func plain(id string) agenda.Entry {
 	return agenda.Entry{ID: id, UserID: "ada", Category: "chat", Priority: notification.PriorityNormal}
 }
 
-// openGuarded makes a store of a deployment whose store is elsewhere.
+// openGuarded opens the agendas of a deployment in which another store keeps the notifications.
 func (w *world) openGuarded() *agenda.Agendas {
 	w.t.Helper()
-	store, err := agenda.New(w.client, agenda.Config{Partitions: partitions, Settings: w.settingsOf, Guarded: true, Lease: lease})
+	store, err := agenda.New(w.client, agenda.Config{
+		Partitions: partitions, Settings: w.settingsOf, Guarded: true, Lease: lease,
+	})
 	if err != nil {
 		w.t.Fatalf("new store: %v", err)
 	}
@@ -180,25 +194,36 @@ func (w *world) workOfEach(n int) []work {
 		script string
 		do     func()
 	}{
-		{"pull", func() { w.round(partition, 8) }},
-		{"take", func() { w.round(partition, 0) }},
-		{"settle, retry", settle(dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Minute})},
-		{"settle, end", settle(delivered)},
-		{"pull", func() { w.round(partition, 8) }},
-		{"take, deferred", func() { w.round(partition, 0) }},
-		{"accept", func() { w.accept(plain("next")) }},
-		{"accept, urgent", func() { w.accept(agenda.Entry{ID: "urgent", Priority: notification.PriorityCritical}) }},
-		{"accept, known", func() { w.accept(plain(last)) }},
-		{"sweep", func() { _, err := w.store.Sweep(ctx, partition); must(err) }},
-		{"view", func() { w.state(last) }},
-		{"view, next", func() { w.state("next") }},
-		{"standing", func() { _, err := w.store.Find(ctx, partition, []agenda.Entry{plain(last)}); must(err) }},
-		{"awake", func() { _, err := w.store.Awake(ctx, partition, []string{"ada"}); must(err) }},
-		{"stats", func() { w.total() }},
-		{"cancel", func() { must(w.store.CancelIn(ctx, partition, "next", "cancelled")) }},
-		{"clear", func() { must(w.store.Clear(ctx, dispatch.BacklogOf("ada", "chat", partitions))) }},
-		{"pull, cleared", func() { w.round(partition, 8) }},
-		{"take, cleared", func() { w.round(partition, 0) }},
+		{script: "pull", do: func() { w.round(partition, 8) }},
+		{script: "take", do: func() { w.round(partition, 0) }},
+		{
+			script: "settle, retry",
+			do: settle(dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: time.Minute,
+			}),
+		},
+		{script: "settle, end", do: settle(delivered)},
+		{script: "pull", do: func() { w.round(partition, 8) }},
+		{script: "take, deferred", do: func() { w.round(partition, 0) }},
+		{script: "accept", do: func() { w.accept(plain("next")) }},
+		{
+			script: "accept, urgent",
+			do:     func() { w.accept(agenda.Entry{ID: "urgent", Priority: notification.PriorityCritical}) },
+		},
+		{script: "accept, known", do: func() { w.accept(plain(last)) }},
+		{script: "sweep", do: func() { _, err := w.store.Sweep(ctx, partition); must(err) }},
+		{script: "view", do: func() { w.state(last) }},
+		{script: "view, next", do: func() { w.state("next") }},
+		{
+			script: "standing",
+			do:     func() { _, err := w.store.Find(ctx, partition, []agenda.Entry{plain(last)}); must(err) },
+		},
+		{script: "awake", do: func() { _, err := w.store.Awake(ctx, partition, []string{"ada"}); must(err) }},
+		{script: "stats", do: func() { w.total() }},
+		{script: "cancel", do: func() { must(w.store.CancelIn(ctx, partition, "next", "cancelled")) }},
+		{script: "clear", do: func() { must(w.store.Clear(ctx, dispatch.BacklogOf("ada", "chat", partitions))) }},
+		{script: "pull, cleared", do: func() { w.round(partition, 8) }},
+		{script: "take, cleared", do: func() { w.round(partition, 0) }},
 	}
 	var each []work
 	for _, step := range steps {

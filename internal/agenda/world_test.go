@@ -59,7 +59,10 @@ const (
 
 func newWorld(test testing.TB, t failer, client *redis.Client, settings agenda.Settings) *world {
 	t.Helper()
-	w := &world{t: t, test: test, client: client, now: start, room: 100, held: map[string]heldWakeup{}, deferrals: map[string]int{}}
+	w := &world{
+		t: t, test: test, client: client, now: start, room: 100, held: map[string]heldWakeup{},
+		deferrals: map[string]int{},
+	}
 	if settings.MaxDefer == 0 {
 		settings.MaxDefer = 24 * time.Hour
 	}
@@ -139,7 +142,10 @@ func (w *world) forward() {
 	w.t.Helper()
 	ctx := w.test.Context()
 	for partition := range partitions {
-		due := redis.ZRangeArgs{Key: queueKey(partition, "scheduled"), ByScore: true, Start: "-inf", Stop: strconv.FormatInt(w.now.Unix(), 10)}
+		due := redis.ZRangeArgs{
+			Key: queueKey(partition, "scheduled"), ByScore: true, Start: "-inf",
+			Stop: strconv.FormatInt(w.now.Unix(), 10),
+		}
 		for _, user := range w.client.ZRangeArgs(ctx, due).Val() {
 			w.client.ZRem(ctx, queueKey(partition, "scheduled"), user)
 			w.client.HSet(ctx, queueKey(partition, "t:"+user), "state", "pending", "pending_since", w.now.UnixNano())
@@ -224,7 +230,7 @@ func (w *world) playUntil(end time.Time) []*dispatch.Grant {
 			w.settle(dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
 		}
 	}
-	w.t.Fatalf("it never comes to rest")
+	w.t.Fatalf("it never comes to an end")
 	return nil
 }
 

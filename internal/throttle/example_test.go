@@ -177,7 +177,8 @@ func Example_severalWindows() {
 	// 6 goes at 1h0m0s after waiting 58m58s for [limit 5/1h]
 }
 
-// A token bucket lets a burst through and then refills evenly. A rolling window gives the burst's slots back all at once.
+// A token bucket lets a burst through and then refills evenly. A rolling window gives the burst's slots back all at
+// once.
 func Example_tokenBucket() {
 	limits := []throttle.Rule{{Max: 3, Per: time.Minute}}
 	for _, algorithm := range []throttle.Algorithm{throttle.Rolling, throttle.TokenBucket} {
