@@ -84,7 +84,7 @@ func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	slices.SortFunc(contenders, func(x, y *modelBacklog) int { return inOrder(x.notes[0], y.notes[0]) })
 	var soonest *modelBacklog
 	for _, b := range contenders {
-		if !m.judgeFirst(b) {
+		if !m.decideFirst(b) {
 			continue
 		}
 		if b.at <= m.now {
@@ -97,9 +97,9 @@ func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	return soonest
 }
 
-// judgeFirst finds out when the first of a backlog may go; what would wait for longer than it may ends. False when
+// decideFirst finds out when the first of a backlog may go; what would wait for longer than it may ends. False when
 // nothing is left.
-func (m *model) judgeFirst(b *modelBacklog) bool {
+func (m *model) decideFirst(b *modelBacklog) bool {
 	settings := m.settings[b.category]
 	for len(b.notes) > 0 {
 		first := b.notes[0]
