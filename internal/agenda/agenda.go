@@ -310,8 +310,10 @@ func (s *Agendas) PartitionOf(userID string) int {
 
 func (s *Agendas) keys(partition int) []string { return s.scriptKeys[partition] }
 
+// micros writes a duration for a script, in µs.
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
+// instant writes a moment for a script, in µs since the epoch; 0 for the zero time.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "0"

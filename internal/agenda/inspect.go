@@ -92,6 +92,7 @@ func (s *Agendas) Inspect(ctx context.Context, b dispatch.Backlog, n int) (Inspe
 	return in, nil
 }
 
+// times returns the moments of the admissions in a log.
 func times(log *redis.ZSliceCmd) []throttle.Micros {
 	var at []throttle.Micros
 	for _, entry := range log.Val() {

@@ -49,6 +49,7 @@ func (s *Agendas) Identity(ctx context.Context) (string, error) {
 	return layout + " server " + run + " " + replication, nil
 }
 
+// infoField returns a field of the reply to INFO; empty when there is none.
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+":"); found {

@@ -66,6 +66,7 @@ func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, do 
 	}
 }
 
+// readKnown calls do for the notifications with these keys.
 func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, do func(Known) error) error {
 	if len(keys) == 0 {
 		return nil
@@ -91,6 +92,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	return nil
 }
 
+// knownOf reads the fields that readKnown asks for.
 func knownOf(id string, fields []any) Known {
 	text := func(i int) string { value, _ := fields[i].(string); return value } // absent means empty
 	number := func(i int) int64 { n, _ := strconv.ParseInt(text(i), 10, 64); return n }

@@ -179,6 +179,7 @@ func (r *takeReply) grant(userID string) *dispatch.Grant {
 	}
 }
 
+// flag writes a truth value for a script.
 func flag(b bool) string {
 	if b {
 		return "1"

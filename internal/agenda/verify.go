@@ -107,6 +107,7 @@ func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) err
 	return node(ctx, s.cfg.Direct)
 }
 
+// flush calls do for the last page, unless it is empty.
 func flush(page []Waiting, do func([]Waiting) error) error {
 	if len(page) == 0 {
 		return nil

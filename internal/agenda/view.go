@@ -213,7 +213,7 @@ func (s *Agendas) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return s.CancelIn(ctx, partition, id, "cancelled")
+	return s.CancelIn(ctx, partition, id, notification.ReasonCancelled)
 }
 
 // CancelIn is [Agendas.Cancel] for a notification whose partition is known, with a reason.

@@ -32,6 +32,7 @@ type call[Request, Result any] struct {
 	done    chan outcome[Result] // buffered: the caller may have gone
 }
 
+// outcome is what a caller gets.
 type outcome[Result any] struct {
 	result Result
 	err    error

@@ -60,6 +60,7 @@ const (
 	PriorityLow
 )
 
+// priorityNames are the names in the contract.
 var priorityNames = [...]string{
 	PriorityCritical: "critical", PriorityHigh: "high", PriorityNormal: "normal", PriorityLow: "low",
 }

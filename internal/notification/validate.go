@@ -72,6 +72,7 @@ func (n *Notification) Validate(now time.Time, maxContent int) error {
 	)
 }
 
+// checkID checks the id of a notification or a device.
 func checkID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return &FieldError{"id", fmt.Sprintf("must have 1 to %d characters", MaxIDBytes)}
@@ -87,10 +88,12 @@ func checkID(id string) error {
 	return nil
 }
 
+// isIDRune tells whether an id may hold a character.
 func isIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r)
 }
 
+// checkUserID checks the id of a user.
 func checkUserID(user string) error {
 	if user == "" {
 		return &FieldError{"user_id", "is required"}
@@ -101,6 +104,7 @@ func checkUserID(user string) error {
 // CheckUserID checks a user's id alone, where it comes without a notification.
 func CheckUserID(user string) error { return checkUserID(user) }
 
+// required returns an error for an empty field.
 func required(field, value string) error {
 	if value == "" {
 		return &FieldError{field, "is required"}
@@ -108,6 +112,7 @@ func required(field, value string) error {
 	return nil
 }
 
+// checkText returns an error unless a field is a line of at most that many bytes.
 func checkText(field, value string, maxBytes int) error {
 	if len(value) > maxBytes {
 		return &FieldError{field, fmt.Sprintf("may have at most %d bytes, has %d", maxBytes, len(value))}
@@ -121,6 +126,7 @@ func checkText(field, value string, maxBytes int) error {
 	return nil
 }
 
+// checkPriority returns an error for a value that is not a priority.
 func checkPriority(p Priority) error {
 	if p < PriorityCritical || p > PriorityLow {
 		return &FieldError{"priority", "must be critical, high, normal or low"}

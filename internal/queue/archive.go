@@ -15,6 +15,7 @@ import (
 //go:embed archive.lua
 var archiveSource string
 
+// archiveScript is archive.lua.
 var archiveScript = script.NewWhenFull(archiveSource)
 
 // archiveSize is how many archived tasks asynq keeps.

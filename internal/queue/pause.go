@@ -20,6 +20,7 @@ const pausedByPacer = "pacer"
 //go:embed pause.lua
 var pauseSource string
 
+// pauseScript is pause.lua.
 var pauseScript = script.New(pauseSource)
 
 // State is the state of a partition's queue after [Client.Reconcile].

@@ -45,6 +45,7 @@ func New(source string) *Script { return newScript(refusedWhenFull, source) }
 // notification that was sent has to be settled, or it is sent again.
 func NewWhenFull(source string) *Script { return newScript(runsWhenFull, source) }
 
+// newScript makes a Script whose first line tells Redis what to do when its memory is full.
 func newScript(first, source string) *Script {
 	return &Script{redis.NewScript(first + before + source + after)}
 }

@@ -32,13 +32,6 @@ func NewMemory(clock func() time.Time) *Memory {
 	return &Memory{clock: clock, cells: make(map[cellName]*cell)}
 }
 
-// Len returns how many keys are held: at most one for each category of a user, and one for a user's cap.
-func (m *Memory) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.cells)
-}
-
 // Allow implements [Limiter].
 func (m *Memory) Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error) {
 	if err := check(ctx, token); err != nil {
@@ -97,6 +90,7 @@ func (m *Memory) Clear(ctx context.Context, key Key) error {
 	return nil
 }
 
+// check returns an error when the context has ended or the token is not valid.
 func check(ctx context.Context, token string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -144,10 +138,12 @@ func (m *Memory) charge(req *memoryRequest, at Micros, token string) {
 	m.schedule(req.cap)
 }
 
+// stateName is the cell of a category's windows.
 func stateName(key Key, algorithm Algorithm) cellName {
 	return cellName{user: key.User, category: key.Category, algorithm: algorithm}
 }
 
+// capName is the cell of a user's cap.
 func capName(key Key) cellName { return cellName{user: key.User, isCap: true} }
 
 // find returns a cell that still counts, or nil.

@@ -136,6 +136,7 @@ func (p Plan) limits() []Rule {
 	return limits
 }
 
+// hasCounter tells whether one of the limits shares its counter with r.
 func hasCounter(algorithm Algorithm, limits []Rule, r Rule) bool {
 	return slices.ContainsFunc(limits, func(known Rule) bool { return sameCounter(algorithm, known, r) })
 }
@@ -224,4 +225,5 @@ func lifetime(now, latest Micros, per time.Duration) int64 {
 	return ceilMillis(latest-now+Micros(per.Microseconds())) + slack
 }
 
+// ceilMillis rounds up to milliseconds.
 func ceilMillis(d Micros) int64 { return (int64(d) + 999) / 1000 }

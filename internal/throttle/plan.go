@@ -117,6 +117,7 @@ func (p Plan) StateKey(prefix string, key Key) string {
 	return prefix + algorithms[p.Algorithm].letter + ":" + escapeCategory(key.Category) + ":" + key.User
 }
 
+// escapeCategory writes a category without colons.
 func escapeCategory(category string) string {
 	if !strings.ContainsAny(category, ":%") {
 		return category
