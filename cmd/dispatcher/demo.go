@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 
-	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/demo"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -23,7 +22,7 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	process, err := app.New(ctx, resolved, newLogger(to.err, resolved))
+	process, err := hooks().New(ctx, resolved, newLogger(to.err, resolved))
 	if err != nil {
 		return err
 	}

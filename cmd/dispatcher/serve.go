@@ -29,7 +29,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	defer stop()
 	log := newLogger(to.err, resolved)
 	app.CollectLess()
-	process, err := app.New(ctx, resolved, log)
+	process, err := hooks().New(ctx, resolved, log)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,9 @@ const sweepInterval = time.Second
 
 // App is one process of a deployment.
 type App struct {
-	cfg *settings.Resolved
-	log *slog.Logger
+	cfg   *settings.Resolved
+	hooks Hooks
+	log   *slog.Logger
 	// attached says that it is no dispatcher: it takes what the deployment's dispatchers published for granted.
 	attached bool
 
@@ -104,11 +105,16 @@ type closer struct {
 
 // New builds a process: connects to its store and checks it, reads the policy, binds its listeners. It starts no work.
 // A [RefusalError] says what must be set right.
-func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
+func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (*App, error) {
+	return Hooks{}.New(ctx, cfg, log)
+}
+
+// New is [New] with these hooks.
+func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
 	if cfg.Setup.Embedded() && !cfg.HasRole(settings.RoleWorker) {
 		return nil, refuse("without REDIS_URL everything lives in one process, which must have the worker role")
 	}
-	a := &App{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
+	a := &App{cfg: cfg, hooks: h.withDefaults(), log: log, registry: prometheus.NewRegistry()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.closeAll())
@@ -148,18 +154,9 @@ func (a *App) closeAll() error {
 func (a *App) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
-	a.running.Go(func() { a.announcer.Run(ctx) })
-	a.running.Go(func() { a.policy.Run(ctx) })
-	if a.memory != nil {
-		a.running.Go(func() { a.memory.Run(ctx) })
-	}
-	a.running.Go(func() { a.follower.Run(ctx) })
-	if a.live != nil {
-		a.running.Go(func() { a.live.Run(ctx) })
-		a.running.Go(func() { a.checker.Run(ctx) })
-	}
-	if a.own != nil {
-		a.running.Go(func() { a.own.Run(ctx) })
+	for _, service := range a.services() {
+		service = a.hooks.Service(service)
+		a.running.Go(func() { service.Run(ctx) })
 	}
 	for _, l := range []*listener{a.api, a.ops} {
 		if l != nil {
@@ -167,13 +164,6 @@ func (a *App) Start(ctx context.Context) error {
 		}
 	}
 	if a.workers != nil {
-		sweeper := dispatch.NewSweeper(a.agendas, sweepInterval, a.metrics.Repaired, a.log)
-		if !mutation("no-sweep") {
-			a.running.Go(func() { sweeper.Run(ctx) })
-		}
-		if a.relay != nil {
-			a.running.Go(func() { a.relay.Run(ctx) })
-		}
 		if err := a.workers.Start(); err != nil { //nolint:contextcheck // it works until Stop, whatever becomes of the context
 			return errors.Join(err, a.Stop(ctx))
 		}
@@ -181,6 +171,27 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.logFacts(ctx)
 	return nil
+}
+
+// services are those of the process's roles.
+func (a *App) services() []Service {
+	all := []Service{a.announcer, a.policy, a.follower}
+	if a.memory != nil {
+		all = append(all, a.memory)
+	}
+	if a.live != nil {
+		all = append(all, a.live, a.checker)
+	}
+	if a.own != nil {
+		all = append(all, a.own)
+	}
+	if a.workers != nil {
+		all = append(all, dispatch.NewSweeper(a.agendas, sweepInterval, a.metrics.Repaired, a.log))
+		if a.relay != nil {
+			all = append(all, a.relay)
+		}
+	}
+	return all
 }
 
 // Stop drains: no delivery starts any more, those in flight are waited for up to the drain time-out, and everything is

@@ -50,7 +50,7 @@ type Test struct {
 func SendTest(ctx context.Context, cfg *settings.Resolved, test Test,
 	log *slog.Logger,
 ) (answer *push.Error, err error) {
-	_, senders, closeSenders, err := openChannels(cfg, log)
+	_, senders, closeSenders, err := openChannels(cfg, Hooks{}.withDefaults(), log)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,9 @@ func (a *App) openAPI(ctx context.Context) error {
 	if a.tracer != nil {
 		handler = a.tracer.Handler(handler)
 	}
-	if a.api, err = listen(ctx, "API", a.cfg.Listen, mutateAPI(httpapi.Server(handler))); err != nil {
+	server := httpapi.Server(handler)
+	a.hooks.API(server)
+	if a.api, err = listen(ctx, "API", a.cfg.Listen, server); err != nil {
 		return err
 	}
 	a.defers("API listener", a.api.close)

@@ -45,13 +45,13 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 // attach connects to a deployment's stores without taking part in its work. Partitions and policy are those that its
 // dispatchers run with; before the first of them has started, they are what the settings say.
 func attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, attached: true}
+	a := &App{cfg: cfg, hooks: Hooks{}.withDefaults(), log: log, attached: true}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.closeAll())
 		}
 	}()
-	conn, err := redisconn.Open(ctx, cfg.Redis, openRedisClient)
+	conn, err := redisconn.Open(ctx, cfg.Redis, a.hooks.Redis)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 type channels = channel.Set
 
 // openChannels opens the senders of all channels that the settings configure. closeAll ends their connections.
-func openChannels(cfg *settings.Resolved, log *slog.Logger) (
+func openChannels(cfg *settings.Resolved, hooks Hooks, log *slog.Logger) (
 	all channels, senders push.Registry, closeAll func() error, err error,
 ) {
 	all, senders = channels{}, push.Registry{}
@@ -40,22 +40,17 @@ func openChannels(cfg *settings.Resolved, log *slog.Logger) (
 		if !descriptor.Configured {
 			continue
 		}
-		sender, err := descriptor.Open(channel.Process{Log: log, Targets: guarded(cfg)})
+		targets := httpsend.GuardedConfig{Allow: allowed(cfg), Idle: cfg.Concurrency}
+		hooks.Targets(&targets)
+		sender, err := descriptor.Open(channel.Process{Log: log, Targets: targets})
 		if err != nil {
 			err = refuse("the settings of channel %s (--%[1]s-…): %v", descriptor.Name, err)
 			return nil, nil, nil, errors.Join(err, closeAll())
 		}
-		senders[descriptor.Name] = sender
+		senders[descriptor.Name] = hooks.Sender(sender)
 		all[descriptor.Name] = channel.Deployed{Descriptor: descriptor, Checker: sender}
 	}
 	return all, senders, closeAll, nil
-}
-
-// guarded says which targets from input may be called.
-func guarded(cfg *settings.Resolved) httpsend.GuardedConfig {
-	config := httpsend.GuardedConfig{Allow: allowed(cfg), Idle: cfg.Concurrency}
-	mutateTargets(&config)
-	return config
 }
 
 // allowed are the networks that targets may be in although not public.

@@ -20,7 +20,7 @@ import (
 )
 
 func (a *App) openRedis(ctx context.Context) error {
-	conn, err := redisconn.Open(ctx, a.cfg.Redis, openRedisClient)
+	conn, err := redisconn.Open(ctx, a.cfg.Redis, a.hooks.Redis)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if a.cfg.DatabaseURL == "" {
 		return nil
 	}
-	pool, err := storepostgres.Open(ctx, a.cfg.DatabaseURL, mutateDatabase)
+	pool, err := storepostgres.Open(ctx, a.cfg.DatabaseURL, a.hooks.Database)
 	if err != nil {
 		return err
 	}
@@ -57,12 +57,12 @@ func (a *App) openStore(ctx context.Context) error {
 	if err := a.openTemplates(); err != nil {
 		return err
 	}
-	channels, senders, closeSenders, err := openChannels(a.cfg, a.log)
+	channels, senders, closeSenders, err := openChannels(a.cfg, a.hooks, a.log)
 	if err != nil {
 		return err
 	}
 	a.defers("senders", closeSenders)
-	if a.senders, err = a.gated(mutateSenders(senders), channels); err != nil {
+	if a.senders, err = a.gated(senders, channels); err != nil {
 		return err
 	}
 	if err := a.openStoreWith(ctx, a.policy.Current, channels); err != nil {
@@ -126,9 +126,9 @@ func (a *App) refuseEarlierVersion(ctx context.Context) error {
 
 // openPostgresStore sets up the store in Postgres over the agendas, and the relay between them.
 func (a *App) openPostgresStore(ctx context.Context) error {
-	store := storepostgres.New(a.pool, a.agendas, mutateStoreConfig(storepostgres.Config{
-		Apart: a.attached, Retention: a.cfg.Retention, Log: a.log,
-	}))
+	config := storepostgres.Config{Apart: a.attached, Retention: a.cfg.Retention, Log: a.log}
+	a.hooks.Store(&config)
+	store := storepostgres.New(a.pool, a.agendas, config)
 	a.defers("store", store.Close)
 	a.store, a.postgres = store, store
 	a.relay = storepostgres.NewRelay(store, storepostgres.RelayConfig{

@@ -99,7 +99,7 @@ func (a *App) openWorkers(context.Context) error {
 			return a.follower.Wait(control.Channel, string(channel))
 		}, Trace: a.traceDeliver(), Observer: a.metrics,
 		Log: a.log,
-	}, mutateStore(a.store), a.workers, devices.FanOut(a.senders, local, a.store, a.log))
+	}, a.hooks.Dispatch(a.store), a.workers, devices.FanOut(a.senders, local, a.store, a.log))
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)

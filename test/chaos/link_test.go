@@ -102,12 +102,12 @@ func (l *link) Write(p []byte) (int, error) {
 		return 0, errCut
 	case v == late && runs:
 		l.mu.Lock()
-		l.held = append([]byte(nil), p...)
+		l.held = append([]byte(nil), l.w.database.rewritten(p)...)
 		l.mu.Unlock()
 		l.w.arriveLater("postgres late statement", l.deliverHeld)
 		return len(p), nil
 	}
-	now := time.Now()
+	now, statements := time.Now(), l.w.database.rewritten(p)
 	var err error
 	l.w.database.outside.do(func() {
 		if runs {
@@ -116,7 +116,7 @@ func (l *link) Write(p []byte) (int, error) {
 			l.w.database.mu.Unlock()
 		}
 		if err == nil {
-			_, err = l.real.Write(p)
+			_, err = l.real.Write(statements)
 		}
 	})
 	if err != nil {

@@ -143,7 +143,7 @@ func (w *world) begin(m move) error {
 	case "relay":
 		do = func(ctx context.Context, _ *operation) {
 			if p.relay != nil {
-				_ = p.relay.Round(ctx) // likewise
+				_ = p.relayRound(ctx) // likewise
 			}
 		}
 	case "rebuild":

@@ -14,10 +14,9 @@ import (
 type mutation struct {
 	// defect is what came of its absence.
 	defect string
-	// hook names it in the environment, for protections that are switched off within the store; scripts replaces parts
-	// of scripts of Redis. One without either is switched off by the world itself, under its own name.
-	hook    string
-	scripts map[string]string
+	// statements replaces parts of the statements of Postgres, scripts those of the scripts of Redis. One without either
+	// is switched off by the world itself, under its own name.
+	statements, scripts map[string]string
 	// schedule is a kept one that finds it; without one random ones do.
 	schedule string
 	// tilt has schedules hold more of what is needed to find it.
@@ -28,19 +27,20 @@ func durable(_ *random, set *setting) { set.Durable = true }
 
 // mutations are the protections without which the world must find something.
 var mutations = map[string]mutation{
-	"accepted and not placed is forgotten": {
-		defect: "1: accepted and never delivered", hook: "forget-unplaced", tilt: durable,
-	},
-	"ends of Redis are forgotten": {
-		defect: "2: ends decided in Redis are dropped", hook: "forget-ends", tilt: durable,
-	},
+	"accepted and not placed is forgotten": {defect: "1: accepted and never delivered", statements: map[string]string{
+		"WHERE left_at < now() - $1::interval": "WHERE left_at < now() - $1::interval AND false",
+	}, tilt: durable},
+	"ends of Redis are forgotten": {defect: "2: ends decided in Redis are dropped", statements: map[string]string{
+		"n.status = 'sending' AND n.claimed_until < clock_timestamp()":     "false",
+		"n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL\nFROM": "true\nFROM",
+	}, tilt: durable},
 	"the newest is not remembered": {defect: "3: collapse keys deliver the older one", scripts: map[string]string{
 		"if newest and tonumber(newest) > arrival then return true end": "",
 	}, tilt: func(r *random, set *setting) { set.Durable, set.Calm, r.alike = false, false, true }},
 	"late grants are used": {defect: "4: late grants are sent", tilt: durable},
 	"partitions are decided together": {
-		defect: "5: one dead shard stops the relay for all", hook: "partitions-together",
-		tilt: func(r *random, set *setting) { set.Durable, r.shards = true, true },
+		defect: "5: one dead shard stops the relay for all",
+		tilt:   func(r *random, set *setting) { set.Durable, r.shards = true, true },
 	},
 	"partitions resume once":    {defect: "6: a partition stays paused"},
 	"totals are those of Redis": {defect: "10: totals are not exact", tilt: durable},
@@ -85,9 +85,8 @@ func TestChaosFindsWhatIsSwitchedOff(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			m := mutations[name]
-			t.Setenv("FAULTS_MUTATIONS", m.hook)
 			st := newStage(t)
-			st.mutation, st.redis.mutate = name, m.scripts
+			st.mutation, st.redis.mutate, st.database.mutate = name, m.scripts, m.statements
 			found := (*played)(nil)
 			if m.schedule != "" {
 				found = replay(t, st, m.schedule)
@@ -99,6 +98,9 @@ func TestChaosFindsWhatIsSwitchedOff(t *testing.T) {
 			}
 			if len(st.redis.mutated) != len(m.scripts) {
 				t.Fatalf("the scripts hold only %v of what is to be replaced: correct the mutation", st.redis.mutated)
+			}
+			if len(st.database.mutated) != len(m.statements) {
+				t.Fatalf("the statements hold only %v of what is to be replaced: correct the mutation", st.database.mutated)
 			}
 			if found == nil {
 				t.Fatalf("defect %s was not found in %d schedules", m.defect, most)
@@ -137,10 +139,7 @@ func find(t *testing.T, st *stage, m mutation, seed, most int) *played {
 			continue
 		}
 		// Only what is switched off may be the cause.
-		hook := os.Getenv("FAULTS_MUTATIONS")
-		t.Setenv("FAULTS_MUTATIONS", "")
 		again := playAgain(t, sound, found.schedule)
-		t.Setenv("FAULTS_MUTATIONS", hook)
 		if len(again.broken) == 0 {
 			return found
 		}

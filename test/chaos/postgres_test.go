@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net"
@@ -23,6 +24,9 @@ type database struct {
 
 	mu  sync.Mutex
 	now time.Time
+	// mutate replaces parts of statements; mutated are those that were found.
+	mutate  map[string]string
+	mutated map[string]bool
 }
 
 // clockSchema puts the world's clock in the place of Postgres's. Reading it moves it by 1 µs, so that no two rows are
@@ -63,7 +67,7 @@ func newDatabase(ctx context.Context, o *outside, url string) (*database, error)
 	config.MinConns = 0
 	config.HealthCheckPeriod = 1000 * time.Hour
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	return &database{outside: o, config: config, admin: admin}, nil
+	return &database{outside: o, config: config, admin: admin, mutated: map[string]bool{}}, nil
 }
 
 // empty removes what a world left behind.
@@ -126,6 +130,41 @@ func (d *database) setClock(now time.Time) error {
 	_, err := d.admin.Exec(context.Background(),
 		"SELECT setval('chaos.clock', greatest($1, (SELECT last_value FROM chaos.clock)))", now.UnixMicro())
 	return err
+}
+
+// rewritten replaces parts of the statements that messages have the server parse.
+func (d *database) rewritten(messages []byte) []byte {
+	if len(d.mutate) == 0 {
+		return messages
+	}
+	var all []byte
+	for len(messages) >= 5 {
+		size := int(binary.BigEndian.Uint32(messages[1:5])) + 1
+		if size < 5 || size > len(messages) {
+			break // the first message of a connection, which has no type
+		}
+		if messages[0] == 'P' {
+			text := d.mutateText(string(messages[5:size]))
+			all = binary.BigEndian.AppendUint32(append(all, 'P'), uint32(len(text)+4))
+			all = append(all, text...)
+		} else {
+			all = append(all, messages[:size]...)
+		}
+		messages = messages[size:]
+	}
+	return append(all, messages...)
+}
+
+func (d *database) mutateText(text string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for old, mutated := range d.mutate {
+		if strings.Contains(text, old) {
+			text = strings.ReplaceAll(text, old, mutated)
+			d.mutated[old] = true
+		}
+	}
+	return text
 }
 
 // newPool gives the connections of a process.

@@ -131,6 +131,16 @@ func (p *process) openPostgres(log *slog.Logger) (err error) {
 	return nil
 }
 
+// relayRound runs a round of the relay.
+func (p *process) relayRound(ctx context.Context) error {
+	if p.w.mutation == "partitions are decided together" {
+		if _, err := p.relay.RebuildLost(ctx); err != nil {
+			return err // and nothing for the partitions that are well
+		}
+	}
+	return p.relay.Round(ctx)
+}
+
 func (w *world) longestWindow() time.Duration {
 	return time.Duration(max(w.Per, w.CapPer)) * time.Second
 }

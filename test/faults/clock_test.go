@@ -20,10 +20,10 @@ import (
 // one.
 
 // forgetsAhead is a limiter that does not count what was admitted after what the clock says now.
-var forgetsAhead = &rewrite{
+var forgetsAhead = []rewrite{{
 	file: "internal/throttle/lua/decide.lua",
 	says: "if free and free > at then", instead: "if free and free > at and free <= now + rule.per then",
-}
+}}
 
 // clockScenarios are clocks that are wrong.
 func clockScenarios() []*scenario {
@@ -56,7 +56,7 @@ func clockScenarios() []*scenario {
 		{
 			name: "RedisClockBack", fault: "Redis's clock is set back by 5 s", prepare: fakeClock, byArrival: true,
 			tolerance: 400 * time.Millisecond,
-			without:   protection{name: "admissions ahead of the clock count", rewrite: forgetsAhead},
+			without:   protection{name: "admissions ahead of the clock count", rewrites: forgetsAhead},
 			inject:    func(d *deployment) { d.setRedisClock(-5 * time.Second) },
 		},
 		{
@@ -67,7 +67,7 @@ func clockScenarios() []*scenario {
 				fakeClock(d)
 				d.env = append(d.env, "PACER_CONCURRENCY=2048") // the provider has room for what would be sent again
 			},
-			without: protection{name: "fence", mutations: "no-fence"},
+			without: protection{name: "fence", rewrites: unfenced},
 			inject: func(d *deployment) {
 				// A single jump looks like a gap between sweeps, after which leases are left alone for long enough.
 				d.setRedisClock(time.Hour)
@@ -86,9 +86,9 @@ var skewed = sync.OnceValues(func() (string, error) {
 	}
 	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	built := filepath.Join(programs, "dispatcher-skewed")
-	return built, overlaid(built, original,
-		rewrite{says: "\nfunc Now() Time {\n", instead: wrongNow + "\nfunc rightNow() Time {\n"},
-		rewrite{says: "\t_ \"unsafe\"", instead: "\t\"syscall\"\n\t\"unsafe\""})
+	return built, overlaid(built,
+		rewrite{file: original, says: "\nfunc Now() Time {\n", instead: wrongNow + "\nfunc rightNow() Time {\n"},
+		rewrite{file: original, says: "\t_ \"unsafe\"", instead: "\t\"syscall\"\n\t\"unsafe\""})
 })
 
 // wrongNow is added to package time: Now is off by the seconds in the file FAULTS_CLOCK, which is read each time. The

@@ -104,8 +104,12 @@ func deploy(t *testing.T, s *scenario) *deployment {
 	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if red() && s.without.rewrite != nil {
-		d.program = d.rewritten(s.without.rewrite)
+	rewrites := s.rewrites
+	if red() {
+		rewrites = slices.Concat(rewrites, s.without.rewrites)
+	}
+	if len(rewrites) > 0 {
+		d.program = d.rewritten(rewrites)
 	}
 	if red() && s.without.prepare != nil {
 		s.without.prepare(d)
@@ -136,8 +140,6 @@ func deploy(t *testing.T, s *scenario) *deployment {
 	d.env = append(append(os.Environ(), d.env...), "REDIS_URL="+d.redisURL, "DATABASE_URL="+d.databaseURL)
 	if red() && !s.without.late {
 		d.env = append(d.env, "FAULTS_MUTATIONS="+s.without.mutations)
-	} else if s.mutations != "" {
-		d.env = append(d.env, "FAULTS_MUTATIONS="+s.mutations)
 	}
 	for range 2 {
 		d.workers = append(d.workers, d.start())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func build(path, checkout string, args ...string) error {
 	return command.Run()
 }
 
-// rewrite is a change to the program's source.
+// rewrite is a change to the program's source, in a file of the project or of another module.
 type rewrite struct{ file, says, instead string }
 
 // in applies it to a text, which must say it once.
@@ -63,39 +64,53 @@ func (r rewrite) in(text string) (string, error) {
 	return strings.Replace(text, r.says, r.instead, 1), nil
 }
 
-// rewritten builds the program with a change to its source; once for each change.
-func (d *deployment) rewritten(r *rewrite) string {
-	path := filepath.Join(programs, "dispatcher-without-"+strings.ReplaceAll(filepath.Base(r.file), ".", "-"))
+// rewritten builds the program with changes to its source; once for the same changes.
+func (d *deployment) rewritten(rewrites []rewrite) string {
+	name := fnv.New64a()
+	_, _ = fmt.Fprint(name, rewrites) // a hash takes everything
+	path := filepath.Join(programs, fmt.Sprintf("dispatcher-rewritten-%x", name.Sum64()))
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	if err := overlaid(path, filepath.Join("../..", r.file), *r); err != nil {
-		d.fail("build a program without %q: %v", r.says, err)
+	if err := overlaid(path, rewrites...); err != nil {
+		d.fail("build a rewritten program: %v", err)
 	}
 	return path
 }
 
-// overlaid builds the program with places of a source file replaced. The file itself stays as it is.
-func overlaid(path, file string, rewrites ...rewrite) error {
-	file, err := filepath.Abs(file)
-	if err != nil {
-		return err
-	}
-	source, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	text := string(source)
+// overlaid builds the program with places of its source replaced. The source itself stays as it is.
+func overlaid(path string, rewrites ...rewrite) error {
+	texts := map[string]string{}
 	for _, r := range rewrites {
-		if text, err = r.in(text); err != nil {
+		file := r.file
+		if !filepath.IsAbs(file) {
+			file = filepath.Join("../..", file)
+		}
+		file, err := filepath.Abs(file)
+		if err != nil {
+			return err
+		}
+		text, begun := texts[file]
+		if !begun {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			text = string(source)
+		}
+		if texts[file], err = r.in(text); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	changed := path + ".go"
-	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-		return err
+	replaced := map[string]string{}
+	for file, text := range texts {
+		changed := fmt.Sprintf("%s-%d%s", path, len(replaced), filepath.Ext(file))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return err
+		}
+		replaced[file] = changed
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replaced})
 	if err != nil {
 		return err
 	}

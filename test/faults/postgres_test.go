@@ -17,10 +17,19 @@ import (
 )
 
 // waitsForStore is an API that waits for its store for a minute.
-var waitsForStore = &rewrite{
-	file: "internal/httpapi/httpapi.go", says: "storeTimeout = 3 * time.Second",
-	instead: "storeTimeout = 60 * time.Second",
-}
+var waitsForStore = []rewrite{{
+	file: "internal/httpapi/httpapi.go",
+	says: "storeTimeout = 3 * time.Second", instead: "storeTimeout = 60 * time.Second",
+}}
+
+// losesEnqueued is a store that loses a third of what it has accepted, and at least one, on the way to Redis, as a
+// process does that is killed.
+var losesEnqueued = []rewrite{{
+	file: "internal/store/postgres/placer.go",
+	says: "\t\tif _, err := p.store.agendas.Accept(ctx, w.partition, part); err != nil {",
+	instead: "\t\tall = false\n" +
+		"\t\tif _, err := p.store.agendas.Accept(ctx, w.partition, part[(len(part)+2)/3:]); err != nil {",
+}}
 
 // postgresScenarios are what happens to Postgres.
 func postgresScenarios() []*scenario {
@@ -35,7 +44,7 @@ func postgresScenarios() []*scenario {
 		{
 			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting returns 503",
 			doubled: inFlight,
-			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrite: waitsForStore},
+			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrites: waitsForStore},
 			slow:    half, inject: freezePostgres,
 		},
 		{
@@ -70,9 +79,9 @@ func postgresScenarios() []*scenario {
 			},
 		},
 		{
-			name: "EnqueueLost", fault: "every third enqueue lost between commit and Redis", mutations: "lose-enqueue",
+			name: "EnqueueLost", fault: "every third enqueue lost between commit and Redis", rewrites: losesEnqueued,
 			inject: func(d *deployment) { d.last(3 * time.Second) }, check: somethingWasLost,
-			without: protection{name: "relay", mutations: "lose-enqueue,no-sweeper"},
+			without: protection{name: "relay", mutations: "no-sweeper"},
 		},
 		{
 			name: "PgBouncer", fault: "Postgres behind PgBouncer in transaction mode: SIGKILL, started again",

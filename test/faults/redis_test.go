@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +18,7 @@ import (
 
 // Protections that several scenarios are about.
 var (
-	rebuilding = protection{name: "rebuild", mutations: "no-rebuild,no-sweeper", late: true}
+	rebuilding = protection{name: "rebuild", mutations: "no-relay", late: true}
 	settling   = protection{name: "settlements are tried again", mutations: "settle-once"}
 	// What was granted in a reply that came too late is found again.
 	roomy = protection{
@@ -25,20 +26,32 @@ var (
 		late: true,
 	}
 	// What has ended is not claimed again, whatever Redis believes; and Redis is told of an end until it knows.
-	fencing = protection{name: "fence", mutations: "no-fence", rewrite: claimsWhatEnded}
+	fencing = protection{name: "fence", rewrites: slices.Concat(unfenced, claimsWhatEnded)}
 	layered = protection{
-		name: "fence, and settlements are tried again", mutations: "no-fence,settle-once",
-		rewrite: claimsWhatEnded,
+		name: "fence, and settlements are tried again", mutations: "settle-once",
+		rewrites: slices.Concat(unfenced, claimsWhatEnded),
 	}
 	sweeping = protection{name: "sweeper", mutations: "no-sweep"}
 	relaying = protection{name: "relay", mutations: "no-sweeper"}
 )
 
+// unfenced is a store that claims what another worker has, and takes a result under an older claim.
+var unfenced = []rewrite{
+	{
+		file: "internal/store/postgres/take.go",
+		says: "\t\tAND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())\n",
+	},
+	{
+		file: "internal/store/postgres/settle.go",
+		says: " AND n.generation = a.claim AND n.status = 'sending'\n", instead: "\n",
+	},
+}
+
 // claimsWhatEnded is a store that lets go what has ended.
-var claimsWhatEnded = &rewrite{
+var claimsWhatEnded = []rewrite{{
 	file: "internal/store/postgres/take.go",
 	says: " AND n.status IN ('waiting', 'retrying', 'sending')\n", instead: "\n",
-}
+}}
 
 // redisScenarios are what happens to one Redis.
 func redisScenarios() []*scenario {

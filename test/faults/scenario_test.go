@@ -32,8 +32,8 @@ type scenario struct {
 	body int
 	// slow is how long the receiver takes to respond.
 	slow time.Duration
-	// mutations are switched off although nothing is to be shown red: faults that the program makes itself.
-	mutations string
+	// rewrites are faults that the program makes itself, whether or not a protection is switched off.
+	rewrites []rewrite
 
 	// prepare sets up servers in place of the usual ones, between comes after them and before the processes, ready
 	// after those.
@@ -72,8 +72,8 @@ type protection struct {
 	name string
 	// mutations switch it off in the program.
 	mutations string
-	// rewrite switches it off where the program has no switch: what a source file says, and what it is to say instead.
-	rewrite *rewrite
+	// rewrites switch it off where the program has no switch: what a source file says, and what it is to say instead.
+	rewrites []rewrite
 	// late tells that a deployment can't begin without it: the processes are replaced by such that lack it before the
 	// fault.
 	late bool

@@ -24,7 +24,7 @@ WITH told AS MATERIALIZED (
 		not_before = NULL, claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
 	FROM told e
 	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying')
-		OR n.status = 'sending' AND n.claimed_until < clock_timestamp() AND NOT $4)
+		OR n.status = 'sending' AND n.claimed_until < clock_timestamp())
 	RETURNING n.id
 ), crashed AS (
 	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
@@ -56,7 +56,7 @@ func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endResult, e
 	for i, end := range ends {
 		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
 	}
-	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons, mutation("forget-ends"))
+	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 		}
 		var known []string
 		for _, a := range results {
-			if a.final || mutation("forget-ends") {
+			if a.final {
 				known = append(known, a.id)
 			}
 		}

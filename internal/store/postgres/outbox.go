@@ -41,7 +41,7 @@ SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 // takeUnplaced moves accepted notifications into the outbox that were not placed, because their process died or gave
 // up. The accepting transaction itself wrote the rows in pacer.unplaced, so none is missed, however late it committed.
 func (l *Relay) takeUnplaced(ctx context.Context) error {
-	for !mutation("forget-unplaced") {
+	for {
 		var taken, moved int
 		if err := l.store.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
 			&moved); err != nil {
@@ -56,7 +56,6 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 			return nil
 		}
 	}
-	return nil
 }
 
 const (

@@ -144,11 +144,7 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 		if p.closing.Load() {
 			return false
 		}
-		put := part
-		if mutation("lose-enqueue") {
-			put, all = twoOfThree(part), false
-		}
-		if _, err := p.store.agendas.Accept(ctx, w.partition, put); err != nil {
+		if _, err := p.store.agendas.Accept(ctx, w.partition, part); err != nil {
 			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will",
 				"count",
 				len(part), "partition", w.partition, "error", err)
@@ -163,17 +159,6 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 		}
 	}
 	return all
-}
-
-// twoOfThree plays a process that dies while it places.
-func twoOfThree(entries []agenda.Entry) []agenda.Entry {
-	var kept []agenda.Entry
-	for i, e := range entries {
-		if i%3 != 0 {
-			kept = append(kept, e)
-		}
-	}
-	return kept
 }
 
 // leave leaves notifications in the outbox, and tells whether it could.

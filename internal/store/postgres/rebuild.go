@@ -47,7 +47,7 @@ func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 		return Rebuilt{}, err
 	}
 	partitions, away := l.lost(ctx, identity)
-	if len(partitions) == 0 || mutation("no-rebuild") {
+	if len(partitions) == 0 {
 		return Rebuilt{}, away
 	}
 	rebuilt, err := l.rebuildAlone(ctx, identity, func() ([]int, error) {

@@ -74,12 +74,6 @@ func (l *Relay) Run(ctx context.Context) {
 // Round makes one round. Each step runs whether the others fail or not.
 func (l *Relay) Round(ctx context.Context) error {
 	_, err := l.RebuildLost(ctx)
-	if mutation("no-sweeper") {
-		return err
-	}
-	if err != nil && mutation("partitions-together") {
-		return err
-	}
 	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
 }
 

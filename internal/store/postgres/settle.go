@@ -29,7 +29,7 @@ WITH asked AS MATERIALIZED (
 			THEN a.now END,
 		claimed_until = NULL, failures = n.failures + a.failure, attempts = n.attempts - a.untried
 	FROM asked a
-	WHERE n.id = ANY (ARRAY[a.id]) AND ((n.generation = a.claim AND n.status = 'sending') OR $10)
+	WHERE n.id = ANY (ARRAY[a.id]) AND n.generation = a.claim AND n.status = 'sending'
 	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status,
 		a.reason AS attempt_reason, a.untried, a.counted
 ), noted AS (
@@ -148,8 +148,7 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
-		notification.ReasonExpired,
-		mutation("no-fence"))
+		notification.ReasonExpired)
 	if err != nil {
 		return nil, describe("write results", err)
 	}

@@ -21,7 +21,7 @@ const claimLock = 0x636c61696d
 const claimSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
-	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[], $9::int[], $10::bigint[])
+	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[], $8::int[], $9::bigint[])
 	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, partition, epoch, place)
 	LEFT JOIN pacer.partitions l USING (partition)
 ), claimed AS (
@@ -33,7 +33,7 @@ WITH asked AS MATERIALIZED (
 		history = CASE WHEN starts_with(a.history, n.history) THEN a.history ELSE n.history || a.history END
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND n.status IN ('waiting', 'retrying', 'sending')
-		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp() OR $8)
+		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 		AND n.crashes + (n.status = 'sending')::int < $7
 		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND (n.not_before IS NULL OR n.not_before < clock_timestamp() + interval '250 ms')
@@ -215,7 +215,7 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	statements := &pgx.Batch{} // one round trip, one transaction
 	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
 	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes,
-		mutation("no-fence"), partitions, epochs).
+		partitions, epochs).
 		Query(func(rows pgx.Rows) error {
 			return collectClaims(rows, func(place int, c claimResult) {
 				c.ok = true

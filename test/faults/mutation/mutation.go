@@ -1,6 +1,27 @@
 //go:build faults
 
-package app
+// Package mutation takes protections away from a dispatcher, so that a fault scenario can be seen to fail without them.
+// Only programs built with the tag faults know it.
+//
+// The environment FAULTS_MUTATIONS names the protections:
+//
+//	no-sweep            nobody looks for ended leases and lost wake-ups
+//	no-sweeper          the relay only rebuilds: what did not reach Redis, or what Redis ended, stays where it is
+//	no-relay            there is no relay at all
+//	settle-once         a settlement that fails is not tried again, nor is a call to Redis, which may take a second
+//	client-clock        scripts are told the time by the process instead of Redis
+//	impatient-redis     calls to Redis are given up after 50 ms
+//	impatient-postgres  statements are given up after 50 ms
+//	impatient-targets   calls to webhooks are given up after 50 ms
+//	impatient-api       requests to the API are given up after 50 ms
+//	patient-accept      accepting waits for Postgres for a minute
+//	no-send-timeout     a call to a webhook may take for ever
+//	no-retry            a failed attempt is the last one
+//	no-retry-after      a provider's Retry-After is ignored
+//	dns-once            a target's address is looked up once, and kept
+//
+// What has no place for a hook, such as the conditions of a statement, the scenarios rewrite in the source.
+package mutation
 
 import (
 	"context"
@@ -19,44 +40,38 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
-// mutation tells whether the environment FAULTS_MUTATIONS names the protection that is to be switched off.
-//
-//	no-sweep            nobody looks for ended leases and lost wake-ups
-//	settle-once         a settlement that fails is not tried again, nor is a call to Redis, which may take a second
-//	client-clock        scripts are told the time by the process instead of Redis
-//	impatient-redis     calls to Redis are given up after 50 ms
-//	impatient-postgres  statements are given up after 50 ms
-//	impatient-targets   calls to webhooks are given up after 50 ms
-//	impatient-api       requests to the API are given up after 50 ms
-//	patient-accept      accepting waits for Postgres for a minute
-//	no-send-timeout     a call to a webhook may take for ever
-//	no-retry            a failed attempt is the last one
-//	no-retry-after      a provider's Retry-After is ignored
-//	dns-once            a target's address is asked for once, and kept
-//
-// Package store/postgres has more.
-func mutation(name string) bool {
+// Hooks take away the protections that the environment names.
+func Hooks() app.Hooks {
+	return app.Hooks{
+		Redis: openRedis, Database: mutateDatabase, Targets: mutateTargets, API: mutateAPI, Sender: mutateSender,
+		Store: mutateStore, Dispatch: mutateDispatch, Service: mutateService,
+	}
+}
+
+// without tells whether a protection is to be taken away.
+func without(name string) bool {
 	return slices.Contains(strings.Split(os.Getenv("FAULTS_MUTATIONS"), ","), name)
 }
 
-// impatience is how long an impatient process waits for an answer.
+// impatience is how long an impatient process waits for a reply.
 const impatience = 50 * time.Millisecond
 
-func openRedisClient(options *redis.UniversalOptions) redis.UniversalClient {
-	if mutation("settle-once") {
+func openRedis(options *redis.UniversalOptions) redis.UniversalClient {
+	if without("settle-once") {
 		options.MaxRetries, options.ReadTimeout = -1, time.Second
 	}
 	client := redis.NewUniversalClient(options)
-	if mutation("client-clock") {
+	if without("client-clock") {
 		client.AddHook(clientClock{})
 	}
-	if mutation("impatient-redis") {
+	if without("impatient-redis") {
 		client.AddHook(impatient{})
 	}
 	return client
@@ -93,7 +108,7 @@ func (impatient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// tooLate fails a command whose answer took longer than impatience.
+// tooLate fails a command whose reply took longer than impatience.
 func tooLate(start time.Time, cmd redis.Cmder) error {
 	if time.Since(start) <= impatience {
 		return nil
@@ -141,7 +156,7 @@ func tellTime(cmd redis.Cmder) {
 }
 
 func mutateDatabase(config *pgxpool.Config) {
-	if mutation("impatient-postgres") {
+	if without("impatient-postgres") {
 		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			if err != nil {
@@ -182,38 +197,37 @@ func (c *impatientConn) Read(p []byte) (int, error) {
 
 func mutateTargets(config *httpsend.GuardedConfig) {
 	switch {
-	case mutation("impatient-targets"):
+	case without("impatient-targets"):
 		config.Timeout = impatience
-	case mutation("no-send-timeout"):
+	case without("no-send-timeout"):
 		config.Timeout = 24 * time.Hour
 	}
 	if server := os.Getenv("FAULTS_RESOLVER"); server != "" {
 		config.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
-			if err != nil || !mutation("dns-once") {
+			if err != nil || !without("dns-once") {
 				return conn, err
 			}
-			return &rememberedAnswers{Conn: conn}, nil
+			return &rememberedReplies{Conn: conn}, nil
 		}}
 	}
 }
 
-// nameAnswers are those of the name server to each question, without the first two bytes, which say which question it
-// was.
-var nameAnswers sync.Map
+// nameReplies are those of the name server to each query, without the first two bytes, which identify the query.
+var nameReplies sync.Map
 
-// rememberedAnswers is a connection to a name server over which each question is asked once and never again.
-type rememberedAnswers struct {
+// rememberedReplies is a connection to a name server over which each query is made once and never again.
+type rememberedReplies struct {
 	net.Conn
-	question string
-	id       [2]byte
-	reply    []byte
+	query string
+	id    [2]byte
+	reply []byte
 }
 
-// Write implements [net.Conn]: a question comes in one piece, its length first.
-func (c *rememberedAnswers) Write(p []byte) (int, error) {
-	c.id, c.question, c.reply = [2]byte(p[2:4]), string(p[4:]), nil
-	known, _ := nameAnswers.Load(c.question)
+// Write implements [net.Conn]: a query comes in one piece, its length first.
+func (c *rememberedReplies) Write(p []byte) (int, error) {
+	c.id, c.query, c.reply = [2]byte(p[2:4]), string(p[4:]), nil
+	known, _ := nameReplies.Load(c.query)
 	if body, ok := known.([]byte); ok {
 		c.frame(body)
 		return len(p), nil
@@ -221,14 +235,14 @@ func (c *rememberedAnswers) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// frame makes an answer what is read next.
-func (c *rememberedAnswers) frame(body []byte) {
+// frame makes a reply what is read next.
+func (c *rememberedReplies) frame(body []byte) {
 	c.reply = binary.BigEndian.AppendUint16(nil, uint16(len(body)+2))
 	c.reply = append(append(c.reply, c.id[:]...), body...)
 }
 
 // Read implements [net.Conn].
-func (c *rememberedAnswers) Read(p []byte) (int, error) {
+func (c *rememberedReplies) Read(p []byte) (int, error) {
 	if c.reply == nil {
 		head := make([]byte, 4)
 		if _, err := io.ReadFull(c.Conn, head); err != nil {
@@ -238,7 +252,7 @@ func (c *rememberedAnswers) Read(p []byte) (int, error) {
 		if _, err := io.ReadFull(c.Conn, body); err != nil {
 			return 0, err
 		}
-		nameAnswers.Store(c.question, body)
+		nameReplies.Store(c.query, body)
 		c.frame(body)
 	}
 	n := copy(p, c.reply)
@@ -246,27 +260,20 @@ func (c *rememberedAnswers) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func mutateAPI(server *http.Server) *http.Server {
-	if mutation("impatient-api") {
+func mutateAPI(server *http.Server) {
+	if without("impatient-api") {
 		server.ReadTimeout, server.ReadHeaderTimeout = impatience, impatience
 	}
-	return server
 }
 
-func mutateSenders(senders push.Registry) push.Registry {
-	mutated := push.Registry{}
-	for channel, sender := range senders {
-		mutated[channel] = mutatedSender{sender}
-	}
-	return mutated
-}
+func mutateSender(sender push.Sender) push.Sender { return mutatedSender{sender} }
 
 // mutatedSender lacks protections around a sender.
 type mutatedSender struct{ push.Sender }
 
 // Send implements [push.Sender].
 func (s mutatedSender) Send(ctx context.Context, m push.Message) error {
-	if mutation("no-send-timeout") {
+	if without("no-send-timeout") {
 		ctx = context.WithoutCancel(ctx)
 	}
 	err := s.Sender.Send(ctx, m)
@@ -274,32 +281,31 @@ func (s mutatedSender) Send(ctx context.Context, m push.Message) error {
 	if e == nil {
 		return nil
 	}
-	if mutation("no-retry") {
+	if without("no-retry") {
 		e.Class = push.Permanent
 	}
-	if mutation("no-retry-after") {
+	if without("no-retry-after") {
 		e.RetryAfter = 0
 	}
 	return e
 }
 
-func mutateStoreConfig(config storepostgres.Config) storepostgres.Config {
-	if mutation("patient-accept") {
+func mutateStore(config *storepostgres.Config) {
+	if without("patient-accept") {
 		config.AcceptTimeout = time.Minute
 	}
-	return config
 }
 
-func mutateStore(r store) store {
-	if !mutation("settle-once") {
-		return r
+func mutateDispatch(store dispatch.Store) dispatch.Store {
+	if !without("settle-once") {
+		return store
 	}
-	return &settlesOnce{store: r}
+	return &settlesOnce{Store: store}
 }
 
-// settlesOnce is a store that answers the first failure of a settlement again and again.
+// settlesOnce is a store that returns the first failure of a settlement again and again.
 type settlesOnce struct {
-	store
+	dispatch.Store
 	failed sync.Map
 }
 
@@ -309,9 +315,49 @@ func (s *settlesOnce) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.
 	if err, failed := before.(error); failed {
 		return dispatch.Settlement{}, err
 	}
-	settlement, err := s.store.Settle(ctx, g, o)
+	settlement, err := s.Store.Settle(ctx, g, o)
 	if err != nil {
 		s.failed.Store(g, err)
 	}
 	return settlement, err
+}
+
+func mutateService(service app.Service) app.Service {
+	switch service := service.(type) {
+	case *dispatch.Sweeper:
+		if without("no-sweep") {
+			return idle{}
+		}
+	case *storepostgres.Relay:
+		if without("no-relay") {
+			return idle{}
+		}
+		if without("no-sweeper") {
+			return rebuilder{service}
+		}
+	}
+	return service
+}
+
+// idle does nothing.
+type idle struct{}
+
+// Run implements [app.Service].
+func (idle) Run(context.Context) {}
+
+// rebuilder is a relay that only rebuilds the partitions that lost their state.
+type rebuilder struct{ relay *storepostgres.Relay }
+
+// Run implements [app.Service].
+func (r rebuilder) Run(ctx context.Context) {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		_, _ = r.relay.RebuildLost(ctx) // the next round tries again
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
