@@ -14,7 +14,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/ops"
 )
 
 // operator is what actions need besides: who acts, and whether he is sure.
@@ -28,7 +29,7 @@ type operator struct {
 var errNotSure = errors.New("not done: answer y, or give --yes")
 
 // act takes an action once it is confirmed, and shows what was done.
-func (o *operator) act(ctx context.Context, to streams, question string, action app.Action) error {
+func (o *operator) act(ctx context.Context, to streams, question string, action ops.Action) error {
 	if !o.Yes && !sure(to, question) {
 		return errNotSure
 	}
@@ -47,7 +48,7 @@ func (o *operator) act(ctx context.Context, to streams, question string, action 
 	if status != http.StatusOK {
 		return fmt.Errorf("not done: %s", strings.TrimSpace(string(answer)))
 	}
-	var done app.Done
+	var done ops.Done
 	if err := json.Unmarshal(answer, &done); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
@@ -88,7 +89,7 @@ type pauseCommand struct {
 // Run has a channel, category or partition rest.
 func (c *pauseCommand) Run(ctx context.Context, to streams) error {
 	question := fmt.Sprintf("Pause %s %s? What belongs to it waits until it is resumed.", c.Kind, c.Name)
-	return c.act(ctx, to, question, app.Action{Action: "pause", Kind: app.Kind(c.Kind), Name: c.Name, Why: c.Why})
+	return c.act(ctx, to, question, ops.Action{Action: "pause", Kind: control.Kind(c.Kind), Name: c.Name, Why: c.Why})
 }
 
 type resumeCommand struct {
@@ -99,7 +100,7 @@ type resumeCommand struct {
 // Run lets it go on.
 func (c *resumeCommand) Run(ctx context.Context, to streams) error {
 	return c.act(ctx, to, fmt.Sprintf("Resume %s %s?", c.Kind, c.Name),
-		app.Action{Action: "resume", Kind: app.Kind(c.Kind), Name: c.Name})
+		ops.Action{Action: "resume", Kind: control.Kind(c.Kind), Name: c.Name})
 }
 
 type cancelCommand struct {
@@ -110,7 +111,7 @@ type cancelCommand struct {
 // Run cancels a notification that waits.
 func (c *cancelCommand) Run(ctx context.Context, to streams) error {
 	return c.act(ctx, to, fmt.Sprintf("Cancel notification %s? It will never be delivered.", c.ID),
-		app.Action{Action: "cancel", ID: c.ID})
+		ops.Action{Action: "cancel", ID: c.ID})
 }
 
 type retryCommand struct {
@@ -121,5 +122,5 @@ type retryCommand struct {
 // Run sends a notification again that has failed, as a new one.
 func (c *retryCommand) Run(ctx context.Context, to streams) error {
 	return c.act(ctx, to, fmt.Sprintf("Send notification %s again, as a new one?", c.ID),
-		app.Action{Action: "retry", ID: c.ID})
+		ops.Action{Action: "retry", ID: c.ID})
 }

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -24,20 +27,20 @@ func (c *channelsCommand) Run(ctx context.Context, to streams) error {
 	if status != http.StatusOK {
 		return fmt.Errorf("list the channels: %s", strings.TrimSpace(string(body)))
 	}
-	var channels []app.Channel
+	var channels []ops.Channel
 	if err := json.Unmarshal(body, &channels); err != nil {
 		return fmt.Errorf("read the list of channels: %w", err)
 	}
 	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "CHANNEL\tHOST\tHEALTH\tIN FLIGHT\tLATEST OUTCOME") // Flush tells
-	for _, channel := range channels {
-		showChannel(w, channel)
+	for _, of := range channels {
+		showChannel(w, of)
 	}
 	return w.Flush()
 }
 
 // showChannel writes one channel; Flush of the writer tells whether it could be written.
-func showChannel(w *tabwriter.Writer, c app.Channel) {
+func showChannel(w *tabwriter.Writer, c ops.Channel) {
 	if len(c.Hosts) == 0 {
 		_, _ = fmt.Fprintf(w, "%s\t-\tconfigured, not used yet\t\t\n", c.Channel)
 	}
@@ -73,20 +76,26 @@ type sendTestCommand struct {
 var errNotDelivered = errors.New("the test was not delivered")
 
 // Run sends one notification with the settings' credentials, past queue and throttle, and shows the provider's answer.
-func (c *sendTestCommand) Run(ctx context.Context, to streams) error {
+func (c *sendTestCommand) Run(ctx context.Context, to streams) (err error) {
 	resolved, err := c.Resolve()
 	if err != nil {
 		return err
 	}
-	test := app.Test{Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body}
-	answer, err := app.SendTest(ctx, resolved, test, newLogger(to.err, resolved))
+	opened, err := channel.Open(resolved.Channels.All(), channel.Process{
+		Log: newLogger(to.err, resolved), Targets: httpsend.GuardedConfig{Allow: deployment.TargetsAllow(resolved)},
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(to.out, app.AnswerText(answer)); err != nil {
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	response, err := opened.SendTest(ctx, channel.Test{Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body})
+	if err != nil {
 		return err
 	}
-	if answer != nil {
+	if _, err := fmt.Fprintln(to.out, channel.Describe(response)); err != nil {
+		return err
+	}
+	if response != nil {
 		return errNotDelivered
 	}
 	return nil

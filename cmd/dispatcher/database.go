@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/migrations"
 )
 
 // migrateCommand works on the schema in Postgres.
@@ -28,7 +30,7 @@ type database struct {
 
 // Run migrates up.
 func (c *migrateUpCommand) Run(ctx context.Context, to streams) error {
-	if err := app.MigrateUp(ctx, c.DatabaseURL); err != nil {
+	if err := storepostgres.Migrate(ctx, c.DatabaseURL, migrations.Up); err != nil {
 		return err
 	}
 	return showMigrations(ctx, c.DatabaseURL, to)
@@ -36,7 +38,7 @@ func (c *migrateUpCommand) Run(ctx context.Context, to streams) error {
 
 // Run migrates one step down.
 func (c *migrateDownCommand) Run(ctx context.Context, to streams) error {
-	if err := app.MigrateDown(ctx, c.DatabaseURL); err != nil {
+	if err := storepostgres.Migrate(ctx, c.DatabaseURL, migrations.Down); err != nil {
 		return err
 	}
 	return showMigrations(ctx, c.DatabaseURL, to)
@@ -48,7 +50,11 @@ func (c *migrateStatusCommand) Run(ctx context.Context, to streams) error {
 }
 
 func showMigrations(ctx context.Context, url string, to streams) error {
-	list, err := app.Migrations(ctx, url)
+	var list []migrations.Migration
+	err := storepostgres.Migrate(ctx, url, func(ctx context.Context, url string) (err error) {
+		list, err = migrations.Status(ctx, url)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -80,7 +86,7 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 	if c.Verify {
 		return verify(ctx, resolved, to)
 	}
-	done, err := app.Rebuild(ctx, resolved, log)
+	done, err := deployment.Rebuild(ctx, resolved, log)
 	if err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 
 func verify(ctx context.Context, resolved *settings.Resolved, to streams) error {
 	differences := 0
-	err := app.Verify(ctx, resolved, newLogger(to.err, resolved), func(d app.Difference) error {
+	err := deployment.Verify(ctx, resolved, newLogger(to.err, resolved), func(d storepostgres.Difference) error {
 		differences++
 		_, err := fmt.Fprintf(to.out, "%-8s %s  %s\n", d.What, d.ID, d.Detail)
 		return err

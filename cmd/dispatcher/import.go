@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -22,13 +22,13 @@ func (c *importCommand) Run(ctx context.Context, to streams) error {
 	}
 	log := newLogger(to.err, resolved)
 	if c.Decline {
-		if err := app.DeclineImport(ctx, resolved, log); err != nil {
+		if err := deployment.DeclineImport(ctx, resolved, log); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(to.out, "declined: the first dispatcher with DATABASE_URL drops what Redis keeps")
 		return err
 	}
-	done, err := app.Import(ctx, resolved, log)
+	done, err := deployment.Import(ctx, resolved, log)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -103,7 +103,7 @@ func (c *explainCommand) Run(ctx context.Context, to streams) error {
 	if status != http.StatusOK {
 		return fmt.Errorf("explain %s: %s", c.ID, strings.TrimSpace(string(body)))
 	}
-	var e app.Explanation
+	var e ops.Explanation
 	if err := json.Unmarshal(body, &e); err != nil {
 		return fmt.Errorf("read the explanation of %s: %w", c.ID, err)
 	}
@@ -148,7 +148,7 @@ func (c *userCommand) Run(ctx context.Context, to streams) error {
 	if status != http.StatusOK {
 		return fmt.Errorf("look at user %s: %s", c.User, strings.TrimSpace(string(body)))
 	}
-	var categories []app.UserCategory
+	var categories []ops.UserCategory
 	if err := json.Unmarshal(body, &categories); err != nil {
 		return fmt.Errorf("read the windows of user %s: %w", c.User, err)
 	}
@@ -160,7 +160,7 @@ func (c *userCommand) Run(ctx context.Context, to streams) error {
 }
 
 // showCategory writes one category; Flush of the writer tells whether it could be written.
-func showCategory(w io.Writer, c app.UserCategory) {
+func showCategory(w io.Writer, c ops.UserCategory) {
 	standing := "may send now"
 	if !c.Allowed {
 		standing = "next at " + clock(c.NextAllowedAt) + " because of " + c.Reason

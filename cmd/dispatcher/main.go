@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 	completion "github.com/jotaen/kong-completion"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/version"
 )
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, to streams) int {
 		return 0
 	}
 	_, _ = fmt.Fprintln(to.err, "dispatcher: "+err.Error()) // nowhere else to tell
-	if _, refused := errors.AsType[*app.RefusalError](err); refused {
+	if _, refused := errors.AsType[*refusal.Error](err); refused {
 		return 2
 	}
 	var coded kong.ExitCoder

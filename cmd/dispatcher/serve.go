@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/logging"
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -28,7 +29,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	log := newLogger(to.err, resolved)
-	app.CollectLess()
+	collectLess()
 	process, err := hooks().New(ctx, resolved, log)
 	if err != nil {
 		return err
@@ -111,11 +112,12 @@ var errFaultyPolicy = errors.New("the policy file has faults")
 
 // Run checks the file.
 func (c *policyCheckCommand) Run(to streams) error {
-	checked, err := app.CheckPolicy(c.File)
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File})
 	if err != nil {
 		_, _ = fmt.Fprintln(to.err, err) // nowhere else to tell
 		return errFaultyPolicy
 	}
-	_, err = fmt.Fprintln(to.out, checked)
+	p := watcher.Current()
+	_, err = fmt.Fprintf(to.out, "%s is valid: %d categories, %d user caps\n", c.File, len(p.Categories), len(p.UserCap))
 	return err
 }

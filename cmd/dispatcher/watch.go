@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/ops"
 )
 
 // snapshot asks for the deployment's figures.
-func (c *opsClient) snapshot(ctx context.Context) (*app.Snapshot, []byte, error) {
+func (c *opsClient) snapshot(ctx context.Context) (*ops.Snapshot, []byte, error) {
 	status, body, err := c.get(ctx, "/snapshot")
 	if err != nil {
 		return nil, nil, err
@@ -26,7 +26,7 @@ func (c *opsClient) snapshot(ctx context.Context) (*app.Snapshot, []byte, error)
 	if status != http.StatusOK {
 		return nil, nil, fmt.Errorf("read the figures: %s", strings.TrimSpace(string(body)))
 	}
-	var s app.Snapshot
+	var s ops.Snapshot
 	if err := json.Unmarshal(body, &s); err != nil {
 		return nil, nil, fmt.Errorf("read the figures: %w", err)
 	}
@@ -96,7 +96,7 @@ func (c *topCommand) Run(ctx context.Context, to streams) error {
 }
 
 // showSnapshot writes the dashboard as text.
-func showSnapshot(to io.Writer, s *app.Snapshot) error {
+func showSnapshot(to io.Writer, s *ops.Snapshot) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) } // Flush tells
 	oldest := ""
@@ -125,7 +125,7 @@ func showSnapshot(to io.Writer, s *app.Snapshot) error {
 	return w.Flush()
 }
 
-func showProcesses(line func(format string, args ...any), s *app.Snapshot) {
+func showProcesses(line func(format string, args ...any), s *ops.Snapshot) {
 	for _, p := range s.Processes {
 		line("process\t%d\tof %d under way, up %s, %s, %s", p.InFlight, p.Concurrency,
 			s.At.Sub(p.Since).Round(time.Second), strings.Join(p.Roles, ","), p.ID)

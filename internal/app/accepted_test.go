@@ -9,7 +9,7 @@ import (
 )
 
 // accepted adds up what the processes' metrics say was accepted of a category.
-func (d *deployment) accepted(category string) int {
+func (d *fleet) accepted(category string) int {
 	d.t.Helper()
 	line := regexp.MustCompile(`(?m)^pacer_accepted_total\{category="` + category + `"\} (\S+)$`)
 	total := 0

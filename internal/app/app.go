@@ -12,14 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
-	"github.com/pacer-notify/pacer/internal/devices"
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -27,14 +24,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/gate"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/redisconn"
-	"github.com/pacer-notify/pacer/internal/redismemory"
+	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
-	"github.com/pacer-notify/pacer/internal/templates"
 	"github.com/pacer-notify/pacer/internal/tracing"
 )
 
@@ -46,25 +42,16 @@ type App struct {
 	cfg   *settings.Resolved
 	hooks Hooks
 	log   *slog.Logger
-	// attached says that it is no dispatcher: it takes what the deployment's dispatchers published for granted.
-	attached bool
 
-	redis   *redisconn.Conn
-	memory  *redismemory.Watch // nil with an embedded Redis
+	deployment *deployment.Deployment
+
 	policy  *policy.Watcher
 	inForce atomic.Pointer[policy.Policy] // the one before the latest change
 	// policySince is when the policy last changed; nil while it is the one that the process began with.
 	policySince atomic.Pointer[time.Time]
-	rules       *rules
-	own         *storepostgres.OwnLimits // nil without Postgres
-	senders     push.Registry
-	templates   *templates.Set // nil without
+	channels    *channel.Opened
+	senders     push.Registry // what the workers send by: each channel's sender behind its gate
 	gates       map[notification.Channel]*gate.Gate
-	agendas     *agenda.Agendas
-	pool        *pgxpool.Pool // nil without Postgres
-	store       store
-	relay       *storepostgres.Relay // nil without Postgres
-	postgres    *storepostgres.Store // the store, where it is this one
 	queue       *queue.Client
 	intake      *intake.Intake
 	dispatcher  *dispatch.Dispatcher
@@ -72,7 +59,6 @@ type App struct {
 	metrics     *ops.Metrics
 	registry    *prometheus.Registry
 	announcer   *presence.Announcer
-	control     control.Store
 	follower    *control.Follower
 	tracer      *tracing.Tracer    // nil unless the environment asks for traces
 	live        *ops.Live          // nil without the ops role
@@ -86,15 +72,6 @@ type App struct {
 	closers    []closer
 	stopOnce   sync.Once
 	stopErr    error
-}
-
-// store is what the parts of a process ask of it.
-type store interface {
-	dispatch.Store
-	intake.Store
-	httpapi.Store
-	devices.Store
-	invariant.Source
 }
 
 // closer is one thing to be undone, last first.
@@ -112,7 +89,7 @@ func New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (*App, e
 // New is [New] with these hooks.
 func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *App, err error) {
 	if cfg.Setup.Embedded() && !cfg.HasRole(settings.RoleWorker) {
-		return nil, refuse("without REDIS_URL everything lives in one process, which must have the worker role")
+		return nil, refusal.New("without REDIS_URL everything lives in one process, which must have the worker role")
 	}
 	a := &App{cfg: cfg, hooks: h.withDefaults(), log: log, registry: prometheus.NewRegistry()}
 	defer func() {
@@ -121,8 +98,8 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDatabase, a.openRedis, a.openStore, a.checkImported, a.checkMoved, a.openTracing,
-		a.openControl, a.openMetrics, a.openWorkers, a.openAPI, a.openOps,
+		a.openPolicy, a.openDeployment, a.openTracing, a.openControl, a.openMetrics, a.openIntake, a.openWorkers,
+		a.openAPI, a.openOps,
 	} {
 		if err := step(ctx); redisconn.NotPermitted(err) {
 			return nil, redisconn.RefuseRights(err)
@@ -131,6 +108,24 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 		}
 	}
 	return a, nil
+}
+
+// openDeployment opens the channels and connects to the stores.
+func (a *App) openDeployment(ctx context.Context) (err error) {
+	if err := a.openChannels(); err != nil {
+		return err
+	}
+	a.deployment, err = deployment.Open(ctx, deployment.Config{
+		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
+		Deferred: a.deferred, Adopted: a.adopted, LimitsChanged: a.limitsChanged,
+		Hooks: a.hooks.Hooks, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.defers("the deployment", a.deployment.Close)
+	a.queue = queue.NewClient(a.deployment.Redis.Pipe)
+	return a.openGates()
 }
 
 // defers remembers what Stop has to undo, last first.
@@ -169,26 +164,26 @@ func (a *App) Start(ctx context.Context) error {
 		}
 		a.dispatcher.Start()
 	}
-	a.logFacts(ctx)
+	a.logStart(ctx)
 	return nil
 }
 
 // services are those of the process's roles.
 func (a *App) services() []Service {
 	all := []Service{a.announcer, a.policy, a.follower}
-	if a.memory != nil {
-		all = append(all, a.memory)
+	if a.deployment.Memory != nil {
+		all = append(all, a.deployment.Memory)
 	}
 	if a.live != nil {
 		all = append(all, a.live, a.checker)
 	}
-	if a.own != nil {
-		all = append(all, a.own)
+	if a.deployment.OwnLimits != nil {
+		all = append(all, a.deployment.OwnLimits)
 	}
 	if a.workers != nil {
-		all = append(all, dispatch.NewSweeper(a.agendas, sweepInterval, a.metrics.Repaired, a.log))
-		if a.relay != nil {
-			all = append(all, a.relay)
+		all = append(all, dispatch.NewSweeper(a.deployment.Agendas, sweepInterval, a.metrics.Repaired, a.log))
+		if a.deployment.Relay != nil {
+			all = append(all, a.deployment.Relay)
 		}
 	}
 	return all
@@ -230,15 +225,15 @@ func (a *App) Run(ctx context.Context) error {
 }
 
 // Stats counts what the deployment holds and did.
-func (a *App) Stats(ctx context.Context) (stats.Counts, error) { return a.store.Stats(ctx) }
+func (a *App) Stats(ctx context.Context) (stats.Counts, error) { return a.deployment.Store.Stats(ctx) }
 
 // BuildPartitions builds the partitions that have no state yet, as the workers of a durable deployment do by
 // themselves.
 func (a *App) BuildPartitions(ctx context.Context) error {
-	if a.relay == nil {
+	if a.deployment.Relay == nil {
 		return nil
 	}
-	_, err := a.relay.RebuildLost(ctx)
+	_, err := a.deployment.Relay.RebuildLost(ctx)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -301,7 +302,7 @@ func TestRefusals(t *testing.T) {
 			s := fresh.settings()
 			spoil(s)
 			process, err := app.New(context.Background(), s, slog.New(slog.DiscardHandler))
-			var refusal *app.RefusalError
+			var refusal *refusal.Error
 			if !errors.As(err, &refusal) || process != nil {
 				t.Fatalf("got %v, want a refusal", err)
 			}

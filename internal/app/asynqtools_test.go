@@ -11,8 +11,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/ops"
 )
 
 // asynq's own tools, which are made on its Inspector, show partitions, who waits, and servers, and can pause and resume a partition.
@@ -55,11 +55,11 @@ func TestAsynqsToolsWork(t *testing.T) {
 	}
 
 	number := strings.TrimPrefix(partition, "push-")
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "partition", Name: number})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "partition", Name: number})
 	if info, err := inspector.GetQueueInfo(partition); err != nil || !info.Paused || info.Scheduled != 1 {
 		t.Errorf("the paused partition is %+v, %v", info, err)
 	}
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "partition", Name: number})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "resume", Kind: "partition", Name: number})
 	if info, err := inspector.GetQueueInfo(partition); err != nil || info.Paused {
 		t.Errorf("the resumed partition is %+v, %v", info, err)
 	}
@@ -85,9 +85,9 @@ func TestAsynqsToolsWork(t *testing.T) {
 	}
 	d.awaitPauses(d.apps[0], 0)
 	pauseThere()
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "partition", Name: number})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "resume", Kind: "partition", Name: number})
 	if s := d.snapshot(d.apps[0]); len(s.Pauses) != 0 {
 		t.Errorf("after it was resumed the pauses are %+v", s.Pauses)
 	}
-	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "resume", Kind: "partition", Name: number})
+	d.act(d.apps[0], http.StatusConflict, ops.Action{Action: "resume", Kind: "partition", Name: number})
 }

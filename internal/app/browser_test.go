@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/ops"
 )
 
 // browserPolicy lets a crowd drain while one looks on.
@@ -193,7 +193,7 @@ func TestDashboardInABrowser(t *testing.T) {
 }
 
 // showsWhatWaits: the deferred count is that of the API, and falls to 0 as the crowd drains.
-func showsWhatWaits(b *tab, d *deployment, r *receiver) {
+func showsWhatWaits(b *tab, d *fleet, r *receiver) {
 	b.Helper()
 	d.bulk(r.crowd("dora", "drip", 4))
 	b.await("document.querySelector('#deferred').textContent === '3'")
@@ -209,7 +209,7 @@ func showsWhatWaits(b *tab, d *deployment, r *receiver) {
 }
 
 // searches finds a notification and a user, and gives one that waits.
-func searches(b *tab, d *deployment, r *receiver) string {
+func searches(b *tab, d *fleet, r *receiver) string {
 	b.Helper()
 	ids := d.bulk(r.crowd("ada", "slow", 5))
 	d.awaitStats("four deferred", func(s stats) bool { return s.Deferred == 4 && s.Totals.Delivered == 5 })
@@ -271,7 +271,7 @@ func answersEachQuestion(b *tab) {
 }
 
 // cancelsByKeyboard cancels a notification that waits.
-func cancelsByKeyboard(b *tab, d *deployment, id string) {
+func cancelsByKeyboard(b *tab, d *fleet, id string) {
 	b.Helper()
 	b.look(id)
 	b.tabTo("#found-body .row button:last-child")
@@ -304,5 +304,5 @@ func TestDashboardAsksForTheToken(t *testing.T) {
 		}
 		b.await(fmt.Sprintf("document.querySelector('#pauses').textContent.includes('%s is paused')", want))
 	}
-	d.act(process, 401, app.Action{Action: "resume", Kind: "category", Name: "slow"})
+	d.act(process, 401, ops.Action{Action: "resume", Kind: "category", Name: "slow"})
 }

@@ -1,28 +1,62 @@
 package app
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/gate"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Channel is a part of the answer of the channels page, for the command that shows it.
-type Channel = ops.Channel
+// openChannels opens the channels that the settings configure.
+func (a *App) openChannels() error {
+	targets := httpsend.GuardedConfig{Allow: deployment.TargetsAllow(a.cfg), Idle: a.cfg.Concurrency}
+	a.hooks.Targets(&targets)
+	opened, err := channel.Open(a.cfg.Channels.All(), channel.Process{Log: a.log, Targets: targets})
+	if err != nil {
+		return err
+	}
+	a.channels = opened
+	a.defers("senders", opened.Close)
+	return nil
+}
 
-// channels lists the configured channels with their health in this process, for the ops pages.
-func (a *App) channels() []ops.Channel {
+// openGates puts budgets, limits in flight and breakers before the senders of all channels that call a provider.
+func (a *App) openGates() error {
+	a.senders, a.gates = push.Registry{}, map[notification.Channel]*gate.Gate{}
+	for name, sender := range a.channels.Senders {
+		descriptor := a.channels.Set[name].Descriptor
+		a.senders[name] = a.hooks.Sender(sender)
+		if descriptor.Local {
+			continue
+		}
+		limits, err := settings.LimitsOf(descriptor)
+		if err != nil {
+			return err
+		}
+		a.gates[name] = gate.New(a.senders[name], gate.Config{
+			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4), Budget: rulesOf(limits),
+			PerTarget: descriptor.PerTarget, BudgetKey: descriptor.BudgetKey(), Log: a.log,
+			Limiter: throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string {
+				return "pacer:{provider-" + string(name) + "}:"
+			}),
+		})
+		a.senders[name] = a.gates[name]
+	}
+	return nil
+}
+
+// health lists the configured channels with their health in this process, for the ops pages.
+func (a *App) health() []ops.Channel {
 	var all []ops.Channel
-	for _, name := range a.rules.channels.Names() {
-		channel := ops.Channel{Channel: name}
+	for _, name := range a.channels.Names() {
+		of := ops.Channel{Channel: name}
 		if gate, ok := a.gates[notification.Channel(name)]; ok {
 			for _, s := range gate.States() {
 				host := ops.Host{
@@ -32,68 +66,10 @@ func (a *App) channels() []ops.Channel {
 				if s.PausedFor > 0 {
 					host.PausedFor = s.PausedFor.Round(time.Second).String()
 				}
-				channel.Hosts = append(channel.Hosts, host)
+				of.Hosts = append(of.Hosts, host)
 			}
 		}
-		all = append(all, channel)
+		all = append(all, of)
 	}
 	return all
-}
-
-// Test is a notification that SendTest sends.
-type Test struct {
-	Channel, To, Title, Body string
-}
-
-// SendTest sends one notification with the settings' credentials, past queue, throttle and store, and gives the
-// provider's answer: nil when it took it.
-func SendTest(ctx context.Context, cfg *settings.Resolved, test Test,
-	log *slog.Logger,
-) (answer *push.Error, err error) {
-	_, senders, closeSenders, err := openChannels(cfg, Hooks{}.withDefaults(), log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeSenders()) }()
-	sender, ok := senders[notification.Channel(test.Channel)]
-	if !ok {
-		return nil, refuse("channel %q is not configured: its credentials are missing from the settings", test.Channel)
-	}
-	n := &notification.Notification{
-		ID: uuid.NewString(), UserID: "test", Category: "default", Channel: notification.Channel(test.Channel),
-		To:    test.To,
-		Title: test.Title, Body: test.Body, Priority: notification.PriorityNormal, CreatedAt: time.Now(),
-	}
-	if err := sender.CheckTarget(n.To); err != nil {
-		return nil, refuse("--to %v", err)
-	}
-	if err := sender.CheckContent(n); err != nil {
-		return nil, refuse("the content %v", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	return push.Classify(sender.Send(ctx, push.Message{Notification: n, Attempt: 1, AdmittedAt: time.Now()})), nil
-}
-
-// AnswerText says what a provider's answer means, for people.
-func AnswerText(answer *push.Error) string {
-	if answer == nil {
-		return "delivered: the provider took it"
-	}
-	text := map[push.Class]string{
-		push.Permanent:          "refused: the provider will never take this notification",
-		push.Transient:          "failed for now: it may work later",
-		push.Throttled:          "throttled: the provider asks to slow down",
-		push.TargetGone:         "gone: the provider does not know the target any more",
-		push.Ambiguous:          "unknown: the provider was asked and gave no answer",
-		push.CredentialsRefused: "credentials refused: the provider takes nothing with these settings",
-	}[answer.Class]
-	text += " (" + answer.Code + ")"
-	if answer.RetryAfter > 0 {
-		text += fmt.Sprintf(", again after %s", answer.RetryAfter)
-	}
-	if answer.Err != nil {
-		text += ": " + answer.Err.Error()
-	}
-	return text
 }

@@ -153,7 +153,7 @@ func TestProviderWithAllItsFaults(t *testing.T) {
 }
 
 // client is a connection to the deployment's Redis.
-func (d *deployment) client() *redis.Client {
+func (d *fleet) client() *redis.Client {
 	d.t.Helper()
 	options, err := redis.ParseURL(d.redisURL)
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *deployment) client() *redis.Client {
 }
 
 // logs is all that the processes have logged.
-func (d *deployment) logs() string {
+func (d *fleet) logs() string {
 	var all strings.Builder
 	for _, l := range d.processLogs {
 		l.mu.Lock()
@@ -176,7 +176,7 @@ func (d *deployment) logs() string {
 }
 
 // opsPage reads one of a process's ops pages.
-func (d *deployment) opsPage(process *app.App, page string) string {
+func (d *fleet) opsPage(process *app.App, page string) string {
 	d.t.Helper()
 	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page, http.NoBody)
 	if err != nil {
@@ -226,7 +226,7 @@ func privateKeyOf(t *testing.T, credentials string) string {
 }
 
 // dump is all that Redis holds, as text.
-func (d *deployment) dump() string {
+func (d *fleet) dump() string {
 	d.t.Helper()
 	var all strings.Builder
 	client := d.client()

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // onCluster is a deployment of two processes on a Redis Cluster of three shards.
-func onCluster(t *testing.T, cluster *redistest.Cluster, on setup) *deployment {
+func onCluster(t *testing.T, cluster *redistest.Cluster, on setup) *fleet {
 	t.Helper()
-	d := &deployment{t: t, redisURL: cluster.URL(), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	d := &fleet{t: t, redisURL: cluster.URL(), policy: filepath.Join(t.TempDir(), "policy.yaml")}
 	if on == onPostgres {
 		d.databaseURL = postgrestest.URL(t)
 	}
@@ -67,7 +67,7 @@ func TestRedisCluster(t *testing.T) {
 					t.Errorf("shard %d holds %d keys, %v", i, n, err)
 				}
 			}
-			d.act(d.apps[0], http.StatusOK, app.Action{Action: "cancel", ID: waits[2]})
+			d.act(d.apps[0], http.StatusOK, ops.Action{Action: "cancel", ID: waits[2]})
 			if snapshot := d.snapshot(d.apps[1]); snapshot.Deferred != 1 || len(snapshot.Crowds) != 1 {
 				t.Errorf("the snapshot is %+v", snapshot)
 			}

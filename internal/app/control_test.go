@@ -13,11 +13,12 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // act takes an action on a process's ops pages and gives the answer's text.
-func (d *deployment) act(process *app.App, want int, action app.Action) string {
+func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 	d.t.Helper()
 	body, err := json.Marshal(action)
 	if err != nil {
@@ -41,7 +42,7 @@ func (d *deployment) act(process *app.App, want int, action app.Action) string {
 	return text.String()
 }
 
-func (d *deployment) snapshot(process *app.App) (s app.Snapshot) {
+func (d *fleet) snapshot(process *app.App) (s ops.Snapshot) {
 	d.t.Helper()
 	if err := json.Unmarshal([]byte(d.opsPage(process, "/snapshot")), &s); err != nil {
 		d.t.Fatal(err)
@@ -50,7 +51,7 @@ func (d *deployment) snapshot(process *app.App) (s app.Snapshot) {
 }
 
 // awaitPauses waits until a process's page shows so many pauses.
-func (d *deployment) awaitPauses(process *app.App, n int) app.Snapshot {
+func (d *fleet) awaitPauses(process *app.App, n int) ops.Snapshot {
 	d.t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		s := d.snapshot(process)
@@ -64,7 +65,7 @@ func (d *deployment) awaitPauses(process *app.App, n int) app.Snapshot {
 }
 
 // awaitLogs waits until every process has logged a text so often.
-func (d *deployment) awaitLogs(text string, times int) {
+func (d *fleet) awaitLogs(text string, times int) {
 	d.t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		all := true
@@ -91,12 +92,12 @@ func pausedThingsWait(t *testing.T, on setup) {
 		other = "ben" + strconv.Itoa(i)
 	}
 	for name, c := range map[string]struct {
-		pause      app.Action
+		pause      ops.Action
 		held, free item
 	}{
-		"channel":   {app.Action{Kind: "channel", Name: "webhook"}, item{"channel": "webhook"}, item{"channel": "log"}},
-		"category":  {app.Action{Kind: "category", Name: "urgent"}, item{"category": "urgent"}, item{"category": "default"}},
-		"partition": {app.Action{Kind: "partition", Name: partitionOf("ada")}, item{}, item{"user_id": other}},
+		"channel":   {ops.Action{Kind: "channel", Name: "webhook"}, item{"channel": "webhook"}, item{"channel": "log"}},
+		"category":  {ops.Action{Kind: "category", Name: "urgent"}, item{"category": "urgent"}, item{"category": "default"}},
+		"partition": {ops.Action{Kind: "partition", Name: partitionOf("ada")}, item{}, item{"user_id": other}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +139,7 @@ func pausedThingsWait(t *testing.T, on setup) {
 func noPartitionStaysPausedUnseen(t *testing.T, on setup) {
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	partition := strconv.Itoa(dispatch.BacklogOf("ada", "default", 4).Partition)
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "partition", Name: partition})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "partition", Name: partition})
 	d.bulk(r.crowd("ada", "default", 1))
 	if err := d.apps[0].Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func noPartitionStaysPausedUnseen(t *testing.T, on setup) {
 }
 
 // forgetPauses ends all pauses where they are kept, and nowhere else.
-func (d *deployment) forgetPauses() {
+func (d *fleet) forgetPauses() {
 	d.t.Helper()
 	var err error
 	if d.databaseURL == "" {
@@ -180,16 +181,16 @@ func operatorsCancelAndRetry(t *testing.T, on setup) {
 	waits := d.bulk(r.crowd("ben", "slow", 2))[1]
 	d.awaitStats("one waits", func(s stats) bool { return s.Deferred == 1 && s.Totals.Delivered == 1 })
 
-	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "cancel", ID: failed})
-	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "retry", ID: waits})
-	d.act(d.apps[0], http.StatusNotFound, app.Action{Action: "retry", ID: "nobody"})
-	d.act(d.apps[0], http.StatusNotFound, app.Action{Action: "cancel", ID: "nobody"})
-	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "destroy", ID: waits})
-	d.act(d.apps[0], http.StatusConflict, app.Action{Action: "pause", Kind: "channel", Name: "pigeon"})
+	d.act(d.apps[0], http.StatusConflict, ops.Action{Action: "cancel", ID: failed})
+	d.act(d.apps[0], http.StatusConflict, ops.Action{Action: "retry", ID: waits})
+	d.act(d.apps[0], http.StatusNotFound, ops.Action{Action: "retry", ID: "nobody"})
+	d.act(d.apps[0], http.StatusNotFound, ops.Action{Action: "cancel", ID: "nobody"})
+	d.act(d.apps[0], http.StatusConflict, ops.Action{Action: "destroy", ID: waits})
+	d.act(d.apps[0], http.StatusConflict, ops.Action{Action: "pause", Kind: "channel", Name: "pigeon"})
 
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "cancel", ID: waits})
-	var done app.Done
-	if err := json.Unmarshal([]byte(d.act(d.apps[0], http.StatusOK, app.Action{Action: "retry", ID: failed})), &done); err != nil {
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "cancel", ID: waits})
+	var done ops.Done
+	if err := json.Unmarshal([]byte(d.act(d.apps[0], http.StatusOK, ops.Action{Action: "retry", ID: failed})), &done); err != nil {
 		t.Fatal(err)
 	}
 	d.awaitStats("it is delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
@@ -205,7 +206,7 @@ func snapshotTellsWhoWaits(t *testing.T, on setup) {
 	d.bulk(r.crowd("ben", "slow", 3))
 	d.bulk([]item{{"user_id": "cleo", "channel": "log", "send_at": time.Now().Add(time.Hour).Format(time.RFC3339)}})
 	d.awaitStats("two are delivered", func(s stats) bool { return s.Totals.Delivered == 2 && s.Deferred == 7 && s.Scheduled == 1 })
-	var s app.Snapshot
+	var s ops.Snapshot
 	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
 		if s = d.snapshot(d.apps[1]); len(s.Processes) == 2 && s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.Deferred == 7 {
 			break

@@ -15,7 +15,7 @@ type deviceView struct {
 }
 
 // register registers a webhook as a user's device.
-func (d *deployment) register(user, device, to string) {
+func (d *fleet) register(user, device, to string) {
 	d.t.Helper()
 	body := []byte(`{"channel":"webhook","to":"` + to + `"}`)
 	if status := d.call(http.MethodPut, "/v1/users/"+user+"/devices/"+device, body, nil, nil); status != http.StatusOK {
@@ -23,7 +23,7 @@ func (d *deployment) register(user, device, to string) {
 	}
 }
 
-func (d *deployment) devices(user string) []deviceView {
+func (d *fleet) devices(user string) []deviceView {
 	d.t.Helper()
 	var list struct{ Devices []deviceView }
 	if status := d.call(http.MethodGet, "/v1/users/"+user+"/devices", nil, nil, &list); status != http.StatusOK {

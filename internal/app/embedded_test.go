@@ -12,16 +12,16 @@ import (
 )
 
 // embeddedSettings are those of a process without any store outside.
-func (d *deployment) embeddedSettings() *settings.Resolved {
+func (d *fleet) embeddedSettings() *settings.Resolved {
 	d.t.Helper()
 	s := d.settings()
 	s.Setup, s.Redis = settings.SetupEmbedded, nil
 	return s
 }
 
-func embeddedDeployment(t *testing.T) *deployment {
+func embeddedDeployment(t *testing.T) *fleet {
 	t.Helper()
-	d := &deployment{t: t, redisURL: "redis://unused", policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	d := &fleet{t: t, redisURL: "redis://unused", policy: filepath.Join(t.TempDir(), "policy.yaml")}
 	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +44,15 @@ func scheduled(n int) []item {
 func TestInProcessRedisTakesLargePipelines(t *testing.T) {
 	t.Parallel()
 	const many = 500
-	for name, start := range map[string]func(t *testing.T) *deployment{
-		"embedded": func(t *testing.T) *deployment {
+	for name, start := range map[string]func(t *testing.T) *fleet{
+		"embedded": func(t *testing.T) *fleet {
 			d := embeddedDeployment(t)
 			s := d.embeddedSettings()
 			s.Partitions = 64
 			d.startWith(s)
 			return d
 		},
-		"durable, one node": func(t *testing.T) *deployment {
+		"durable, one node": func(t *testing.T) *fleet {
 			d := oneNode(t)
 			s := d.oneNodeSettings()
 			s.Partitions = 64

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -39,22 +40,24 @@ func (a *App) openAPI(ctx context.Context) error {
 
 // apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all.
 func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler, error) {
-	limiter := throttle.NewRedis(a.redis.Pipe, func(string) string { return "pacer:{api}:" })
+	limiter := throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string { return "pacer:{api}:" })
 	callers, err := httpapi.CallerLimit(limiter, rulesOf(a.cfg.APILimits), rulesOf(a.cfg.APIRouteLimits), a.log)
 	if err != nil {
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Store: a.store, Devices: a.devices(), HasCategory: a.rules.HasCategory,
-		Throttle:  httpapi.Windows{Agendas: a.agendas, Audit: a.control, Log: a.log},
-		Processes: func(ctx context.Context) ([]stats.Process, error) { return presence.Alive(ctx, a.redis.Client) },
-		Tokens:    tokens, Host: host, CallerLimit: callers, Version: version.Current().Version, Log: a.log,
+		Intake: a.intake, Store: a.deployment.Store, Devices: a.devices(), HasCategory: a.deployment.Rules.HasCategory,
+		Throttle: httpapi.Windows{Agendas: a.deployment.Agendas, Audit: a.deployment.Control, Log: a.log},
+		Processes: func(ctx context.Context) ([]stats.Process, error) {
+			return presence.Alive(ctx, a.deployment.Redis.Client)
+		},
+		Tokens: tokens, Host: host, CallerLimit: callers, Version: version.Current().Version, Log: a.log,
 	}
 	for _, c := range a.cfg.Channels.All() {
 		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
 	}
-	if a.postgres != nil {
-		cfg.List, cfg.Users = a.postgres.List, users{a.postgres, a.rules}
+	if a.deployment.Postgres != nil {
+		cfg.List, cfg.Users = a.deployment.Postgres.List, deployment.Users{Store: a.deployment.Postgres, Rules: a.deployment.Rules}
 	}
 	return httpapi.New(cfg)
 }
@@ -72,14 +75,14 @@ func (a *App) openOps(ctx context.Context) error {
 	if !a.cfg.HasRole(settings.RoleOps) {
 		return nil
 	}
-	a.openAuditor()
+	a.openChecker()
 	reader := a.reader()
 	if err := a.registry.Register(ops.NewGaugeCollector(reader.Gauges)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	a.live = ops.NewLive(reader.Snapshot, a.log)
 	handler := ops.Handler(ops.Config{
-		Ready: a.Ready, Explain: a.store.View, User: reader.User, Channels: a.channels, Live: a.live,
+		Ready: a.Ready, Explain: a.deployment.Store.View, User: reader.User, Channels: a.health, Live: a.live,
 		Actions: a.operator(), Token: a.cfg.OpsToken,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
@@ -94,10 +97,10 @@ func (a *App) openOps(ctx context.Context) error {
 
 func (a *App) reader() *ops.Reader {
 	reader := &ops.Reader{
-		Store: a.store, Agendas: a.agendas, Redis: a.redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: a.memory,
-		Pool: a.pool, Control: a.control, Follower: a.follower, Checker: a.checker,
-		ChannelNames: a.rules.channels.Names,
-		Categories:   a.rules.CategoryNames, MaxDefer: a.rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
+		Store: a.deployment.Store, Agendas: a.deployment.Agendas, Redis: a.deployment.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: a.deployment.Memory,
+		Pool: a.deployment.Pool, Control: a.deployment.Control, Follower: a.follower, Checker: a.checker,
+		ChannelNames: a.channels.Names,
+		Categories:   a.deployment.Rules.CategoryNames, MaxDefer: a.deployment.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
 		BreakersOpen: func() map[string]int {
 			open := map[string]int{}
 			for channel, gate := range a.gates {
@@ -114,19 +117,19 @@ func (a *App) reader() *ops.Reader {
 
 func (a *App) operator() *ops.Operator {
 	return &ops.Operator{
-		Control: a.control, Follower: a.follower, Queue: a.queue, Store: a.store, Accept: a.intake.Accept,
-		Channels: a.rules.channels.Names, Categories: a.rules.CategoryNames, Partitions: a.cfg.Partitions, Log: a.log,
+		Control: a.deployment.Control, Follower: a.follower, Queue: a.queue, Store: a.deployment.Store, Accept: a.intake.Accept,
+		Channels: a.channels.Names, Categories: a.deployment.Rules.CategoryNames, Partitions: a.cfg.Partitions, Log: a.log,
 	}
 }
 
 // Ready tells whether the process can take what its roles promise.
 func (a *App) Ready(ctx context.Context) ops.Readiness {
 	check := ops.ReadyCheck{
-		Redis: func(ctx context.Context) error { return a.redis.Client.Ping(ctx).Err() },
+		Redis: func(ctx context.Context) error { return a.deployment.Redis.Client.Ping(ctx).Err() },
 		API:   a.cfg.HasRole(settings.RoleAPI), Draining: a.draining.Load,
 	}
-	if a.pool != nil {
-		check.Postgres = a.pool.Ping
+	if a.deployment.Pool != nil {
+		check.Postgres = a.deployment.Pool.Ping
 	}
 	return check.Ready(ctx)
 }

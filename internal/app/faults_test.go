@@ -28,9 +28,9 @@ var faultRules = []throttle.Rule{
 	{Max: 5, Per: time.Second}, {Max: 12, Per: 4 * time.Second}, {Max: 1, Per: 20 * time.Millisecond},
 }
 
-// durable is a deployment on servers of its own, which tests may do to what they like.
+// durable is a fleet on servers of its own, which tests may do to what they like.
 type durable struct {
-	*deployment
+	*fleet
 	redis    *redistest.Server
 	postgres *postgrestest.Server
 	receiver *receiver
@@ -40,7 +40,7 @@ func newDurable(t *testing.T, processes int, redisArgs ...string) *durable {
 	t.Helper()
 	d := &durable{redis: redistest.Start(t, redisArgs...), postgres: postgrestest.Start(t), receiver: newReceiver(t)}
 	d.postgres.Migrate()
-	d.deployment = &deployment{t: t, redisURL: d.redis.URL(), databaseURL: d.postgres.URL()}
+	d.fleet = &fleet{t: t, redisURL: d.redis.URL(), databaseURL: d.postgres.URL()}
 	d.policy = filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(d.policy, []byte(faultPolicy), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -49,7 +49,7 @@ func fill(t *testing.T, client *goredis.Client, part float64) (free func()) {
 }
 
 // smallRedis is a deployment on a Redis with little memory.
-func smallRedis(t *testing.T, on setup) (*deployment, *redistest.Server, *goredis.Client) {
+func smallRedis(t *testing.T, on setup) (*fleet, *redistest.Server, *goredis.Client) {
 	t.Helper()
 	redis := redistest.Start(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction")
 	d := newDeploymentOn(t, on, redis.URL())
@@ -135,12 +135,12 @@ func TestNearlyFullRedisDrains(t *testing.T) {
 	t.Parallel()
 	d, _, client := smallRedis(t, onRedis)
 	r := newReceiver(t)
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "category", Name: "default"})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "category", Name: "default"})
 	ids := d.bulk(r.crowd("ada", "default", 400))
 	fill(t, client, 0.92)
 	d.awaitMetric("pacer_redis_memory_ratio", func(v float64) bool { return v >= 0.9 })
 	d.awaitRefusal([]byte(`{"user_id":"ben","to":"` + r.server.URL + `"}`))
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "resume", Kind: "category", Name: "default"})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "resume", Kind: "category", Name: "default"})
 	d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == int64(len(ids)) })
 	if n := len(r.got()); n != len(ids) {
 		t.Errorf("%d arrived, want %d", n, len(ids))
@@ -148,13 +148,13 @@ func TestNearlyFullRedisDrains(t *testing.T) {
 }
 
 // awaitDelivered waits until a notification is.
-func (d *deployment) awaitDelivered(id string) {
+func (d *fleet) awaitDelivered(id string) {
 	d.t.Helper()
-	(&durable{deployment: d}).awaitView(id, "delivered")
+	(&durable{fleet: d}).awaitView(id, "delivered")
 }
 
 // awaitRefusal waits until nothing more is accepted, and checks how that is said.
-func (d *deployment) awaitRefusal(body []byte) {
+func (d *fleet) awaitRefusal(body []byte) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
@@ -182,7 +182,7 @@ func (d *deployment) awaitRefusal(body []byte) {
 }
 
 // awaitMetric waits until a gauge has such a value.
-func (d *deployment) awaitMetric(name string, ok func(float64) bool) {
+func (d *fleet) awaitMetric(name string, ok func(float64) bool) {
 	d.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {

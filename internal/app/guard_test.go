@@ -86,7 +86,7 @@ func TestSpellingsShareALimit(t *testing.T) {
 }
 
 // forgetCallers empties the windows of the API's callers.
-func (d *deployment) forgetCallers() {
+func (d *fleet) forgetCallers() {
 	d.t.Helper()
 	client := d.client()
 	for _, key := range client.Keys(d.t.Context(), "pacer:{api}:*").Val() {

@@ -108,8 +108,8 @@ const (
 	onPostgres setup = "postgres"
 )
 
-// deployment is processes on one Redis, and on one database where it has one.
-type deployment struct {
+// fleet is processes on one Redis, and on one database where it has one.
+type fleet struct {
 	t        *testing.T
 	redisURL string
 	// databaseURL is empty when the store is in Redis.
@@ -119,7 +119,7 @@ type deployment struct {
 	processLogs []*processLog
 }
 
-func newDeployment(t *testing.T, on setup, policy string, processes int) *deployment {
+func newDeployment(t *testing.T, on setup, policy string, processes int) *fleet {
 	t.Helper()
 	d := newDeploymentOn(t, on, redistest.URL(t))
 	d.writePolicy(policy)
@@ -130,16 +130,16 @@ func newDeployment(t *testing.T, on setup, policy string, processes int) *deploy
 }
 
 // newDeploymentOn is one without processes yet.
-func newDeploymentOn(t *testing.T, on setup, redisURL string) *deployment {
+func newDeploymentOn(t *testing.T, on setup, redisURL string) *fleet {
 	t.Helper()
-	d := &deployment{t: t, redisURL: redisURL, policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	d := &fleet{t: t, redisURL: redisURL, policy: filepath.Join(t.TempDir(), "policy.yaml")}
 	if on == onPostgres {
 		d.databaseURL = postgrestest.URL(t)
 	}
 	return d
 }
 
-func (d *deployment) writePolicy(text string) {
+func (d *fleet) writePolicy(text string) {
 	d.t.Helper()
 	if err := os.WriteFile(d.policy, []byte(text), 0o600); err != nil {
 		d.t.Fatal(err)
@@ -147,7 +147,7 @@ func (d *deployment) writePolicy(text string) {
 }
 
 // settings of a process on free ports.
-func (d *deployment) settings() *settings.Resolved {
+func (d *fleet) settings() *settings.Resolved {
 	d.t.Helper()
 	where, err := settings.ParseRedisURL(d.redisURL)
 	if err != nil {
@@ -164,12 +164,12 @@ func (d *deployment) settings() *settings.Resolved {
 	}
 }
 
-func (d *deployment) start() *app.App {
+func (d *fleet) start() *app.App {
 	d.t.Helper()
 	return d.startWith(d.settings())
 }
 
-func (d *deployment) startWith(s *settings.Resolved) *app.App {
+func (d *fleet) startWith(s *settings.Resolved) *app.App {
 	d.t.Helper()
 	log := &processLog{}
 	d.processLogs = append(d.processLogs, log)
@@ -224,7 +224,7 @@ func (l *processLog) tail() []byte {
 
 // late gives the notifications of which a process gave a grant back, since it came late. On a machine that is busy with
 // something else that may be any, and those behind it overtake it.
-func (d *deployment) late() map[string]bool {
+func (d *fleet) late() map[string]bool {
 	late := map[string]bool{}
 	for _, log := range d.processLogs {
 		for _, found := range lateGrant.FindAllSubmatch(log.all(), -1) {
@@ -237,7 +237,7 @@ func (d *deployment) late() map[string]bool {
 var lateGrant = regexp.MustCompile(`msg="a grant came too late and is returned" notification_id=(\S+)`)
 
 // call makes a request to the first process's API and decodes its answer into v, if any.
-func (d *deployment) call(method, path string, body []byte, header http.Header, v any) int {
+func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {
 	d.t.Helper()
 	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.apps[0].Addr()+path, bytes.NewReader(body))
 	if err != nil {
@@ -269,7 +269,7 @@ func (d *deployment) call(method, path string, body []byte, header http.Header, 
 type item map[string]any
 
 // bulk accepts items and gives their ids; all must be accepted.
-func (d *deployment) bulk(items []item) []string {
+func (d *fleet) bulk(items []item) []string {
 	d.t.Helper()
 	body, err := json.Marshal(items)
 	if err != nil {
@@ -307,7 +307,7 @@ type view struct {
 	Timeline  []struct{ Kind string }
 }
 
-func (d *deployment) view(id string) view {
+func (d *fleet) view(id string) view {
 	d.t.Helper()
 	var v view
 	if status := d.call(http.MethodGet, "/v1/notifications/"+id, nil, nil, &v); status != http.StatusOK {
@@ -326,7 +326,7 @@ type stats struct {
 	}
 }
 
-func (d *deployment) stats() stats {
+func (d *fleet) stats() stats {
 	d.t.Helper()
 	var s stats
 	if status := d.call(http.MethodGet, "/v1/stats", nil, nil, &s); status != http.StatusOK {
@@ -336,7 +336,7 @@ func (d *deployment) stats() stats {
 }
 
 // awaitStats waits until the counts are as wanted.
-func (d *deployment) awaitStats(what string, ok func(stats) bool) stats {
+func (d *fleet) awaitStats(what string, ok func(stats) bool) stats {
 	d.t.Helper()
 	deadline := time.Now().Add(patience)
 	ticker := time.NewTicker(20 * time.Millisecond)

@@ -4,27 +4,20 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
-
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
-	"github.com/pacer-notify/pacer/internal/redisconn"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
 // Hooks change parts of a process while [New] puts it together. All of them are optional. Released programs use none;
 // a fault scenario takes a protection away, to be seen failing without it.
 type Hooks struct {
-	// Redis makes the client. Defaults to [redis.NewUniversalClient].
-	Redis redisconn.Opener
-	// Database, Store, Targets and API change settings before they are used: of the connections to Postgres, of the
-	// store in it, of the calls to targets that producers name, and of the API's server.
-	Database func(*pgxpool.Config)
-	Store    func(*storepostgres.Config)
-	Targets  func(*httpsend.GuardedConfig)
-	API      func(*http.Server)
+	deployment.Hooks
+	// Targets and API change settings before they are used: of the calls to targets that producers name, and of the
+	// API's server.
+	Targets func(*httpsend.GuardedConfig)
+	API     func(*http.Server)
 	// Sender, Dispatch and Service replace a part, or return it as it is: the sender of each channel, the store as the
 	// workers see it, and each service.
 	Sender   func(push.Sender) push.Sender
@@ -36,10 +29,6 @@ type Hooks struct {
 type Service interface{ Run(ctx context.Context) }
 
 func (h Hooks) withDefaults() Hooks {
-	if h.Redis == nil {
-		h.Redis = redis.NewUniversalClient
-	}
-	h.Database, h.Store = orLeave(h.Database), orLeave(h.Store)
 	h.Targets, h.API = orLeave(h.Targets), orLeave(h.API)
 	h.Sender, h.Dispatch, h.Service = orKeep(h.Sender), orKeep(h.Dispatch), orKeep(h.Service)
 	return h

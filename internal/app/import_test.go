@@ -12,11 +12,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // stop ends every process of the deployment.
-func (d *deployment) stop() {
+func (d *fleet) stop() {
 	d.t.Helper()
 	for _, process := range d.apps {
 		if err := process.Stop(context.Background()); err != nil {
@@ -27,17 +31,17 @@ func (d *deployment) stop() {
 }
 
 // refusal is why a process does not start.
-func (d *deployment) refusal() string {
+func (d *fleet) refusal() string {
 	d.t.Helper()
 	process, err := app.New(context.Background(), d.settings(), slog.New(slog.DiscardHandler))
-	refused, ok := errors.AsType[*app.RefusalError](err)
+	refused, ok := errors.AsType[*refusal.Error](err)
 	if !ok || process != nil {
 		d.t.Fatalf("the start is not refused: %v", err)
 	}
 	return refused.Reason
 }
 
-func (d *deployment) wantRefusal(parts ...string) {
+func (d *fleet) wantRefusal(parts ...string) {
 	d.t.Helper()
 	reason := d.refusal()
 	for _, part := range parts {
@@ -68,23 +72,23 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	d.call(http.MethodPut, "/v1/users/eve/devices/phone", []byte(`{"channel":"webhook","to":"`+r.server.URL+`"}`), nil, nil)
 	r.await(t, 2)
 	d.awaitStats("one is retrying", func(s stats) bool { return s.Retrying == 1 && s.Deferred == 2 && s.Sending == 0 })
-	d.act(d.apps[0], http.StatusOK, app.Action{Action: "pause", Kind: "channel", Name: "log"})
+	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "channel", Name: "log"})
 	d.databaseURL = postgrestest.URL(t)
 	log := slog.New(slog.DiscardHandler)
-	if _, err := app.Import(t.Context(), d.settings(), log); err == nil || !strings.Contains(err.Error(), "is running") {
+	if _, err := deployment.Import(t.Context(), d.settings(), log); err == nil || !strings.Contains(err.Error(), "is running") {
 		t.Errorf("an import beside a running process: %v", err)
 	}
 	d.stop()
 
 	d.wantRefusal("keeps 4 waiting notifications", "dispatcher import", "--decline")
 	found := 0
-	if err := app.Verify(t.Context(), d.settings(), log, func(app.Difference) error { found++; return nil }); err != nil || found != 1 {
+	if err := deployment.Verify(t.Context(), d.settings(), log, func(postgres.Difference) error { found++; return nil }); err != nil || found != 1 {
 		t.Errorf("verify finds %d differences, %v; want one: nothing was imported", found, err)
 	}
-	if _, err := app.Rebuild(t.Context(), d.settings(), log); err == nil {
+	if _, err := deployment.Rebuild(t.Context(), d.settings(), log); err == nil {
 		t.Error("a rebuild destroys what was not imported")
 	}
-	count, err := app.Import(t.Context(), d.settings(), log)
+	count, err := deployment.Import(t.Context(), d.settings(), log)
 	if err != nil || count.Waiting != 4 || count.Notifications != 6 || count.Keys != 1 || count.Devices != 1 {
 		t.Fatalf("imported %+v, %v", count, err)
 	}
@@ -99,12 +103,12 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.wantRefusal("dispatcher import")
-	repeated, err := app.Import(t.Context(), d.settings(), log)
+	repeated, err := deployment.Import(t.Context(), d.settings(), log)
 	repeated.Admissions = count.Admissions // the shortest windows may have passed meanwhile
 	if err != nil || repeated != count {
 		t.Errorf("imported again: %+v, %v", repeated, err)
 	}
-	if _, err := app.Import(t.Context(), d.settings(), log); err == nil || !strings.Contains(err.Error(), "nothing to import") {
+	if _, err := deployment.Import(t.Context(), d.settings(), log); err == nil || !strings.Contains(err.Error(), "nothing to import") {
 		t.Errorf("a third time: %v", err)
 	}
 
@@ -159,7 +163,7 @@ func TestAnImportCanBeDeclined(t *testing.T) {
 	d.databaseURL = postgrestest.URL(t)
 	log := slog.New(slog.DiscardHandler)
 	d.wantRefusal("keeps 2 waiting notifications")
-	if err := app.DeclineImport(t.Context(), d.settings(), log); err != nil {
+	if err := deployment.DeclineImport(t.Context(), d.settings(), log); err != nil {
 		t.Fatal(err)
 	}
 	d.start()

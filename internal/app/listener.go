@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/refusal"
 )
 
 // listener is an HTTP server whose address is bound before it serves, so that a taken port is refused at start.
@@ -18,7 +20,7 @@ type listener struct {
 func listen(ctx context.Context, name, address string, server *http.Server) (*listener, error) {
 	bound, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, refuse("the %s can't listen on %s: %v", name, address, err)
+		return nil, refusal.New("the %s can't listen on %s: %v", name, address, err)
 	}
 	return &listener{net: bound, server: server}, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // gauge is the deferred count that a process's metrics tell; -1 while they tell none.
-func (d *deployment) gauge(process *app.App) int {
+func (d *fleet) gauge(process *app.App) int {
 	d.t.Helper()
 	found := regexp.MustCompile(`(?m)^pacer_notifications\{state="deferred"\} (\S+)$`).FindStringSubmatch(d.opsPage(process, "/metrics"))
 	if found == nil {
@@ -29,7 +29,7 @@ func (d *deployment) gauge(process *app.App) int {
 }
 
 // awaitGauge waits until every process tells a deferred count.
-func (d *deployment) awaitGauge(when string, want int) {
+func (d *fleet) awaitGauge(when string, want int) {
 	d.t.Helper()
 	for _, process := range d.apps {
 		for deadline := time.Now().Add(patience); d.gauge(process) != want; <-time.After(50 * time.Millisecond) {

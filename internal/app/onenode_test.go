@@ -9,19 +9,20 @@ import (
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 // oneNode is a deployment of one process, whose Redis is gone when it ends.
-func oneNode(t *testing.T) *deployment {
+func oneNode(t *testing.T) *fleet {
 	t.Helper()
-	d := &deployment{t: t, redisURL: "redis://unused", databaseURL: postgrestest.URL(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	d := &fleet{t: t, redisURL: "redis://unused", databaseURL: postgrestest.URL(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
 	d.writePolicy(crowdPolicy)
 	return d
 }
 
-func (d *deployment) oneNodeSettings() *settings.Resolved {
+func (d *fleet) oneNodeSettings() *settings.Resolved {
 	d.t.Helper()
 	s := d.settings()
 	s.Setup, s.Redis = settings.SetupDurableOneNode, nil
@@ -70,7 +71,7 @@ func TestOneNodeIsAlone(t *testing.T) {
 	d := oneNode(t)
 	d.startWith(d.oneNodeSettings())
 	process, err := app.New(context.Background(), d.oneNodeSettings(), slog.New(slog.DiscardHandler))
-	if refusal, ok := errors.AsType[*app.RefusalError](err); !ok || process != nil {
+	if refusal, ok := errors.AsType[*refusal.Error](err); !ok || process != nil {
 		t.Fatalf("a second process: %v, want a refusal", err)
 	} else if want := "another process without REDIS_URL works on this database: give all of them the same REDIS_URL"; refusal.Reason != want {
 		t.Errorf("%q, want %q", refusal.Reason, want)

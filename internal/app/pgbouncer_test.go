@@ -10,6 +10,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/migrations"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -29,10 +32,10 @@ func TestThroughPgBouncer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.PgBouncer(t, postgrestest.EmptyURL(t), settings...)
-			if err := app.MigrateUp(t.Context(), url); err != nil {
+			if err := postgres.Migrate(t.Context(), url, migrations.Up); err != nil {
 				t.Fatal(err)
 			}
-			d, r := &deployment{t: t, redisURL: redistest.URL(t), databaseURL: url, policy: filepath.Join(t.TempDir(), "policy.yaml")}, newReceiver(t)
+			d, r := &fleet{t: t, redisURL: redistest.URL(t), databaseURL: url, policy: filepath.Join(t.TempDir(), "policy.yaml")}, newReceiver(t)
 			d.writePolicy(crowdPolicy)
 			d.start()
 			d.start()
@@ -50,7 +53,7 @@ func TestThroughPgBouncer(t *testing.T) {
 			if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
 				t.Errorf("what waited is %+v", v)
 			}
-			if done, err := app.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil || done.Waiting != 1 {
+			if done, err := deployment.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil || done.Waiting != 1 {
 				t.Fatalf("rebuilt %+v, %v", done, err)
 			}
 			if n := len(r.got()); n != len(items)+1 {
@@ -82,7 +85,7 @@ func TestOneNodeIsAloneThroughPgBouncer(t *testing.T) {
 }
 
 // flushRedis loses all of Redis.
-func (d *deployment) flushRedis() {
+func (d *fleet) flushRedis() {
 	d.t.Helper()
 	options, err := goredis.ParseURL(d.redisURL)
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
 )
 
 // produce posts a notification to a producer that was told of the stores only.
-func (d *deployment) produce(body string) (status int, answer struct{ ID, Title, Body, Detail string }) {
+func (d *fleet) produce(body string) (status int, answer struct{ ID, Title, Body, Detail string }) {
 	d.t.Helper()
 	s := d.settings()
 	s.WebhookAllow = nil
@@ -135,7 +136,7 @@ func TestProducersAreToldAgainAfterRedisWasLost(t *testing.T) {
 	s = d.settings()
 	s.WebhookAllow = nil
 	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
-		_, err := app.Rebuild(t.Context(), s, slog.New(slog.DiscardHandler))
+		_, err := deployment.Rebuild(t.Context(), s, slog.New(slog.DiscardHandler))
 		if err == nil {
 			break
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // startRoles starts a process that has these roles only.
-func (d *deployment) startRoles(roles ...settings.Role) *app.App {
+func (d *fleet) startRoles(roles ...settings.Role) *app.App {
 	d.t.Helper()
 	s := d.settings()
 	s.Roles = roles
@@ -65,7 +65,7 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	d := &deployment{t: t, redisURL: redis.URL(), policy: t.TempDir() + "/policy.yaml"}
+	d := &fleet{t: t, redisURL: redis.URL(), policy: t.TempDir() + "/policy.yaml"}
 	d.writePolicy(crowdPolicy)
 	api, worker := d.startRoles(settings.RoleAPI), d.startRoles(settings.RoleWorker)
 	wantReady(t, "all answers", map[*app.App]string{worker: "", api: ""})

@@ -10,6 +10,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -66,10 +68,10 @@ func TestLeastRightsOnRedis(t *testing.T) {
 					t.Errorf("%s: %d %s", path, status, body)
 				}
 			}
-			d.act(d.apps[0], 200, app.Action{Action: "pause", Kind: "partition", Name: "1"})
-			d.act(d.apps[0], 200, app.Action{Action: "resume", Kind: "partition", Name: "1"})
+			d.act(d.apps[0], 200, ops.Action{Action: "pause", Kind: "partition", Name: "1"})
+			d.act(d.apps[0], 200, ops.Action{Action: "resume", Kind: "partition", Name: "1"})
 			if on == onPostgres {
-				if _, err := app.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil {
+				if _, err := deployment.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil {
 					t.Error(err)
 				}
 			}

@@ -7,15 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -23,12 +19,7 @@ import (
 
 // openControl has this process follow what operators tell the deployment.
 func (a *App) openControl(ctx context.Context) error {
-	if a.pool != nil {
-		a.control = control.NewPostgres(a.pool)
-	} else {
-		a.control = control.NewRedis(a.redis.Client)
-	}
-	a.follower = control.NewFollower(a.control, a.reconcilePartitions, a.log)
+	a.follower = control.NewFollower(a.deployment.Control, a.reconcilePartitions, a.log)
 	return a.follower.Refresh(ctx) // what is paused must not run in the first second
 }
 
@@ -47,78 +38,64 @@ func (a *App) reconcilePartitions(
 	return states, err
 }
 
-// deferred counts deferrals, once there are metrics.
-func (a *App) deferred(category, rule string, n int) {
+// openIntake sets up accepting.
+func (a *App) openIntake(context.Context) error {
+	d := a.deployment
+	cfg := intake.Config{
+		Store: d.Store, Rules: d.Rules, Render: d.Renderer(), HasDevice: a.devices().HasActive, Log: a.log,
+	}
+	if d.Pool == nil { // Postgres takes it when Redis is full, and the relay waits until Redis has room
+		cfg.Full = d.Memory.Full
+	}
 	if a.metrics != nil {
-		a.metrics.Deferred(category, rule, n)
+		cfg.Accepted = a.metrics.Accepted
 	}
-}
-
-// openIntake sets up accepting; accepted, which may be nil, is told the category of each notification.
-func (a *App) openIntake(accepted func(category string)) {
-	full := a.memory.Full
-	if a.pool != nil { // Postgres takes it, and the relay waits until Redis has room
-		full = nil
+	if a.tracer != nil {
+		cfg.Trace = a.tracer.Accept
 	}
-	a.intake = intake.New(intake.Config{
-		Full: full, Store: a.store, Rules: a.rules, Render: a.renderer(), HasDevice: a.devices().HasActive,
-		Trace: a.traceAccept(), Accepted: accepted, Log: a.log,
-	})
-}
-
-func (a *App) openMetrics(context.Context) error {
-	metrics, err := ops.NewMetrics(a.registry)
-	if err != nil {
-		return fmt.Errorf("register the metrics: %w", err)
-	}
-	a.metrics = metrics
-	for _, c := range []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		if err := a.registry.Register(c); err != nil {
-			return fmt.Errorf("register the metrics: %w", err)
-		}
-	}
-	a.openIntake(metrics.Accepted)
+	a.intake = intake.New(cfg)
 	return nil
 }
 
+// openWorkers sets up delivering. Processes without the role have a dispatcher too, which delivers nothing.
 func (a *App) openWorkers(context.Context) error {
+	d := a.deployment
 	if a.cfg.HasRole(settings.RoleWorker) {
-		a.workers = queue.NewServer(a.redis.Pipe, queue.ServerConfig{
+		a.workers = queue.NewServer(d.Redis.Pipe, queue.ServerConfig{
 			Partitions: a.cfg.Partitions, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
 			Log: a.log,
 		})
 	}
-	a.rules.PausedFor = func(category string) time.Duration { return a.follower.Wait(control.Category, category) }
-	local := func(channel notification.Channel) bool { return a.rules.channels[channel].Local }
-	a.dispatcher = dispatch.New(dispatch.Config{
+	d.Rules.PausedFor = func(category string) time.Duration { return a.follower.Wait(control.Category, category) }
+	cfg := dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
-		Retry:    a.rules.Retry,
-		MaxDefer: a.rules.MaxDefer, ChannelPaused: func(channel notification.Channel) time.Duration {
+		Retry: d.Rules.Retry, MaxDefer: d.Rules.MaxDefer,
+		ChannelPaused: func(channel notification.Channel) time.Duration {
 			return a.follower.Wait(control.Channel, string(channel))
-		}, Trace: a.traceDeliver(), Observer: a.metrics,
-		Log: a.log,
-	}, a.hooks.Dispatch(a.store), a.workers, devices.FanOut(a.senders, local, a.store, a.log))
+		},
+		Observer: a.metrics, Log: a.log,
+	}
+	if a.tracer != nil {
+		cfg.Trace = a.tracer.Deliver
+	}
+	local := func(channel notification.Channel) bool { return a.channels.Set[channel].Local }
+	sender := devices.FanOut(a.senders, local, d.Store, a.log)
+	a.dispatcher = dispatch.New(cfg, a.hooks.Dispatch(d.Store), a.workers, sender)
+	return a.openAnnouncer()
+}
+
+// openAnnouncer has this process tell the others that it is alive, and how it does.
+func (a *App) openAnnouncer() error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)
 	}
-	a.announcer = presence.NewAnnouncer(a.redis.Client, host, a.roles(), a.dispatcher.InFlight, a.log)
+	a.announcer = presence.NewAnnouncer(a.deployment.Redis.Client, host, a.roles(), a.dispatcher.InFlight, a.log)
 	a.announcer.Reporting(a.report)
 	return nil
 }
 
 // devices keeps users' devices.
 func (a *App) devices() devices.Checked {
-	return devices.Checked{Store: a.store, Check: a.rules.CheckDevice}
-}
-
-// report is what this process tells the dashboards of the others.
-func (a *App) report() any {
-	r := ops.Report{Lateness: a.metrics.LatenessCounts(), Channels: a.channels()}
-	if a.workers != nil {
-		r.Concurrency = a.cfg.Concurrency
-	}
-	return r
+	return devices.Checked{Store: a.deployment.Store, Check: a.deployment.Rules.CheckDevice}
 }

@@ -1,75 +1,228 @@
-// Package deployment keeps on Redis what all processes of a deployment have in common: the number of partitions, which
-// they must agree on, and the policy in force, for producers that write to the queue themselves.
+// Package deployment connects a process to its deployment: to Redis and Postgres, to the store over them, and to what
+// all its processes have in common.
+//
+// A dispatcher opens its deployment with its own settings, and publishes on Redis what others have to know: the number
+// of partitions, the policy in force, the channels and the templates. A producer that writes to the queue itself, or a
+// command for operators, attaches to the deployment: it uses what was published.
 package deployment
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"log/slog"
+	"net"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/devices"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/redisconn"
+	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/templates"
 )
 
-const (
-	// partitionsKey holds how many partitions the deployment has.
-	partitionsKey = "pacer:partitions"
-	// policyKey holds the text of the policy in force.
-	policyKey = "pacer:policy"
-)
+// Deployment is a process's side of its deployment.
+type Deployment struct {
+	// Redis are the connections to Redis.
+	Redis *redisconn.Conn
+	// Memory watches how full Redis is. It is nil while Redis runs in this process.
+	Memory *redismemory.Watch
+	// Pool are the connections to Postgres. It, Postgres, Relay and OwnLimits are nil without Postgres.
+	Pool *pgxpool.Pool
+	// Rules are the policy in force and the channels.
+	Rules *Rules
+	// Agendas decide who goes when.
+	Agendas *agenda.Agendas
+	// Store keeps the notifications. Where it is the one in Postgres, Postgres is the same store, and Relay keeps Redis
+	// in step with it.
+	Store    Store
+	Postgres *storepostgres.Store
+	Relay    *storepostgres.Relay
+	// OwnLimits are the limits that users have instead of the policy's.
+	OwnLimits *storepostgres.OwnLimits
+	// Control keeps pauses and the audit log.
+	Control control.Store
 
-// AgreeOnPartitions keeps one number of partitions per deployment: the first process writes it, and a process with
-// another number is refused.
-func AgreeOnPartitions(ctx context.Context, client redis.UniversalClient, partitions int) error {
-	if err := client.SetNX(ctx, partitionsKey, partitions, 0).Err(); err != nil {
-		return fmt.Errorf("write the number of partitions: %w", err)
+	cfg       Config
+	attached  bool
+	templates *templates.Set // nil without
+	release   func() error   // gives up the database that this process has to itself; nil when it has none
+}
+
+// Store is what the parts of a process ask of the store.
+type Store interface {
+	dispatch.Store
+	intake.Store
+	httpapi.Store
+	devices.Store
+	invariant.Source
+}
+
+// Config says what a dispatcher opens its deployment with.
+type Config struct {
+	Settings *settings.Resolved
+	// Policy gives the policy in force.
+	Policy func() *policy.Policy
+	// Channels are those that the settings configure.
+	Channels channel.Set
+	// Deferred counts deferrals, by the rule that caused them.
+	Deferred func(category, rule string, n int)
+	// Adopted counts what processes without metrics of their own accepted.
+	Adopted func(category string, n int64)
+	// LimitsChanged is called when the own limits of a user have changed.
+	LimitsChanged func(ctx context.Context, userID string)
+	Hooks         Hooks
+	Log           *slog.Logger
+}
+
+// Hooks change how a deployment is connected to. All of them are optional.
+type Hooks struct {
+	// Redis makes the client of Redis. Defaults to [redis.NewUniversalClient].
+	Redis redisconn.Opener
+	// Database changes the settings of the connections to Postgres, Store those of the store in it.
+	Database func(*pgxpool.Config)
+	Store    func(*storepostgres.Config)
+}
+
+// Open connects a dispatcher to its deployment, and publishes what producers have to know of it.
+func Open(ctx context.Context, cfg Config) (_ *Deployment, err error) {
+	d := &Deployment{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if d.templates, err = loadTemplates(cfg.Settings); err != nil {
+		return nil, err
 	}
-	stored, err := Partitions(ctx, client)
+	if err := d.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := AgreeOnPartitions(ctx, d.Redis.Client, cfg.Settings.Partitions); err != nil {
+		return nil, err
+	}
+	if err := d.openStore(ctx, cfg.Policy, cfg.Channels); err != nil {
+		return nil, err
+	}
+	if err := d.refuseOtherStore(ctx); err != nil {
+		return nil, err
+	}
+	return d, d.publish(ctx)
+}
+
+// Attach connects to a deployment's stores without taking part in its work. Partitions and policy are those that its
+// dispatchers run with; before the first of them has started, they are what the settings say.
+func Attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *Deployment, err error) {
+	d := &Deployment{cfg: Config{Settings: cfg, Log: log}, attached: true}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if err := d.connect(ctx); err != nil {
+		return nil, err
+	}
+	client := d.Redis.Client
+	partitions, err := Partitions(ctx, client)
 	if err != nil {
+		return nil, err
+	}
+	if partitions > 0 {
+		cfg.Partitions = partitions
+	} else if err := AgreeOnPartitions(ctx, client, cfg.Partitions); err != nil {
+		return nil, err
+	}
+	current, err := Policy(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		if current, err = policyOf(cfg); err != nil {
+			return nil, err
+		}
+	}
+	channels, err := Channels(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.openStore(ctx, func() *policy.Policy { return current }, channels)
+}
+
+// policyOf reads the policy that the settings name.
+func policyOf(cfg *settings.Resolved) (*policy.Policy, error) {
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: cfg.Policy})
+	if err != nil {
+		return nil, refusal.New("%v", err)
+	}
+	return watcher.Current(), nil
+}
+
+// connect connects to Postgres, where there is one, and to Redis.
+func (d *Deployment) connect(ctx context.Context) (err error) {
+	cfg := d.cfg.Settings
+	if cfg.DatabaseURL != "" {
+		if d.Pool, err = storepostgres.Open(ctx, cfg.DatabaseURL, d.cfg.Hooks.Database); err != nil {
+			return err
+		}
+		if cfg.Setup == settings.SetupDurableOneNode {
+			if d.release, err = storepostgres.TakeNode(ctx, d.Pool); err != nil {
+				return err
+			}
+		}
+	}
+	d.Redis, err = redisconn.Open(ctx, cfg.Redis, d.cfg.Hooks.Redis)
+	return err
+}
+
+// publish writes what others have to know of the deployment. An attached process has no channels and templates of its
+// own to tell of.
+func (d *Deployment) publish(ctx context.Context) error {
+	client := d.Redis.Client
+	if err := PublishPolicy(ctx, client, d.Rules.Current()); err != nil || d.attached {
 		return err
 	}
-	if stored != partitions {
-		return refusal.New("this deployment has %d partitions, --partitions says %d: every process must use the same number",
-			stored, partitions)
-	}
-	return nil
+	return errors.Join(publishChannels(ctx, client, d.Rules.Set, TargetsAllow(d.cfg.Settings)), d.publishTemplates(ctx))
 }
 
-// Partitions reads the deployment's number of partitions; 0 when no process has started yet.
-func Partitions(ctx context.Context, client redis.UniversalClient) (int, error) {
-	text, err := client.Get(ctx, partitionsKey).Result()
-	if errors.Is(err, redis.Nil) {
-		return 0, nil
-	}
+// publishAgain writes to a Redis that was rebuilt what all processes of the deployment have in common.
+func (d *Deployment) publishAgain(ctx context.Context) {
+	err := errors.Join(AgreeOnPartitions(ctx, d.Redis.Client, d.cfg.Settings.Partitions), d.publish(ctx))
 	if err != nil {
-		return 0, fmt.Errorf("read the number of partitions: %w", err)
+		d.cfg.Log.WarnContext(ctx, "could not write the number of partitions and the policy to the rebuilt Redis",
+			"error", err)
 	}
-	partitions, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("read the number of partitions: %w", err)
-	}
-	return partitions, nil
 }
 
-// PublishPolicy writes the text of the policy in force.
-func PublishPolicy(ctx context.Context, client redis.UniversalClient, p *policy.Policy) error {
-	if err := client.Set(ctx, policyKey, p.Text, 0).Err(); err != nil {
-		return fmt.Errorf("publish the policy: %w", err)
+// Close waits for what the store is doing and ends the connections.
+func (d *Deployment) Close() error {
+	var faults []error
+	end := func(what string, end func() error) {
+		if err := end(); err != nil && !errors.Is(err, net.ErrClosed) {
+			faults = append(faults, fmt.Errorf("close %s: %w", what, err))
+		}
 	}
-	return nil
-}
-
-// Policy reads the policy in force; nil when no dispatcher has started yet.
-func Policy(ctx context.Context, client redis.UniversalClient) (*policy.Policy, error) {
-	text, err := client.Get(ctx, policyKey).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil //nolint:nilnil // none published: no policy, no fault
+	if d.Postgres != nil {
+		end("the store", d.Postgres.Close)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the deployment's policy: %w", err)
+	if d.Redis != nil {
+		end("Redis", d.Redis.Close)
 	}
-	return policy.Parse("the deployment's policy", []byte(text))
+	if d.release != nil {
+		end("the database's lock", d.release)
+	}
+	if d.Pool != nil {
+		d.Pool.Close()
+	}
+	return errors.Join(faults...)
 }

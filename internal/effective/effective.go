@@ -104,6 +104,15 @@ func (p *Policy) HasCategory(name string) bool {
 // MaxDefer implements intake's Rules.
 func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("", category).MaxDefer }
 
+// longestRetryAfter is the longest wait that a provider may ask for.
+const longestRetryAfter = time.Hour
+
+// MaxLife is how long a notification of a category may take, from the moment at which it may go until it has ended.
+func (p *Policy) MaxLife(category string) time.Duration {
+	retry := p.Current().Retry
+	return p.MaxDefer(category) + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter)
+}
+
 // CategoryNames lists the categories of the policy in force, in order.
 func (p *Policy) CategoryNames() []string { return slices.Sorted(maps.Keys(p.Current().Categories)) }
 

@@ -41,6 +41,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
@@ -50,8 +51,8 @@ import (
 // Hooks take away the protections that the environment names.
 func Hooks() app.Hooks {
 	return app.Hooks{
-		Redis: openRedis, Database: mutateDatabase, Targets: mutateTargets, API: mutateAPI, Sender: mutateSender,
-		Store: mutateStore, Dispatch: mutateDispatch, Service: mutateService,
+		Hooks:   deployment.Hooks{Redis: openRedis, Database: mutateDatabase, Store: mutateStore},
+		Targets: mutateTargets, API: mutateAPI, Sender: mutateSender, Dispatch: mutateDispatch, Service: mutateService,
 	}
 }
 

@@ -1,4 +1,4 @@
-package app
+package deployment
 
 import (
 	"context"
@@ -11,51 +11,59 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/templates"
 )
 
-// openTemplates reads the folder of templates, where there is one.
-func (a *App) openTemplates() error {
-	if a.cfg.Templates == "" {
-		return nil
+// loadTemplates reads the folder of templates; nil without one.
+func loadTemplates(cfg *settings.Resolved) (*templates.Set, error) {
+	if cfg.Templates == "" {
+		return nil, nil //nolint:nilnil // no folder: no templates, no fault
 	}
-	set, err := templates.Load(os.DirFS(a.cfg.Templates))
+	set, err := templates.Load(os.DirFS(cfg.Templates))
 	if err != nil {
-		return refuse("--templates (PACER_TEMPLATES) %v", err)
+		return nil, refuseTemplates(err)
 	}
-	a.templates = set
-	return nil
+	return set, nil
 }
 
-// templatesKey holds the deployment's templates, for producers that write to the queue themselves.
+func refuseTemplates(err error) error { return refusal.New("--templates (PACER_TEMPLATES) %v", err) }
+
+// templatesKey holds the deployment's templates.
 const templatesKey = "pacer:templates"
 
-// publishTemplates writes the templates where producers that write to the queue themselves find them. Those of the
-// processes with the API are the deployment's.
-func (a *App) publishTemplates(ctx context.Context) error {
-	if !a.cfg.HasRole(settings.RoleAPI) {
+// publishTemplates writes the templates of a process with the API; they are the deployment's.
+func (d *Deployment) publishTemplates(ctx context.Context) error {
+	cfg, client := d.cfg.Settings, d.Redis.Client
+	if !cfg.HasRole(settings.RoleAPI) {
 		return nil
 	}
-	if a.templates == nil {
-		return a.redis.Client.Del(ctx, templatesKey).Err()
+	if d.templates == nil {
+		return client.Del(ctx, templatesKey).Err()
 	}
-	packed, err := templates.Pack(os.DirFS(a.cfg.Templates))
+	packed, err := templates.Pack(os.DirFS(cfg.Templates))
 	if errors.Is(err, templates.ErrTooLarge) {
-		a.log.WarnContext(ctx, "producers that write to the queue themselves can't use templates", "error", err)
-		return a.redis.Client.Del(ctx, templatesKey).Err()
+		d.cfg.Log.WarnContext(ctx, "producers that write to the queue themselves can't use templates", "error", err)
+		return client.Del(ctx, templatesKey).Err()
 	}
 	if err != nil {
-		return refuse("--templates (PACER_TEMPLATES) %v", err)
+		return refuseTemplates(err)
 	}
-	if err := a.redis.Client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
+	if err := client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
 		return fmt.Errorf("publish the templates: %w", err)
 	}
 	return nil
 }
 
-// publishedTemplates are the deployment's; nil when it has none.
-func publishedTemplates(ctx context.Context, client redis.UniversalClient) (*templates.Set, error) {
+// UsePublishedTemplates has an attached process use the templates that the deployment's dispatchers published.
+func (d *Deployment) UsePublishedTemplates(ctx context.Context) (err error) {
+	d.templates, err = Templates(ctx, d.Redis.Client)
+	return err
+}
+
+// Templates reads the deployment's templates; nil when it has none.
+func Templates(ctx context.Context, client redis.UniversalClient) (*templates.Set, error) {
 	packed, err := client.Get(ctx, templatesKey).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil //nolint:nilnil // none published: no templates, no fault
@@ -70,13 +78,13 @@ func publishedTemplates(ctx context.Context, client redis.UniversalClient) (*tem
 	return set, nil
 }
 
-// renderer makes contents from templates for intake; nil without templates.
-func (a *App) renderer() func(*intake.Template, *notification.Notification) error {
-	if a.templates == nil {
+// Renderer makes contents from templates for intake; nil without templates.
+func (d *Deployment) Renderer() func(*intake.Template, *notification.Notification) error {
+	if d.templates == nil {
 		return nil
 	}
 	return func(t *intake.Template, n *notification.Notification) error {
-		content, err := a.templates.Render(t.Name, t.Locale, t.Data)
+		content, err := d.templates.Render(t.Name, t.Locale, t.Data)
 		switch {
 		case errors.Is(err, templates.ErrUnknown):
 			return &notification.FieldError{Field: "template.name", Message: err.Error()}
@@ -84,7 +92,7 @@ func (a *App) renderer() func(*intake.Template, *notification.Notification) erro
 			return &notification.FieldError{Field: "template.data", Message: err.Error()}
 		}
 		n.Title, n.Body = content.Title, content.Body
-		if content.HTML == "" || !a.rules.channels[n.Channel].TakesHTML {
+		if content.HTML == "" || !d.Rules.Set[n.Channel].TakesHTML {
 			return nil
 		}
 		n.Override, err = withHTML(n.Override, content.HTML)

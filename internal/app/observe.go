@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/tracing"
+	"github.com/pacer-notify/pacer/internal/version"
+)
+
+// openTracing sets up traces where the environment asks for them.
+func (a *App) openTracing(ctx context.Context) error {
+	if !tracing.Wanted() {
+		return nil
+	}
+	tracer, err := tracing.New(ctx, version.Current().Version, uuid.NewString(), a.deployment.Agendas.PlanOf)
+	if err != nil {
+		return err
+	}
+	a.tracer = tracer
+	a.defers("traces", tracer.Close)
+	return nil
+}
+
+func (a *App) openMetrics(context.Context) error {
+	metrics, err := ops.NewMetrics(a.registry)
+	if err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	a.metrics = metrics
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := a.registry.Register(c); err != nil {
+			return fmt.Errorf("register the metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// deferred counts deferrals, once there are metrics.
+func (a *App) deferred(category, rule string, n int) {
+	if a.metrics != nil {
+		a.metrics.Deferred(category, rule, n)
+	}
+}
+
+// adopted counts what processes without metrics of their own accepted.
+func (a *App) adopted(category string, n int64) { a.metrics.Adopted(category, n) }
+
+// report is what this process tells the dashboards of the others.
+func (a *App) report() any {
+	r := ops.Report{Lateness: a.metrics.LatenessCounts(), Channels: a.health()}
+	if a.workers != nil {
+		r.Concurrency = a.cfg.Concurrency
+	}
+	return r
+}
+
+// logStart logs what this process is and where it can be reached, a line for each.
+func (a *App) logStart(ctx context.Context) {
+	a.deployment.LogSetup(ctx)
+	log := a.log
+	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
+	if a.api != nil {
+		log.InfoContext(ctx, "API", "url", "http://"+a.api.addr())
+	}
+	if a.ops != nil {
+		log.InfoContext(ctx, "ops pages", "url", "http://"+a.ops.addr())
+	}
+	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
+	log.InfoContext(ctx, "channels", "configured", strings.Join(a.channels.Names(), ","))
+	log.InfoContext(ctx, "partitions", "count", a.cfg.Partitions)
+	if a.workers != nil {
+		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)
+	}
+}
+
+func (a *App) roles() []string {
+	names := make([]string, len(a.cfg.Roles))
+	for i, role := range a.cfg.Roles {
+		names[i] = string(role)
+	}
+	return names
+}

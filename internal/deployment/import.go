@@ -1,0 +1,138 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/transfer"
+)
+
+// Import brings what a deployment without DATABASE_URL keeps in Redis to Postgres, all or nothing. It may be repeated
+// until it succeeds; the first dispatcher then rebuilds Redis from Postgres.
+func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (count transfer.Count, err error) {
+	err = withUnimported(ctx, cfg, log, func(d *Deployment) error {
+		if err := errors.Join(d.Agendas.SetImporting(ctx, agenda.ImportBegun), d.Agendas.Move(ctx)); err != nil {
+			return err
+		}
+		source, err := d.redisStore()
+		if err != nil {
+			return err
+		}
+		if err := d.importPauses(ctx); err != nil {
+			return err
+		}
+		if count, err = d.Postgres.Import(ctx, source); err != nil {
+			return err
+		}
+		return d.Agendas.SetImporting(ctx, agenda.ImportDone)
+	})
+	return count, err
+}
+
+// DeclineImport has the first dispatcher drop what a deployment without DATABASE_URL keeps in Redis.
+func DeclineImport(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) error {
+	return withUnimported(ctx, cfg, log, func(d *Deployment) error {
+		return errors.Join(d.Agendas.Move(ctx), d.Agendas.SetImporting(ctx, agenda.ImportDeclined))
+	})
+}
+
+// withUnimported attaches to a deployment that has not been imported and of which no process runs.
+func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, do func(*Deployment) error,
+) (err error) {
+	if cfg.Setup != settings.SetupDurable {
+		return refusal.New("an import goes from Redis to Postgres: set REDIS_URL and DATABASE_URL")
+	}
+	d, err := Attach(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	processes, err := presence.List(ctx, d.Redis.Client)
+	switch {
+	case err != nil:
+		return err
+	case len(processes) > 0:
+		return refusal.New("process %s on %s is running: stop every dispatcher, and import some ten seconds later",
+			processes[0].ID, processes[0].Host)
+	}
+	switch err := d.Relay.CheckImported(ctx); {
+	case err == nil:
+		return refusal.New("there is nothing to import: Redis at %s keeps no store that Postgres has not", cfg.Redis)
+	case !errors.Is(err, storepostgres.ErrUnimported):
+		return err
+	}
+	return do(d)
+}
+
+// redisStore is the store that is still in Redis.
+func (d *Deployment) redisStore() (*storeredis.Store, error) {
+	agendas, err := agenda.New(d.Redis.Pipe, agenda.Config{
+		Direct: d.Redis.Client, Partitions: d.cfg.Settings.Partitions, Settings: d.Rules.Settings,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return storeredis.New(d.Redis.Pipe, agendas), nil
+}
+
+// importPauses pauses in Postgres what is paused in Redis.
+func (d *Deployment) importPauses(ctx context.Context) error {
+	pauses, err := control.NewRedis(d.Redis.Client).Pauses(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pause := range pauses {
+		if err := d.Control.Pause(ctx, pause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseOtherStore refuses to start beside a store that this process would not look into: one in Redis that was not
+// imported, or one in Postgres without its DATABASE_URL.
+func (d *Deployment) refuseOtherStore(ctx context.Context) error {
+	if d.Relay != nil {
+		return d.refuseUnimported(ctx)
+	}
+	if d.cfg.Settings.Redis == nil {
+		return nil
+	}
+	elsewhere, err := d.Agendas.Elsewhere(ctx)
+	if err == nil && elsewhere {
+		err = refusal.New("the deployment on Redis at %s keeps its store in Postgres: give this process its DATABASE_URL",
+			d.cfg.Settings.Redis)
+	}
+	return err
+}
+
+func (d *Deployment) refuseUnimported(ctx context.Context) error {
+	err := d.Relay.CheckImported(ctx)
+	if !errors.Is(err, storepostgres.ErrUnimported) {
+		return err
+	}
+	holds, countErr := d.unimported(ctx)
+	if countErr != nil {
+		return countErr
+	}
+	return refusal.New("Redis at %s %s: stop its processes and run dispatcher import, or drop all of it with dispatcher import --decline", d.cfg.Settings.Redis, holds)
+}
+
+// unimported says what waits in Redis.
+func (d *Deployment) unimported(ctx context.Context) (string, error) {
+	t, err := d.Agendas.Stats(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("keeps %d waiting notifications of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
+		t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending), nil
+}

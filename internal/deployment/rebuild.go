@@ -1,0 +1,53 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// Rebuild builds the state in Redis again from Postgres, while the deployment works. Its partitions stand still
+// meanwhile.
+func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (done storepostgres.Rebuilt, err error) {
+	err = withRelay(ctx, cfg, log, func(relay *storepostgres.Relay) error {
+		done, err = relay.Rebuild(ctx)
+		return err
+	})
+	if err == nil && len(done.Partitions) == 0 {
+		err = errors.New("a rebuild is under way already, in another process")
+	}
+	return done, err
+}
+
+// Verify compares Redis with Postgres, and calls found with each difference.
+func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(storepostgres.Difference) error,
+) error {
+	return withRelay(ctx, cfg, log, func(relay *storepostgres.Relay) error {
+		switch err := relay.CheckImported(ctx); {
+		case errors.Is(err, storepostgres.ErrUnimported):
+			return found(storepostgres.Difference{
+				What: "unimported", ID: "all", Detail: err.Error() + ": see dispatcher import",
+			})
+		case err != nil:
+			return err
+		}
+		return relay.Verify(ctx, found)
+	})
+}
+
+func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger,
+	do func(*storepostgres.Relay) error,
+) error {
+	if cfg.Setup != settings.SetupDurable {
+		return refusal.New("only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: the others keep one of the two only")
+	}
+	d, err := Attach(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(d.Relay), d.Close())
+}

@@ -1,0 +1,42 @@
+package deployment
+
+import (
+	"context"
+
+	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// Rules decide what is accepted, and under which limits: the policy in force and the deployment's channels.
+type Rules struct {
+	*effective.Policy
+	channel.Set
+}
+
+// check refuses a notification that a producer wrote into the database when its category is unknown or its channel
+// does not take it.
+func (r *Rules) check(n *notification.Notification) error {
+	if !r.HasCategory(n.Category) {
+		return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
+	}
+	return r.CheckDelivery(n)
+}
+
+// Users keeps what users want, once the rules allow it.
+type Users struct {
+	*storepostgres.Store
+	Rules *Rules
+}
+
+// SetPreferences keeps a user's preferences, unless they name a category or a channel that the deployment does not have.
+func (u Users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
+	if err := u.Rules.CheckPreferences(p, func(name string) bool {
+		_, has := u.Rules.Set[notification.Channel(name)]
+		return has
+	}); err != nil {
+		return err
+	}
+	return u.Store.SetPreferences(ctx, userID, p)
+}

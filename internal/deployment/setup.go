@@ -1,0 +1,38 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// LogSetup logs where the deployment keeps what, and how durable that is.
+func (d *Deployment) LogSetup(ctx context.Context) {
+	log, cfg := d.cfg.Log, d.cfg.Settings
+	switch cfg.Setup {
+	case settings.SetupEmbedded:
+		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "means",
+			"Redis runs in this process and nothing survives a restart")
+	case settings.SetupRedis:
+		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "redis", cfg.Redis.String(), "means",
+			"all is as durable as Redis is configured")
+	case settings.SetupDurable:
+		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "redis", cfg.Redis.String(), "postgres", d.database(),
+			"means", "Postgres keeps the store, and Redis can be lost whole")
+	case settings.SetupDurableOneNode:
+		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "postgres", d.database(),
+			"means", "Postgres keeps the store, and Redis runs in this process, the only one of the deployment")
+	}
+	if d.Pool != nil && storepostgres.ThroughPooler(d.Pool) {
+		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means",
+			"each statement is planned when it runs, which costs some speed")
+	}
+}
+
+// database names the database without user and password.
+func (d *Deployment) database() string {
+	c := d.Pool.Config().ConnConfig
+	return fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database)
+}

@@ -1,0 +1,94 @@
+package deployment
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/redismemory"
+	"github.com/pacer-notify/pacer/internal/refusal"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// openStore sets up the agendas and the store over them, under the policy that current gives.
+func (d *Deployment) openStore(ctx context.Context, current func() *policy.Policy, channels channel.Set) (err error) {
+	cfg := d.cfg
+	d.Rules = &Rules{Policy: &effective.Policy{Current: current}, Set: channels}
+	if !cfg.Settings.Setup.Embedded() {
+		d.Memory = redismemory.New(d.Redis.Client, cfg.Log)
+		if err := d.Memory.Look(ctx); err != nil { // Run looks again
+			cfg.Log.WarnContext(ctx, "could not read how full Redis is; trying again", "error", err)
+		}
+	}
+	d.Agendas, err = agenda.New(d.Redis.Pipe, agenda.Config{
+		Full: d.Memory.Full, Direct: d.Redis.Client, Partitions: cfg.Settings.Partitions,
+		Settings: d.Rules.Settings, Categories: d.Rules.Categories, Personal: d.Rules.Personal,
+		Guarded: d.Pool != nil, Retention: d.retention(), Apart: d.attached, Deferred: cfg.Deferred,
+	})
+	if err != nil {
+		return err
+	}
+	if d.Pool != nil {
+		d.Control = control.NewPostgres(d.Pool)
+		return d.openPostgresStore(ctx)
+	}
+	d.Control = control.NewRedis(d.Redis.Client)
+	d.Store = storeredis.New(d.Redis.Pipe, d.Agendas)
+	return d.refuseEarlierVersion(ctx)
+}
+
+// retention is how long Redis remembers an ended notification: where Postgres keeps the store, long enough for a
+// repeated request, else the agendas' own default.
+func (d *Deployment) retention() time.Duration {
+	if d.Pool != nil {
+		return time.Minute
+	}
+	return 0
+}
+
+// refuseEarlierVersion refuses a Redis in which an earlier version has notifications waiting: nobody would wake them.
+func (d *Deployment) refuseEarlierVersion(ctx context.Context) error {
+	if d.cfg.Settings.Setup.Embedded() {
+		return nil
+	}
+	earlier, err := d.Agendas.HoldsOldLayout(ctx)
+	if err != nil {
+		return err
+	}
+	if earlier {
+		return refusal.New("this Redis holds notifications that an earlier version of pacer accepted and this one does not read: " +
+			"start that version again, accept nothing more, and wait until it has delivered what waits")
+	}
+	return nil
+}
+
+// openPostgresStore sets up the store in Postgres over the agendas, and the relay between them.
+func (d *Deployment) openPostgresStore(ctx context.Context) error {
+	config := storepostgres.Config{Apart: d.attached, Retention: d.cfg.Settings.Retention, Log: d.cfg.Log}
+	if d.cfg.Hooks.Store != nil {
+		d.cfg.Hooks.Store(&config)
+	}
+	d.Postgres = storepostgres.New(d.Pool, d.Agendas, config)
+	d.Store = d.Postgres
+	d.Relay = storepostgres.NewRelay(d.Postgres, storepostgres.RelayConfig{
+		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilt: d.publishAgain, Adopted: d.cfg.Adopted,
+	})
+	changed := d.cfg.LimitsChanged
+	if changed == nil {
+		changed = func(context.Context, string) {}
+	}
+	parse := func(text json.RawMessage) ([]throttle.Rule, error) { return policy.ParseLimits(text) }
+	d.OwnLimits = storepostgres.NewOwnLimits(d.Postgres, parse, changed)
+	if err := d.OwnLimits.Refresh(ctx); err != nil {
+		return err
+	}
+	d.Rules.Own = d.OwnLimits
+	return nil
+}
