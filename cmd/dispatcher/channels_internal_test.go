@@ -15,7 +15,7 @@ func TestSendTestTellsTheAnswer(t *testing.T) {
 		says string
 	}{
 		http.StatusNoContent:       {0, "delivered: the provider took it"},
-		http.StatusGone:            {1, "gone: the provider does not know the target any more (410)"},
+		http.StatusGone:            {1, "gone: the provider no longer knows the target (410)"},
 		http.StatusTooManyRequests: {1, "throttled: the provider asks to slow down (429), again after 7s"},
 		http.StatusBadRequest:      {1, "refused: the provider will never take this notification (400)"},
 	} {

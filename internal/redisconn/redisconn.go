@@ -41,16 +41,20 @@ type Conn struct {
 	Close func() error
 }
 
-// Opener makes a client; [redis.NewUniversalClient] is the one to use.
+// Opener makes a client.
 type Opener func(*redis.UniversalOptions) redis.UniversalClient
 
-// Open connects to Redis, or runs one in this process when none is given. It waits for Redis to answer, and refuses one
-// that would forget what it is given, is too old, or denies a command.
+// Open connects to Redis, or runs one in this process when none is given. It waits until Redis responds, and refuses one
+// that would forget what it is given, is too old, or denies a command. The opener may be nil: it defaults to
+// [redis.NewUniversalClient].
 func Open(ctx context.Context, where *settings.Redis, open Opener) (*Conn, error) {
 	quietDriver()
 	if where == nil {
 		in := embedded.Start(ctx)
 		return &Conn{Client: in.Client(), Pipe: in.Client(), Close: in.Close}, nil
+	}
+	if open == nil {
+		open = redis.NewUniversalClient
 	}
 	options := *where.Options
 	connections := script.Watch(&options)
