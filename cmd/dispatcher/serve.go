@@ -29,7 +29,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	log := newLogger(to.err, resolved)
-	collectLess()
+	app.CollectLess()
 	process, err := hooks().New(ctx, resolved, log)
 	if err != nil {
 		return err

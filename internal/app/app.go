@@ -45,24 +45,21 @@ type App struct {
 
 	deployment *deployment.Deployment
 
-	policy  *policy.Watcher
-	inForce atomic.Pointer[policy.Policy] // the one before the latest change
-	// policySince is when the policy last changed; nil while it is the one that the process began with.
-	policySince atomic.Pointer[time.Time]
-	channels    *channel.Opened
-	senders     push.Registry // what the workers send by: each channel's sender behind its gate
-	gates       map[notification.Channel]*gate.Gate
-	queue       *queue.Client
-	intake      *intake.Intake
-	dispatcher  *dispatch.Dispatcher
-	workers     *queue.Server
-	metrics     *ops.Metrics
-	registry    *prometheus.Registry
-	announcer   *presence.Announcer
-	follower    *control.Follower
-	tracer      *tracing.Tracer    // nil unless the environment asks for traces
-	live        *ops.Live          // nil without the ops role
-	checker     *invariant.Checker // likewise
+	policy     *policy.Watcher
+	channels   *channel.Opened
+	senders    push.Registry // what the workers send by: each channel's sender behind its gate
+	gates      map[notification.Channel]*gate.Gate
+	queue      *queue.Client
+	intake     *intake.Intake
+	dispatcher *dispatch.Dispatcher
+	workers    *queue.Server
+	metrics    *ops.Metrics
+	registry   *prometheus.Registry
+	announcer  *presence.Announcer
+	follower   *control.Follower
+	tracer     *tracing.Tracer    // nil unless the environment asks for traces
+	live       *ops.Live          // nil without the ops role
+	checker    *invariant.Checker // likewise
 
 	api, ops *listener
 	draining atomic.Bool
@@ -98,7 +95,7 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openDeployment, a.openTracing, a.openControl, a.openMetrics, a.openIntake, a.openWorkers,
+		a.openPolicy, a.openMetrics, a.openDeployment, a.openTracing, a.openControl, a.openIntake, a.openWorkers,
 		a.openAPI, a.openOps,
 	} {
 		if err := step(ctx); redisconn.NotPermitted(err) {
@@ -117,7 +114,7 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	}
 	a.deployment, err = deployment.Open(ctx, deployment.Config{
 		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
-		Deferred: a.deferred, Adopted: a.adopted, LimitsChanged: a.limitsChanged,
+		Deferred: a.metrics.Deferred, Adopted: a.metrics.Adopted, LimitsChanged: a.limitsChanged,
 		Hooks: a.hooks.Hooks, Log: a.log,
 	})
 	if err != nil {

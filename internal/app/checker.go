@@ -25,7 +25,7 @@ func (a *App) openChecker() {
 		every = checkEvery
 	}
 	a.checker = invariant.New(invariant.Config{
-		Source: d.Store, Window: d.Rules.LongestWindow, InForce: a.inForceSince, Paused: a.paused, Every: every,
+		Source: d.Store, Window: d.Rules.LongestWindow, InForce: d.Rules.Since, Paused: a.paused, Every: every,
 		Limits: func(userID, category string) invariant.Limits {
 			in := d.Rules.Settings(userID, category)
 			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
@@ -35,14 +35,6 @@ func (a *App) openChecker() {
 		},
 		Found: a.metrics.Checked, Log: a.log,
 	})
-}
-
-// inForceSince is when the policy last changed; zero while it is the one that the process began with.
-func (a *App) inForceSince() time.Time {
-	if since := a.policySince.Load(); since != nil {
-		return *since
-	}
-	return time.Time{}
 }
 
 // paused tells whether operators paused what a notification belongs to.

@@ -44,16 +44,6 @@ func (a *App) openMetrics(context.Context) error {
 	return nil
 }
 
-// deferred counts deferrals, once there are metrics.
-func (a *App) deferred(category, rule string, n int) {
-	if a.metrics != nil {
-		a.metrics.Deferred(category, rule, n)
-	}
-}
-
-// adopted counts what processes without metrics of their own accepted.
-func (a *App) adopted(category string, n int64) { a.metrics.Adopted(category, n) }
-
 // report is what this process tells the dashboards of the others.
 func (a *App) report() any {
 	r := ops.Report{Lateness: a.metrics.LatenessCounts(), Channels: a.health()}

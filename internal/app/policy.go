@@ -18,7 +18,6 @@ func (a *App) openPolicy(context.Context) error {
 		return refusal.New("%v", err)
 	}
 	a.policy = watcher
-	a.inForce.Store(watcher.Current())
 	return nil
 }
 
@@ -29,10 +28,7 @@ func (a *App) policyChanged(p *policy.Policy) {
 	if err := deployment.PublishPolicy(ctx, a.deployment.Redis.Client, p); err != nil {
 		a.log.Warn("producers that write to the queue themselves still see the old policy", "error", err)
 	}
-	now := time.Now()
-	a.policySince.Store(&now)
-	before := a.inForce.Swap(p)
-	if a.workers == nil || before == nil || !effective.LimitsDiffer(before, p) {
+	if limitsDiffer := a.deployment.Rules.Replaced(); !limitsDiffer || a.workers == nil {
 		return
 	}
 	users, err := effective.Reschedule(ctx, a.deployment.Agendas)

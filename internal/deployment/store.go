@@ -20,7 +20,7 @@ import (
 // openStore sets up the agendas and the store over them, under the policy that current gives.
 func (d *Deployment) openStore(ctx context.Context, current func() *policy.Policy, channels channel.Set) (err error) {
 	cfg := d.cfg
-	d.Rules = &Rules{Policy: &effective.Policy{Current: current}, Set: channels}
+	d.Rules = &Rules{Policy: effective.New(current), Set: channels}
 	if !cfg.Settings.Setup.Embedded() {
 		d.Memory = redismemory.New(d.Redis.Client, cfg.Log)
 		if err := d.Memory.Look(ctx); err != nil { // Run looks again

@@ -6,20 +6,31 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/policy"
 )
 
-// LimitsDiffer tells whether notifications may have to wait shorter or longer than before.
-func LimitsDiffer(before, after *policy.Policy) bool {
+// Replaced notes that another policy has come into force, and tells whether its limits differ: notifications may have
+// to wait shorter or longer than under the one before.
+func (p *Policy) Replaced() (limitsDiffer bool) {
+	now, after := time.Now(), p.Current()
+	p.since.Store(&now)
+	before := p.before.Swap(after)
 	return before.BypassPriority != after.BypassPriority || !reflect.DeepEqual(before.Categories, after.Categories)
 }
 
-// wakePause lies between some hundred users that are rescheduled and the next: a change of the policy is not a flood.
+// Since is when the policy was last replaced; zero when it never was.
+func (p *Policy) Since() time.Time {
+	if since := p.since.Load(); since != nil {
+		return *since
+	}
+	return time.Time{}
+}
+
+// wakePause lies between some hundred users and the next, so that a change of the policy does not flood the queue.
 const wakePause = 20 * time.Millisecond
 
-// Reschedule has the agenda of every user with waiting notifications looked at again, under the settings now in effect,
-// and gives how many users that were. Every process with workers does it after a change: a wake-up that comes for
-// nothing costs one pull.
+// Reschedule wakes every user who has waiting notifications, so that their agendas are decided again under the settings
+// in effect, and returns how many users it woke. Every process with workers does it after a change: a wake-up that comes
+// for nothing costs one pull.
 func Reschedule(ctx context.Context, agendas *agenda.Agendas) (users int, err error) {
 	for partition := range agendas.Partitions() {
 		err := agendas.EachUser(ctx, partition, func(some []string) error {

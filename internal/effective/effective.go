@@ -15,7 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Policy is the policy in force together with what changes it: users' own limits and pauses.
+// Policy is the policy in force together with what changes it: users' own limits and pauses. [New] makes one.
 type Policy struct {
 	// Current gives the policy in force.
 	Current func() *policy.Policy
@@ -26,6 +26,15 @@ type Policy struct {
 	PausedFor func(category string) time.Duration
 
 	cached atomic.Pointer[categorySettings]
+	before atomic.Pointer[policy.Policy] // the one that Replaced saw last
+	since  atomic.Pointer[time.Time]     // nil until the first Replaced
+}
+
+// New makes a Policy, without own limits and pauses, of the one that current gives.
+func New(current func() *policy.Policy) *Policy {
+	p := &Policy{Current: current}
+	p.before.Store(current())
+	return p
 }
 
 // OwnLimits are the limits that users have instead of those of the policy.

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"os"
@@ -10,8 +10,8 @@ import (
 // its deliveries per second are lost to that.
 const heapGrowth = 400
 
-// collectLess has this process collect garbage less often, unless GOGC says how often. GOMEMLIMIT still bounds the heap.
-func collectLess() {
+// CollectLess has this process collect garbage less often, unless GOGC says how often. GOMEMLIMIT still bounds the heap.
+func CollectLess() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(heapGrowth)
 	}
