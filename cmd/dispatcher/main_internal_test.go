@@ -90,7 +90,8 @@ func TestPolicyCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := ask(t, "policy", "check", good); got.code != 0 || !strings.Contains(got.out, "is valid") {
+	if got := ask(t, "policy", "check", good); got.code != 0 ||
+		!strings.HasSuffix(got.out, "good.yaml is valid: 1 category, 0 user caps\n") {
 		t.Errorf("a good policy: %+v", got)
 	}
 	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") || !strings.Contains(got.err, "bad.yaml:5") {
@@ -120,6 +121,9 @@ func TestExplain(t *testing.T) {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("%q is missing: %+v", want, got)
 		}
+	}
+	if strings.Contains(got.out, "through a user cap") {
+		t.Errorf("the policy need not have a user cap: %+v", got)
 	}
 }
 
