@@ -120,7 +120,7 @@ func (c *explainCommand) Run(ctx context.Context, to streams) error {
 		line("goes out", clock(e.DeliverAt)+" (in "+time.Until(e.DeliverAt).Round(time.Millisecond).String()+")")
 	}
 	if e.Ahead > 0 {
-		line("goes after", fmt.Sprintf("%d of the user's: by priority, then arrival, through a user cap over all categories", e.Ahead))
+		line("goes after", fmt.Sprintf("%d of the user's: by priority, then arrival", e.Ahead))
 	}
 	line("attempts", e.Attempts)
 	line("deferrals", e.Deferrals)

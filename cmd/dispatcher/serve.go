@@ -118,6 +118,15 @@ func (c *policyCheckCommand) Run(to streams) error {
 		return errFaultyPolicy
 	}
 	p := watcher.Current()
-	_, err = fmt.Fprintf(to.out, "%s is valid: %d categories, %d user caps\n", c.File, len(p.Categories), len(p.UserCap))
+	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n", c.File,
+		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"))
 	return err
+}
+
+// count writes a number of things.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
