@@ -1,0 +1,276 @@
+package effective_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+const rulesText = `
+version: 1
+categories:
+  default: {limits: [{max: 10, per: 1m}]}
+  chat: {limits: [{max: 1, per: 3s}, {max: 100, per: 24h}], max_defer: 2h}
+  security: {bypass: true}
+user_cap: {limits: [{max: 60, per: 1h}]}
+retry: {max_attempts: 2, min_backoff: 1s, max_backoff: 10m}
+`
+
+func parse(t *testing.T, text string) *policy.Policy {
+	t.Helper()
+	p, err := policy.Parse("policy.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func fixed(t *testing.T, text string) *effective.Policy {
+	t.Helper()
+	p := parse(t, text)
+	return effective.New(func() *policy.Policy { return p })
+}
+
+// ownLimits are those of one user in one category.
+type ownLimits struct {
+	user, category string
+	rules          []throttle.Rule
+}
+
+// Rules implements [effective.OwnLimits].
+func (o ownLimits) Rules(userID, category string) ([]throttle.Rule, bool) {
+	return o.rules, userID == o.user && category == o.category
+}
+
+// Has implements [effective.OwnLimits].
+func (o ownLimits) Has(userID string) bool { return userID == o.user }
+
+// Longest implements [effective.OwnLimits].
+func (o ownLimits) Longest() (longest time.Duration) {
+	for _, rule := range o.rules {
+		longest = max(longest, rule.Per)
+	}
+	return longest
+}
+
+func rulesOf(p *effective.Policy, user, category string) (shown []string) {
+	for _, rule := range p.Settings(user, category).Plan.Rules {
+		shown = append(shown, rule.String())
+	}
+	return shown
+}
+
+func TestSettingsAreThoseOfThePolicyUnlessTheUserHasOwnLimits(t *testing.T) {
+	t.Parallel()
+	p := fixed(t, rulesText)
+	p.Own = ownLimits{user: "ada", category: "chat", rules: []throttle.Rule{{Max: 2, Per: time.Hour}}}
+	for _, c := range []struct {
+		name, user, category string
+		want                 []string
+	}{
+		{
+			name: "NobodyInParticular", category: "chat",
+			want: []string{"limit 1/3s", "limit 100/24h", "user_cap 60/1h"},
+		},
+		{
+			name: "UserWithoutOwnLimits", user: "ben", category: "chat",
+			want: []string{"limit 1/3s", "limit 100/24h", "user_cap 60/1h"},
+		},
+		{
+			name: "OwnLimitsReplaceTheCategoryNotTheCap", user: "ada", category: "chat",
+			want: []string{"limit 2/1h", "user_cap 60/1h"},
+		},
+		{
+			name: "OwnLimitsOfAnotherCategory", user: "ada", category: "default",
+			want: []string{"limit 10/1m", "user_cap 60/1h"},
+		},
+		{
+			name: "CategoryThatThePolicyNoLongerNames", user: "ben", category: "gone",
+			want: []string{"limit 10/1m", "user_cap 60/1h"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, rulesOf(p, c.user, c.category)); diff != "" {
+				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if !p.Personal("ada") || p.Personal("ben") {
+		t.Error("want own limits for ada alone")
+	}
+}
+
+func TestAPausedCategoryWaits(t *testing.T) {
+	t.Parallel()
+	p := fixed(t, rulesText)
+	p.PausedFor = func(category string) time.Duration {
+		if category == "chat" {
+			return time.Minute
+		}
+		return 0
+	}
+	if got := p.Settings("ada", "chat").Paused; got != time.Minute {
+		t.Errorf("chat waits %s, want 1m", got)
+	}
+	if got := p.Settings("ada", "default").Paused; got != 0 {
+		t.Errorf("default waits %s, want 0", got)
+	}
+}
+
+func TestSettingsFollowAReplacedPolicy(t *testing.T) {
+	t.Parallel()
+	current := parse(t, rulesText)
+	p := effective.New(func() *policy.Policy { return current })
+	if !p.Since().IsZero() || !p.HasCategory("chat") {
+		t.Fatalf("before the first change: since %s, chat %t", p.Since(), p.HasCategory("chat"))
+	}
+	before := time.Now()
+	current = parse(t, strings.Replace(rulesText, "max: 10,", "max: 20,", 1))
+	if !p.Replaced() {
+		t.Error("another limit: want it to differ")
+	}
+	if p.Since().Before(before) {
+		t.Errorf("replaced at %s, want it after %s", p.Since(), before)
+	}
+	if got := rulesOf(p, "", "default")[0]; got != "limit 20/1m" {
+		t.Errorf("in effect: %s", got)
+	}
+	current = parse(t, strings.Replace(current.Text, "max_attempts: 2", "max_attempts: 3", 1))
+	if p.Replaced() {
+		t.Error("other retries: want no limit to differ")
+	}
+}
+
+func TestLongestWindowReachesBackAsFarAsAnyRuleCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, text string
+		own        []throttle.Rule
+		want       time.Duration
+	}{
+		{name: "Log", text: rulesText, want: 24 * time.Hour},
+		{
+			name: "OwnLimits", text: rulesText, own: []throttle.Rule{{Max: 1, Per: 48 * time.Hour}},
+			want: 48 * time.Hour,
+		},
+		{
+			name: "CounterBeganAWindowBefore",
+			text: "version: 1\ncategories:\n  default: {algorithm: fixed_window, limits: [{max: 5, per: 1h}]}\n",
+			want: 2 * time.Hour,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := fixed(t, c.text)
+			if c.own != nil {
+				p.Own = ownLimits{user: "ada", category: "default", rules: c.own}
+			}
+			if got := p.LongestWindow(); got != c.want {
+				t.Errorf("longest window %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestHowLongANotificationMayTake(t *testing.T) {
+	t.Parallel()
+	p := fixed(t, rulesText)
+	if got := p.MaxDefer("chat"); got != 2*time.Hour {
+		t.Errorf("chat may be deferred for %s, want 2h", got)
+	}
+	if got := p.ShortestMaxDefer(); got != 2*time.Hour {
+		t.Errorf("the shortest is %s, want that of chat", got)
+	}
+	if got, want := p.MaxLife("chat"), 2*time.Hour+2*(10*time.Minute+time.Hour); got != want {
+		t.Errorf("chat ends within %s, want %s: deferral, and for each attempt back-off and Retry-After", got, want)
+	}
+}
+
+func TestRetriesWaitLongerEachTime(t *testing.T) {
+	t.Parallel()
+	retry := fixed(t, rulesText).Retry()
+	if retry.MaxAttempts != 2 {
+		t.Errorf("%d attempts, want 2", retry.MaxAttempts)
+	}
+	for failures, most := range map[int]time.Duration{1: 2 * time.Second, 30: 10 * time.Minute} {
+		if got := retry.Backoff(failures); got <= 0 || got > most {
+			t.Errorf("after %d failures it waits %s, want at most %s", failures, got, most)
+		}
+	}
+}
+
+func TestCategoriesGoWithEachRoundUnlessTheyAreTooMany(t *testing.T) {
+	t.Parallel()
+	if got, want := fixed(t, rulesText).Categories(), []string{"chat", "default", "security"}; !slices.Equal(got, want) {
+		t.Errorf("categories %v, want %v", got, want)
+	}
+	var many strings.Builder
+	many.WriteString("version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1s}]}\n")
+	for i := range 40 {
+		fmt.Fprintf(&many, "  c%d: {limits: [{max: 1, per: 1s}]}\n", i)
+	}
+	p := fixed(t, many.String())
+	if got := p.Categories(); got != nil {
+		t.Errorf("%d categories go with each round, want none of 41", len(got))
+	}
+	if got := len(p.CategoryNames()); got != 41 {
+		t.Errorf("%d names, want 41", got)
+	}
+}
+
+func TestPreferencesAreRefusedWithEveryFault(t *testing.T) {
+	t.Parallel()
+	p := fixed(t, rulesText)
+	hasChannel := func(name string) bool { return name == "webhook" }
+	for _, c := range []struct {
+		name        string
+		preferences notification.Preferences
+		want        []string // the faulty fields
+	}{
+		{name: "Empty"},
+		{
+			name: "AllKnown",
+			preferences: notification.Preferences{
+				OptOutCategories: []string{"chat"}, OptOutChannels: []string{"webhook"},
+				Limits: map[string]json.RawMessage{"chat": []byte(`{"limits": [{"max": 1, "per": "1h"}]}`)},
+			},
+		},
+		{
+			name: "NothingKnown",
+			preferences: notification.Preferences{
+				OptOutCategories: []string{"chat", "nope"}, OptOutChannels: []string{"pigeon"},
+				Limits: map[string]json.RawMessage{"nope": []byte(`{"limits": []}`)},
+			},
+			want: []string{"opt_out.categories[1]", "opt_out.channels[0]", "limits.nope"},
+		},
+		{
+			name: "LimitsThatCannotBeRead",
+			preferences: notification.Preferences{
+				Limits: map[string]json.RawMessage{"chat": []byte(`{"limits": [{"max": 0, "per": "1h"}]}`)},
+			},
+			want: []string{"limits.chat"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, fault := range notification.FieldErrors(p.CheckPreferences(&c.preferences, hasChannel)) {
+				got = append(got, fault.Field)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("faulty fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
