@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
@@ -19,23 +18,8 @@ import (
 
 // openControl has this process follow what operators tell the deployment.
 func (a *App) openControl(ctx context.Context) error {
-	a.follower = control.NewFollower(a.deployment.Control, a.reconcilePartitions, a.log)
+	a.follower = control.NewFollower(a.deployment.Control, a.queue, a.cfg.Partitions, a.log)
 	return a.follower.Refresh(ctx) // what is paused must not run in the first second
-}
-
-// reconcilePartitions pauses the queues of the partitions that shouldPause names, and resumes the others.
-func (a *App) reconcilePartitions(
-	ctx context.Context, shouldPause func(partition string) bool,
-) ([]control.PartitionState, error) {
-	found, err := a.queue.Reconcile(ctx, a.cfg.Partitions, func(partition int) bool {
-		return shouldPause(strconv.Itoa(partition))
-	})
-	states := make([]control.PartitionState, len(found))
-	for i, state := range found {
-		name := strconv.Itoa(state.Partition)
-		states[i] = control.PartitionState{Name: name, Outside: state.Outside, Since: state.Since.UTC()}
-	}
-	return states, err
 }
 
 // openIntake sets up accepting.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/migrations"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -115,20 +117,23 @@ type queues struct {
 	looks   int
 }
 
-// reconcile implements [control.Reconcile].
-func (q *queues) reconcile(_ context.Context, rests func(string) bool) (states []control.PartitionState, err error) {
+// Reconcile implements [control.Queues].
+func (q *queues) Reconcile(_ context.Context, partitions int, shouldPause func(int) bool) (
+	states []queue.State, err error,
+) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.looks++
-	for _, partition := range []string{"0", "1", "2", "3"} {
+	for number := range partitions {
+		partition := strconv.Itoa(number)
 		if q.away[partition] {
 			err = errors.New("partition " + partition + " is away")
 			continue
 		}
-		if q.stopped[partition] = rests(partition); q.stopped[partition] {
+		if q.stopped[partition] = shouldPause(number); q.stopped[partition] {
 			q.outside[partition] = false
 		}
-		states = append(states, control.PartitionState{Name: partition, Outside: q.outside[partition], Since: time.Now()})
+		states = append(states, queue.State{Partition: number, Outside: q.outside[partition], Since: time.Now()})
 	}
 	return states, err
 }
@@ -154,7 +159,7 @@ func (q *queues) are(stopped ...string) bool {
 func following(t *testing.T, store control.Store, log *strings.Builder) (f *control.Follower, q *queues, passes func()) {
 	t.Helper()
 	q = &queues{stopped: map[string]bool{}, outside: map[string]bool{}, away: map[string]bool{}}
-	follower := control.NewFollower(store, q.reconcile, slog.New(slog.NewTextHandler(log, nil)))
+	follower := control.NewFollower(store, q, 4, slog.New(slog.NewTextHandler(log, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); follower.Run(ctx) }()
@@ -300,7 +305,8 @@ func TestFollowerLooksOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{&memory{}, make(chan struct{}, 9), make(chan struct{})}
-		f := control.NewFollower(store, (&queues{stopped: map[string]bool{}, outside: map[string]bool{}}).reconcile, slog.New(slog.DiscardHandler))
+		partitions := &queues{stopped: map[string]bool{}, outside: map[string]bool{}}
+		f := control.NewFollower(store, partitions, 4, slog.New(slog.DiscardHandler))
 		var looks sync.WaitGroup
 		look := func() {
 			if err := f.Refresh(t.Context()); err != nil {

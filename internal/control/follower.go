@@ -7,61 +7,62 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/queue"
 )
 
 const (
 	// refreshEvery is how often a process asks what is paused.
 	refreshEvery = time.Second
-	// refreshTimeout bounds one look: a store that does not answer must not keep a process from looking again.
+	// refreshTimeout bounds one look: a store that does not respond must not keep a process from looking again.
 	refreshTimeout = 5 * time.Second
 )
 
 const (
-	// shortest and longest are how long what meets a pause stays away before it asks again: the longer the pause has
-	// been, the longer.
+	// shortest and longest bound how long a notification that meets a pause waits before its next try. The longer the
+	// pause has lasted, the longer it waits.
 	shortest = 2 * time.Second
 	longest  = 30 * time.Second
 )
 
-// Outside is who paused a partition that no operator of pacer did: by asynq's own tools, or by hand.
+// Outside stands for whoever paused a partition past pacer: with asynq's own tools, or by hand.
 const Outside = "asynq's tools"
 
-// PartitionState is how the queue of a partition was found.
-type PartitionState struct {
-	Name string
-	// Outside is true when the queue is stopped although nobody told pacer to, Since the moment if it is known.
-	Outside bool
-	Since   time.Time
+// Queues are the queues of the partitions; [queue.Client] has them.
+type Queues interface {
+	// Reconcile pauses the queues of the partitions that shouldPause names, and resumes the others, except those that
+	// somebody paused from outside. It returns the partitions that it reached, and the errors of the others.
+	Reconcile(ctx context.Context, partitions int, shouldPause func(partition int) bool) ([]queue.State, error)
 }
-
-// Reconcile makes the queue of every partition as it should be: paused where shouldPause says so, else going on unless
-// somebody stopped it from outside. It gives the partitions that could be asked, and with an error those are not all.
-type Reconcile func(ctx context.Context, shouldPause func(partition string) bool) ([]PartitionState, error)
 
 // Follower keeps in memory what is paused, for the path of every delivery.
 type Follower struct {
 	store      Store
-	partitions Reconcile
+	queues     Queues
+	partitions int
 	log        *slog.Logger
 
 	looking chan struct{} // holds one while a look is under way: a later one must not be undone by an earlier
 	paused  atomic.Pointer[paused]
 }
 
-// paused tells since when each subject is paused.
+// paused tells since when each subject is paused: told are the pauses in the store, outside those past pacer.
 type paused struct{ told, outside map[Subject]time.Time }
 
-// NewFollower makes a follower that knows of no pause yet. It has the queues of the partitions reconciled at each
-// look, so that one whose store or process failed in between is put right by the next, of any process.
-func NewFollower(store Store, partitions Reconcile, log *slog.Logger) *Follower {
-	f := &Follower{store: store, partitions: partitions, log: log, looking: make(chan struct{}, 1)}
+// NewFollower makes a follower that knows of no pause yet. At each look it reconciles the queues of all partitions, so
+// that what a store or process that failed left undone is done by the next look of any process.
+func NewFollower(store Store, queues Queues, partitions int, log *slog.Logger) *Follower {
+	f := &Follower{
+		store: store, queues: queues, partitions: partitions, log: log, looking: make(chan struct{}, 1),
+	}
 	f.paused.Store(&paused{})
 	return f
 }
 
-// Run looks every second until ctx ends. While the store can't be read what was known goes on to hold.
+// Run looks every second until ctx ends. While the store can't be read, the pauses that were known stay in force.
 func (f *Follower) Run(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
@@ -77,8 +78,8 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Refresh looks once. Its error is the store's; partitions whose queue can't be reached are logged, and reconciled at a
-// later look.
+// Refresh looks once. Its error is the store's. Partitions whose queues can't be reached are logged, and reconciled at
+// a later look.
 func (f *Follower) Refresh(ctx context.Context) error {
 	select {
 	case f.looking <- struct{}{}:
@@ -110,11 +111,11 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// reconcile has the queues be as they should, and remembers which are stopped from outside. Of a partition that can't
-// be asked it goes on believing what it knew.
+// reconcile pauses and resumes the queues, and remembers which of them are paused from outside. For a partition that it
+// can't reach it keeps what it knew.
 func (f *Follower) reconcile(ctx context.Context, now *paused) {
-	states, err := f.partitions(ctx, func(partition string) bool {
-		_, told := now.told[Subject{Partition, partition}]
+	states, err := f.queues.Reconcile(ctx, f.partitions, func(partition int) bool {
+		_, told := now.told[Subject{Partition, strconv.Itoa(partition)}]
 		return told
 	})
 	if err != nil && ctx.Err() == nil {
@@ -126,7 +127,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 		outside = map[Subject]time.Time{}
 	}
 	for _, state := range states {
-		s := Subject{Partition, state.Name}
+		s := Subject{Partition, strconv.Itoa(state.Partition)}
 		_, known := outside[s]
 		switch {
 		case state.Outside && !known:
@@ -135,15 +136,15 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 			f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
 		}
 		if delete(outside, s); state.Outside {
-			outside[s] = state.Since
+			outside[s] = state.Since.UTC()
 		}
 	}
 	maps.DeleteFunc(outside, func(s Subject, _ time.Time) bool { _, told := now.told[s]; return told })
 	f.paused.Store(&paused{told: now.told, outside: outside})
 }
 
-// Wait is how long what belongs to a subject stays away before it asks again; 0 when the subject is not paused. The
-// waits are spread, so that not all come back at once.
+// Wait is how long a notification of a subject waits before its next try; 0 when the subject is not paused. The waits
+// are spread, so that not all tries come at once.
 func (f *Follower) Wait(kind Kind, name string) time.Duration {
 	paused := f.paused.Load()
 	if len(paused.told)+len(paused.outside) == 0 {
@@ -166,7 +167,7 @@ func (f *Follower) Paused() []Subject {
 	return slices.AppendSeq(slices.Collect(maps.Keys(paused.told)), maps.Keys(paused.outside))
 }
 
-// FromOutside lists the partitions that are stopped although nobody told pacer to.
+// FromOutside lists the partitions that were paused past pacer.
 func (f *Follower) FromOutside() []Pause {
 	outside := f.paused.Load().outside
 	pauses := make([]Pause, 0, len(outside))

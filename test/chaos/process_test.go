@@ -99,7 +99,7 @@ func (w *world) newProcess(number int) (*process, error) {
 		watched{p.store, p}, p.queue,
 		push.Registry{notification.ChannelLog: provider{w, p}})
 	p.sweeper = dispatch.NewSweeper(p.agendas, time.Second, nil, log)
-	p.follower = control.NewFollower(p.control, p.reconcile, log)
+	p.follower = control.NewFollower(p.control, p, partitions, log)
 	return p, nil
 }
 
@@ -182,28 +182,21 @@ func (p *process) MaxContent(notification.Channel) int { return notification.Max
 // CheckDelivery implements intake.Rules.
 func (p *process) CheckDelivery(*notification.Notification) error { return nil }
 
-// reconcile has the queues of the partitions be as operators want them.
-func (p *process) reconcile(ctx context.Context, paused func(partition string) bool) ([]control.PartitionState, error) {
+// Reconcile implements control.Queues.
+func (p *process) Reconcile(ctx context.Context, n int, shouldPause func(partition int) bool) ([]queue.State, error) {
 	if p.w.mutation == "partitions resume once" {
-		return nil, p.resumeOnce(ctx, paused)
+		return nil, p.resumeOnce(ctx, shouldPause)
 	}
-	found, err := p.queue.Reconcile(ctx, partitions,
-		func(partition int) bool { return paused(strconv.Itoa(partition)) })
-	states := make([]control.PartitionState, len(found))
-	for i, state := range found {
-		states[i] = control.PartitionState{Name: strconv.Itoa(state.Partition), Outside: state.Outside, Since: state.Since}
-	}
-	return states, err
+	return p.queue.Reconcile(ctx, n, shouldPause)
 }
 
-// resumeOnce is reconcile as it was: a partition that is not paused any more is let go on at the first look, and never
-// again.
-func (p *process) resumeOnce(ctx context.Context, paused func(partition string) bool) error {
+// resumeOnce resumes a partition that is not paused any more at the first look, and never again.
+func (p *process) resumeOnce(ctx context.Context, shouldPause func(partition int) bool) error {
 	var faults []error
 	for partition := range partitions {
-		key, name := "asynq:{push-"+strconv.Itoa(partition)+"}:paused", strconv.Itoa(partition)
+		key := "asynq:{push-" + strconv.Itoa(partition) + "}:paused"
 		switch {
-		case paused(name):
+		case shouldPause(partition):
 			p.wasPaused[partition] = true
 			faults = append(faults, p.client.Set(ctx, key, "pacer", 0).Err())
 		case p.wasPaused[partition]:
