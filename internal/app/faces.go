@@ -40,24 +40,25 @@ func (a *App) openAPI(ctx context.Context) error {
 
 // apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all.
 func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler, error) {
-	limiter := throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string { return "pacer:{api}:" })
+	d := a.deployment
+	limiter := throttle.NewRedis(d.Redis.Pipe, func(string) string { return "pacer:{api}:" })
 	callers, err := httpapi.CallerLimit(limiter, rulesOf(a.cfg.APILimits), rulesOf(a.cfg.APIRouteLimits), a.log)
 	if err != nil {
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Store: a.deployment.Store, Devices: a.devices(), HasCategory: a.deployment.Rules.HasCategory,
-		Throttle: httpapi.Windows{Agendas: a.deployment.Agendas, Audit: a.deployment.Control, Log: a.log},
+		Intake: a.intake, Store: d.Store, Devices: a.devices(), HasCategory: d.Rules.HasCategory,
+		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
-			return presence.Alive(ctx, a.deployment.Redis.Client)
+			return presence.Alive(ctx, d.Redis.Client)
 		},
 		Tokens: tokens, Host: host, CallerLimit: callers, Version: version.Current().Version, Log: a.log,
 	}
 	for _, c := range a.cfg.Channels.All() {
 		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
 	}
-	if a.deployment.Postgres != nil {
-		cfg.List, cfg.Users = a.deployment.Postgres.List, deployment.Users{Store: a.deployment.Postgres, Rules: a.deployment.Rules}
+	if d.Postgres != nil {
+		cfg.List, cfg.Users = d.Postgres.List, deployment.Users{Store: d.Postgres, Rules: d.Rules}
 	}
 	return httpapi.New(cfg)
 }
@@ -96,11 +97,12 @@ func (a *App) openOps(ctx context.Context) error {
 }
 
 func (a *App) reader() *ops.Reader {
+	d := a.deployment
 	reader := &ops.Reader{
-		Store: a.deployment.Store, Agendas: a.deployment.Agendas, Redis: a.deployment.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: a.deployment.Memory,
-		Pool: a.deployment.Pool, Control: a.deployment.Control, Follower: a.follower, Checker: a.checker,
+		Store: d.Store, Agendas: d.Agendas, Redis: d.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: d.Memory,
+		Pool: d.Pool, Control: d.Control, Follower: a.follower, Checker: a.checker,
 		ChannelNames: a.channels.Names,
-		Categories:   a.deployment.Rules.CategoryNames, MaxDefer: a.deployment.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
+		Categories:   d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
 		BreakersOpen: func() map[string]int {
 			open := map[string]int{}
 			for channel, gate := range a.gates {
@@ -116,9 +118,10 @@ func (a *App) reader() *ops.Reader {
 }
 
 func (a *App) operator() *ops.Operator {
+	d := a.deployment
 	return &ops.Operator{
-		Control: a.deployment.Control, Follower: a.follower, Queue: a.queue, Store: a.deployment.Store, Accept: a.intake.Accept,
-		Channels: a.channels.Names, Categories: a.deployment.Rules.CategoryNames, Partitions: a.cfg.Partitions, Log: a.log,
+		Control: d.Control, Follower: a.follower, Queue: a.queue, Store: d.Store, Accept: a.intake.Accept,
+		Channels: a.channels.Names, Categories: d.Rules.CategoryNames, Partitions: a.cfg.Partitions, Log: a.log,
 	}
 }
 

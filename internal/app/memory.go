@@ -10,7 +10,7 @@ import (
 // its deliveries per second are lost to that.
 const heapGrowth = 400
 
-// CollectLess has this process collect garbage less often, unless GOGC says how often. GOMEMLIMIT still bounds the heap.
+// CollectLess has this process collect garbage less often, unless GOGC says how often. GOMEMLIMIT bounds the heap.
 func CollectLess() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(heapGrowth)

@@ -30,7 +30,7 @@ type Users struct {
 	Rules *Rules
 }
 
-// SetPreferences keeps a user's preferences, unless they name a category or a channel that the deployment does not have.
+// SetPreferences keeps a user's preferences, unless they name a category or channel that the deployment does not have.
 func (u Users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
 	if err := u.Rules.CheckPreferences(p, func(name string) bool {
 		_, has := u.Rules.Set[notification.Channel(name)]

@@ -29,8 +29,8 @@ func (p *Policy) Since() time.Time {
 const wakePause = 20 * time.Millisecond
 
 // Reschedule wakes every user who has waiting notifications, so that their agendas are decided again under the settings
-// in effect, and returns how many users it woke. Every process with workers does it after a change: a wake-up that comes
-// for nothing costs one pull.
+// in effect, and returns how many users it woke. Every process with workers does it after a change: a wake-up that
+// comes for nothing costs one pull.
 func Reschedule(ctx context.Context, agendas *agenda.Agendas) (users int, err error) {
 	for partition := range agendas.Partitions() {
 		err := agendas.EachUser(ctx, partition, func(some []string) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// reachTimeout is how long a store may take to answer at start.
+// reachTimeout is how long a store may take to respond at start.
 const reachTimeout = 10 * time.Second
 
 // driverLog drops what the Redis driver logs by itself for every connection that it can't make: whoever wanted the
@@ -44,8 +44,8 @@ type Conn struct {
 // Opener makes a client.
 type Opener func(*redis.UniversalOptions) redis.UniversalClient
 
-// Open connects to Redis, or runs one in this process when none is given. It waits until Redis responds, and refuses one
-// that would forget what it is given, is too old, or denies a command. The opener may be nil: it defaults to
+// Open connects to Redis, or runs one in this process when none is given. It waits until Redis responds, and refuses a
+// Redis that would forget what it is given, is too old, or denies a command. The opener may be nil: it defaults to
 // [redis.NewUniversalClient].
 func Open(ctx context.Context, where *settings.Redis, open Opener) (*Conn, error) {
 	quietDriver()
@@ -90,7 +90,7 @@ func pipeline(client redis.UniversalClient) (redis.UniversalClient, error) {
 	return pipe, nil
 }
 
-// check waits until Redis answers, and refuses one that would forget what it was given.
+// check waits until Redis responds, and refuses one that would forget what it is given.
 func check(ctx context.Context, client redis.UniversalClient, address string) error {
 	info, err := backoff.Retry(ctx, func() (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

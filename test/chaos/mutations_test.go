@@ -14,8 +14,8 @@ import (
 type mutation struct {
 	// defect is what came of its absence.
 	defect string
-	// statements replaces parts of the statements of Postgres, scripts those of the scripts of Redis. One without either
-	// is switched off by the world itself, under its own name.
+	// statements replaces parts of statements of Postgres, scripts parts of scripts of Redis. One without either is
+	// switched off by the world itself, under its own name.
 	statements, scripts map[string]string
 	// schedule is a kept one that finds it; without one random ones do.
 	schedule string
@@ -76,10 +76,10 @@ var mutations = map[string]mutation{
 
 // Each protection, switched off, is found out by random schedules. CHAOS_MUTATION names the only one to be tried,
 // CHAOS_SCHEDULES how many schedules each may take.
-func TestChaosFindsWhatIsSwitchedOff(t *testing.T) {
+func TestChaosFindsWhatIsSwitchedOff(t *testing.T) { //nolint:paralleltest // each takes all of the machine
 	most, seed := number(t, "CHAOS_SCHEDULES", 3000), number(t, "CHAOS_SEED", 1)
 	only := os.Getenv("CHAOS_MUTATION")
-	for _, name := range slices.Sorted(maps.Keys(mutations)) {
+	for _, name := range slices.Sorted(maps.Keys(mutations)) { //nolint:paralleltest // likewise
 		if only != "" && only != name {
 			continue
 		}

@@ -224,7 +224,8 @@ func (d *deployment) execReadWrite(statement string) {
 // somethingWasLost looks for the relay's own word that there was something to find.
 func somethingWasLost(d *deployment, _ verdict) {
 	for _, w := range d.workers {
-		if text, err := os.ReadFile(w.log.Name()); err == nil && strings.Contains(string(text), "may not have reached Redis") {
+		text, err := os.ReadFile(w.log.Name())
+		if err == nil && strings.Contains(string(text), "may not have reached Redis") {
 			return
 		}
 	}
