@@ -26,7 +26,7 @@ type operator struct {
 }
 
 // errNotSure is what an action ends with that was not confirmed.
-var errNotSure = errors.New("not done: answer y, or give --yes")
+var errNotSure = errors.New("not done: confirm with y, or give --yes")
 
 // act takes an action once it is confirmed, and shows what was done.
 func (o *operator) act(ctx context.Context, to streams, question string, action ops.Action) error {
@@ -41,16 +41,16 @@ func (o *operator) act(ctx context.Context, to streams, question string, action 
 	if o.OpsToken != "" {
 		header.Set("Authorization", "Bearer "+o.OpsToken)
 	}
-	status, answer, err := o.ask(ctx, http.MethodPost, "/actions", header, bytes.NewReader(body))
+	status, reply, err := o.ask(ctx, http.MethodPost, "/actions", header, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("not done: %s", strings.TrimSpace(string(answer)))
+		return fmt.Errorf("not done: %s", strings.TrimSpace(string(reply)))
 	}
 	var done ops.Done
-	if err := json.Unmarshal(answer, &done); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	if err := json.Unmarshal(reply, &done); err != nil {
+		return fmt.Errorf("read the response: %w", err)
 	}
 	_, err = fmt.Fprintln(to.out, done.Done)
 	return err
@@ -61,12 +61,12 @@ func sure(to streams, question string) bool {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return false
 	}
-	_, _ = fmt.Fprintf(to.err, "%s [y/N] ", question)     // the answer is what counts
+	_, _ = fmt.Fprintf(to.err, "%s [y/N] ", question)     // what is typed counts
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // nothing is no
 	return strings.EqualFold(strings.TrimSpace(line), "y") || strings.EqualFold(strings.TrimSpace(line), "yes")
 }
 
-// whoami is the name for the audit trail.
+// whoami is the name for the audit log.
 func whoami() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -83,10 +83,10 @@ type subject struct {
 type pauseCommand struct {
 	operator
 	subject
-	Why string `name:"why" env:"-" placeholder:"TEXT" help:"For the audit trail, and for whoever finds it paused."`
+	Why string `name:"why" env:"-" placeholder:"TEXT" help:"For the audit log, and for whoever finds it paused."`
 }
 
-// Run has a channel, category or partition rest.
+// Run pauses a channel, category or partition.
 func (c *pauseCommand) Run(ctx context.Context, to streams) error {
 	question := fmt.Sprintf("Pause %s %s? What belongs to it waits until it is resumed.", c.Kind, c.Name)
 	return c.act(ctx, to, question, ops.Action{Action: "pause", Kind: control.Kind(c.Kind), Name: c.Name, Why: c.Why})
@@ -97,7 +97,7 @@ type resumeCommand struct {
 	subject
 }
 
-// Run lets it go on.
+// Run resumes it.
 func (c *resumeCommand) Run(ctx context.Context, to streams) error {
 	return c.act(ctx, to, fmt.Sprintf("Resume %s %s?", c.Kind, c.Name),
 		ops.Action{Action: "resume", Kind: control.Kind(c.Kind), Name: c.Name})

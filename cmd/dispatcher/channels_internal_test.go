@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// One is sent past queue and throttle, and what the provider answers is told.
-func TestSendTestTellsTheAnswer(t *testing.T) {
+// One is sent past queue and throttle, and the response of the provider is told.
+func TestSendTestTellsTheResponse(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]struct {
 		code int
@@ -19,18 +19,18 @@ func TestSendTestTellsTheAnswer(t *testing.T) {
 		http.StatusTooManyRequests: {1, "throttled: the provider asks to slow down (429), again after 7s"},
 		http.StatusBadRequest:      {1, "refused: the provider will never take this notification (400)"},
 	} {
-		got := make(chan string, 1)
+		ids := make(chan string, 1)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			got <- r.Header.Get("Webhook-Id")
+			ids <- r.Header.Get("Webhook-Id")
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(status)
 		}))
 		t.Cleanup(server.Close)
-		answer := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)
-		if answer.code != want.code || !strings.HasPrefix(answer.out, want.says) {
-			t.Errorf("%d: code %d, said %q and %q; want %d and %q", status, answer.code, answer.out, answer.err, want.code, want.says)
+		got := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)
+		if got.code != want.code || !strings.HasPrefix(got.out, want.says) {
+			t.Errorf("%d: code %d, said %q and %q; want %d and %q", status, got.code, got.out, got.err, want.code, want.says)
 		}
-		if id := <-got; id == "" {
+		if id := <-ids; id == "" {
 			t.Errorf("%d: it was sent without an id", status)
 		}
 	}
@@ -48,10 +48,10 @@ func TestChannelsAreListed(t *testing.T) {
 			{"channel":"log","hosts":[]},{"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
 	}))
 	t.Cleanup(ops.Close)
-	answer := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
+	got := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
 	for _, want := range []string{"apns", "responds", "delivered", "paused for 42s", "configured, not used yet", "a.example", "away (breaker open)"} {
-		if answer.code != 0 || !strings.Contains(answer.out, want) {
-			t.Errorf("code %d, and %q is missing in\n%s%s", answer.code, want, answer.out, answer.err)
+		if got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("code %d, and %q is missing in\n%s%s", got.code, want, got.out, got.err)
 		}
 	}
 }

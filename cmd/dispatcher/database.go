@@ -70,7 +70,7 @@ func showMigrations(ctx context.Context, url string, to streams) error {
 	return nil
 }
 
-// rebuildCommand makes the state in Redis anew.
+// rebuildCommand builds the state in Redis again.
 type rebuildCommand struct {
 	settings.Server
 	Verify bool `help:"Change nothing: compare Redis with Postgres and print the differences; exit 1 when there are any."`
@@ -106,7 +106,7 @@ func verify(ctx context.Context, resolved *settings.Resolved, to streams) error 
 		return err
 	}
 	if differences > 0 {
-		return fmt.Errorf("Redis and Postgres differ in %d places: what is still there when asked again is mended by dispatcher rebuild", differences) //nolint:staticcheck // a name
+		return fmt.Errorf("Redis and Postgres differ in %d places: if they still differ at the next look, run dispatcher rebuild", differences) //nolint:staticcheck // a name
 	}
 	_, err = fmt.Fprintln(to.out, "Redis is what Postgres says")
 	return err

@@ -33,10 +33,10 @@ func (c *opsClient) get(ctx context.Context, path string) (status int, body []by
 	return c.ask(ctx, http.MethodGet, path, nil, http.NoBody)
 }
 
-// ask makes a request; what it answers is nil unless the process did.
+// ask makes a request; its reply is nil unless the process responded.
 func (c *opsClient) ask(ctx context.Context, method, path string, header http.Header,
 	body io.Reader,
-) (status int, answer []byte, err error) {
+) (status int, reply []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	address, err := reachable(c.OpsListen)
@@ -53,11 +53,11 @@ func (c *opsClient) ask(ctx context.Context, method, path string, header http.He
 		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w; %w", address, errors.Unwrap(err), errNotReachable)
 	}
 	defer response.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	reply, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read the answer of the dispatcher at %s: %w", address, err)
+		return 0, nil, fmt.Errorf("read the response of the dispatcher at %s: %w", address, err)
 	}
-	return response.StatusCode, answer, nil
+	return response.StatusCode, reply, nil
 }
 
 // reachable turns an address that a process listens on into one that can be asked: 0.0.0.0 and "" mean this host.

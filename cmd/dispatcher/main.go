@@ -22,16 +22,16 @@ type commandLine struct {
 	Demo        demoCommand        `cmd:"" help:"Serve on the embedded default with sample traffic and a receiver: see throttled delivery at once."`
 	Migrate     migrateCommand     `cmd:"" help:"Work on the schema in Postgres."`
 	Import      importCommand      `cmd:"" help:"Bring what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with it."`
-	Rebuild     rebuildCommand     `cmd:"" help:"Make the state in Redis anew from Postgres, or compare the two."`
+	Rebuild     rebuildCommand     `cmd:"" help:"Build the state in Redis again from Postgres, or compare the two."`
 	Policy      policyCommand      `cmd:"" help:"Work with policy files."`
 	Explain     explainCommand     `cmd:"" help:"Show the timeline of a notification, and why it waits."`
 	User        userCommand        `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
-	Channels    channelsCommand    `cmd:"" help:"List the channels, and whether their providers answer."`
-	SendTest    sendTestCommand    `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's answer."`
+	Channels    channelsCommand    `cmd:"" help:"List the channels, and whether their providers respond."`
+	SendTest    sendTestCommand    `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
 	Top         topCommand         `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand       `cmd:"" help:"Show the deployment's figures once."`
-	Pause       pauseCommand       `cmd:"" help:"Have a channel, category or partition rest: what belongs to it waits."`
-	Resume      resumeCommand      `cmd:"" help:"Let what is paused go on."`
+	Pause       pauseCommand       `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`
+	Resume      resumeCommand      `cmd:"" help:"Resume what is paused."`
 	Cancel      cancelCommand      `cmd:"" help:"Cancel a notification that waits."`
 	Retry       retryCommand       `cmd:"" help:"Send a notification again that has failed or expired."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Exit 0 when the local process can take work."`

@@ -34,8 +34,8 @@ func TestAcceptedCountsWhatProducersWrite(t *testing.T) {
 			t.Parallel()
 			d, r := newDeployment(t, on, crowdPolicy, 0), newReceiver(t)
 			produce := func(id, category string) {
-				if status, answer := d.produce(`{"id":"` + id + `","user_id":"ada","category":"` + category + `","channel":"log","title":"x"}`); status/100 != 2 {
-					t.Fatalf("%s: %d %+v", id, status, answer)
+				if status, reply := d.produce(`{"id":"` + id + `","user_id":"ada","category":"` + category + `","channel":"log","title":"x"}`); status/100 != 2 {
+					t.Fatalf("%s: %d %+v", id, status, reply)
 				}
 			}
 			produce("before", "slow")

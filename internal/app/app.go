@@ -34,7 +34,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/tracing"
 )
 
-// sweepInterval is how often every partition is looked over for what has to be mended.
+// sweepInterval is how often every partition is looked over for what has to be repaired.
 const sweepInterval = time.Second
 
 // App is one process of a deployment.
@@ -44,7 +44,6 @@ type App struct {
 	log   *slog.Logger
 
 	deployment *deployment.Deployment
-
 	policy     *policy.Watcher
 	channels   *channel.Opened
 	senders    push.Registry // what the workers send by: each channel's sender behind its gate

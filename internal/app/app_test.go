@@ -150,7 +150,7 @@ func maxDeferEndsWhatWouldWaitLonger(t *testing.T, on setup) {
 func failedDeliveriesAreTriedAgainEachWithItsOwnAdmission(t *testing.T, on setup) {
 	t.Helper()
 	d, r := newDeployment(t, on, crowdPolicy, 2), newReceiver(t)
-	r.answer = func(a arrival, w http.ResponseWriter) {
+	r.respond = func(a arrival, w http.ResponseWriter) {
 		switch {
 		case a.User == "never":
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -196,13 +196,13 @@ func oneKeyIsOneNotification(t *testing.T, on setup) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			var answer struct{ ID string }
-			status := d.call(http.MethodPost, "/v1/notifications", body, header, &answer)
+			var reply struct{ ID string }
+			status := d.call(http.MethodPost, "/v1/notifications", body, header, &reply)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[status]++
-			if answer.ID != "" {
-				ids[answer.ID] = true
+			if reply.ID != "" {
+				ids[reply.ID] = true
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func stopWaitsForWhatIsInFlight(t *testing.T, on setup) {
 	t.Helper()
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	r.answer = func(_ arrival, w http.ResponseWriter) {
+	r.respond = func(_ arrival, w http.ResponseWriter) {
 		close(entered)
 		<-release
 		w.WriteHeader(http.StatusOK)
@@ -276,8 +276,8 @@ func policyReloadReachesWhatWaits(t *testing.T, on setup) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	ticks := redistest.Start(t)
-	if err := ticks.Client(t).ZAdd(t.Context(), "pacer:{push-1}:m", redis.Z{Member: "chat:ada", Score: 1}).Err(); err != nil {
+	earlier := redistest.Start(t)
+	if err := earlier.Client(t).ZAdd(t.Context(), "pacer:{push-1}:m", redis.Z{Member: "chat:ada", Score: 1}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	fresh := newDeployment(t, onRedis, crowdPolicy, 0)
@@ -286,7 +286,7 @@ func TestRefusals(t *testing.T) {
 		"Evicting":        func(s *settings.Resolved) { s.Redis, _ = settings.ParseRedisURL(server.URL()) },
 		"OtherPartitions": func(s *settings.Resolved) { s.Partitions = 5 },
 		"EarlierVersion": func(s *settings.Resolved) {
-			s.Redis, _ = settings.ParseRedisURL(ticks.URL())
+			s.Redis, _ = settings.ParseRedisURL(earlier.URL())
 		},
 		"NoPolicy":  func(s *settings.Resolved) { s.Policy = "/nowhere/policy.yaml" },
 		"TakenPort": func(s *settings.Resolved) { s.Listen = fresh.apps[0].Addr() },

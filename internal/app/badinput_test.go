@@ -133,18 +133,18 @@ func TestBulkTakesTheGoodOnes(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	body := bytes.Join([][]byte{valid(nil), []byte("nonsense"), valid(item{"category": "unknown"}), valid(item{"id": "twice"}), valid(item{"id": "twice"})}, []byte("\n"))
-	var answer struct {
+	var reply struct {
 		Accepted, Rejected int
 		Results            []struct {
 			Index     int
 			ID, Error string
 		}
 	}
-	if status := d.call(http.MethodPost, "/v1/notifications/bulk?results=errors", body, http.Header{"Content-Type": {"application/x-ndjson"}}, &answer); status != http.StatusOK {
+	if status := d.call(http.MethodPost, "/v1/notifications/bulk?results=errors", body, http.Header{"Content-Type": {"application/x-ndjson"}}, &reply); status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
-	if answer.Accepted != 3 || answer.Rejected != 2 || fmt.Sprint(len(answer.Results), answer.Results[0].Index, answer.Results[1].Index) != "2 1 2" {
-		t.Errorf("answer %+v", answer)
+	if reply.Accepted != 3 || reply.Rejected != 2 || fmt.Sprint(len(reply.Results), reply.Results[0].Index, reply.Results[1].Index) != "2 1 2" {
+		t.Errorf("reply %+v", reply)
 	}
 	if s := d.stats(); s.Totals.Accepted != 2 {
 		t.Errorf("%d were accepted, want 2: one id is one notification", s.Totals.Accepted)

@@ -162,7 +162,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	showsWhatWaits(b, d, r)
 	waiting := searches(b, d, r)
 	pausesByKeyboard(b)
-	answersEachQuestion(b)
+	closesEachDialog(b)
 	cancelsByKeyboard(b, d, waiting)
 
 	b.accessible("in light colours at 1280 px")
@@ -248,9 +248,9 @@ func pausesByKeyboard(b *tab) {
 	b.await("document.querySelector('#audit').rows.length === 2 && document.querySelector('#audit').textContent.includes('a test')")
 }
 
-// answersEachQuestion: who asks again before the page has noticed that the first question was closed gets the answer to the
+// closesEachDialog: who asks again before the page has noticed that the first question was closed gets the reply to the
 // second one.
-func answersEachQuestion(b *tab) {
+func closesEachDialog(b *tab) {
 	b.Helper()
 	eval[bool](b, `(() => {
 		const pause = document.querySelector('#pause button')

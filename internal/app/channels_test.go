@@ -24,7 +24,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 )
 
-// apnsFake takes pushes and answers by device: what a device's name begins with tells how.
+// apnsFake takes pushes and responds by device: what a device's name begins with tells how.
 type apnsFake struct {
 	server *httptest.Server
 
@@ -46,7 +46,7 @@ func newAPNsFake(t *testing.T) *apnsFake {
 	return f
 }
 
-// The first digit of a device token tells how its first call is answered; later ones are taken.
+// The first digit of a device token tells the response to its first call; later ones are taken.
 const (
 	takes     = '0'
 	isDead    = 'd'
@@ -249,7 +249,7 @@ func (d *fleet) dump() string {
 	return all.String()
 }
 
-// Credentials show nowhere, whatever goes wrong: not in logs, answers, ops pages, metrics or Redis.
+// Credentials show nowhere, whatever goes wrong: not in logs, responses, ops pages, metrics or Redis.
 func TestCredentialsNeverShow(t *testing.T) {
 	t.Parallel()
 	const emailPassword, vapid = "canarypassword11aa", "Y2FuYXJ5dmFwaWRrZXljYW5hcnl2YXBpZGtleTEyMzQ"
@@ -291,7 +291,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	} {
 		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
 	}
-	d.awaitStats("each was tried and answered", func(s stats) bool {
+	d.awaitStats("each was tried and got a response", func(s stats) bool {
 		return s.Totals.Attempts >= int64(len(ids)) && s.Queued == 0 && s.Sending == 0
 	})
 	shown := map[string]string{"Redis": d.dump(), "settings": fmt.Sprintf("%v %+v %#v", s, s, s), "log": d.logs()}

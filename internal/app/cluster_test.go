@@ -78,7 +78,7 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// A slot is moved to another shard while notifications of its partitions are accepted, wait and go out, and rests half-way for a
+// A slot is moved to another shard while notifications of its partitions are accepted, wait and go out, and stays half-way for a
 // while: whatever would have run on half of a partition is refused and tried again. Nothing is lost, sent twice or too early.
 func TestRedisClusterSlotMoves(t *testing.T) {
 	t.Parallel()

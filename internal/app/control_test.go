@@ -17,7 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// act takes an action on a process's ops pages and gives the answer's text.
+// act takes an action on a process's ops pages and returns the response's text.
 func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 	d.t.Helper()
 	body, err := json.Marshal(action)
@@ -37,7 +37,7 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 	var text bytes.Buffer
 	_, _ = text.ReadFrom(response.Body)
 	if response.StatusCode != want {
-		d.t.Fatalf("%+v answered %s: %s", action, response.Status, &text)
+		d.t.Fatalf("%+v returned %s: %s", action, response.Status, &text)
 	}
 	return text.String()
 }
@@ -129,7 +129,7 @@ func pausedThingsWait(t *testing.T, on setup) {
 			d.act(d.apps[0], http.StatusConflict, c.pause)
 			var trail []struct{ Action, Subject, Detail string }
 			if err := json.Unmarshal([]byte(d.opsPage(d.apps[1], "/audit")), &trail); err != nil || len(trail) != 2 || trail[0].Action != "resume" || trail[1].Detail != "a test" {
-				t.Errorf("the audit trail is %+v, %v", trail, err)
+				t.Errorf("the audit log is %+v, %v", trail, err)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func (d *fleet) forgetPauses() {
 func operatorsCancelAndRetry(t *testing.T, on setup) {
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	var calls atomic.Int64
-	r.answer = func(_ arrival, w http.ResponseWriter) {
+	r.respond = func(_ arrival, w http.ResponseWriter) {
 		if calls.Add(1) == 1 {
 			w.WriteHeader(http.StatusBadRequest)
 		}

@@ -41,8 +41,8 @@ func TestNotificationsGoToAllDevices(t *testing.T) {
 			t.Parallel()
 			d := newDeployment(t, on, crowdPolicy, 2)
 			phone, desk, gone := newReceiver(t), newReceiver(t), newReceiver(t)
-			gone.answer = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }
-			desk.answer = func(a arrival, w http.ResponseWriter) {
+			gone.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }
+			desk.respond = func(a arrival, w http.ResponseWriter) {
 				if a.Attempt == 1 {
 					w.WriteHeader(http.StatusServiceUnavailable)
 				}

@@ -146,12 +146,12 @@ func TestAcceptsWithoutRedisAndRefusesWithoutPostgres(t *testing.T) {
 	d := newDurable(t, 1)
 	body := []byte(`{"user_id":"ada","to":"` + d.receiver.server.URL + `"}`)
 	d.redis.Kill()
-	var answer struct{ ID string }
-	if status := d.call(http.MethodPost, "/v1/notifications", body, nil, &answer); status != http.StatusAccepted {
+	var reply struct{ ID string }
+	if status := d.call(http.MethodPost, "/v1/notifications", body, nil, &reply); status != http.StatusAccepted {
 		t.Errorf("without Redis: status %d, want 202", status)
 	}
 	d.redis.Restart()
-	d.verify([]string{answer.ID})
+	d.verify([]string{reply.ID})
 
 	d.postgres.Freeze()
 	start := time.Now()

@@ -75,10 +75,10 @@ func TestRedisFillsUp(t *testing.T) {
 			d, _, client := smallRedis(t, on)
 			r := newReceiver(t)
 			release := make(chan struct{})
-			answer := sync.OnceFunc(func() { close(release) })
-			t.Cleanup(answer)
+			respond := sync.OnceFunc(func() { close(release) })
+			t.Cleanup(respond)
 			arrived := make(chan struct{}, 1000)
-			r.answer = func(_ arrival, w http.ResponseWriter) {
+			r.respond = func(_ arrival, w http.ResponseWriter) {
 				arrived <- struct{}{}
 				<-release
 				w.WriteHeader(http.StatusNoContent)
@@ -90,7 +90,7 @@ func TestRedisFillsUp(t *testing.T) {
 			free := fill(t, client, 1)
 
 			// Those in flight end while Redis is full.
-			answer()
+			respond()
 			for _, id := range sending {
 				d.awaitDelivered(id)
 			}
@@ -107,7 +107,7 @@ func TestRedisFillsUp(t *testing.T) {
 			case onPostgres:
 				for range 20 {
 					if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted {
-						t.Fatalf("Postgres has room, and POST answers %d", status)
+						t.Fatalf("Postgres has room, and POST returns %d", status)
 					}
 					more++
 				}
@@ -119,7 +119,7 @@ func TestRedisFillsUp(t *testing.T) {
 			free()
 			d.awaitMetric("pacer_redis_memory_ratio", func(v float64) bool { return v < 0.85 })
 			if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted {
-				t.Errorf("with memory again: POST answers %d", status)
+				t.Errorf("with memory again: POST returns %d", status)
 			}
 			all := int64(len(sending) + more + 1)
 			s := d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == all })
@@ -177,7 +177,7 @@ func (d *fleet) awaitRefusal(body []byte) {
 			}
 			return
 		}
-		d.t.Fatalf("POST answers %d %s", response.StatusCode, text[:n])
+		d.t.Fatalf("POST returns %d %s", response.StatusCode, text[:n])
 	}
 }
 

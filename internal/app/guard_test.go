@@ -76,9 +76,9 @@ func TestSpellingsShareALimit(t *testing.T) {
 				header = http.Header{"Authorization": {value}}
 			}
 			path := c.paths[i%len(c.paths)]
-			status, answer := under(t, http.MethodGet, process.Addr(), path, process.Addr(), "", header)
+			status, reply := under(t, http.MethodGet, process.Addr(), path, process.Addr(), "", header)
 			if limited := status == http.StatusTooManyRequests; limited != (i >= 3) || status == http.StatusUnauthorized {
-				t.Errorf("%s: request %d, %v for %s: %d %s", c.name, i, header, path, status, answer)
+				t.Errorf("%s: request %d, %v for %s: %d %s", c.name, i, header, path, status, reply)
 			}
 		}
 		d.forgetCallers()

@@ -44,12 +44,12 @@ type receiver struct {
 	mu       sync.Mutex
 	arrivals []arrival
 	changed  chan struct{}
-	answer   func(arrival, http.ResponseWriter)
+	respond  func(arrival, http.ResponseWriter)
 }
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	r := &receiver{changed: make(chan struct{}, 1), answer: func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }}
+	r := &receiver{changed: make(chan struct{}, 1), respond: func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }}
 	r.server = httptest.NewServer(http.HandlerFunc(r.receive))
 	t.Cleanup(r.server.Close)
 	return r
@@ -71,7 +71,7 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	r.arrivals = append(r.arrivals, a)
 	r.mu.Unlock()
-	r.answer(a, w)
+	r.respond(a, w)
 	select {
 	case r.changed <- struct{}{}:
 	default:
@@ -236,7 +236,7 @@ func (d *fleet) late() map[string]bool {
 
 var lateGrant = regexp.MustCompile(`msg="a grant came too late and is returned" notification_id=(\S+)`)
 
-// call makes a request to the first process's API and decodes its answer into v, if any.
+// call makes a request to the first process's API and decodes the response into v, if any.
 func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {
 	d.t.Helper()
 	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.apps[0].Addr()+path, bytes.NewReader(body))
@@ -253,13 +253,13 @@ func (d *fleet) call(method, path string, body []byte, header http.Header, v any
 		d.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	reply, err := io.ReadAll(response.Body)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	if v != nil {
-		if err := json.Unmarshal(answer, v); err != nil {
-			d.t.Fatalf("%s %s answered %d %s: %v", method, path, response.StatusCode, answer, err)
+		if err := json.Unmarshal(reply, v); err != nil {
+			d.t.Fatalf("%s %s returned %d %s: %v", method, path, response.StatusCode, reply, err)
 		}
 	}
 	return response.StatusCode
@@ -275,15 +275,15 @@ func (d *fleet) bulk(items []item) []string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	var answer struct {
+	var reply struct {
 		Accepted int
 		Results  []struct{ ID, Error string }
 	}
-	if status := d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, &answer); status != http.StatusOK || answer.Accepted != len(items) {
-		d.t.Fatalf("bulk answered %d, accepted %d of %d: %+v", status, answer.Accepted, len(items), answer.Results)
+	if status := d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, &reply); status != http.StatusOK || reply.Accepted != len(items) {
+		d.t.Fatalf("bulk returned %d, accepted %d of %d: %+v", status, reply.Accepted, len(items), reply.Results)
 	}
 	ids := make([]string, len(items))
-	for i, result := range answer.Results {
+	for i, result := range reply.Results {
 		ids[i] = result.ID
 	}
 	return ids

@@ -8,7 +8,7 @@ import (
 )
 
 // under makes a request to an address under a host of another name, as a browser does whose page had that name point there.
-func under(t *testing.T, method, address, path, host, body string, header http.Header) (status int, answer string) {
+func under(t *testing.T, method, address, path, host, body string, header http.Header) (status int, reply string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
 	if err != nil {
@@ -61,8 +61,8 @@ func TestPagesThatPointHereGetNothing(t *testing.T) {
 		{http.MethodGet, guarded.OpsAddr(), "/metrics", evil, "", nil, http.StatusMisdirectedRequest},
 		{http.MethodGet, guarded.OpsAddr(), "/metrics", evil, "", bearer, http.StatusOK},
 	} {
-		if status, answer := under(t, c.method, c.address, c.path, c.host, c.body, c.header); status != c.want {
-			t.Errorf("%s %s under %s: %d %s, want %d", c.method, c.path, c.host, status, answer, c.want)
+		if status, reply := under(t, c.method, c.address, c.path, c.host, c.body, c.header); status != c.want {
+			t.Errorf("%s %s under %s: %d %s, want %d", c.method, c.path, c.host, status, reply, c.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	policy := strings.Replace(crowdPolicy, "{max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}", "{max_attempts: 50, min_backoff: 2s, max_backoff: 4s}", 1)
 	d, r := newDeployment(t, onRedis, policy, 1), newReceiver(t)
 	failing := newReceiver(t)
-	failing.answer = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
+	failing.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
 	slow := d.bulk(r.crowd("ada", "slow", 3))
 	r.await(t, 1)
 	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
@@ -117,7 +117,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	d.wantRefusal("DATABASE_URL")
 	d.databaseURL = database
 	failing.mu.Lock()
-	failing.answer = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }
+	failing.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }
 	failing.mu.Unlock()
 	d.start()
 	d.awaitStats("the retried one is delivered", func(s stats) bool { return s.Retrying+s.Queued+s.Sending == 0 && s.Deferred == 2 && s.Scheduled == 1 })

@@ -18,7 +18,7 @@ import (
 )
 
 // produce posts a notification to a producer that was told of the stores only.
-func (d *fleet) produce(body string) (status int, answer struct{ ID, Title, Body, Detail string }) {
+func (d *fleet) produce(body string) (status int, reply struct{ ID, Title, Body, Detail string }) {
 	d.t.Helper()
 	s := d.settings()
 	s.WebhookAllow = nil
@@ -35,25 +35,25 @@ func (d *fleet) produce(body string) (status int, answer struct{ ID, Title, Body
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	producer.Handler.ServeHTTP(recorder, request)
-	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
+	if err := json.Unmarshal(recorder.Body.Bytes(), &reply); err != nil {
 		d.t.Fatalf("%s: %v", recorder.Body, err)
 	}
-	return recorder.Code, answer
+	return recorder.Code, reply
 }
 
 // A producer that writes to the queue itself takes what the deployment's API takes, and refuses what it refuses: targets by
 // its --webhook-allow, contents by its templates.
-func TestProducersJudgeAsTheDeployment(t *testing.T) {
+func TestProducersCheckAsTheDeploymentDoes(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onRedis, crowdPolicy, 0), newReceiver(t)
 	to := func(target string) string { return `{"user_id":"ada","to":"` + target + `","title":"x"}` }
 	const private, templated = "http://10.1.2.3/hook", `{"user_id":"ada","channel":"log","template":{"name":"hi","locale":"de","data":{"name":"Ada"}}}`
 
-	if status, answer := d.produce(to(private)); status != http.StatusAccepted {
-		t.Errorf("before the deployment told what it allows: %d %+v, want it left to the workers", status, answer)
+	if status, reply := d.produce(to(private)); status != http.StatusAccepted {
+		t.Errorf("before the deployment told what it allows: %d %+v, want it left to the workers", status, reply)
 	}
-	if status, answer := d.produce(to("gopher://x")); status != http.StatusUnprocessableEntity {
-		t.Errorf("no URL of a webhook: %d %+v", status, answer)
+	if status, reply := d.produce(to("gopher://x")); status != http.StatusUnprocessableEntity {
+		t.Errorf("no URL of a webhook: %d %+v", status, reply)
 	}
 
 	folder := filepath.Join(t.TempDir(), "hi", "default")
@@ -68,44 +68,44 @@ func TestProducersJudgeAsTheDeployment(t *testing.T) {
 	process := d.startWith(s)
 	d.awaitStats("the workers refused what the producer left to them", func(s stats) bool { return s.Totals.Failed == 1 })
 
-	if status, answer := d.produce(to(r.server.URL)); status != http.StatusAccepted {
-		t.Errorf("an allowed target: %d %+v", status, answer)
+	if status, reply := d.produce(to(r.server.URL)); status != http.StatusAccepted {
+		t.Errorf("an allowed target: %d %+v", status, reply)
 	} else {
 		r.await(t, 1)
 	}
-	if status, answer := d.produce(to(private)); status != http.StatusUnprocessableEntity || !strings.Contains(answer.Detail, "10.1.2.3 is not public") {
-		t.Errorf("a target that is not allowed: %d %+v", status, answer)
+	if status, reply := d.produce(to(private)); status != http.StatusUnprocessableEntity || !strings.Contains(reply.Detail, "10.1.2.3 is not public") {
+		t.Errorf("a target that is not allowed: %d %+v", status, reply)
 	}
-	if status, answer := d.produce(templated); status != http.StatusAccepted || answer.Body != "Ada is here" {
-		t.Errorf("a template: %d %+v", status, answer)
+	if status, reply := d.produce(templated); status != http.StatusAccepted || reply.Body != "Ada is here" {
+		t.Errorf("a template: %d %+v", status, reply)
 	}
-	if status, answer := d.produce(strings.Replace(templated, `"hi"`, `"ho"`, 1)); status != http.StatusUnprocessableEntity || !strings.Contains(answer.Detail, "there is no template") {
-		t.Errorf("an unknown template: %d %+v", status, answer)
+	if status, reply := d.produce(strings.Replace(templated, `"hi"`, `"ho"`, 1)); status != http.StatusUnprocessableEntity || !strings.Contains(reply.Detail, "there is no template") {
+		t.Errorf("an unknown template: %d %+v", status, reply)
 	}
 
 	if err := process.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.startWith(d.settings()) // without templates any more
-	if status, answer := d.produce(templated); status != http.StatusUnprocessableEntity {
-		t.Errorf("a template of before: %d %+v", status, answer)
+	if status, reply := d.produce(templated); status != http.StatusUnprocessableEntity {
+		t.Errorf("a template of before: %d %+v", status, reply)
 	}
 }
 
-// A deployment of a program that did not tell what it allows judges itself.
+// A deployment of a program that did not tell what it allows lets the workers check.
 func TestProducersLeaveToWorkersWhatTheyAreNotTold(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	if err := d.client().Set(t.Context(), "pacer:channels", `{"channels":["log","webhook"]}`, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := d.produce(`{"user_id":"ada","to":"http://10.1.2.3/","title":"x"}`); status != http.StatusAccepted {
-		t.Errorf("%d %+v", status, answer)
+	if status, reply := d.produce(`{"user_id":"ada","to":"http://10.1.2.3/","title":"x"}`); status != http.StatusAccepted {
+		t.Errorf("%d %+v", status, reply)
 	}
 	d.awaitStats("the worker refused it", func(s stats) bool { return s.Totals.Failed == 1 })
 }
 
-// With Postgres all of Redis can be lost, and then producers judge as before: whoever rebuilds it tells them again what it
+// With Postgres all of Redis can be lost, and then producers check as before: whoever rebuilds it tells them again what it
 // knows. A rebuild by command, which knows neither channels nor templates, leaves what is told of them.
 func TestProducersAreToldAgainAfterRedisWasLost(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 	worker := d.startRoles(settings.RoleWorker, settings.RoleOps)
 	api := d.startRoles(settings.RoleAPI, settings.RoleOps)
 	all := d.startRoles(settings.RoleAPI, settings.RoleWorker, settings.RoleOps)
-	wantReady(t, "all answers", map[*app.App]string{worker: "", api: "", all: ""})
+	wantReady(t, "all respond", map[*app.App]string{worker: "", api: "", all: ""})
 
 	d.redis.Kill()
 	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "", all: ""})
@@ -39,12 +39,12 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 	}
 	d.apps = []*app.App{api}
 	if status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","to":"`+d.receiver.server.URL+`"}`), nil, nil); status != http.StatusAccepted {
-		t.Errorf("what says that it is ready answers %d", status)
+		t.Errorf("what says that it is ready returns %d", status)
 	}
 	d.redis.Restart()
 	awaitReady(t, worker)
 
-	// One that hangs is told apart from one that answers within the time that the page has for it.
+	// One that hangs is told apart from one that responds within the time that the page has for it.
 	d.redis.Freeze()
 	wantReady(t, "Redis hangs", map[*app.App]string{worker: "Redis does not respond"})
 	wantReady(t, "Redis hangs", map[*app.App]string{api: ""})
@@ -68,7 +68,7 @@ func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
 	d := &fleet{t: t, redisURL: redis.URL(), policy: t.TempDir() + "/policy.yaml"}
 	d.writePolicy(crowdPolicy)
 	api, worker := d.startRoles(settings.RoleAPI), d.startRoles(settings.RoleWorker)
-	wantReady(t, "all answers", map[*app.App]string{worker: "", api: ""})
+	wantReady(t, "all respond", map[*app.App]string{worker: "", api: ""})
 	redis.Kill()
 	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "Redis does not respond"})
 	redis.Restart()

@@ -37,7 +37,7 @@ type Pause struct {
 	At  time.Time `json:"at"`
 }
 
-// Entry is one line of the audit trail.
+// Entry is one line of the audit log.
 type Entry struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
@@ -46,7 +46,7 @@ type Entry struct {
 	Detail  string    `json:"detail,omitempty"`
 }
 
-// Store keeps pauses and the audit trail for all processes of a deployment.
+// Store keeps pauses and the audit log for all processes of a deployment.
 type Store interface {
 	// Pauses lists the subjects that are paused.
 	Pauses(ctx context.Context) ([]Pause, error)
@@ -54,7 +54,7 @@ type Store interface {
 	Pause(ctx context.Context, p Pause) error
 	// Resume ends a pause; false when there was none.
 	Resume(ctx context.Context, s Subject) (bool, error)
-	// Note writes a line of the audit trail; its moment is the store's.
+	// Note writes a line of the audit log; its moment is the store's.
 	Note(ctx context.Context, e Entry) error
 	// Audit gives the latest lines, newest first.
 	Audit(ctx context.Context, limit int) ([]Entry, error)

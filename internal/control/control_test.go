@@ -286,21 +286,21 @@ func TestFollowerSeesPausesFromOutside(t *testing.T) {
 	})
 }
 
-// slow is a store whose answer is that of the moment it was asked, and comes when it is let go.
+// slow is a store that replies with what was true when it was asked, once it is let go.
 type slow struct {
 	*memory
-	asked, answer chan struct{}
+	asked, reply chan struct{}
 }
 
 // Pauses implements [control.Store].
 func (s *slow) Pauses(ctx context.Context) ([]control.Pause, error) {
 	pauses, err := s.memory.Pauses(ctx)
 	s.asked <- struct{}{}
-	<-s.answer
+	<-s.reply
 	return pauses, err
 }
 
-// An answer that comes late does not undo what a later look found.
+// A reply that comes late does not undo what a later look found.
 func TestFollowerLooksOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestFollowerLooksOneAfterTheOther(t *testing.T) {
 		store.set(nil, pauseOf(control.Category, "chat")) // the first look has read the store already
 		looks.Go(look)
 		synctest.Wait()
-		close(store.answer)
+		close(store.reply)
 		looks.Wait()
 		if f.Wait(control.Category, "chat") == 0 {
 			t.Error("the pause that the later look found is gone")

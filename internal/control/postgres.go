@@ -52,7 +52,7 @@ func (p *Postgres) Resume(ctx context.Context, s Subject) (bool, error) {
 func (p *Postgres) Note(ctx context.Context, e Entry) error {
 	if _, err := p.pool.Exec(ctx, `INSERT INTO pacer.audit (who, action, subject, detail) VALUES ($1, $2, $3, $4)`,
 		e.By, e.Action, e.Subject, e.Detail); err != nil {
-		return fmt.Errorf("write the audit trail: %w", err)
+		return fmt.Errorf("write the audit log: %w", err)
 	}
 	return nil
 }
@@ -62,13 +62,13 @@ func (p *Postgres) Audit(ctx context.Context, limit int) ([]Entry, error) {
 	rows, err := p.pool.Query(ctx, `SELECT at, who, action, subject, detail FROM pacer.audit ORDER BY id DESC LIMIT $1`,
 		limit)
 	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
+		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
 	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
 		return e, row.Scan(&e.At, &e.By, &e.Action, &e.Subject, &e.Detail)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
+		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
 	return entries, nil
 }

@@ -75,13 +75,13 @@ func (r *Redis) Note(ctx context.Context, e Entry) error {
 	e.At = time.Now().UTC()
 	text, err := json.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("encode an entry of the audit trail: %w", err)
+		return fmt.Errorf("encode an entry of the audit log: %w", err)
 	}
 	pipe := r.client.TxPipeline()
 	pipe.LPush(ctx, auditKey, text)
 	pipe.LTrim(ctx, auditKey, 0, auditKept-1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("write the audit trail: %w", err)
+		return fmt.Errorf("write the audit log: %w", err)
 	}
 	return nil
 }
@@ -90,12 +90,12 @@ func (r *Redis) Note(ctx context.Context, e Entry) error {
 func (r *Redis) Audit(ctx context.Context, limit int) ([]Entry, error) {
 	lines, err := r.client.LRange(ctx, auditKey, 0, int64(limit)-1).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
+		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
 	entries := make([]Entry, len(lines))
 	for i, line := range lines {
 		if err := json.Unmarshal([]byte(line), &entries[i]); err != nil {
-			return nil, fmt.Errorf("read the audit trail: %w", err)
+			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
 	}
 	return entries, nil

@@ -187,14 +187,14 @@ func (d *Demo) call(ctx context.Context, method, path string, body []byte) ([]by
 		return nil, fmt.Errorf("call the API: %w", err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	reply, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	if err != nil {
-		return nil, fmt.Errorf("read the API's answer: %w", err)
+		return nil, fmt.Errorf("read the API's response: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		return nil, fmt.Errorf("%s %s answered %s: %s", method, path, response.Status, answer)
+		return nil, fmt.Errorf("%s %s returned %s: %s", method, path, response.Status, reply)
 	}
-	return answer, nil
+	return reply, nil
 }
 
 // receive is the webhook target: it tells what arrives, and how long after the one before.

@@ -39,7 +39,7 @@ func TestPipelinesOfAnySize(t *testing.T) {
 			}
 			for i := range asked {
 				if set[i].Val() != "OK" || asked[i].Val() != reply {
-					t.Fatalf("command %d was answered %q and %d bytes, want %d", i, set[i].Val(), len(asked[i].Val()), len(reply))
+					t.Fatalf("command %d got %q and %d bytes, want %d", i, set[i].Val(), len(asked[i].Val()), len(reply))
 				}
 			}
 		})

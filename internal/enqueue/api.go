@@ -27,7 +27,7 @@ type API struct {
 	Patience time.Duration
 }
 
-// UnreachableError says that the API did not answer as an API.
+// UnreachableError says that the API did not respond as an API.
 type UnreachableError struct {
 	URL string
 	Err error
@@ -41,8 +41,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap gives the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Answer to a batch.
-type Answer struct {
+// Response to a batch.
+type Response struct {
 	Accepted int `json:"accepted"`
 	Rejected int `json:"rejected"`
 	// Results hold the refused items, and when asked for the accepted ones.
@@ -54,23 +54,23 @@ type Answer struct {
 }
 
 // Bulk hands over notifications, one JSON object a line; all asks for the results of accepted ones too.
-func (a *API) Bulk(ctx context.Context, lines []byte, all bool) (Answer, error) {
+func (a *API) Bulk(ctx context.Context, lines []byte, all bool) (Response, error) {
 	path := "/v1/notifications/bulk?results=errors"
 	if all {
 		path = "/v1/notifications/bulk"
 	}
 	body, err := a.post(ctx, path, "application/x-ndjson", lines)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
-	var answer Answer
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return Answer{}, &UnreachableError{a.URL, fmt.Errorf("it does not answer like pacer: %w", err)}
+	var response Response
+	if err := json.Unmarshal(body, &response); err != nil {
+		return Response{}, &UnreachableError{a.URL, fmt.Errorf("it does not respond like pacer: %w", err)}
 	}
-	return answer, nil
+	return response, nil
 }
 
-// problem is an RFC 9457 answer.
+// problem is an RFC 9457 response.
 type problem struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
@@ -84,12 +84,12 @@ func (a *API) post(ctx context.Context, path, contentType string, body []byte) (
 	}
 	schedule := backoff.NewExponentialBackOff()
 	schedule.InitialInterval = 100 * time.Millisecond
-	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return a.postOnce(ctx, path, contentType, body) },
+	reply, err := backoff.Retry(ctx, func() ([]byte, error) { return a.postOnce(ctx, path, contentType, body) },
 		backoff.WithBackOff(schedule), backoff.WithMaxElapsedTime(patience))
 	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
 		return nil, permanent.Unwrap()
 	}
-	return answer, err
+	return reply, err
 }
 
 func (a *API) postOnce(ctx context.Context, path, contentType string, body []byte) ([]byte, error) {
@@ -107,18 +107,18 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 		return nil, &UnreachableError{a.URL, errors.Unwrap(err)}
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 32<<20))
+	reply, err := io.ReadAll(io.LimitReader(response.Body, 32<<20))
 	if err != nil {
 		return nil, &UnreachableError{a.URL, err}
 	}
 	switch {
 	case response.StatusCode < http.StatusMultipleChoices:
-		return answer, nil
+		return reply, nil
 	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
 		return nil, &UnreachableError{a.URL, errors.New(response.Status)}
 	}
 	var p problem
-	if json.Unmarshal(answer, &p) != nil || p.Title == "" {
+	if json.Unmarshal(reply, &p) != nil || p.Title == "" {
 		p.Title = response.Status
 	}
 	return nil, backoff.Permanent(fmt.Errorf("refused: %s: %s", p.Title, p.Detail))

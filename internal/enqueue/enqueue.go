@@ -172,14 +172,14 @@ func (r *run) flush(ctx context.Context) error {
 	if len(r.next.lines) == 0 {
 		return nil
 	}
-	answer, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil)
+	response, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil)
 	if err != nil {
 		return fmt.Errorf("send lines %d to %d: %w", r.next.lines[0], r.next.lines[len(r.next.lines)-1], err)
 	}
-	r.summary.Accepted += answer.Accepted
-	for _, result := range answer.Results {
+	r.summary.Accepted += response.Accepted
+	for _, result := range response.Results {
 		if result.Index < 0 || result.Index >= len(r.next.lines) {
-			return fmt.Errorf("the API answered for item %d of a batch of %d", result.Index, len(r.next.lines))
+			return fmt.Errorf("the API responded for item %d of a batch of %d", result.Index, len(r.next.lines))
 		}
 		line := r.next.lines[result.Index]
 		switch {

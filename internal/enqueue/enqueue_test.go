@@ -32,7 +32,7 @@ func (a *bulkAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	var answer enqueue.Answer
+	var response enqueue.Response
 	scanner := bufio.NewScanner(r.Body)
 	scanner.Buffer(nil, 4<<20)
 	var refused []map[string]any
@@ -40,13 +40,13 @@ func (a *bulkAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		line := scanner.Text()
 		a.lines = append(a.lines, line)
 		if strings.Contains(line, "REFUSE") {
-			answer.Rejected++
+			response.Rejected++
 			refused = append(refused, map[string]any{"index": index, "error": "is bad"})
 		} else {
-			answer.Accepted++
+			response.Accepted++
 		}
 	}
-	body, err := json.Marshal(map[string]any{"accepted": answer.Accepted, "rejected": answer.Rejected, "results": refused})
+	body, err := json.Marshal(map[string]any{"accepted": response.Accepted, "rejected": response.Rejected, "results": refused})
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return

@@ -23,19 +23,19 @@ func (p inProcess) RoundTrip(request *http.Request) (*http.Response, error) {
 	if served.Body == nil {
 		served.Body = http.NoBody
 	}
-	answer := &recorder{header: http.Header{}}
-	p.handler.ServeHTTP(answer, served)
-	if answer.status == 0 {
-		answer.status = http.StatusOK
+	reply := &recorder{header: http.Header{}}
+	p.handler.ServeHTTP(reply, served)
+	if reply.status == 0 {
+		reply.status = http.StatusOK
 	}
 	return &http.Response{
-		Status: http.StatusText(answer.status), StatusCode: answer.status, Header: answer.header, Request: request,
+		Status: http.StatusText(reply.status), StatusCode: reply.status, Header: reply.header, Request: request,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()),
+		Body: io.NopCloser(&reply.body), ContentLength: int64(reply.body.Len()),
 	}, nil
 }
 
-// recorder keeps what a handler answers.
+// recorder keeps what a handler responds.
 type recorder struct {
 	header http.Header
 	status int

@@ -70,7 +70,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Look asks every server once. What was known stays so for as long as one does not answer, unless another is full.
+// Look asks every server once. While one does not respond, the last known ratio stays, unless another is full.
 func (w *Watch) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
