@@ -1,9 +1,9 @@
-// Package client hands notifications to pacer from Go programs: over the HTTP API, or within a transaction of the
-// program's own, where pacer's store is in a Postgres that the program also writes to (EnqueueTx).
+// Package client sends notifications to pacer from Go programs. A [Client] uses the HTTP API. [EnqueueTx] enqueues
+// within a transaction of the program's own, where pacer's store is in a Postgres that the program also writes to.
 //
-// The client repeats calls over HTTP when that can help, and repeating is always safe. A notification with neither an
+// The client repeats calls over HTTP when that can help, and repeating is always safe: a notification with neither an
 // id nor an idempotency key gets an id before the first try, and the same id twice is one notification. Your program
-// may repeat a call as safely when its notification has an id: see Notification.Identify.
+// can repeat a call as safely if its notification has an id: see [Notification.Identify].
 package client
 
 import (
@@ -34,14 +34,15 @@ type Config struct {
 	HTTPClient *http.Client
 	// Attempts is how often a call is tried in all. Defaults to 5.
 	Attempts int
-	// MinBackoff and MaxBackoff bound the wait between two tries: full jitter below MinBackoff doubled at each. Default
-	// to 100 ms and 10 s. A Retry-After of the server is obeyed up to MaxBackoff.
+	// MinBackoff and MaxBackoff bound the wait between two tries. The wait is random, below a bound that begins at
+	// MinBackoff and doubles with each try up to MaxBackoff. Default to 100 ms and 10 s. The client waits for as long
+	// as the server's Retry-After says, up to MaxBackoff.
 	MinBackoff, MaxBackoff time.Duration
 	// Timeout bounds one try. Defaults to 10 s.
 	Timeout time.Duration
 }
 
-// Validate reports every setting that can't work.
+// Validate reports all settings that can't work.
 func (c Config) Validate() error {
 	var faults []error
 	if server, err := url.Parse(c.Server); err != nil || c.Server != "" &&
@@ -77,9 +78,9 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg}, nil
 }
 
-// Enqueue has a notification accepted and gives it back as it was. An [*Error] says why it was refused. After any other
-// error it may have been accepted all the same: whoever means to call again identifies the notification first, with
-// [Notification.Identify] or an id or key of its own.
+// Enqueue sends a notification to be accepted, and returns it as it was accepted. An [*Error] says why it was refused.
+// After any other error it may have been accepted all the same. To be able to call again after that, give the
+// notification an id or an idempotency key first, or call [Notification.Identify].
 func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
 	if err := n.Identify(); err != nil {
 		return nil, err
@@ -97,13 +98,13 @@ const (
 	maxBytes = 16 << 20
 )
 
-// EnqueueMany has many accepted, in as few requests as the API allows, and gives one result each, in order. What is
-// refused does not hinder the rest.
+// EnqueueMany sends many notifications, in as few requests as the API allows, and returns one result for each, in
+// order. Refused notifications do not affect the others.
 //
-// It identifies the notifications in the caller's slice before the first request: those with neither an id nor an
-// idempotency key have an id afterwards. With an error the results are those of the requests before it. Some of the
-// rest may have been accepted too; call again with the same slice from notifications[len(results):] on, and nothing is
-// there twice.
+// Before the first request it identifies the notifications in the caller's slice: those with neither an id nor an
+// idempotency key have an id afterwards. With an error, it returns the results of the requests before. Some of the
+// other notifications may have been accepted too. Call again with notifications[len(results):] of the same slice, and
+// no notification is accepted twice.
 func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) ([]Result, error) {
 	for i := range notifications {
 		if err := notifications[i].Identify(); err != nil {
@@ -116,16 +117,17 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 		if err != nil {
 			return results, err
 		}
-		var answer struct {
+		var response struct {
 			Results []Result `json:"results"`
 		}
-		if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", body, &answer); err != nil {
+		if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", body, &response); err != nil {
 			return results, fmt.Errorf("enqueue %d notifications: %w", n, err)
 		}
-		if len(answer.Results) != n {
-			return results, fmt.Errorf("enqueue %d notifications: the server answered for %d", n, len(answer.Results))
+		if len(response.Results) != n {
+			return results, fmt.Errorf("enqueue %d notifications: the server returned %d results", n,
+				len(response.Results))
 		}
-		results = append(results, answer.Results...)
+		results = append(results, response.Results...)
 		notifications = notifications[n:]
 	}
 	return results, nil
@@ -150,17 +152,16 @@ func batch(notifications []Notification) (json.RawMessage, int, error) {
 	return append(body, ']'), len(notifications), nil
 }
 
-// Get looks a notification up. An [*Error] with status 404 says that none is known.
+// Get looks up a notification. An [*Error] with status 404 says that there is no such notification.
 func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 	var view View
 	if err := c.call(ctx, http.MethodGet, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
-		return nil, fmt.Errorf("look notification %s up: %w", id, err)
+		return nil, fmt.Errorf("look up notification %s: %w", id, err)
 	}
 	return &view, nil
 }
 
-// Cancel ends a notification that still waits. An [*Error] with status 409 says that it is being delivered or has
-// ended.
+// Cancel cancels a waiting notification. An [*Error] with status 409 says that it is being delivered or has ended.
 func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	var view View
 	if err := c.call(ctx, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
@@ -169,7 +170,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	return &view, nil
 }
 
-// Throttle tells where a user stands in a category. Asking changes nothing.
+// Throttle tells where a user stands with the limits of a category. It changes nothing.
 func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window, error) {
 	var window Window
 	path := "/v1/users/" + url.PathEscape(userID) + "/throttle?category=" + url.QueryEscape(category)
@@ -179,8 +180,8 @@ func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window
 	return &window, nil
 }
 
-// call makes a request until it is answered, refused, or tried often enough.
-func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
+// call makes a request until it is accepted, refused, or tried often enough. It decodes the response into result.
+func (c *Client) call(ctx context.Context, method, path string, body, result any) error {
 	var encoded []byte
 	if body != nil {
 		var err error
@@ -189,7 +190,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		}
 	}
 	for attempt := 1; ; attempt++ {
-		wait, err := c.try(ctx, method, path, encoded, answer)
+		wait, err := c.try(ctx, method, path, encoded, result)
 		if err == nil || wait < 0 || attempt == c.cfg.Attempts {
 			return err
 		}
@@ -212,12 +213,12 @@ func (c *Client) backoff(attempt int) time.Duration {
 	return rand.N(bound + 1) //nolint:gosec // nobody gains by guessing a wait
 }
 
-// never says that trying again can't help.
+// never says that another try can't help.
 const never = -1
 
-// try makes a request once. With an error it tells how long to wait at least before the next, or [never].
+// try makes a request once. With an error it returns the shortest wait before the next try, or [never].
 func (c *Client) try(ctx context.Context, method, path string, body []byte,
-	answer any,
+	result any,
 ) (wait time.Duration, err error) {
 	within, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -238,10 +239,10 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte,
 		}
 		return 0, err
 	}
-	defer func() { _ = response.Body.Close() }() // read already
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	defer func() { _ = response.Body.Close() }() // it has been read
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
 	if err != nil {
-		return 0, fmt.Errorf("read the answer: %w", err)
+		return 0, fmt.Errorf("read the response: %w", err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		refused := parseError(response.StatusCode, text)
@@ -250,14 +251,14 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte,
 		}
 		return never, refused
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return never, fmt.Errorf("read the answer: %w", err)
+	if err := json.Unmarshal(text, result); err != nil {
+		return never, fmt.Errorf("read the response: %w", err)
 	}
 	return 0, nil
 }
 
-// maxAnswer bounds what is read of an answer, in bytes: 10,000 results of a batch, and more.
-const maxAnswer = 8 << 20
+// maxResponse is how much of a response is read, in bytes. 10,000 results of a batch fit into it.
+const maxResponse = 8 << 20
 
 // retryAfter is how long the server asks to wait, up to the longest back-off.
 func (c *Client) retryAfter(r *http.Response) time.Duration {

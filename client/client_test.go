@@ -21,11 +21,11 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// server answers as told and remembers what it was sent.
+// server responds as a test tells it, and remembers what was sent.
 type server struct {
-	mu     sync.Mutex
-	bodies []string
-	answer func(n int, w http.ResponseWriter)
+	mu      sync.Mutex
+	bodies  []string
+	respond func(n int, w http.ResponseWriter)
 }
 
 // RoundTrip implements [http.RoundTripper], so that clients in a bubble reach it without a network.
@@ -39,7 +39,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := len(s.bodies)
 	s.mu.Unlock()
 	w := httptest.NewRecorder()
-	s.answer(n, w)
+	s.respond(n, w)
 	if w.Code == http.StatusTeapot {
 		return nil, errors.New("connection refused")
 	}
@@ -64,7 +64,7 @@ func accept(_ int, w http.ResponseWriter) {
 func TestTriesAgainWithTheSameIDAndObeysRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{answer: func(n int, w http.ResponseWriter) {
+		s := &server{respond: func(n int, w http.ResponseWriter) {
 			switch n {
 			case 1:
 				w.WriteHeader(http.StatusTeapot)
@@ -116,13 +116,14 @@ func TestGivesUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{answer: func(_ int, w http.ResponseWriter) {
+				s := &server{respond: func(_ int, w http.ResponseWriter) {
 					w.WriteHeader(c.status)
 					_, _ = io.WriteString(w, `{"title":"No","detail":"it is not","errors":[{"location":"body.category","message":"is unknown"}]}`)
 				}}
 				_, err := newClient(t, s, client.Config{}).Enqueue(t.Context(), client.Notification{UserID: "ada"})
 				refused, ok := errors.AsType[*client.Error](err)
-				if !ok || refused.Status != c.status || refused.Detail != "it is not" || len(refused.Fields) != 1 || refused.Fields[0].Field != "category" {
+				if !ok || refused.Status != c.status || refused.Detail != "it is not" || len(refused.Fields) != 1 ||
+					refused.Fields[0].Field != "category" {
 					t.Errorf("%v", err)
 				}
 				if len(s.bodies) != c.tries {
@@ -136,7 +137,7 @@ func TestGivesUp(t *testing.T) {
 func TestTheCallersEndIsTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{answer: func(_ int, w http.ResponseWriter) {
+		s := &server{respond: func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}}
@@ -160,7 +161,7 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{}
-			s.answer = func(n int, w http.ResponseWriter) {
+			s.respond = func(n int, w http.ResponseWriter) {
 				var items []json.RawMessage
 				if err := json.Unmarshal([]byte(s.bodies[n-1]), &items); err != nil {
 					t.Error(err)
@@ -177,7 +178,8 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 			}
 			results, err := newClient(t, s, client.Config{}).EnqueueMany(t.Context(), many)
 			if err != nil || len(results) != c.n || len(s.bodies) != c.requests {
-				t.Errorf("%d results in %d requests, %v; want %d in %d", len(results), len(s.bodies), err, c.n, c.requests)
+				t.Errorf("%d results in %d requests, %v; want %d in %d", len(results), len(s.bodies), err, c.n,
+					c.requests)
 			}
 			for _, body := range s.bodies {
 				if len(body) > 16<<20 {
@@ -188,7 +190,7 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 	}
 }
 
-// forgetful is a server that accepts and knows what it accepted, and whose answers are lost from the given request on.
+// forgetful is a server that knows what it has accepted, and whose responses are lost from the given request on.
 type forgetful struct {
 	accepted map[string]int // how often, by id
 	requests int
@@ -227,9 +229,9 @@ func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), err
 }
 
-// A server may accept and its answer be lost, at every try. The caller repeats what it has no result for, as the
+// At every try, a server may accept and its response be lost. The caller repeats what it has no result for, as the
 // documentation says, and there are as many notifications as it wanted.
-func TestCallingAgainAfterALostAnswerMakesNoDuplicates(t *testing.T) {
+func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 	t.Parallel()
 	t.Run("EnqueueMany", func(t *testing.T) {
 		t.Parallel()
@@ -273,7 +275,7 @@ func TestCallingAgainAfterALostAnswerMakesNoDuplicates(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := c.Enqueue(t.Context(), n); err == nil {
-				t.Fatal("the answers were not lost")
+				t.Fatal("the responses were not lost")
 			}
 			f.lostFrom = 0
 			view, err := c.Enqueue(t.Context(), n)
@@ -305,7 +307,13 @@ func TestNotificationsWithANameKeepIt(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []client.Config{{Server: "pacer:8080"}, {Server: "ftp://pacer"}, {Server: "http://"}, {Attempts: -1}, {Timeout: -1}} {
+	for _, bad := range []client.Config{
+		{Server: "pacer:8080"},
+		{Server: "ftp://pacer"},
+		{Server: "http://"},
+		{Attempts: -1},
+		{Timeout: -1},
+	} {
 		if _, err := client.New(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -320,7 +328,8 @@ func TestEnqueueTxCommitsAndRollsBackWithTheCaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := client.EnqueueTx(t.Context(), tx, client.Notification{UserID: "ada", SendAt: time.Now().Add(time.Hour)})
+		id, err := client.EnqueueTx(t.Context(), tx,
+			client.Notification{UserID: "ada", SendAt: time.Now().Add(time.Hour)})
 		if err != nil || id == "" {
 			t.Fatalf("%q, %v", id, err)
 		}
@@ -332,12 +341,15 @@ func TestEnqueueTxCommitsAndRollsBackWithTheCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		var there bool
-		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pacer.outbox JOIN pacer.notifications USING (id) WHERE id = $1)", id).Scan(&there); err != nil || there != commit {
+		if err := conn.QueryRow(t.Context(),
+			"SELECT EXISTS (SELECT FROM pacer.outbox JOIN pacer.notifications USING (id) WHERE id = $1)",
+			id).Scan(&there); err != nil || there != commit {
 			t.Errorf("committed: %t, there: %t, %v", commit, there, err)
 		}
 	}
 	_, err := client.EnqueueTx(t.Context(), conn, client.Notification{UserID: "ada", Priority: "urgent"})
-	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(refused.Detail, "priority") {
+	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusUnprocessableEntity ||
+		!strings.HasPrefix(refused.Detail, "priority") {
 		t.Errorf("%v, want a 422 about the priority", err)
 	}
 	_, err = client.EnqueueTx(t.Context(), conn, client.Notification{UserID: "ada", IdempotencyKey: "key"})
@@ -350,15 +362,17 @@ func TestEnqueueTxCommitsAndRollsBackWithTheCaller(t *testing.T) {
 func TestFieldsAreTheDocuments(t *testing.T) {
 	t.Parallel()
 	for schema, kind := range map[string]reflect.Type{
-		"Input": reflect.TypeFor[client.Notification](), "View": reflect.TypeFor[client.View](), "Window": reflect.TypeFor[client.Window](),
-		"Rule": reflect.TypeFor[client.Rule](), "Event": reflect.TypeFor[client.Event](),
+		"Input": reflect.TypeFor[client.Notification](), "View": reflect.TypeFor[client.View](),
+		"Window": reflect.TypeFor[client.Window](),
+		"Rule":   reflect.TypeFor[client.Rule](), "Event": reflect.TypeFor[client.Event](),
 		"Delivery": reflect.TypeFor[client.Delivery](),
 	} {
 		t.Run(schema, func(t *testing.T) {
 			t.Parallel()
 			documented, known := documentedFields(t, schema), jsonFields(kind)
 			if schema == "View" {
-				known = slices.DeleteFunc(known, func(name string) bool { return name == "idempotency_key" || name == "template" }) // never shown
+				known = slices.DeleteFunc(known,
+					func(name string) bool { return name == "idempotency_key" || name == "template" }) // never shown
 			}
 			if !slices.Equal(documented, known) {
 				t.Errorf("%s: the document has %v, the client %v", schema, documented, known)
@@ -368,14 +382,17 @@ func TestFieldsAreTheDocuments(t *testing.T) {
 }
 
 func FuzzErrors(f *testing.F) {
-	for _, seed := range []string{`{"title":"x"}`, `[]`, "", "\xff", `{"errors":[{"location":5}]}`, `{"errors":null,"detail":{}}`} {
+	for _, seed := range []string{
+		`{"title":"x"}`, `[]`, "", "\xff", `{"errors":[{"location":5}]}`,
+		`{"errors":null,"detail":{}}`,
+	} {
 		f.Add(422, seed)
 	}
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		if status < 400 || status > 599 {
 			return // not an error
 		}
-		s := &server{answer: func(_ int, w http.ResponseWriter) {
+		s := &server{respond: func(_ int, w http.ResponseWriter) {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, body)
 		}}
@@ -384,7 +401,8 @@ func FuzzErrors(f *testing.F) {
 			t.Fatal(err)
 		}
 		_, err = c.Get(t.Context(), "n1")
-		if refused, ok := errors.AsType[*client.Error](err); status != http.StatusTeapot && (!ok || refused.Status != status) {
+		if refused, ok := errors.AsType[*client.Error](err); status != http.StatusTeapot &&
+			(!ok || refused.Status != status) {
 			t.Errorf("%d %q: %v", status, body, err)
 		}
 	})

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Error is an answer of the server that is no acceptance: an RFC 9457 problem.
+// Error is a response that refuses the request: an RFC 9457 problem.
 type Error struct {
 	// Status is the HTTP status.
 	Status int
 	// Title and Detail say what is wrong, for people.
 	Title, Detail string
-	// Fields are those at fault.
+	// Fields are the fields that are wrong.
 	Fields []FieldError
 }
 
@@ -31,7 +31,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// temporary tells whether the same request may be answered otherwise later.
+// temporary tells whether the same request may succeed later.
 func (e *Error) temporary() bool {
 	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented ||
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
@@ -39,7 +39,7 @@ func (e *Error) temporary() bool {
 		e.Status == http.StatusConflict && strings.Contains(e.Detail, "just being accepted")
 }
 
-// maxDetail bounds what is kept of an answer that is no problem document.
+// maxDetail bounds what is kept of a response that is not a problem document.
 const maxDetail = 200
 
 func parseError(status int, body []byte) *Error {

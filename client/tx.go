@@ -12,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Tx is a transaction, or a connection, of pgx.
+// Tx is a pgx transaction or connection.
 type Tx interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// EnqueueTx has a notification accepted if and only if the transaction commits, and gives its id. The transaction must
-// be in the database that pacer keeps its store in; pacer finds the notification within a second of the commit.
+// EnqueueTx enqueues a notification if and only if the transaction commits, and returns its id. The transaction must be
+// in the database of pacer's store. pacer finds the notification within a second of the commit.
 //
-// An [*Error] with status 422 says what is wrong with the notification; the transaction can then only be rolled back.
-// What only the policy refuses, such as an unknown category, shows later: the notification ends as failed. An
-// idempotency key is not known here: use an id.
+// An [*Error] with status 422 says what is wrong with the notification. Then the transaction can only be rolled back.
+// What only the policy refuses, such as an unknown category, shows later: the notification ends as failed. EnqueueTx
+// knows no idempotency keys; use an id.
 func EnqueueTx(ctx context.Context, tx Tx, n Notification) (id string, err error) {
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -42,5 +42,5 @@ func EnqueueTx(ctx context.Context, tx Tx, n Notification) (id string, err error
 	return id, nil
 }
 
-// invalidParameter is the code with which pacer.enqueue refuses.
+// invalidParameter is the error code with which pacer.enqueue refuses a notification.
 const invalidParameter = "22023"

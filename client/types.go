@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Notification is one to be sent. Only UserID is required.
+// Notification is a notification to send. Only UserID is required.
 type Notification struct {
-	// ID names it, with 1 to 64 of A-Z a-z 0-9 . _ : - and the same id twice is one notification.
+	// ID has 1 to 64 of A-Z a-z 0-9 . _ : -. The same id twice is one notification.
 	ID string `json:"id,omitempty"`
-	// UserID is whom it is for: who must not be flooded.
+	// UserID is the user whom it is for, and whose limits count.
 	UserID string `json:"user_id"`
 	// Category of the policy. Defaults to "default".
 	Category string `json:"category,omitempty"`
-	// Channel is how it is sent. Defaults to "webhook".
+	// Channel is the channel that it is sent over. Defaults to "webhook".
 	Channel string `json:"channel,omitempty"`
-	// To is the target: for a webhook its URL.
+	// To is the target: a webhook's URL, a device token, a subscription or an address. Without it, the notification
+	// goes to the user's devices on the channel.
 	To    string `json:"to,omitempty"`
 	Title string `json:"title,omitempty"`
 	Body  string `json:"body,omitempty"`
@@ -23,30 +24,30 @@ type Notification struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Priority is critical, high, normal or low. Defaults to normal.
 	Priority string `json:"priority,omitempty"`
-	// SendAt is the moment before which it is not sent, ExpiresAt the one after which it is not.
+	// SendAt and ExpiresAt say when it may be sent: not before the one, and not after the other.
 	SendAt    time.Time `json:"send_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// CollapseKey replaces one that still waits with the same user, category and key.
+	// CollapseKey replaces a waiting notification with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// FCM, APNs, WebPush, Email and Ntfy are JSON objects in the format of the channel's provider, laid over what is
-	// made of title, body and data. Only the one of the notification's own channel may be set.
+	// FCM, APNs, WebPush, Email and Ntfy are JSON objects in the format of a channel's provider. They are laid over the
+	// message that is made from title, body and data. Only the one for the notification's own channel may be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`
 	Email   json.RawMessage `json:"email,omitempty"`
 	Ntfy    json.RawMessage `json:"ntfy,omitempty"`
-	// Template makes title and body, which must be empty then. Not in EnqueueTx, which has no templates at hand.
+	// Template makes title and body, which must then be empty. [EnqueueTx] knows no templates.
 	Template *Template `json:"template,omitempty"`
-	// IdempotencyKey makes a repeat the same notification; for programs that have a key but no id of their own.
+	// IdempotencyKey makes a repeat the same notification. It is for programs that have a key but no id of their own.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 }
 
-// Template names one of the deployment's templates and what it is made of.
+// Template names one of the deployment's templates and the data to fill it with.
 type Template struct {
 	Name string `json:"name"`
-	// Locale is the wanted one, such as de-AT; the nearest that the template has is taken.
+	// Locale is the preferred locale, such as de-AT. The nearest that the template has is used.
 	Locale string `json:"locale,omitempty"`
-	// Data is a JSON object with what the template uses.
+	// Data is a JSON object with the values that the template uses.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
@@ -57,15 +58,15 @@ type View struct {
 	// Status is scheduled, queued, deferred, retrying or sending; or at the end delivered, failed, expired, cancelled
 	// or replaced.
 	Status string `json:"status"`
-	// Attempts counts the deliveries tried, Deferrals how often it was sent back to wait for a slot.
+	// Attempts counts the attempts to deliver it, Deferrals how often it was deferred to wait for a slot.
 	Attempts  int `json:"attempts"`
 	Deferrals int `json:"deferrals"`
-	// Reason says why it waits or ended, DeliverAt when it is expected out while it waits.
+	// Reason says why it waits or ended. While it waits, DeliverAt says when it is expected to be sent.
 	Reason    string    `json:"reason,omitempty"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
-	// Timeline holds what happened, oldest first.
+	// Timeline is what happened to it, the oldest first.
 	Timeline []Event `json:"timeline,omitempty"`
-	// Devices holds, of one without a target of its own, what became of it on each of the user's devices.
+	// Devices tells what became of it on each of the user's devices, if it has no target of its own.
 	Devices []Delivery `json:"devices,omitempty"`
 }
 
@@ -73,7 +74,7 @@ type View struct {
 type Delivery struct {
 	Device   string `json:"device"`
 	Attempts int    `json:"attempts"`
-	// Outcome is "delivered", or why the latest attempt failed; Ended is true once the device is not tried again.
+	// Outcome is "delivered", or why the latest attempt failed. Ended is true once the device will not be tried again.
 	Outcome string    `json:"outcome"`
 	Ended   bool      `json:"ended"`
 	At      time.Time `json:"at"`
@@ -86,14 +87,14 @@ type Event struct {
 	Detail string    `json:"detail,omitempty"`
 }
 
-// Result is what became of one notification of many: its ID, or why it was refused.
+// Result is what became of one of many notifications: its ID, or why it was refused.
 type Result struct {
 	Index int    `json:"index"`
 	ID    string `json:"id,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Window tells where a user stands in a category.
+// Window tells where a user stands with the limits of a category.
 type Window struct {
 	UserID        string    `json:"user_id"`
 	Category      string    `json:"category"`

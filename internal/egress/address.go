@@ -48,7 +48,7 @@ func parseAll(networks ...string) []netip.Prefix {
 
 // ForbiddenError says that a target must not be called.
 type ForbiddenError struct {
-	// Address as judged: an IP address, or what was given in place of one.
+	// Address is the address that was checked: an IP address, or the text in its place.
 	Address string
 	// Reason says what is wrong with it.
 	Reason string
@@ -64,7 +64,7 @@ const (
 	reasonNetwork = "may be dialled by tcp only"
 )
 
-// check judges the address that would really be spoken to.
+// check refuses an address that must not be dialled.
 func check(address netip.Addr, allow []netip.Prefix) error {
 	switch {
 	case address.Zone() != "":

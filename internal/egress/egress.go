@@ -1,6 +1,6 @@
-// Package egress guards connections to targets that come from input. It judges the address that is really dialled, at
-// that moment, so a name that changes what it resolves to (DNS rebinding) gains nothing. A check of the target's text,
-// at accept, only tells producers early.
+// Package egress dials targets that come from input, and keeps them away from addresses that are not public. It checks
+// the address that is really dialled, at that moment. So a name that changes what it resolves to (DNS rebinding) gains
+// nothing. The check of the target's text, when a notification is accepted, only tells producers early.
 package egress
 
 import (
@@ -21,13 +21,13 @@ import (
 type Config struct {
 	// Allow are networks that may be dialled although they are not public. Defaults to none.
 	Allow []netip.Prefix
-	// Timeout bounds the making of a connection, the lookup of its name included. Defaults to 5 s.
+	// Timeout bounds making a connection, the lookup of its name included. Defaults to 5 s.
 	Timeout time.Duration
 	// Resolver of names. Defaults to the system's.
 	Resolver *net.Resolver
 }
 
-// Validate tells all that is wrong with the configuration.
+// Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	var faults []error
 	for i, network := range c.Allow {
@@ -41,7 +41,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Dialer connects to public addresses and to those allowed, by TCP only.
+// Dialer connects to public addresses and to allowed ones, by TCP only.
 type Dialer struct {
 	allow  []netip.Prefix
 	dialer net.Dialer
@@ -63,7 +63,7 @@ func New(cfg Config) (*Dialer, error) {
 	return d, nil
 }
 
-// unmap writes a network of IPv4 addresses in IPv6 form as what it is, since that is how addresses are compared.
+// unmap turns a network of IPv4 addresses in IPv6 form into IPv4 form, in which addresses are compared.
 func unmap(network netip.Prefix) netip.Prefix {
 	if network.Addr().Is4In6() && network.Bits() >= 96 {
 		return netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
@@ -71,13 +71,13 @@ func unmap(network netip.Prefix) netip.Prefix {
 	return network
 }
 
-// DialContext makes a connection, for [http.Transport]. A [*ForbiddenError] says that the address must not be called;
-// nothing was sent there then, not even the first packet of a connection.
+// DialContext makes a connection, for [http.Transport]. A [*ForbiddenError] says that the address must not be called.
+// Then nothing was sent to it, not even the first packet of a connection.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" && network != "tcp4" && network != "tcp6" {
 		return nil, &ForbiddenError{address, reasonNetwork}
 	}
-	// An address that needs no lookup is judged even where the machine could not connect to any of its kind.
+	// An address that needs no lookup is checked even where the machine can't connect to any of its family.
 	if target, err := netip.ParseAddrPort(address); err == nil {
 		if err := check(target.Addr(), d.allow); err != nil {
 			return nil, err
@@ -98,9 +98,9 @@ func (d *Dialer) control(_ context.Context, _, address string, _ syscall.RawConn
 // maxURL is how long a target may be, in bytes.
 const maxURL = 2048
 
-// CheckURL tells whether a target can be right: an http or https URL with a host, no credentials, and, where the host
-// is an address in any spelling that some resolver takes, one that may be dialled. It looks up nothing. Errors are
-// worded to follow the name of a field and repeat nothing of the URL but its address.
+// CheckURL refuses targets that can't be right. A target must be an http or https URL with a host and without
+// credentials. A host that is an address, in any spelling that some resolver accepts, must be one that may be dialled.
+// CheckURL looks up nothing. Its errors follow the name of a field, and repeat nothing of the URL but its address.
 func (d *Dialer) CheckURL(raw string) error {
 	switch {
 	case raw == "":
@@ -113,7 +113,7 @@ func (d *Dialer) CheckURL(raw string) error {
 	}
 	target, err := url.Parse(raw)
 	if err != nil {
-		return errors.New("is no URL") // the parser's own words repeat the URL
+		return errors.New("is not a URL") // the parser's error repeats the URL
 	}
 	switch {
 	case target.Scheme != "http" && target.Scheme != "https":

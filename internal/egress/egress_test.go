@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/egress/egresstest"
 )
 
-func TestCheckURL(t *testing.T) {
+func TestCheckURLAcceptsOnlyTargetsThatMayBeCalled(t *testing.T) {
 	t.Parallel()
 	guarded := dialer(t, egress.Config{})
 	for _, good := range []string{
@@ -26,21 +26,32 @@ func TestCheckURL(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "example.com", "ftp://example.com/", "file:///etc/passwd", "gopher://example.com", "unix:///run/x.sock", "javascript:alert(1)",
-		"http://", "http:///path", "http:example.com", "https://user:pass@example.com/", "http://example.com:0/", "http://example.com:70000/",
-		"http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "http://0x7f000001/", "http://0177.0.0.1/", "http://0/",
-		"http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://10.0.0.1/", "http://172.16.3.4/", "http://192.168.1.1/",
-		"http://169.254.169.254/latest/meta-data", "http://100.64.0.1/", "http://198.18.0.1/", "http://192.0.2.1/", "http://224.0.0.1/",
-		"http://255.255.255.255/", "http://0.0.0.0/", "http://[::1]/", "http://[::]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/",
-		"http://[fe80::1]/", "http://[fe80::1%25eth0]/", "http://[fc00::1]/", "http://[fec0::1]/", "http://[ff02::1]/", "http://[2001:db8::1]/",
-		"http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::1]/", "http://[2002:7f00:1::]/", "http://[2001::1]/", "http://[::127.0.0.1]/",
+		"", "example.com", "ftp://example.com/", "file:///etc/passwd", "gopher://example.com", "unix:///run/x.sock",
+		"javascript:alert(1)",
+		"http://", "http:///path", "http:example.com", "https://user:pass@example.com/", "http://example.com:0/",
+		"http://example.com:70000/",
+		"http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "http://0x7f000001/",
+		"http://0177.0.0.1/", "http://0/",
+		"http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://10.0.0.1/", "http://172.16.3.4/",
+		"http://192.168.1.1/",
+		"http://169.254.169.254/latest/meta-data", "http://100.64.0.1/", "http://198.18.0.1/", "http://192.0.2.1/",
+		"http://224.0.0.1/",
+		"http://255.255.255.255/", "http://0.0.0.0/", "http://[::1]/", "http://[::]/", "http://[::ffff:127.0.0.1]/",
+		"http://[::ffff:7f00:1]/",
+		"http://[fe80::1]/", "http://[fe80::1%25eth0]/", "http://[fc00::1]/", "http://[fec0::1]/", "http://[ff02::1]/",
+		"http://[2001:db8::1]/",
+		"http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::1]/", "http://[2002:7f00:1::]/", "http://[2001::1]/",
+		"http://[::127.0.0.1]/",
 	} {
 		if err := guarded.CheckURL(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 	allowing := dialer(t, egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	for _, good := range []string{"http://127.0.0.1:9/", "http://localhost/", "http://127.1/", "http://[::ffff:127.0.0.1]/"} {
+	for _, good := range []string{
+		"http://127.0.0.1:9/", "http://localhost/", "http://127.1/",
+		"http://[::ffff:127.0.0.1]/",
+	} {
 		if err := allowing.CheckURL(good); err != nil {
 			t.Errorf("%s is refused although its network is allowed: %v", good, err)
 		}
@@ -48,7 +59,10 @@ func TestCheckURL(t *testing.T) {
 }
 
 func FuzzCheckURL(f *testing.F) {
-	for _, seed := range []string{"http://0x7f.1/", "https://[::ffff:1.2.3.4]:80/x", "http://a%00b/", "http://1.1.1.1.:99999/"} {
+	for _, seed := range []string{
+		"http://0x7f.1/", "https://[::ffff:1.2.3.4]:80/x", "http://a%00b/",
+		"http://1.1.1.1.:99999/",
+	} {
 		f.Add(seed)
 	}
 	guarded := dialer(f, egress.Config{})
@@ -57,18 +71,20 @@ func FuzzCheckURL(f *testing.F) {
 			return
 		}
 		target, err := url.Parse(raw)
-		if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.User != nil {
+		if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" ||
+			target.User != nil {
 			t.Fatalf("%q is taken", raw)
 		}
-		if address, err := netip.ParseAddr(target.Hostname()); err == nil && (address.IsLoopback() || address.IsPrivate() ||
-			address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified()) {
+		if address, err := netip.ParseAddr(target.Hostname()); err == nil &&
+			(address.IsLoopback() || address.IsPrivate() ||
+				address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified()) {
 			t.Fatalf("%q is taken although %s is not public", raw, address)
 		}
 	})
 }
 
 // A name that resolves to a forbidden address is caught when it is dialled, whatever it resolved to before.
-func TestDialJudgesTheAddressReallyDialled(t *testing.T) {
+func TestDialChecksTheAddressReallyDialled(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(nil)
 	t.Cleanup(server.Close)
@@ -115,7 +131,7 @@ func TestDialIsNotFooledByNamesThatMove(t *testing.T) {
 			t.Parallel()
 			guarded := dialer(t, egress.Config{Resolver: egresstest.Resolver(func(string) []netip.Addr { return addresses })})
 			if err := guarded.CheckURL("http://" + name + ".example.test:" + port + "/"); err != nil {
-				t.Errorf("%s: a name is judged before it is looked up: %v", name, err)
+				t.Errorf("%s: a name is refused before it is looked up: %v", name, err)
 			}
 			conn, err := guarded.DialContext(t.Context(), "tcp", net.JoinHostPort(name+".example.test", port))
 			if err == nil {

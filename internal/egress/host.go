@@ -13,10 +13,11 @@ const (
 	maxLabel = 63  // characters between two dots
 )
 
-// errHost is said of what is neither a name nor an address.
+// errHost says that a host is neither a name nor an address.
 var errHost = errors.New("has a host that is neither a name nor an address")
 
-// checkHost judges a host as far as its text tells. A name passes: where it leads is known when it is dialled.
+// checkHost refuses a host as far as its text shows that it must not be dialled. A name passes, since its address is
+// known only when it is dialled.
 func checkHost(host string, allow []netip.Prefix) error {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return check(address, allow)
@@ -40,7 +41,8 @@ func isNoLabel(label string) bool {
 	return label == "" || len(label) > maxLabel || strings.Trim(label, allowed) != ""
 }
 
-// isNumber tells whether a name that ends in this label is an address or nothing: no top-level domain is a number.
+// isNumber tells whether a label is a number. A name that ends in one can only be an address, since no top-level domain
+// is a number.
 func isNumber(label string) bool {
 	digits, hex := strings.CutPrefix(label, "0x")
 	if hex {
@@ -49,7 +51,7 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// checkLoopback judges the names that stand for the machine itself.
+// checkLoopback refuses names of the machine itself, unless loopback addresses are allowed.
 func checkLoopback(host string, allow []netip.Prefix) error {
 	if permitted(netip.AddrFrom4([4]byte{127, 0, 0, 1}), allow) || permitted(netip.IPv6Loopback(), allow) {
 		return nil
@@ -57,8 +59,8 @@ func checkLoopback(host string, allow []netip.Prefix) error {
 	return &ForbiddenError{host, reasonSpecial}
 }
 
-// checkLoose judges the spellings of an IPv4 address that resolvers take although they are not the usual one. Some read
-// a part with a leading zero as octal, as the C library does, and some as decimal; both have to be permitted.
+// checkLoose refuses forbidden IPv4 addresses in unusual spellings that resolvers accept. Some resolvers read a part
+// with a leading zero as octal, as the C library does, and some as decimal. Both addresses have to be permitted.
 func checkLoose(parts []string, allow []netip.Prefix) error {
 	for _, zeroBase := range []int{8, 10} {
 		address, ok := parseLoose(parts, zeroBase)
@@ -72,7 +74,7 @@ func checkLoose(parts []string, allow []netip.Prefix) error {
 	return nil
 }
 
-// parseLoose reads one to four parts, the last of which fills what the others leave of the four bytes.
+// parseLoose reads one to four parts. The last part fills the bytes that the others leave of the four.
 func parseLoose(parts []string, zeroBase int) (netip.Addr, bool) {
 	if len(parts) > 4 {
 		return netip.Addr{}, false

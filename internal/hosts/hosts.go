@@ -1,8 +1,8 @@
-// Package hosts decides under which host names a listener answers. A web page can point a name of its own at any
-// address, this machine's loopback address included; the browser then takes page and listener for one origin (DNS
-// rebinding). So what needs no token answers only under names that such a page cannot have: those of this machine, and
-// those that the settings allow. Requests to a plain address are allowed, since no page can have an address for its
-// name.
+// Package hosts decides under which host names a listener serves requests. A web page can point its own name at any
+// address, even this machine's loopback address. Then the browser takes page and listener for one origin (DNS
+// rebinding). So a listener without tokens serves requests only under names that such a page cannot have: those of this
+// machine, and those that the settings allow. Requests to a plain address are allowed too, since no page can have an
+// address for its name.
 package hosts
 
 import (
@@ -15,17 +15,17 @@ import (
 // Any allows every name.
 const Any = "*"
 
-// Allowed are the hosts under which a listener may be asked.
+// Allowed are the hosts under which a listener serves requests.
 type Allowed struct {
-	// loopback: the listener can be reached from this machine only, where only its loopback addresses are its own.
+	// loopback: the listener is reached from this machine only, so among addresses only loopback ones are its own.
 	loopback bool
 	any      bool
 	names    map[string]bool
 	suffixes []string // of the form .example.com
 }
 
-// New gives those of a listener on an address, and names that it is known by besides: pacer.example.com, *.example.com
-// for all below, or [Any].
+// New allows the hosts of a listener on this address, and these names: pacer.example.com, *.example.com for all names
+// below it, or [Any].
 func New(listen string, names []string) *Allowed {
 	a := &Allowed{names: map[string]bool{"localhost": true}}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -49,7 +49,7 @@ func New(listen string, names []string) *Allowed {
 	return a
 }
 
-// Has tells whether the listener may be asked under the Host of a request. A request without any comes from no browser.
+// Has tells whether the listener serves requests with this Host. Requests without a Host do not come from browsers.
 func (a *Allowed) Has(host string) bool {
 	if a.any || host == "" {
 		return true
@@ -72,10 +72,10 @@ func (a *Allowed) Has(host string) bool {
 	return false
 }
 
-// canonical is a name as names are compared.
+// canonical is the form in which names are compared.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// Check refuses what can't be one of the names given to [New]; the error goes on from the name of the setting.
+// Check refuses a name that can't be given to [New]. The error follows the name of the setting.
 func Check(name string) error {
 	plain := strings.TrimPrefix(name, "*.")
 	switch {

@@ -72,8 +72,9 @@ func (a *api) registerPreferences(h huma.API) {
 		Tags: []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putPreferences)
 	huma.Register(h, huma.Operation{
-		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path, Summary: "Remove a user's preferences",
-		Tags: []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
+		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path,
+		Summary: "Remove a user's preferences",
+		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deletePreferences)
 }
 

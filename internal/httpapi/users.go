@@ -48,7 +48,8 @@ func (a *api) registerUsers(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "clear-throttle", Method: http.MethodDelete, Path: path,
 		Summary: "Clear a user's windows in a category",
-		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: problems(http.StatusUnprocessableEntity),
+		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent,
+		Errors: problems(http.StatusUnprocessableEntity),
 	}, a.clear)
 }
 

@@ -1,5 +1,5 @@
-// Package logging is pacer's schema of log lines, on top of log/slog, and a handler that sums up repeated lines: a
-// store that is away fails every delivery, and ten thousand equal lines say no more than one.
+// Package logging has a handler for log/slog that sums up repeated lines. While a store is away every delivery fails,
+// and ten thousand equal lines say no more than one.
 package logging
 
 import (
@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// Interval is how often the same warning is written at most.
+// Interval is the shortest time between two lines of the same warning.
 const Interval = 10 * time.Second
 
-// Summing writes the first of equal warnings at once, and of those that follow within an interval one line at its end,
-// with their number as "repeated". Warnings are equal when their message is, errors when all but "error" is.
+// Summing writes the first of equal warnings at once. For those that follow within an interval it writes one line at
+// its end, with their number as "repeated". Warnings are equal when their messages are. Errors are equal when
+// everything but "error" is.
 type Summing struct {
 	next  slog.Handler
 	state *state
-	// prefix tells apart what loggers with other attributes write.
+	// prefix tells apart lines of loggers with different attributes.
 	prefix string
 }
 
@@ -28,13 +29,13 @@ type state struct {
 	known map[string]*repeated
 }
 
-// repeated is a line that was written lately.
+// repeated is a line that was written in this interval, and its repeats since.
 type repeated struct {
 	last   slog.Record
 	silent int
 }
 
-// NewSumming makes a Summing handler before another.
+// NewSumming makes a Summing handler in front of another handler.
 func NewSumming(next slog.Handler) *Summing {
 	return &Summing{next: next, state: &state{known: map[string]*repeated{}}}
 }
@@ -72,7 +73,7 @@ func (h *Summing) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// keyOf is equal for lines that tell the same.
+// keyOf is the same for equal lines.
 func (h *Summing) keyOf(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(h.prefix + r.Message)
@@ -87,7 +88,7 @@ func (h *Summing) keyOf(r slog.Record) string {
 	return key.String()
 }
 
-// end writes what was kept back in an interval, and begins another when there was something.
+// end writes the repeats of an interval in one line. When there were any, it begins another interval.
 func (h *Summing) end(key string) {
 	h.state.mu.Lock()
 	known := h.state.known[key]

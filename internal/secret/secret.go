@@ -11,15 +11,15 @@ import (
 // redacted is what shows instead of a value.
 const redacted = "<secret>"
 
-// Secret is a text that prints as <secret>, and as nothing where there is none. The zero value is none. The text lies
-// behind a pointer: package fmt asks an unexported field for no method of its own, but follows no pointer in it either.
+// Secret is a text that prints as <secret>. The zero value is no secret, and prints as nothing. The text is behind a
+// pointer: package fmt does not call the methods of unexported fields, but it does not follow pointers in them either.
 // Secrets can't be compared with ==, which would compare the pointers.
 type Secret struct {
 	_     [0]func()
 	value *string
 }
 
-// New makes a Secret; of an empty text, none.
+// New makes a Secret. An empty text makes the zero value.
 func New(value string) Secret {
 	if value == "" {
 		return Secret{}
@@ -27,7 +27,7 @@ func New(value string) Secret {
 	return Secret{value: &value}
 }
 
-// Reveal gives the text.
+// Reveal returns the text.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -35,7 +35,7 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsZero tells whether there is none.
+// IsZero tells whether there is no secret.
 func (s Secret) IsZero() bool { return s.value == nil }
 
 // String hides the text.
@@ -46,13 +46,13 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// GoString hides the text where Go syntax is asked for.
+// GoString hides the text from %#v.
 func (s Secret) GoString() string { return s.String() }
 
 // Format hides the text from every verb of package fmt, also from those that look past String, such as %d.
 func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
 
-// MarshalText hides the text from YAML and its like.
+// MarshalText hides the text from YAML and similar formats.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // MarshalJSON hides the text from JSON.

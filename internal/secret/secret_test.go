@@ -35,7 +35,8 @@ func shows(t interface{ Fatal(args ...any) }, s secret.Secret) map[string]string
 	}
 	ways := map[string]string{
 		"String": s.String(), "GoString": s.GoString(), "MarshalText": string(text), "JSON": string(encoded),
-		"slog text": lines.String(), "slog JSON": objects.String(), "error": fmt.Errorf("open %s: %w", s, fmt.Errorf("%v", s)).Error(),
+		"slog text": lines.String(), "slog JSON": objects.String(),
+		"error":  fmt.Errorf("open %s: %w", s, fmt.Errorf("%v", s)).Error(),
 		"Sprint": fmt.Sprint(s, &s), "LogValue": s.LogValue().String(),
 	}
 	for _, verb := range "vsqxXdobeEfFgGtTcU" {
@@ -59,7 +60,8 @@ func TestSecretNeverShows(t *testing.T) {
 			t.Fatalf("the secret is not kept: %q", s.Reveal())
 		}
 		for way, shown := range shows(t, s) {
-			if strings.Contains(shown, "canary") || strings.Contains(strings.ToLower(shown), fmt.Sprintf("%x", "canary")) {
+			if strings.Contains(shown, "canary") ||
+				strings.Contains(strings.ToLower(shown), fmt.Sprintf("%x", "canary")) {
 				t.Errorf("%s shows %q", way, shown)
 			}
 		}
@@ -81,7 +83,7 @@ func TestSecretShowsThatItIsOne(t *testing.T) {
 	}
 }
 
-func TestNoSecret(t *testing.T) {
+func TestTheZeroSecretIsEmpty(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]secret.Secret{"zero": {}, "empty": secret.New("")} {
 		t.Run(name, func(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 // maxPacked bounds the files of a folder that is packed, in bytes.
 const maxPacked = 8 << 20
 
-// ErrTooLarge tells that a folder can't be packed.
+// ErrTooLarge says that a folder is too large to be packed.
 var ErrTooLarge = fmt.Errorf("the templates have more than %d bytes in all", maxPacked)
 
-// Pack puts the templates of a folder into one text, a ZIP file, for [Unpack] in another process.
+// Pack puts the templates of a folder into one ZIP file, for [Unpack] in another process.
 func Pack(folder fs.FS) ([]byte, error) {
 	var packed bytes.Buffer
 	archive, total := zip.NewWriter(&packed), 0
@@ -49,7 +49,7 @@ func Pack(folder fs.FS) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// Unpack reads what [Pack] made.
+// Unpack loads the templates that [Pack] has packed.
 func Unpack(packed []byte) (*Set, error) {
 	archive, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {

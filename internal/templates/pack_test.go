@@ -12,8 +12,10 @@ import (
 // What was packed here is the same set there, without what is no template.
 func TestPackedTemplatesAreTheSame(t *testing.T) {
 	t.Parallel()
-	packed, err := templates.Pack(folder("hi/default/title.txt", "Hello", "hi/default/body.txt", "hello {{.name}}\n", "hi/default/body.html", "<b>{{.name}}</b>",
-		"hi/de-AT/body.txt", "servus {{.name}}", "README.md", "not a template", ".git/objects/ab/cd", strings.Repeat("x", 9<<20)))
+	packed, err := templates.Pack(folder("hi/default/title.txt", "Hello", "hi/default/body.txt", "hello {{.name}}\n",
+		"hi/default/body.html", "<b>{{.name}}</b>",
+		"hi/de-AT/body.txt", "servus {{.name}}", "README.md", "not a template", ".git/objects/ab/cd",
+		strings.Repeat("x", 9<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestPackIsBounded(t *testing.T) {
 	}
 }
 
-func TestUnpackRefuses(t *testing.T) {
+func TestUnpackRefusesWhatPackDidNotMake(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "PK", strings.Repeat("x", 1000)} {
 		if _, err := templates.Unpack([]byte(bad)); err == nil {

@@ -1,4 +1,5 @@
-// Package templates makes the contents of notifications from named templates, with fallback over locales.
+// Package templates makes the contents of notifications from named templates. A template has versions for locales, with
+// a fallback.
 //
 // A folder has one folder per template. That has one folder per locale, which holds the parts; only body.txt is
 // required:
@@ -9,8 +10,8 @@
 //	order-shipped/de/body.txt
 //	order-shipped/de/body.html    the HTML part of e-mails
 //
-// For de-AT, the first of de-AT, de and default that exists is taken. A template that uses a value which its data lacks
-// is refused.
+// For de-AT, the first of de-AT, de and default that exists is used. Data that lacks a value which the template uses is
+// refused.
 package templates
 
 import (
@@ -27,9 +28,9 @@ import (
 )
 
 const (
-	// fallback is the locale that is taken when no nearer one is there.
+	// fallback is the locale that is used when there is no nearer one.
 	fallback = "default"
-	// maxSource and maxOutput bound a part as it is written and as it comes out.
+	// maxSource bounds a part as it is written, maxOutput as it comes out, in bytes.
 	maxSource = 256 << 10
 	maxOutput = 1 << 20
 )
@@ -40,18 +41,18 @@ type Set struct {
 	templates map[string]map[string]*template
 }
 
-// template is one in one locale.
+// template is a template in one locale.
 type template struct{ title, body, html executor }
 
-// executor is what both template packages have.
+// executor is what the templates of both template packages can do.
 type executor interface {
 	Execute(w io.Writer, data any) error
 }
 
-// Content is what a template comes out as. HTML is empty where it has none.
+// Content is what a template makes. HTML is empty when the template has no HTML part.
 type Content struct{ Title, Body, HTML string }
 
-// Load reads a folder. The error names each file that can't be a template.
+// Load reads a folder. The error names every file that can't be part of a template.
 func Load(folder fs.FS) (*Set, error) {
 	s := &Set{templates: map[string]map[string]*template{}}
 	names, err := fs.ReadDir(folder, ".")
@@ -135,13 +136,13 @@ func loadTemplate(folder fs.FS, at string) (*template, error) {
 // ErrUnknown tells that there is no template with that name.
 var ErrUnknown = errors.New("there is no template with this name")
 
-// DataError is data that a template can't be made of.
+// DataError says that the data does not fit the template.
 type DataError struct{ message string }
 
 // Error says what is missing or wrong.
 func (e *DataError) Error() string { return e.message }
 
-// Render makes the content of a template, in the nearest locale that it has. data is a JSON object, or nothing.
+// Render fills in a template, in the nearest locale that it has. data is a JSON object, or empty.
 func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error) {
 	t := s.nearest(name, locale)
 	if t == nil {
@@ -172,7 +173,7 @@ func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error)
 	return content, nil
 }
 
-// isNil tells whether a part is not there: a nil *Template in an interface is not nil.
+// isNil tells whether a part is missing. A nil *Template in an interface is not nil.
 func isNil(part executor) bool {
 	switch t := part.(type) {
 	case *texttemplate.Template:
@@ -202,7 +203,7 @@ func render(part executor, values map[string]any) (string, error) {
 	out := &limited{}
 	err := part.Execute(out, values)
 	if errors.Is(err, errTooLong) {
-		return "", &DataError{fmt.Sprintf("makes a content of more than %d bytes", maxOutput)}
+		return "", &DataError{fmt.Sprintf("makes more than %d bytes of content", maxOutput)}
 	}
 	if err != nil {
 		return "", &DataError{explain(err)}
@@ -221,7 +222,7 @@ func explain(err error) string {
 
 var errTooLong = errors.New("too long")
 
-// limited is a text that must not grow without end.
+// limited collects a text of bounded length.
 type limited struct{ text strings.Builder }
 
 // Write implements [io.Writer].

@@ -29,13 +29,14 @@ func load(t *testing.T, files ...string) *templates.Set {
 	return set
 }
 
-func TestNearestLocale(t *testing.T) {
+func TestTheNearestLocaleIsUsed(t *testing.T) {
 	t.Parallel()
-	set := load(t, "hi/default/body.txt", "hello {{.name}}\n", "hi/de/body.txt", "hallo {{.name}}", "hi/de-AT/body.txt", "servus {{.name}}",
-		"hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x", "README.md", "not a template")
+	set := load(t, "hi/default/body.txt", "hello {{.name}}\n", "hi/de/body.txt", "hallo {{.name}}",
+		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x", "README.md",
+		"not a template")
 	for locale, want := range map[string]string{
-		"": "hello ada", "en": "hello ada", "de": "hallo ada", "de-DE": "hallo ada", "de-AT": "servus ada", "DE_at": "servus ada",
-		"de-AT-x-y": "servus ada", "pt": "hello ada", "pt-br": "olá", "default": "hello ada",
+		"": "hello ada", "en": "hello ada", "de": "hallo ada", "de-DE": "hallo ada", "de-AT": "servus ada",
+		"DE_at": "servus ada", "de-AT-x-y": "servus ada", "pt": "hello ada", "pt-br": "olá", "default": "hello ada",
 	} {
 		t.Run(locale, func(t *testing.T) {
 			t.Parallel()
@@ -50,23 +51,29 @@ func TestNearestLocale(t *testing.T) {
 	}
 }
 
-// Text is not escaped, HTML is, and numbers come out as they were written.
-func TestParts(t *testing.T) {
+// Text is not escaped, HTML is. Numbers come out as they were written.
+func TestOnlyHTMLIsEscaped(t *testing.T) {
 	t.Parallel()
-	set := load(t, "a/default/title.txt", "{{.n}} new", "a/default/body.txt", "<{{.who}}>", "a/default/body.html", `<p title="{{.who}}">{{.who}}</p>`)
+	set := load(t, "a/default/title.txt", "{{.n}} new", "a/default/body.txt", "<{{.who}}>", "a/default/body.html",
+		`<p title="{{.who}}">{{.who}}</p>`)
 	got, err := set.Render("a", "", json.RawMessage(`{"n":12345678901234567890,"who":"<b>\"ü"}`))
-	want := templates.Content{Title: "12345678901234567890 new", Body: `<<b>"ü>`, HTML: `<p title="&lt;b&gt;&#34;ü">&lt;b&gt;&#34;ü</p>`}
+	want := templates.Content{
+		Title: "12345678901234567890 new", Body: `<<b>"ü>`,
+		HTML: `<p title="&lt;b&gt;&#34;ü">&lt;b&gt;&#34;ü</p>`,
+	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("content differs (-want +got), %v:\n%s", err, diff)
 	}
 }
 
-func TestDataThatDoesNotDo(t *testing.T) {
+func TestDataThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
-	set := load(t, "a/default/body.txt", "{{.name}} {{.address.city}}", "loop/default/body.txt", "{{range .x}}{{$.y}}{{end}}")
+	set := load(t, "a/default/body.txt", "{{.name}} {{.address.city}}", "loop/default/body.txt",
+		"{{range .x}}{{$.y}}{{end}}")
 	for data, want := range map[string]string{
 		``: `lacks "name"`, `{"name":"x"}`: `lacks "address"`, `{"name":"x","address":{}}`: `lacks "city"`,
-		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object", `null`: "must be a JSON object",
+		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object",
+		`null`: "must be a JSON object",
 	} {
 		t.Run(data, func(t *testing.T) {
 			t.Parallel()
@@ -77,12 +84,13 @@ func TestDataThatDoesNotDo(t *testing.T) {
 		})
 	}
 	huge := `{"x":[` + strings.Repeat("1,", 2000) + `1],"y":"` + strings.Repeat("y", 1000) + `"}`
-	if _, err := set.Render("loop", "", json.RawMessage(huge)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+	if _, err := set.Render("loop", "", json.RawMessage(huge)); err == nil ||
+		!strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("a content without end gives %v", err)
 	}
 }
 
-func TestFoldersThatCannotBe(t *testing.T) {
+func TestFoldersThatAreNoTemplatesAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, files := range map[string][]string{
 		"a/default/body.txt:1: unclosed action": {"a/default/body.txt", "{{.x"},

@@ -1,6 +1,6 @@
-// Package tracing reports what becomes of each notification to OpenTelemetry: one trace per notification, from the
-// producer's request to the delivery, even days later. A span covers only time in which something is done; earlier
-// spans are linked. Tracing is off unless the standard OTEL_ variables name an exporter or an endpoint.
+// Package tracing reports what becomes of each notification to OpenTelemetry. A notification has one trace, from the
+// producer's request to the delivery, even days later. A span covers only time in which work is done, and is linked to
+// earlier spans. Tracing is off unless the standard OTEL_ variables name an exporter or an endpoint.
 package tracing
 
 import (
@@ -41,8 +41,8 @@ type Tracer struct {
 	plan     func(userID, category string) throttle.Plan
 }
 
-// New makes a Tracer that exports over OTLP/HTTP as the OTEL_ variables say; plan gives the rules of a user's category,
-// to name the one that deferred.
+// New makes a Tracer that exports over OTLP/HTTP as the OTEL_ variables say. plan returns the rules of a user's
+// category, to name the rule that deferred a notification.
 func New(ctx context.Context, version, process string, plan func(userID,
 	category string) throttle.Plan,
 ) (*Tracer, error) {
@@ -68,7 +68,7 @@ func (t *Tracer) Close() error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Handler takes up the trace of a producer's request.
+// Handler continues the trace of a producer's request.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
@@ -76,7 +76,7 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// attributes of a notification: ids, never content.
+// attributes describes a notification by its ids, never by its content.
 func attributes(n *notification.Notification) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("pacer.notification_id", n.ID), attribute.String("pacer.user_id", n.UserID),
@@ -84,7 +84,7 @@ func attributes(n *notification.Notification) []attribute.KeyValue {
 	}
 }
 
-// Accept is intake's Trace: it notes the trace with the notification.
+// Accept is intake's Trace. It notes the trace in the notification.
 func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(error) {
 	ctx, span := t.tracer.Start(ctx, "pacer accept", trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(attributes(n)...))
@@ -99,10 +99,10 @@ func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(
 	}
 }
 
-// Deliver is dispatch's Trace. A delivery belongs to the trace of its notification and is linked to its acceptance; the
-// times that it was sent back to wait are told with the first attempt.
+// Deliver is dispatch's Trace. A delivery belongs to the trace of its notification and is linked to the acceptance. The
+// first attempt also reports the deferrals before it.
 func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
-	answered time.Time,
+	admitted time.Time,
 ) (context.Context, func(dispatch.Outcome)) {
 	n := g.Notification
 	accepted := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(),
@@ -119,8 +119,8 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
 		trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(append(attributes(n), attribute.Int("pacer.attempt", g.Attempt))...))
 	_, decision := t.tracer.Start(ctx, "pacer decide", trace.WithTimestamp(asked))
-	decision.End(trace.WithTimestamp(answered))
-	ctx, send := t.tracer.Start(ctx, "pacer send", trace.WithTimestamp(answered.Add(g.StartIn)),
+	decision.End(trace.WithTimestamp(admitted))
+	ctx, send := t.tracer.Start(ctx, "pacer send", trace.WithTimestamp(admitted.Add(g.StartIn)),
 		trace.WithSpanKind(trace.SpanKindClient))
 	return ctx, func(o dispatch.Outcome) {
 		span.SetAttributes(attribute.String("pacer.outcome", o.Reason))
@@ -133,7 +133,7 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
 	}
 }
 
-// deferrals tells each time that a notification was sent back to wait for its slot.
+// deferrals makes a span for each time that a notification was deferred.
 func (t *Tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
 	plan := t.plan(g.UserID, g.Category)
 	for _, d := range agenda.ParseDeferrals(g.History) {

@@ -1,5 +1,4 @@
-// Package egresstest gives tests a name service of their own, so that they ask no real one and can change where a name
-// leads.
+// Package egresstest has a name service for tests, so that they ask no real one and can change the address of a name.
 package egresstest
 
 import (

@@ -134,9 +134,10 @@ func TestMessageHasIdentityAndHTML(t *testing.T) {
 	sent := <-got
 	for name, want := range map[string]string{
 		"From": `"Pacer" <pacer@example.com>`, "To": "=?utf-8?q?=C3=9Cn=C3=AFcode?= <" + address + ">",
-		"Reply-To":   "<help@example.com>",
-		"Message-Id": "<" + strings.TrimSuffix(strings.TrimPrefix(sent.Header.Get("Message-Id"), "<"), "@example.com>") + "@example.com>",
-		"Date":       "Mon, 21 Sep 2026 14:13:20 +0000", "Auto-Submitted": "auto-generated",
+		"Reply-To": "<help@example.com>",
+		"Message-Id": "<" + strings.TrimSuffix(strings.TrimPrefix(sent.Header.Get("Message-Id"), "<"),
+			"@example.com>") + "@example.com>",
+		"Date": "Mon, 21 Sep 2026 14:13:20 +0000", "Auto-Submitted": "auto-generated",
 	} {
 		if value := sent.Header.Get(name); value != want {
 			t.Errorf("%s is %q, want %q", name, value, want)

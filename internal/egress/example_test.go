@@ -1,0 +1,33 @@
+package egress_test
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/pacer-notify/pacer/internal/egress"
+)
+
+// Targets that come from input must be public, unless their network is allowed (--webhook-allow).
+func ExampleDialer_CheckURL() {
+	dialer, err := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, target := range []string{
+		"https://example.com/hook", "http://10.1.2.3/hook", "http://10.2.0.1/hook", "http://0x7f.1/",
+		"ftp://example.com/",
+	} {
+		if err := dialer.CheckURL(target); err != nil {
+			fmt.Println(target, err)
+			continue
+		}
+		fmt.Println(target, "may be called")
+	}
+	// Output:
+	// https://example.com/hook may be called
+	// http://10.1.2.3/hook may be called
+	// http://10.2.0.1/hook address 10.2.0.1 is not public, and its network is not allowed
+	// http://0x7f.1/ address 127.0.0.1 is not public, and its network is not allowed
+	// ftp://example.com/ must begin with http:// or https://
+}
