@@ -237,14 +237,17 @@ type ledger struct{ id string }
 func (l *ledger) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 	fmt.Println(sql)
 	var n client.Notification
-	_ = json.Unmarshal(args[0].([]byte), &n)
-	l.id = n.ID
+	if body, ok := args[0].([]byte); ok && json.Unmarshal(body, &n) == nil {
+		l.id = n.ID
+	}
 	return l
 }
 
 // Scan implements [pgx.Row].
 func (l *ledger) Scan(into ...any) error {
-	*into[0].(*string) = l.id
+	if id, ok := into[0].(*string); ok {
+		*id = l.id
+	}
 	return nil
 }
 
