@@ -38,7 +38,7 @@ function show(s) {
 function tiles(s) {
   document.title = `${s.deferred} deferred – pacer`
   text('deferred', s.deferred.toLocaleString('en'))
-  text('deferred-users', `of ${number(s.users_deferred)} users`)
+  text('deferred-users', `of ${number(s.users_deferred)} ${s.users_deferred === 1 ? 'user' : 'users'}`)
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
   const draining = s.rates.delivered - s.rates.accepted
   text('drain', s.deferred === 0 ? 'empty' : draining > 0 ? duration(s.deferred / draining) : 'growing')

@@ -61,7 +61,7 @@ function showNotification(n) {
     fields([
       ['status', n.reason ? `${n.status}: ${n.reason}` : n.status],
       ['expected', n.deliver_at && `${clock(Date.parse(n.deliver_at))}, in ${duration((Date.parse(n.deliver_at) - Date.now()) / 1000)}`],
-      ['ahead of it', n.ahead && `${n.ahead} of this user's, by priority, then arrival; under a user cap, over all categories`],
+      ['before it', n.ahead && `${n.ahead} of this user's, by priority, then arrival; under a user cap, over all categories`],
       ['user', n.user_id], ['category', `${n.category}, ${n.priority}, by ${n.channel}`],
       ['attempts', String(n.attempts)], ['deferrals', String(n.deferrals)],
     ]),
@@ -95,12 +95,12 @@ function showUser(user, categories) {
       holder.append(moments(`Windows of ${user} in ${c.category}: ${(c.admitted ?? []).length} counted, ${(c.backlog ?? []).length} expected`, marks, { now }),
         element('p', { className: 'caption', textContent: 'Green: counted in the windows. Orange: when a waiting notification is expected to go.' }))
     }
-    holder.append(element('ul', {}, ...c.rules.map((r) => element('li', { textContent: `${r.rule}: ${r.used} used, ${r.remaining} left` + (r.frees_at ? `, frees at ${clock(Date.parse(r.frees_at))}` : '') }))))
+    holder.append(element('ul', {}, ...c.rules.map((r) => element('li', { textContent: `${r.rule}: ${r.used} used, ${r.remaining} left` + (r.frees_at ? `, the next free at ${clock(Date.parse(r.frees_at))}` : '') }))))
     if (c.backlog) {
       holder.append(element('ol', { className: 'steps' }, ...c.backlog.map((w) => {
         const link = element('button', { type: 'button', className: 'link', textContent: w.id })
         link.addEventListener('click', () => lookUp(w.id))
-        return element('li', {}, link, ` expected at ${clock(Date.parse(w.deliver_at))}, ${w.ahead ?? 0} of this user's ahead of it`)
+        return element('li', {}, link, ` expected at ${clock(Date.parse(w.deliver_at))}${w.ahead ? `, ${w.ahead} of this user's before it` : ', the next of this user'}`)
       })))
     }
     return holder
