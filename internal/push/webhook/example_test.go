@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,13 +35,15 @@ func ExampleSender_verify() {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		fmt.Println(r.Header.Get("Webhook-Id"), "attempt", r.Header.Get("Pacer-Attempt"), string(body))
+		var notification struct{ Title string }
+		_ = json.Unmarshal(body, &notification)
+		fmt.Printf("%s, attempt %s: %s\n", r.Header.Get("Webhook-Id"), r.Header.Get("Pacer-Attempt"), notification.Title)
 	}))
 	defer receiver.Close()
 
 	message := push.Message{Attempt: 1, Notification: &notification.Notification{
 		ID: "order-7", UserID: "ada", Category: "orders", To: receiver.URL, Title: "On its way",
-		CreatedAt: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
+		CreatedAt: time.Now(),
 	}}
 	here := httpsend.GuardedConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	for _, key := range []string{signing, "whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldCE="} {
@@ -54,6 +57,8 @@ func ExampleSender_verify() {
 		}
 		_ = sender.Close()
 	}
-	// Output: order-7 attempt 1 {"id":"order-7","user_id":"ada","category":"orders","title":"On its
-	// way","body":"","data":null,"created_at":"2026-03-14T15:09:26Z"} not from pacer permanent (400)
+	// Output:
+	// order-7, attempt 1: On its way
+	// not from pacer
+	// permanent (400)
 }
