@@ -30,7 +30,7 @@ func dnsScenarios() []*scenario {
 	}
 	return []*scenario{
 		{
-			name: "DNSFails", fault: "the name server answers SERVFAIL, 3 s", without: retrying, prepare: prepare,
+			name: "DNSFails", fault: "the name server returns SERVFAIL, 3 s", without: retrying, prepare: prepare,
 			inject: func(*deployment) {
 				names.answer(dnsmessage.RCodeServerFailure, netip.Addr{})
 				<-time.After(3 * time.Second)
