@@ -84,7 +84,8 @@ func fill(t *testing.T, p *pacer, n int) {
 	t.Helper()
 	users := n / perUser
 	// One of each user goes at once.
-	waits(t, p, n+users, n, func(i int) notification.Notification { return of(fmt.Sprint("user-", i%users), "default") })
+	spread := func(i int) notification.Notification { return of(fmt.Sprint("user-", i%users), "default") }
+	waits(t, p, n+users, n, spread)
 }
 
 // waits accepts notifications, starts the process and returns when n of them are deferred.

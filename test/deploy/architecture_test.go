@@ -227,7 +227,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// pictureOf reads the arrows of a document's state diagram. An arrow from a state that holds others leaves each of them.
+// pictureOf reads the arrows of a document's state diagram. An arrow from a state that holds others leaves each.
 func pictureOf(t *testing.T, document string) map[string]map[string]bool {
 	t.Helper()
 	_, picture, found := strings.Cut(document, "```mermaid\nstateDiagram-v2\n")

@@ -109,15 +109,15 @@ func openFaultsClock() int {
 }
 
 // Now returns the current local time, as a clock tells it that somebody has set wrong. Timers call it where no
-// goroutine runs:
-// the file is read without the scheduler's knowledge.
+// goroutine runs, so the file is read without the scheduler's knowledge.
 func Now() Time {
 	t := rightNow()
 	if faultsClock < 0 {
 		return t
 	}
 	var seconds int64
-	n, _, _ := syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(faultsClock), uintptr(unsafe.Pointer(&seconds)), 8, 0, 0, 0)
+	n, _, _ := syscall.RawSyscall6(syscall.SYS_PREAD64,
+		uintptr(faultsClock), uintptr(unsafe.Pointer(&seconds)), 8, 0, 0, 0)
 	if n != 8 {
 		return t
 	}
