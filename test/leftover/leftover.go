@@ -1,5 +1,5 @@
-// Package leftover finds what a deployment has left behind when all that it was given has ended, for tests: keys and
-// goroutines.
+// Package leftover finds, for tests, the keys and goroutines that a deployment has left behind when all its notifications
+// have ended.
 package leftover
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fixed are the keys that a deployment has when nothing is on its way: the number of partitions, the policy, the
+// fixed are the keys that a deployment has when nothing is under way: the number of partitions, the policy, the
 // channels, the processes; per partition counts, arrivals, the latest sweep, generations and processes, the epoch and
 // where it was built; and asynq's registers of queues, of servers and of what these work on, and its totals.
 var fixed = regexp.MustCompile(`^(pacer:(partitions|policy|channels|\{processes\}:all|\{push-\d+\}:(c|a|sweep|generation|holders|epoch|built))` +

@@ -1,5 +1,8 @@
-// Package processtest runs the servers that tests need as processes of their own, on free ports, and sees to it that
-// none outlives its test. Packages redistest and postgrestest build on it.
+// Package processtest runs the servers that tests need, as processes of their own, on free ports, and makes sure that
+// neither a server nor its directory outlives the test. Packages redistest and postgrestest build on it.
+//
+// A [Program] says how one kind of server is run, an [Instance] is one that runs, a [Server] belongs to one test, and a
+// [Shared] server to all tests of a binary. [NewDir] makes the directories of all of them.
 package processtest
 
 import (
