@@ -30,7 +30,8 @@ func TestLogMessagesInTestsExist(t *testing.T) {
 			continue
 		}
 		for _, found := range logMessage.FindAllSubmatch(content, -1) {
-			if message := string(found[1]); !strings.Contains(logMessage.ReplaceAllString(string(content), ""), `"`+message) {
+			message, others := string(found[1]), logMessage.ReplaceAllString(string(content), "")
+			if !strings.Contains(others, `"`+message) {
 				sought[message] = name
 			}
 		}

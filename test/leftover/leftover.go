@@ -1,5 +1,5 @@
-// Package leftover finds, for tests, the keys and goroutines that a deployment has left behind when all its notifications
-// have ended.
+// Package leftover finds, for tests, the keys and goroutines that a deployment has left behind when all its
+// notifications have ended.
 package leftover
 
 import (
