@@ -75,7 +75,7 @@ type sendTestCommand struct {
 // errNotDelivered makes the exit code 1: the provider did not take the test.
 var errNotDelivered = errors.New("the test was not delivered")
 
-// Run sends one notification with the settings' credentials, past queue and throttle, and shows the provider's response.
+// Run sends one notification with the settings' credentials, past queue and throttle, and shows the response.
 func (c *sendTestCommand) Run(ctx context.Context, to streams) (err error) {
 	resolved, err := c.Resolve()
 	if err != nil {
