@@ -124,9 +124,9 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	return a.openGates()
 }
 
-// defers remembers what Stop has to undo, last first.
-func (a *App) defers(name string, undo func() error) {
-	a.closers = append(a.closers, closer{name, undo})
+// defers remembers what Stop has to close, last first.
+func (a *App) defers(name string, closing func() error) {
+	a.closers = append(a.closers, closer{name, closing})
 }
 
 func (a *App) closeAll() error {

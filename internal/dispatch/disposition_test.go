@@ -16,7 +16,7 @@ import (
 
 // What each class of response does to a notification that has failed so many times before. Three failures end it, and
 // the wait after the n-th is n seconds.
-func TestFates(t *testing.T) {
+func TestDispositions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		failures int

@@ -41,7 +41,7 @@ func (w *world) settle() error {
 		}
 		w.shard(-1)
 	}
-	w.undo()
+	w.restore()
 	calm, deadline := time.Now().Add(recovery), time.Now().Add(patience)
 	for round := range rounds {
 		if time.Now().After(deadline) {
@@ -101,7 +101,7 @@ func (w *world) lookForIdle() time.Duration {
 
 // settleBeside lets everything end but what belongs to a partition whose shard is away: it must not keep the others.
 func (w *world) settleBeside(down int) error {
-	w.undo()
+	w.restore()
 	deadline := time.Now().Add(patience / 2)
 	for round := 0; round < rounds && time.Now().Before(deadline); round++ {
 		if err := w.round(round); err != nil {
@@ -118,8 +118,8 @@ func (w *world) settleBeside(down int) error {
 	return nil
 }
 
-// undo has producers repeat requests that got no response, and operators and users take back what they did.
-func (w *world) undo() {
+// restore has producers repeat requests that got no response, and operators and users take back what they did.
+func (w *world) restore() {
 	p := w.procs[0]
 	w.do(p, "follow policy", func(ctx context.Context) {
 		for _, p := range w.procs {

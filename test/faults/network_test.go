@@ -149,8 +149,8 @@ type pair struct {
 	body int
 	// repeats tells that what is lost on the way is sent again as another attempt.
 	repeats bool
-	// answersOnly breaks what comes back: then nobody knows what became of what was sent.
-	answersOnly bool
+	// repliesOnly breaks what comes back: then nobody knows what became of what was sent.
+	repliesOnly bool
 }
 
 // pairs are those that talk to one another.
@@ -183,7 +183,7 @@ func pairs() []pair {
 		{
 			name: "API", says: "producers – API", slowed: patient("api"), body: 1000,
 			broken:      protection{name: "ids of the producer's", anonymous: true},
-			answersOnly: true,
+			repliesOnly: true,
 			links: func(d *deployment) []*link {
 				var all []*link
 				for _, w := range d.workers {
@@ -229,7 +229,7 @@ func networkScenario(p pair, x toxic) *scenario {
 		inject: func(d *deployment) {
 			links := p.links(d)
 			for _, l := range links {
-				if p.answersOnly && x.breaks {
+				if p.repliesOnly && x.breaks {
 					l.turn(x, "downstream")
 				} else {
 					l.turn(x)
