@@ -73,7 +73,8 @@ func TestTriesAgainWithTheSameIDAndObeysRetryAfter(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			case 3:
 				w.WriteHeader(http.StatusConflict)
-				_, _ = io.WriteString(w, `{"title":"Conflict","detail":"a notification with this idempotency key is just being accepted; ask again shortly"}`)
+				_, _ = io.WriteString(w,
+					`{"title":"Conflict","detail":"a notification with this idempotency key is just being accepted; ask again shortly"}`)
 			default:
 				accept(n, w)
 			}
@@ -118,7 +119,8 @@ func TestGivesUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{respond: func(_ int, w http.ResponseWriter) {
 					w.WriteHeader(c.status)
-					_, _ = io.WriteString(w, `{"title":"No","detail":"it is not","errors":[{"location":"body.category","message":"is unknown"}]}`)
+					_, _ = io.WriteString(w,
+						`{"title":"No","detail":"it is not","errors":[{"location":"body.category","message":"is unknown"}]}`)
 				}}
 				_, err := newClient(t, s, client.Config{}).Enqueue(t.Context(), client.Notification{UserID: "ada"})
 				refused, ok := errors.AsType[*client.Error](err)

@@ -14,10 +14,10 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 		code int
 		says string
 	}{
-		http.StatusNoContent:       {0, "delivered: the provider took it"},
-		http.StatusGone:            {1, "gone: the provider no longer knows the target (410)"},
-		http.StatusTooManyRequests: {1, "throttled: the provider asks to slow down (429), again after 7s"},
-		http.StatusBadRequest:      {1, "refused: the provider will never take this notification (400)"},
+		http.StatusNoContent:       {says: "delivered: the provider took it"},
+		http.StatusGone:            {code: 1, says: "gone: the provider no longer knows the target (410)"},
+		http.StatusTooManyRequests: {code: 1, says: "throttled: the provider asks to slow down (429), again after 7s"},
+		http.StatusBadRequest:      {code: 1, says: "refused: the provider will never take this notification (400)"},
 	} {
 		ids := make(chan string, 1)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,8 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 		t.Cleanup(server.Close)
 		got := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)
 		if got.code != want.code || !strings.HasPrefix(got.out, want.says) {
-			t.Errorf("%d: code %d, said %q and %q; want %d and %q", status, got.code, got.out, got.err, want.code, want.says)
+			t.Errorf("%d: code %d, said %q and %q; want %d and %q", status, got.code, got.out, got.err, want.code,
+				want.says)
 		}
 		if id := <-ids; id == "" {
 			t.Errorf("%d: it was sent without an id", status)
@@ -44,12 +45,17 @@ func TestChannelsAreListed(t *testing.T) {
 			t.Errorf("asked for %s", r.URL)
 		}
 		_, _ = w.Write([]byte(`[{"channel":"apns","hosts":[{"breaker":"closed","in_flight":3,"outcome":"delivered","outcome_at":"2026-03-14T15:09:26Z"}]},
-			{"channel":"email","hosts":[{"breaker":"closed","in_flight":0,"paused_for":"42s","outcome":"credentials_refused: 535"}]},
-			{"channel":"log","hosts":[]},{"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
+			{"channel":"email","hosts":[
+  {"breaker":"closed","in_flight":0,"paused_for":"42s","outcome":"credentials_refused: 535"}]},
+			{"channel":"log","hosts":[]},
+ {"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
 	}))
 	t.Cleanup(ops.Close)
 	got := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
-	for _, want := range []string{"apns", "responds", "delivered", "paused for 42s", "configured, not used yet", "a.example", "away (breaker open)"} {
+	for _, want := range []string{
+		"apns", "responds", "delivered", "paused for 42s", "configured, not used yet", "a.example",
+		"away (breaker open)",
+	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, and %q is missing in\n%s%s", got.code, want, got.out, got.err)
 		}

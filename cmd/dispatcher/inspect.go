@@ -177,7 +177,8 @@ func showCategory(w io.Writer, c ops.UserCategory) {
 		_, _ = fmt.Fprintf(w, "  counted\t%s\t\n", clock(at))
 	}
 	for _, waiting := range c.Backlog {
-		_, _ = fmt.Fprintf(w, "  waits\t%s\tgoes out at %s, %d of the user's before it\n", waiting.ID, clock(waiting.DeliverAt), waiting.Ahead)
+		_, _ = fmt.Fprintf(w, "  waits\t%s\tgoes out at %s, %d of the user's before it\n", waiting.ID,
+			clock(waiting.DeliverAt), waiting.Ahead)
 	}
 }
 

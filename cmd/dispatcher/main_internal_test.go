@@ -22,7 +22,7 @@ func ask(t *testing.T, args ...string) asked {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code := run(t.Context(), args, streams{&out, &errs})
-	return asked{code, out.String(), errs.String()}
+	return asked{code: code, out: out.String(), err: errs.String()}
 }
 
 func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
@@ -35,24 +35,36 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 		args []string
 		says string
 	}{
-		"UnknownFlag":    {[]string{"--colour", "red"}, "--colour"},
-		"UnknownCommand": {[]string{"dance"}, "dance"},
-		"UnknownRole":    {[]string{"serve", "--roles", "api,dancer"}, "dancer"},
-		"BadPolicy":      {[]string{"--policy", faulty}, "policy.yaml:4"},
-		"NoPolicy":       {[]string{"--policy", "/nowhere.yaml"}, "/nowhere.yaml"},
-		"Partitions":     {[]string{"--partitions", "0"}, "--partitions"},
-		"OpenAPI":        {[]string{"--listen", "0.0.0.0:0"}, "--api-tokens"},
-		"RedisURL":       {[]string{"--redis-url", "http://x"}, "--redis-url"},
-		"Postgres":       {[]string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, "DATABASE_URL"},
-		"WebhookAllow":   {[]string{"--webhook-allow", "here"}, "--webhook-allow"},
-		"WebhookSecret":  {[]string{"--webhook-secret", "canary"}, "--webhook-secret"},
-		"FCMKey":         {[]string{"--fcm-credentials", "canary"}, "fcm"},
-		"APNsKey":        {[]string{"--apns-key", "canary", "--apns-key-id", "ABCDEFGHIJ", "--apns-team-id", "ABCDEFGHIJ", "--apns-topic", "x"}, "apns"},
-		"WebPushKey":     {[]string{"--webpush-key", "canary", "--webpush-subject", "mailto:ops@example.com"}, "webpush"},
-		"EmailServer":    {[]string{"--email-server", "https://u:canary@x", "--email-from", "a@example.com"}, "email"},
-		"TestOfNothing":  {[]string{"send-test", "--channel", "apns", "--to", "canary"}, "not configured"},
-		"TestOfBadURL":   {[]string{"send-test", "--channel", "webhook", "--to", "ftp://canary"}, "--to"},
-		"OpsListen":      {[]string{"healthcheck", "--ops-listen", "nowhere"}, "--ops-listen"},
+		"UnknownFlag":    {args: []string{"--colour", "red"}, says: "--colour"},
+		"UnknownCommand": {args: []string{"dance"}, says: "dance"},
+		"UnknownRole":    {args: []string{"serve", "--roles", "api,dancer"}, says: "dancer"},
+		"BadPolicy":      {args: []string{"--policy", faulty}, says: "policy.yaml:4"},
+		"NoPolicy":       {args: []string{"--policy", "/nowhere.yaml"}, says: "/nowhere.yaml"},
+		"Partitions":     {args: []string{"--partitions", "0"}, says: "--partitions"},
+		"OpenAPI":        {args: []string{"--listen", "0.0.0.0:0"}, says: "--api-tokens"},
+		"RedisURL":       {args: []string{"--redis-url", "http://x"}, says: "--redis-url"},
+		"Postgres": {
+			args: []string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, says: "DATABASE_URL",
+		},
+		"WebhookAllow":  {args: []string{"--webhook-allow", "here"}, says: "--webhook-allow"},
+		"WebhookSecret": {args: []string{"--webhook-secret", "canary"}, says: "--webhook-secret"},
+		"FCMKey":        {args: []string{"--fcm-credentials", "canary"}, says: "fcm"},
+		"APNsKey": {
+			args: []string{
+				"--apns-key", "canary", "--apns-key-id", "ABCDEFGHIJ", "--apns-team-id", "ABCDEFGHIJ", "--apns-topic",
+				"x",
+			},
+			says: "apns",
+		},
+		"WebPushKey": {
+			args: []string{"--webpush-key", "canary", "--webpush-subject", "mailto:ops@example.com"}, says: "webpush",
+		},
+		"EmailServer": {
+			args: []string{"--email-server", "https://u:canary@x", "--email-from", "a@example.com"}, says: "email",
+		},
+		"TestOfNothing": {args: []string{"send-test", "--channel", "apns", "--to", "canary"}, says: "not configured"},
+		"TestOfBadURL":  {args: []string{"send-test", "--channel", "webhook", "--to", "ftp://canary"}, says: "--to"},
+		"OpsListen":     {args: []string{"healthcheck", "--ops-listen", "nowhere"}, says: "--ops-listen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +85,8 @@ func TestUnreachableRedisIsRefused(t *testing.T) {
 	defer cancel()
 	var out, errs bytes.Buffer
 	code := run(ctx, []string{"--redis-url", "redis://:canary@127.0.0.1:1"}, streams{&out, &errs})
-	if code != 2 || !strings.Contains(errs.String(), "127.0.0.1:1 can't be reached") || strings.Contains(errs.String(), "canary") {
+	if code != 2 || !strings.Contains(errs.String(), "127.0.0.1:1 can't be reached") ||
+		strings.Contains(errs.String(), "canary") {
 		t.Errorf("code %d, said %q", code, errs.String())
 	}
 }
@@ -94,7 +107,8 @@ func TestPolicyCheck(t *testing.T) {
 		!strings.HasSuffix(got.out, "good.yaml is valid: 1 category, 0 user caps\n") {
 		t.Errorf("a good policy: %+v", got)
 	}
-	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") || !strings.Contains(got.err, "bad.yaml:5") {
+	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") ||
+		!strings.Contains(got.err, "bad.yaml:5") {
 		t.Errorf("a bad policy: %+v", got)
 	}
 }
@@ -134,15 +148,15 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The demo shows, with no setting at all, notifications that waited for their slots and went to a user's devices, and stops
-// when told.
+// The demo shows, with no setting at all, notifications that waited for their slots and went to a user's devices, and
+// stops when told.
 func TestDemoShowsThrottledDelivery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := &watched{until: "#13  on the ", times: 2, found: cancel}
 	var errs bytes.Buffer
-	if code := run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{seen, &errs}); code != 0 {
+	if code := run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{out: seen, err: &errs}); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	if strings.Count(seen.String(), seen.until) < seen.times {

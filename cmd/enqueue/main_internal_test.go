@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 func ask(t *testing.T, input string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var outBuffer, errBuffer bytes.Buffer
-	code = run(t.Context(), args, streams{strings.NewReader(input), &outBuffer, &errBuffer})
+	code = run(t.Context(), args, streams{in: strings.NewReader(input), out: &outBuffer, err: &errBuffer})
 	return code, outBuffer.String(), errBuffer.String()
 }
 
@@ -29,16 +29,16 @@ func TestWrongUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		"NoUser":      {nil, "--user"},
-		"NoFile":      {[]string{"-f", "/nowhere.ndjson"}, "--file"},
-		"FileAndUser": {[]string{"-f", os.DevNull, "--user", "ada"}, "--file"},
-		"Count":       {[]string{"--user", "ada", "--count", "0"}, "--count"},
-		"Data":        {[]string{"--user", "ada", "--data", "{"}, "--data"},
-		"Override":    {[]string{"--user", "ada", "--channel", "fcm", "--override", "{"}, "--override"},
-		"WhoseFormat": {[]string{"--user", "ada", "--override", "{}"}, "--channel"},
-		"Locale":      {[]string{"--user", "ada", "--locale", "de"}, "--template"},
-		"UnknownFlag": {[]string{"--colour"}, "--colour"},
-		"Unreachable": {[]string{"--user", "ada", "--redis-url", "nothing"}, "--redis-url"},
+		"NoUser":      {says: "--user"},
+		"NoFile":      {args: []string{"-f", "/nowhere.ndjson"}, says: "--file"},
+		"FileAndUser": {args: []string{"-f", os.DevNull, "--user", "ada"}, says: "--file"},
+		"Count":       {args: []string{"--user", "ada", "--count", "0"}, says: "--count"},
+		"Data":        {args: []string{"--user", "ada", "--data", "{"}, says: "--data"},
+		"Override":    {args: []string{"--user", "ada", "--channel", "fcm", "--override", "{"}, says: "--override"},
+		"WhoseFormat": {args: []string{"--user", "ada", "--override", "{}"}, says: "--channel"},
+		"Locale":      {args: []string{"--user", "ada", "--locale", "de"}, says: "--template"},
+		"UnknownFlag": {args: []string{"--colour"}, says: "--colour"},
+		"Unreachable": {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,8 @@ nonsense
 	if code != exitRefused || !strings.HasPrefix(out, "accepted 2, refused 2") {
 		t.Errorf("code %d, said %q", code, out)
 	}
-	if !strings.Contains(errs, "line 2: ") || !strings.Contains(errs, "line 4: channel") || strings.Count(errs, "line ") != 2 {
+	if !strings.Contains(errs, "line 2: ") || !strings.Contains(errs, "line 4: channel") ||
+		strings.Count(errs, "line ") != 2 {
 		t.Errorf("complaints: %q", errs)
 	}
 	if code, out, errs := ask(t, "", "--user", "ada", "--channel", "log", "--count", "3", "--redis-url", url); code != exitAccepted || strings.Count(out, "\n") != 4 {
@@ -109,7 +110,8 @@ func TestFlagsOfTheChannels(t *testing.T) {
 
 func TestNothingReachable(t *testing.T) {
 	t.Parallel()
-	if code, _, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1"); code != exitUsage || !strings.Contains(errs, "can't be reached") {
+	if code, _, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1"); code != exitUsage ||
+		!strings.Contains(errs, "can't be reached") {
 		t.Errorf("code %d, said %q", code, errs)
 	}
 }

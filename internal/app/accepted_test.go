@@ -25,8 +25,8 @@ func (d *fleet) accepted(category string) int {
 	return total
 }
 
-// What producers write to the stores themselves is counted too, once: the sum over the processes is what was accepted. A
-// repeat is not counted, and what was accepted before the first of them started is.
+// What producers write to the stores themselves is counted too, once: the sum over the processes is what was accepted.
+// A repeat is not counted, and what was accepted before the first of them started is.
 func TestAcceptedCountsWhatProducersWrite(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -34,7 +34,8 @@ func TestAcceptedCountsWhatProducersWrite(t *testing.T) {
 			t.Parallel()
 			d, r := newDeployment(t, on, crowdPolicy, 0), newReceiver(t)
 			produce := func(id, category string) {
-				if status, reply := d.produce(`{"id":"` + id + `","user_id":"ada","category":"` + category + `","channel":"log","title":"x"}`); status/100 != 2 {
+				one := `{"id":"` + id + `","user_id":"ada","category":"` + category + `","channel":"log","title":"x"}`
+				if status, reply := d.produce(one); status/100 != 2 {
 					t.Fatalf("%s: %d %+v", id, status, reply)
 				}
 			}
@@ -47,13 +48,15 @@ func TestAcceptedCountsWhatProducersWrite(t *testing.T) {
 			produce("d", "urgent")
 			d.bulk(r.crowd("ben", "slow", 3))
 			for category, want := range map[string]int{"slow": 7, "urgent": 1} {
-				for deadline := time.Now().Add(patience); d.accepted(category) < want; <-time.After(50 * time.Millisecond) {
+				deadline := time.Now().Add(patience)
+				for ; d.accepted(category) < want; <-time.After(50 * time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatalf("%d of %d of category %s are counted", d.accepted(category), want, category)
 					}
 				}
 			}
-			if slow, urgent, s := d.accepted("slow"), d.accepted("urgent"), d.stats(); slow != 7 || urgent != 1 || s.Totals.Accepted != 8 {
+			if slow, urgent, s := d.accepted("slow"), d.accepted("urgent"), d.stats(); slow != 7 || urgent != 1 ||
+				s.Totals.Accepted != 8 {
 				t.Errorf("%d and %d are counted of %d accepted, want 7 and 1", slow, urgent, s.Totals.Accepted)
 			}
 			if status := d.call(http.MethodGet, "/v1/notifications/before", nil, nil, nil); status != http.StatusOK {

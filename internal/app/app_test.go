@@ -88,7 +88,8 @@ func crowdOfOneUserDrainsInOrderAtTheLimit(t *testing.T, on setup) {
 	if perDelivery := float64(s.Totals.Pulls) / 60; perDelivery > 2.05 {
 		t.Errorf("%.3f pulls per delivery, want at most 2.05", perDelivery)
 	}
-	if s.Deferred != 0 || s.Queued != 0 || s.Sending != 0 || s.UsersDeferred != 0 || s.Totals.Accepted != 60 || s.Totals.Attempts != 60 {
+	if s.Deferred != 0 || s.Queued != 0 || s.Sending != 0 || s.UsersDeferred != 0 || s.Totals.Accepted != 60 ||
+		s.Totals.Attempts != 60 {
 		t.Errorf("counts after the drain: %+v", s)
 	}
 }
@@ -136,7 +137,10 @@ func maxDeferEndsWhatWouldWaitLonger(t *testing.T, on setup) {
 	t.Helper()
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	ids := d.bulk(r.crowd("ada", "brief", 4))
-	s := d.awaitStats("two delivered, two expired", func(s stats) bool { return s.Totals.Delivered == 2 && s.Totals.Expired == 2 })
+	s := d.awaitStats("two delivered, two expired", func(s stats) bool {
+		return s.Totals.Delivered == 2 &&
+			s.Totals.Expired == 2
+	})
 	if s.Deferred != 0 {
 		t.Errorf("%d still deferred", s.Deferred)
 	}
@@ -242,7 +246,8 @@ func stopWaitsForWhatIsInFlight(t *testing.T, on setup) {
 
 func policyReloadTakesEffect(t *testing.T, on setup) {
 	t.Helper()
-	d, r := newDeployment(t, on, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n", 1), newReceiver(t)
+	d, r := newDeployment(t, on, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n",
+		1), newReceiver(t)
 	d.bulk(r.crowd("ada", "default", 1))
 	r.await(t, 1)
 	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 2, per: 1h}]}\n"), 0o600); err != nil {
@@ -258,7 +263,8 @@ func policyReloadTakesEffect(t *testing.T, on setup) {
 // What waited for an hour goes out when the limit is raised, not an hour later.
 func policyReloadReachesWhatWaits(t *testing.T, on setup) {
 	t.Helper()
-	d, r := newDeployment(t, on, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n", 2), newReceiver(t)
+	d, r := newDeployment(t, on, "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}]}\n",
+		2), newReceiver(t)
 	d.bulk(r.crowd("ada", "default", 4))
 	d.awaitStats("three deferred", func(s stats) bool { return s.Deferred == 3 && s.Totals.Delivered == 1 })
 	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 3, per: 1h}]}\n"), 0o600); err != nil {
@@ -277,7 +283,8 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	earlier := redistest.Start(t)
-	if err := earlier.Client(t).ZAdd(t.Context(), "pacer:{push-1}:m", redis.Z{Member: "chat:ada", Score: 1}).Err(); err != nil {
+	waiting := redis.Z{Member: "chat:ada", Score: 1}
+	if err := earlier.Client(t).ZAdd(t.Context(), "pacer:{push-1}:m", waiting).Err(); err != nil {
 		t.Fatal(err)
 	}
 	fresh := newDeployment(t, onRedis, crowdPolicy, 0)

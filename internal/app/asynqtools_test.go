@@ -15,7 +15,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 )
 
-// asynq's own tools, which are made on its Inspector, show partitions, who waits, and servers, and can pause and resume a partition.
+// asynq's own tools, which are made on its Inspector, show partitions, who waits, and servers, and can pause and
+// resume a partition.
 func TestAsynqsToolsWork(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onRedis, crowdPolicy, 1), newReceiver(t)
@@ -30,10 +31,12 @@ func TestAsynqsToolsWork(t *testing.T) {
 	inspector := asynq.NewInspectorFromRedisClient(client)
 
 	queues, err := inspector.Queues()
-	for deadline := time.Now().Add(patience); err == nil && len(queues) == 0 && time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); err == nil && len(queues) == 0 &&
+		time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		queues, err = inspector.Queues()
 	}
-	if err != nil || len(queues) == 0 || slices.ContainsFunc(queues, func(name string) bool { return !strings.HasPrefix(name, "push-") }) {
+	if err != nil || len(queues) == 0 ||
+		slices.ContainsFunc(queues, func(name string) bool { return !strings.HasPrefix(name, "push-") }) {
 		t.Fatalf("the queues are %v, %v", queues, err)
 	}
 	partition := fmt.Sprintf("push-%d", dispatch.PartitionOf("ada", 4))
@@ -46,7 +49,8 @@ func TestAsynqsToolsWork(t *testing.T) {
 			t.Fatalf("%d wake-ups are scheduled, want one for the one user who waits", len(tasks))
 		}
 	}
-	if task := tasks[0]; task.ID != "ada" || task.Type != "pacer:wakeup" || time.Until(task.NextProcessAt) < 50*time.Minute || task.Retried != 0 {
+	if task := tasks[0]; task.ID != "ada" || task.Type != "pacer:wakeup" ||
+		time.Until(task.NextProcessAt) < 50*time.Minute || task.Retried != 0 {
 		t.Errorf("the wake-up is %+v", task)
 	}
 	servers, err := inspector.Servers()
@@ -71,13 +75,15 @@ func TestAsynqsToolsWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := d.awaitPauses(d.apps[0], 1)
-		if p := s.Pauses[0]; p.Kind != "partition" || p.Name != number || p.By != "asynq's tools" || time.Since(p.At).Abs() > time.Minute {
+		if p := s.Pauses[0]; p.Kind != "partition" || p.Name != number || p.By != "asynq's tools" ||
+			time.Since(p.At).Abs() > time.Minute {
 			t.Errorf("the pause is %+v", p)
 		}
 	}
 	pauseThere()
 	d.awaitLogs("msg=paused kind=partition name="+number+" by=\"asynq's tools\"", 1)
-	if metrics := d.opsPage(d.apps[0], "/metrics"); !strings.Contains(metrics, `pacer_paused{kind="partition",name="`+number+`"} 1`) {
+	metrics := d.opsPage(d.apps[0], "/metrics")
+	if !strings.Contains(metrics, `pacer_paused{kind="partition",name="`+number+`"} 1`) {
 		t.Errorf("the metrics do not show it")
 	}
 	if err := inspector.UnpauseQueue(partition); err != nil {

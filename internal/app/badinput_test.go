@@ -39,32 +39,64 @@ func TestEveryFieldHasItsLimit(t *testing.T) {
 		field     string
 		good, bad item
 	}{
-		"ID":            {"id", item{"id": strings.Repeat("a", 64)}, item{"id": strings.Repeat("a", 65)}},
-		"IDCharacters":  {"id", item{"id": "A-z_0.9:"}, item{"id": "a/b"}},
-		"User":          {"user_id", item{"user_id": strings.Repeat("ü", 128)}, item{"user_id": strings.Repeat("ü", 128) + "u"}},
-		"UserEmpty":     {"user_id", item{"user_id": "u"}, item{"user_id": ""}},
-		"UserControl":   {"user_id", item{"user_id": "a b"}, item{"user_id": "a\nb"}},
-		"Category":      {"category", item{"category": "slow"}, item{"category": "unknown"}},
-		"Channel":       {"channel", item{"channel": "log"}, item{"channel": "pigeon"}},
-		"NotConfigured": {"channel", item{"channel": "log"}, item{"channel": "fcm"}},
-		"To":            {"to", item{"channel": "webhook", "to": "https://example.com/"}, item{"channel": "webhook"}},
-		"Content":       {"body", item{"body": strings.Repeat("b", 256<<10)}, item{"body": strings.Repeat("b", 256<<10+1)}},
-		"Data":          {"data", item{"data": item{"a": 1}}, item{"data": []int{1}}},
-		"Priority":      {"priority", item{"priority": "low"}, item{"priority": "lowest"}},
-		"SendAt":        {"send_at", item{"send_at": at(90*day - time.Hour)}, item{"send_at": at(90*day + time.Hour)}},
-		"SendAtForm":    {"send_at", item{"send_at": at(time.Hour)}, item{"send_at": "tomorrow"}},
-		"ExpiresAt":     {"expires_at", item{"expires_at": at(time.Hour)}, item{"expires_at": at(-time.Minute)}},
-		"ExpiresFirst":  {"expires_at", item{"send_at": at(time.Hour), "expires_at": at(2 * time.Hour)}, item{"send_at": at(2 * time.Hour), "expires_at": at(time.Hour)}},
-		"CollapseKey":   {"collapse_key", item{"collapse_key": strings.Repeat("k", 64)}, item{"collapse_key": strings.Repeat("k", 65)}},
-		"Key":           {"idempotency_key", item{"idempotency_key": strings.Repeat("k", 255)}, item{"idempotency_key": strings.Repeat("k", 256)}},
-		"WrongType":     {"title", item{"title": "5"}, item{"title": 5}},
-		"Unknown":       {"colour", item{}, item{"colour": "red"}},
-		"LinkLocal":     {"to", item{}, item{"channel": "webhook", "to": "http://169.254.169.254/"}},
-		"Private":       {"to", item{}, item{"channel": "webhook", "to": "http://10.1.2.3/"}},
-		"Decimal":       {"to", item{}, item{"channel": "webhook", "to": "http://3232235777/"}},
-		"Hex":           {"to", item{}, item{"channel": "webhook", "to": "http://0xa.1/"}},
-		"Mapped":        {"to", item{}, item{"channel": "webhook", "to": "http://[::ffff:10.0.0.1]/"}},
-		"Scheme":        {"to", item{}, item{"channel": "webhook", "to": "gopher://example.com/"}},
+		"ID": {
+			field: "id", good: item{"id": strings.Repeat("a", 64)}, bad: item{"id": strings.Repeat("a", 65)},
+		},
+		"IDCharacters": {field: "id", good: item{"id": "A-z_0.9:"}, bad: item{"id": "a/b"}},
+		"User": {
+			field: "user_id",
+			good:  item{"user_id": strings.Repeat("ü", 128)},
+			bad:   item{"user_id": strings.Repeat("ü", 128) + "u"},
+		},
+		"UserEmpty":     {field: "user_id", good: item{"user_id": "u"}, bad: item{"user_id": ""}},
+		"UserControl":   {field: "user_id", good: item{"user_id": "a b"}, bad: item{"user_id": "a\nb"}},
+		"Category":      {field: "category", good: item{"category": "slow"}, bad: item{"category": "unknown"}},
+		"Channel":       {field: "channel", good: item{"channel": "log"}, bad: item{"channel": "pigeon"}},
+		"NotConfigured": {field: "channel", good: item{"channel": "log"}, bad: item{"channel": "fcm"}},
+		"To": {
+			field: "to",
+			good:  item{"channel": "webhook", "to": "https://example.com/"},
+			bad:   item{"channel": "webhook"},
+		},
+		"Content": {
+			field: "body",
+			good:  item{"body": strings.Repeat("b", 256<<10)},
+			bad:   item{"body": strings.Repeat("b", 256<<10+1)},
+		},
+		"Data":     {field: "data", good: item{"data": item{"a": 1}}, bad: item{"data": []int{1}}},
+		"Priority": {field: "priority", good: item{"priority": "low"}, bad: item{"priority": "lowest"}},
+		"SendAt": {
+			field: "send_at",
+			good:  item{"send_at": at(90*day - time.Hour)},
+			bad:   item{"send_at": at(90*day + time.Hour)},
+		},
+		"SendAtForm": {field: "send_at", good: item{"send_at": at(time.Hour)}, bad: item{"send_at": "tomorrow"}},
+		"ExpiresAt": {
+			field: "expires_at", good: item{"expires_at": at(time.Hour)}, bad: item{"expires_at": at(-time.Minute)},
+		},
+		"ExpiresFirst": {
+			field: "expires_at",
+			good:  item{"send_at": at(time.Hour), "expires_at": at(2 * time.Hour)},
+			bad:   item{"send_at": at(2 * time.Hour), "expires_at": at(time.Hour)},
+		},
+		"CollapseKey": {
+			field: "collapse_key",
+			good:  item{"collapse_key": strings.Repeat("k", 64)},
+			bad:   item{"collapse_key": strings.Repeat("k", 65)},
+		},
+		"Key": {
+			field: "idempotency_key",
+			good:  item{"idempotency_key": strings.Repeat("k", 255)},
+			bad:   item{"idempotency_key": strings.Repeat("k", 256)},
+		},
+		"WrongType": {field: "title", good: item{"title": "5"}, bad: item{"title": 5}},
+		"Unknown":   {field: "colour", bad: item{"colour": "red"}},
+		"LinkLocal": {field: "to", bad: item{"channel": "webhook", "to": "http://169.254.169.254/"}},
+		"Private":   {field: "to", bad: item{"channel": "webhook", "to": "http://10.1.2.3/"}},
+		"Decimal":   {field: "to", bad: item{"channel": "webhook", "to": "http://3232235777/"}},
+		"Hex":       {field: "to", bad: item{"channel": "webhook", "to": "http://0xa.1/"}},
+		"Mapped":    {field: "to", bad: item{"channel": "webhook", "to": "http://[::ffff:10.0.0.1]/"}},
+		"Scheme":    {field: "to", bad: item{"channel": "webhook", "to": "gopher://example.com/"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,27 +125,41 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // th
 			header     http.Header
 			status     int
 		}{
-			"Empty":        {"", "", nil, 400},
-			"NoJSON":       {"", "{", nil, 400},
-			"NoObject":     {"", `["ada"]`, nil, 400},
-			"Trailing":     {"", string(valid(nil)) + "{}", nil, 400},
-			"Twice":        {"", `{"user_id":"ada","channel":"log","user_id":"eve"}`, nil, 422},
-			"OtherCase":    {"", `{"USER_ID":"ada","channel":"log"}`, nil, 422},
-			"NoUTF8":       {"", "{\"user_id\":\"a\xff\",\"channel\":\"log\"}", nil, 400},
-			"Deep":         {"", `{"user_id":"ada","channel":"log","data":{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}}`, nil, 400},
-			"Huge":         {"", `{"user_id":"ada","channel":"log","body":"` + strings.Repeat("b", 3<<20) + `"}`, nil, 413},
-			"Media":        {"", string(valid(nil)), http.Header{"Content-Type": {"text/plain"}}, 415},
-			"Encoded":      {"", string(valid(nil)), http.Header{"Content-Encoding": {"gzip"}}, 415},
-			"TwoKeys":      {"", string(valid(item{"idempotency_key": "a"})), http.Header{"Idempotency-Key": {"b"}}, 422},
-			"BulkEmpty":    {"/bulk", "", ndjson, 400},
-			"BulkNoArray":  {"/bulk", `{"user_id":"ada"}`, nil, 400},
-			"BulkBroken":   {"/bulk", `[{"user_id":"ada","channel":"log"},`, nil, 400},
-			"BulkTooMany":  {"/bulk", many, ndjson, 413},
-			"BulkHuge":     {"/bulk", strings.Repeat(" ", 17<<20), ndjson, 413},
-			"BulkMedia":    {"/bulk", "[]", http.Header{"Content-Type": {"application/xml"}}, 415},
-			"BulkResults":  {"/bulk?results=some", `[{"user_id":"ada","channel":"log"}]`, nil, 422},
-			"WrongMethod":  {"/n1", "", nil, 405},
-			"NowhereAtAll": {"s", "", nil, 404},
+			"Empty":     {status: 400},
+			"NoJSON":    {body: "{", status: 400},
+			"NoObject":  {body: `["ada"]`, status: 400},
+			"Trailing":  {body: string(valid(nil)) + "{}", status: 400},
+			"Twice":     {body: `{"user_id":"ada","channel":"log","user_id":"eve"}`, status: 422},
+			"OtherCase": {body: `{"USER_ID":"ada","channel":"log"}`, status: 422},
+			"NoUTF8":    {body: "{\"user_id\":\"a\xff\",\"channel\":\"log\"}", status: 400},
+			"Deep": {
+				body: `{"user_id":"ada","channel":"log","data":{"a":` + strings.Repeat("[",
+					10_000) + strings.Repeat("]", 10_000) + `}}`,
+				status: 400,
+			},
+			"Huge": {
+				body: `{"user_id":"ada","channel":"log","body":"` + strings.Repeat("b", 3<<20) + `"}`, status: 413,
+			},
+			"Media": {
+				body: string(valid(nil)), header: http.Header{"Content-Type": {"text/plain"}}, status: 415,
+			},
+			"Encoded": {body: string(valid(nil)), header: http.Header{"Content-Encoding": {"gzip"}}, status: 415},
+			"TwoKeys": {
+				body:   string(valid(item{"idempotency_key": "a"})),
+				header: http.Header{"Idempotency-Key": {"b"}},
+				status: 422,
+			},
+			"BulkEmpty":   {path: "/bulk", header: ndjson, status: 400},
+			"BulkNoArray": {path: "/bulk", body: `{"user_id":"ada"}`, status: 400},
+			"BulkBroken":  {path: "/bulk", body: `[{"user_id":"ada","channel":"log"},`, status: 400},
+			"BulkTooMany": {path: "/bulk", body: many, header: ndjson, status: 413},
+			"BulkHuge":    {path: "/bulk", body: strings.Repeat(" ", 17<<20), header: ndjson, status: 413},
+			"BulkMedia": {
+				path: "/bulk", body: "[]", header: http.Header{"Content-Type": {"application/xml"}}, status: 415,
+			},
+			"BulkResults":  {path: "/bulk?results=some", body: `[{"user_id":"ada","channel":"log"}]`, status: 422},
+			"WrongMethod":  {path: "/n1", status: 405},
+			"NowhereAtAll": {path: "s", status: 404},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -132,7 +178,10 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // th
 func TestBulkTakesTheGoodOnes(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 1)
-	body := bytes.Join([][]byte{valid(nil), []byte("nonsense"), valid(item{"category": "unknown"}), valid(item{"id": "twice"}), valid(item{"id": "twice"})}, []byte("\n"))
+	body := bytes.Join([][]byte{
+		valid(nil), []byte("nonsense"), valid(item{"category": "unknown"}), valid(item{"id": "twice"}),
+		valid(item{"id": "twice"}),
+	}, []byte("\n"))
 	var reply struct {
 		Accepted, Rejected int
 		Results            []struct {
@@ -140,10 +189,13 @@ func TestBulkTakesTheGoodOnes(t *testing.T) {
 			ID, Error string
 		}
 	}
-	if status := d.call(http.MethodPost, "/v1/notifications/bulk?results=errors", body, http.Header{"Content-Type": {"application/x-ndjson"}}, &reply); status != http.StatusOK {
+	lines := http.Header{"Content-Type": {"application/x-ndjson"}}
+	status := d.call(http.MethodPost, "/v1/notifications/bulk?results=errors", body, lines, &reply)
+	if status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
-	if reply.Accepted != 3 || reply.Rejected != 2 || fmt.Sprint(len(reply.Results), reply.Results[0].Index, reply.Results[1].Index) != "2 1 2" {
+	if reply.Accepted != 3 || reply.Rejected != 2 ||
+		fmt.Sprint(len(reply.Results), reply.Results[0].Index, reply.Results[1].Index) != "2 1 2" {
 		t.Errorf("reply %+v", reply)
 	}
 	if s := d.stats(); s.Totals.Accepted != 2 {
@@ -154,7 +206,9 @@ func TestBulkTakesTheGoodOnes(t *testing.T) {
 func TestUserIDsOfAnyForm(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 1)
-	for user, path := range map[string]string{"a/b": "a%2Fb", "ü": "%C3%BC", "100%": "100%25", "a b": "a%20b", "{push-1}:x": "%7Bpush-1%7D:x"} {
+	for user, path := range map[string]string{
+		"a/b": "a%2Fb", "ü": "%C3%BC", "100%": "100%25", "a b": "a%20b", "{push-1}:x": "%7Bpush-1%7D:x",
+	} {
 		d.bulk([]item{{"user_id": user, "channel": "log", "category": "slow"}})
 		var window struct {
 			UserID     string `json:"user_id"`
@@ -166,7 +220,8 @@ func TestUserIDsOfAnyForm(t *testing.T) {
 		if status := d.call(http.MethodGet, "/v1/users/"+path+"/throttle?category=slow", nil, nil, &window); status != http.StatusOK {
 			t.Fatalf("user %q: status %d", user, status)
 		}
-		if window.UserID != user || window.Allowed || window.TimeLeftMS < 3_500_000 || window.Rules[0].Used != 1 || window.Rules[0].Remaining != 0 {
+		if window.UserID != user || window.Allowed || window.TimeLeftMS < 3_500_000 || window.Rules[0].Used != 1 ||
+			window.Rules[0].Remaining != 0 {
 			t.Errorf("user %q: %+v", user, window)
 		}
 	}
@@ -182,7 +237,8 @@ func TestTokens(t *testing.T) {
 		"": 401, "Bearer wrong": 401, "Basic first-token": 401, "Bearer": 401, "Bearer first-token2": 401,
 		"Bearer first-token": 200, "bearer second-token": 200,
 	} {
-		if status := d.call(http.MethodGet, "/v1/stats", nil, http.Header{"Authorization": {header}}, nil); status != want {
+		authorization := http.Header{"Authorization": {header}}
+		if status := d.call(http.MethodGet, "/v1/stats", nil, authorization, nil); status != want {
 			t.Errorf("Authorization %q: status %d, want %d", header, status, want)
 		}
 	}

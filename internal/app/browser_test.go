@@ -43,7 +43,8 @@ func openTab(t *testing.T, url string) *tab {
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // which root has none of
 	}
-	ctx, cancel := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(options...), chromedp.WithErrorf(t.Logf))
+	ctx, cancel := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(options...),
+		chromedp.WithErrorf(t.Logf))
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx) // it ends with the test in any case
 		cancel()
@@ -168,7 +169,9 @@ func TestDashboardInABrowser(t *testing.T) {
 	b.accessible("in light colours at 1280 px")
 	b.screenshot("light-1280")
 	for _, scheme := range []string{"dark", "light"} {
-		scheme := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		scheme := emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		}
 		if err := chromedp.Do(b.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, scheme)
 			return err

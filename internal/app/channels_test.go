@@ -97,15 +97,17 @@ func p8(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// A provider as it is: some devices are gone, some calls fail, are throttled or cut off. Every notification ends right, no
-// dead device is tried twice, and nobody is called before the Retry-After.
+// A provider as it is: some devices are gone, some calls fail, are throttled or cut off. Every notification ends
+// right, no dead device is tried twice, and nobody is called before the Retry-After.
 func TestProviderWithAllItsFaults(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
 	fake := newAPNsFake(t)
-	d := newDeployment(t, onRedis, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
+	d := newDeployment(t, onRedis,
+		"version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
 	s := d.settings()
-	s.Channels.APNs.Key, s.Channels.APNs.KeyID, s.Channels.APNs.TeamID, s.Channels.APNs.Topic = p8(t), "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
+	s.Channels.APNs.Key, s.Channels.APNs.Topic = p8(t), "com.example.app"
+	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"
 	s.Channels.APNs.Endpoint = fake.server.URL
 	d.startWith(s)
 	// Each is registered as a device, so that dead ones are deactivated.
@@ -124,7 +126,9 @@ func TestProviderWithAllItsFaults(t *testing.T) {
 			kind = hangsUp
 		}
 		kinds[kind]++
-		items = append(items, item{"user_id": fmt.Sprintf("u%d", i), "channel": "apns", "to": fmt.Sprintf("%c%063x", kind, i), "title": "x"})
+		items = append(items, item{
+			"user_id": fmt.Sprintf("u%d", i), "channel": "apns", "to": fmt.Sprintf("%c%063x", kind, i), "title": "x",
+		})
 	}
 	for len(items) > 0 {
 		part := items[:2500]
@@ -178,7 +182,8 @@ func (d *fleet) logs() string {
 // opsPage reads one of a process's ops pages.
 func (d *fleet) opsPage(process *app.App, page string) string {
 	d.t.Helper()
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page, http.NoBody)
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page,
+		http.NoBody)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -206,7 +211,8 @@ func serviceAccount(t *testing.T, tokenURL string) string {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": "demo", "client_email": "pacer@example.com", "private_key_id": "k1", "token_uri": tokenURL,
+		"type": "service_account", "project_id": "demo", "client_email": "pacer@example.com", "private_key_id": "k1",
+		"token_uri":   tokenURL,
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	})
 	if err != nil {
@@ -256,7 +262,10 @@ func TestCredentialsNeverShow(t *testing.T) {
 	const ntfyToken = "tk_canarytoken31fe"
 	key := p8(t)
 	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
-	canaries := []string{emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"), "canaryaccess", ntfyToken}
+	canaries := []string{
+		emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"),
+		"canaryaccess", ntfyToken,
+	}
 	d := newDeployment(t, onRedis, crowdPolicy, 0)
 	// A provider that repeats all that it was asked with, and refuses.
 	status := http.StatusForbidden
@@ -275,18 +284,21 @@ func TestCredentialsNeverShow(t *testing.T) {
 	t.Cleanup(echo.Close)
 	s := d.settings()
 	s.Channels.Webhook.Secret = webhookSecret
-	s.Channels.APNs.Key, s.Channels.APNs.KeyID, s.Channels.APNs.TeamID, s.Channels.APNs.Topic = key, "ABCDEFGHIJ", "ABCDEFGHIJ", "com.example.app"
+	s.Channels.APNs.Key, s.Channels.APNs.Topic = key, "com.example.app"
+	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"
 	s.Channels.APNs.Endpoint, s.Channels.FCM.Endpoint = echo.URL, echo.URL
 	s.Channels.FCM.Credentials = serviceAccount(t, echo.URL+"/token")
 	s.Channels.WebPush.Key, s.Channels.WebPush.Subject = vapid, "mailto:ops@example.com"
-	s.Channels.Email.Server, s.Channels.Email.Password, s.Channels.Email.From = "smtp://pacer@127.0.0.1:1", emailPassword, "pacer@example.com"
+	s.Channels.Email.Server, s.Channels.Email.Password = "smtp://pacer@127.0.0.1:1", emailPassword
+	s.Channels.Email.From = "pacer@example.com"
 	s.Channels.Ntfy.Server, s.Channels.Ntfy.Token = echo.URL, ntfyToken
 	canaries = append(canaries, privateKeyOf(t, s.Channels.FCM.Credentials))
 	process := d.startWith(s)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
 	var ids []string
 	for channel, to := range map[string]string{
-		"apns": strings.Repeat("ab", 32), "fcm": "token", "webpush": subscription, "email": "ada@example.com", "webhook": echo.URL + "/hook",
+		"apns": strings.Repeat("ab",
+			32), "fcm": "token", "webpush": subscription, "email": "ada@example.com", "webhook": echo.URL + "/hook",
 		"ntfy": "alerts",
 	} {
 		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
@@ -295,7 +307,10 @@ func TestCredentialsNeverShow(t *testing.T) {
 		return s.Totals.Attempts >= int64(len(ids)) && s.Queued == 0 && s.Sending == 0
 	})
 	shown := map[string]string{"Redis": d.dump(), "settings": fmt.Sprintf("%v %+v %#v", s, s, s), "log": d.logs()}
-	for _, page := range []string{"/metrics", "/channels", "/readyz", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
+	for _, page := range []string{
+		"/metrics", "/channels", "/readyz", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2",
+		"/debug/pprof/heap?debug=1",
+	} {
 		shown[page] = d.opsPage(process, page)
 	}
 	for _, id := range ids {

@@ -44,7 +44,9 @@ func TestRedisCluster(t *testing.T) {
 			items = append(items, r.crowd("ada", "default", 40)...)
 			ids := d.bulk(items)
 			waits := d.bulk(r.crowd("ben", "slow", 3))
-			s := d.awaitStats("all are delivered", func(s stats) bool { return s.Totals.Delivered == int64(len(ids)+1) && s.Deferred == 2 })
+			s := d.awaitStats("all are delivered", func(s stats) bool {
+				return s.Totals.Delivered == int64(len(ids)+1) && s.Deferred == 2
+			})
 			if s.Totals.Failed+s.Totals.Expired != 0 {
 				t.Errorf("the counts are %+v", s)
 			}
@@ -78,8 +80,9 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// A slot is moved to another shard while notifications of its partitions are accepted, wait and go out, and stays half-way for a
-// while: whatever would have run on half of a partition is refused and tried again. Nothing is lost, sent twice or too early.
+// A slot is moved to another shard while notifications of its partitions are accepted, wait and go out, and stays
+// half-way for a while: whatever would have run on half of a partition is refused and tried again. Nothing is lost,
+// sent twice or too early.
 func TestRedisClusterSlotMoves(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -120,8 +123,8 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 	}
 }
 
-// A shard dies and nobody takes over: what belongs to the others goes on, and the counts say what they lack. When it comes
-// back, empty, what belongs to it goes on, too.
+// A shard dies and nobody takes over: what belongs to the others goes on, and the counts say what they lack. When it
+// comes back, empty, what belongs to it goes on, too.
 func TestRedisClusterShardAway(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, false)

@@ -10,8 +10,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A shard's master is killed under load: its replica takes over, what it held goes on, and nothing is sent too early. What the
-// master had not handed on yet may come twice; with the store in Postgres nothing is lost.
+// A shard's master is killed under load: its replica takes over, what it held goes on, and nothing is sent too early.
+// What the master had not handed on yet may come twice; with the store in Postgres nothing is lost.
 func TestRedisClusterShardFailsOver(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, true)

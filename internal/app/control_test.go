@@ -24,7 +24,8 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+process.OpsAddr()+"/actions", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+process.OpsAddr()+"/actions",
+		bytes.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -95,9 +96,17 @@ func pausedThingsWait(t *testing.T, on setup) {
 		pause      ops.Action
 		held, free item
 	}{
-		"channel":   {ops.Action{Kind: "channel", Name: "webhook"}, item{"channel": "webhook"}, item{"channel": "log"}},
-		"category":  {ops.Action{Kind: "category", Name: "urgent"}, item{"category": "urgent"}, item{"category": "default"}},
-		"partition": {ops.Action{Kind: "partition", Name: partitionOf("ada")}, item{}, item{"user_id": other}},
+		"channel": {
+			pause: ops.Action{Kind: "channel", Name: "webhook"},
+			held:  item{"channel": "webhook"},
+			free:  item{"channel": "log"},
+		},
+		"category": {
+			pause: ops.Action{Kind: "category", Name: "urgent"},
+			held:  item{"category": "urgent"},
+			free:  item{"category": "default"},
+		},
+		"partition": {pause: ops.Action{Kind: "partition", Name: partitionOf("ada")}, free: item{"user_id": other}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +126,8 @@ func pausedThingsWait(t *testing.T, on setup) {
 				t.Errorf("the paused one is %+v, the other %+v", d.view(held), d.view(free))
 			}
 			// The page of another process than that of the action may be a second old.
-			if s := d.awaitPauses(d.apps[0], 1); s.Pauses[0].Name != c.pause.Name || s.Pauses[0].Why != "a test" || !strings.HasPrefix(s.Pauses[0].By, "tester (127.0.0.1)") {
+			if s := d.awaitPauses(d.apps[0], 1); s.Pauses[0].Name != c.pause.Name || s.Pauses[0].Why != "a test" ||
+				!strings.HasPrefix(s.Pauses[0].By, "tester (127.0.0.1)") {
 				t.Errorf("the pauses are %+v", s.Pauses)
 			}
 			c.pause.Action = "resume"
@@ -128,14 +138,16 @@ func pausedThingsWait(t *testing.T, on setup) {
 			}
 			d.act(d.apps[0], http.StatusConflict, c.pause)
 			var trail []struct{ Action, Subject, Detail string }
-			if err := json.Unmarshal([]byte(d.opsPage(d.apps[1], "/audit")), &trail); err != nil || len(trail) != 2 || trail[0].Action != "resume" || trail[1].Detail != "a test" {
+			if err := json.Unmarshal([]byte(d.opsPage(d.apps[1], "/audit")), &trail); err != nil || len(trail) != 2 ||
+				trail[0].Action != "resume" || trail[1].Detail != "a test" {
 				t.Errorf("the audit log is %+v, %v", trail, err)
 			}
 		})
 	}
 }
 
-// A partition goes on although the process died, or lost Redis, that was just letting it go on: no pause is left that nobody sees.
+// A partition goes on although the process died, or lost Redis, that was just letting it go on: no pause is left that
+// nobody sees.
 func noPartitionStaysPausedUnseen(t *testing.T, on setup) {
 	d, r := newDeployment(t, on, crowdPolicy, 1), newReceiver(t)
 	partition := strconv.Itoa(dispatch.BacklogOf("ada", "default", 4).Partition)
@@ -190,11 +202,13 @@ func operatorsCancelAndRetry(t *testing.T, on setup) {
 
 	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "cancel", ID: waits})
 	var done ops.Done
-	if err := json.Unmarshal([]byte(d.act(d.apps[0], http.StatusOK, ops.Action{Action: "retry", ID: failed})), &done); err != nil {
+	retried := d.act(d.apps[0], http.StatusOK, ops.Action{Action: "retry", ID: failed})
+	if err := json.Unmarshal([]byte(retried), &done); err != nil {
 		t.Fatal(err)
 	}
 	d.awaitStats("it is delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
-	if d.view(waits).Status != "cancelled" || d.view(done.ID).Status != "delivered" || d.view(failed).Status != "failed" {
+	if d.view(waits).Status != "cancelled" || d.view(done.ID).Status != "delivered" ||
+		d.view(failed).Status != "failed" {
 		t.Errorf("they are %+v, %+v and %+v", d.view(waits), d.view(done.ID), d.view(failed))
 	}
 }
@@ -205,10 +219,14 @@ func snapshotTellsWhoWaits(t *testing.T, on setup) {
 	d.bulk(r.crowd("ada", "slow", 6))
 	d.bulk(r.crowd("ben", "slow", 3))
 	d.bulk([]item{{"user_id": "cleo", "channel": "log", "send_at": time.Now().Add(time.Hour).Format(time.RFC3339)}})
-	d.awaitStats("two are delivered", func(s stats) bool { return s.Totals.Delivered == 2 && s.Deferred == 7 && s.Scheduled == 1 })
+	d.awaitStats("two are delivered", func(s stats) bool {
+		return s.Totals.Delivered == 2 && s.Deferred == 7 &&
+			s.Scheduled == 1
+	})
 	var s ops.Snapshot
 	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
-		if s = d.snapshot(d.apps[1]); len(s.Processes) == 2 && s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.Deferred == 7 {
+		if s = d.snapshot(d.apps[1]); len(s.Processes) == 2 &&
+			s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.Deferred == 7 {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -225,7 +243,8 @@ func snapshotTellsWhoWaits(t *testing.T, on setup) {
 	for _, partition := range s.Partitions {
 		deferred += partition.Deferred
 	}
-	if deferred != 7 || s.UsersDeferred != 2 || s.Totals.Accepted != 10 || s.Redis.Version == "" || (s.Postgres != nil) != (on == onPostgres) {
+	if deferred != 7 || s.UsersDeferred != 2 || s.Totals.Accepted != 10 || s.Redis.Version == "" ||
+		(s.Postgres != nil) != (on == onPostgres) {
 		t.Errorf("the snapshot is %+v", s)
 	}
 }

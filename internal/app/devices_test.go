@@ -32,8 +32,8 @@ func (d *fleet) devices(user string) []deviceView {
 	return list.Devices
 }
 
-// A notification without a target goes to each device, counts once, and what became of it on each is shown; a device that
-// is gone is not tried again.
+// A notification without a target goes to each device, counts once, and what became of it on each is shown; a device
+// that is gone is not tried again.
 func TestNotificationsGoToAllDevices(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -71,7 +71,8 @@ func TestNotificationsGoToAllDevices(t *testing.T) {
 			attempts := map[string]int{"phone": 1, "desk": 2, "gone": 1}
 			want := map[string]string{"phone": "delivered", "desk": "delivered", "gone": "target_gone: 410"}
 			for _, delivery := range v.Devices {
-				if delivery.Outcome != want[delivery.Device] || !delivery.Ended || delivery.Attempts != attempts[delivery.Device] {
+				if delivery.Outcome != want[delivery.Device] || !delivery.Ended ||
+					delivery.Attempts != attempts[delivery.Device] {
 					t.Errorf("on a device: %+v", delivery)
 				}
 				delete(want, delivery.Device)
@@ -115,7 +116,8 @@ func TestDevicesThatCannotBe(t *testing.T) {
 	}
 	var problem struct{ Detail string }
 	status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","title":"x"}`), nil, &problem)
-	if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Detail, "to: is required: the user has no active device") {
+	if status != http.StatusUnprocessableEntity ||
+		!strings.Contains(problem.Detail, "to: is required: the user has no active device") {
 		t.Errorf("without a target and a device: %d %q", status, problem.Detail)
 	}
 }
@@ -125,7 +127,11 @@ func TestTemplates(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 0)
 	folder := t.TempDir()
-	for file, text := range map[string]string{"hi/default/title.txt": "Hello", "hi/default/body.txt": "{{.name}} is here", "hi/de/body.txt": "{{.name}} ist da"} {
+	for file, text := range map[string]string{
+		"hi/default/title.txt": "Hello",
+		"hi/default/body.txt":  "{{.name}} is here",
+		"hi/de/body.txt":       "{{.name}} ist da",
+	} {
 		path := filepath.Join(folder, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -142,7 +148,8 @@ func TestTemplates(t *testing.T) {
 		`{"name":"hi","data":{"name":"Ada"}}`:                  "Ada is here",
 	} {
 		var v struct{ Title, Body string }
-		status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","channel":"log","template":`+body+`}`), nil, &v)
+		status := d.call(http.MethodPost, "/v1/notifications",
+			[]byte(`{"user_id":"ada","channel":"log","template":`+body+`}`), nil, &v)
 		if status != http.StatusAccepted || v.Body != want {
 			t.Errorf("%s: %d %+v, want %q", body, status, v, want)
 		}

@@ -33,14 +33,18 @@ func scheduled(n int) []item {
 	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	items := make([]item, n)
 	for i := range items {
-		items[i] = item{"id": fmt.Sprint("n", i), "user_id": fmt.Sprint("u", i), "channel": "log", "title": "later", "send_at": later}
+		items[i] = item{
+			"id":      fmt.Sprint("n", i),
+			"user_id": fmt.Sprint("u", i),
+			"channel": "log", "title": "later", "send_at": later,
+		}
 	}
 	return items
 }
 
-// The in-process Redis takes as many commands at once as any other: a bulk request with ids of its own, each of which is
-// looked up first, and the counts of many partitions. Fifty were too many for a connection without a buffer; package embedded
-// tests pipelines of 10,000, which here would take a busy machine minutes.
+// The in-process Redis takes as many commands at once as any other: a bulk request with ids of its own, each of which
+// is looked up first, and the counts of many partitions. Fifty were too many for a connection without a buffer;
+// package embedded tests pipelines of 10,000, which here would take a busy machine minutes.
 func TestInProcessRedisTakesLargePipelines(t *testing.T) {
 	t.Parallel()
 	const many = 500

@@ -56,7 +56,9 @@ func (d *durable) load(users, n int) []string {
 	d.t.Helper()
 	var items []item
 	for i := range n * users {
-		items = append(items, item{"user_id": fmt.Sprint("user", i%users), "to": d.receiver.server.URL, "title": fmt.Sprint(i)})
+		items = append(items, item{
+			"user_id": fmt.Sprint("user", i%users), "to": d.receiver.server.URL, "title": fmt.Sprint(i),
+		})
 	}
 	ids := d.bulk(items)
 	d.receiver.await(d.t, 5*users)
@@ -133,7 +135,8 @@ func TestWhatNeverReachedRedisIsFound(t *testing.T) {
 	d := newDurable(t, 2)
 	d.verify(d.bulk(d.receiver.crowd("first", "default", 1))) // the partitions are built by now
 	d.postgres.Exec(`INSERT INTO pacer.notifications (id, user_id, category, channel, target, priority)
-		SELECT 'lost-' || i, 'user' || i, 'default', 'webhook', '` + d.receiver.server.URL + `', 3 FROM generate_series(1, 20) i`)
+		SELECT 'lost-' || i, 'user' ||
+			i, 'default', 'webhook', '` + d.receiver.server.URL + `', 3 FROM generate_series(1, 20) i`)
 	var ids []string
 	for i := range 20 {
 		ids = append(ids, fmt.Sprint("lost-", i+1))

@@ -64,9 +64,9 @@ func smallRedis(t *testing.T, on setup) (*fleet, *redistest.Server, *goredis.Cli
 	return d, redis, client
 }
 
-// A full Redis refuses grants and takes settlements: what was sent while it filled up is settled, what waits is held, and
-// once there is memory again all goes out, each once. Before it is full, nothing more is accepted where it keeps the
-// store; Postgres goes on accepting. All counts are exact in the end.
+// A full Redis refuses grants and takes settlements: what was sent while it filled up is settled, what waits is held,
+// and once there is memory again all goes out, each once. Before it is full, nothing more is accepted where it keeps
+// the store; Postgres goes on accepting. All counts are exact in the end.
 func TestRedisFillsUp(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -159,7 +159,8 @@ func (d *fleet) awaitRefusal(body []byte) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.apps[0].Addr()+"/v1/notifications", strings.NewReader(string(body)))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.apps[0].Addr()+"/v1/notifications",
+			strings.NewReader(string(body)))
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -171,7 +172,8 @@ func (d *fleet) awaitRefusal(body []byte) {
 		text := make([]byte, 1000)
 		n, _ := response.Body.Read(text)
 		_ = response.Body.Close()
-		if response.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text[:n]), "the queue is full") {
+		if response.StatusCode == http.StatusServiceUnavailable &&
+			strings.Contains(string(text[:n]), "the queue is full") {
 			if response.Header.Get("Retry-After") == "" {
 				d.t.Error("the refusal does not say when to try again")
 			}

@@ -28,15 +28,15 @@ func TestAPIIsLimited(t *testing.T) {
 		token, path string
 		status      int
 	}{
-		{"one", "/v1/stats", 200},
-		{"one", "/v1/stats", 200},
-		{"one", "/v1/stats", 200},
-		{"one", "/v1/stats", 429},
-		{"one", "/v1/notifications/a", 404},
-		{"one", "/v1/notifications/b", 404},
-		{"one", "/v1/users/ada/throttle", 429},
-		{"two", "/v1/stats", 200},
-		{"three", "/v1/stats", 401},
+		{token: "one", path: "/v1/stats", status: 200},
+		{token: "one", path: "/v1/stats", status: 200},
+		{token: "one", path: "/v1/stats", status: 200},
+		{token: "one", path: "/v1/stats", status: 429},
+		{token: "one", path: "/v1/notifications/a", status: 404},
+		{token: "one", path: "/v1/notifications/b", status: 404},
+		{token: "one", path: "/v1/users/ada/throttle", status: 429},
+		{token: "two", path: "/v1/stats", status: 200},
+		{token: "three", path: "/v1/stats", status: 401},
 	} {
 		if got := ask(want.token, want.path); got != want.status {
 			t.Errorf("request %d, token %s, %s: status %d, want %d", i, want.token, want.path, got, want.status)
@@ -55,11 +55,35 @@ func TestSpellingsShareALimit(t *testing.T) {
 		perCaller, perRoute  int
 		authorization, paths []string
 	}{
-		{"tokens", []string{"one"}, 3, 0, []string{"Bearer one", "bearer one", "BEARER one", "Bearer  one", "Bearer \tone", "beareR one"}, []string{"/v1/stats"}},
-		{"no tokens", nil, 3, 0, []string{"", "Bearer a", "Bearer b", "Basic c", "d"}, []string{"/v1/stats"}},
-		{"paths", []string{"one"}, 0, 3, []string{"Bearer one"}, []string{"/v1/stats", "/v1/st%61ts", "/v1/s%74ats", "/v1/%73tats?a=b"}},
-		{"names", []string{"one"}, 0, 3, []string{"Bearer one"}, []string{"/v1/notifications/a", "/v1/notifications/bulk%41", "/v1/notifications/throttle", "/v1/notifications/b"}},
-		{"nothing", []string{"one"}, 0, 3, []string{"Bearer one"}, []string{"/v1/a", "/v1/b", "/c", "/v2/d/e"}},
+		{
+			name: "tokens", tokens: []string{"one"}, perCaller: 3,
+			authorization: []string{
+				"Bearer one", "bearer one", "BEARER one", "Bearer  one", "Bearer \tone", "beareR one",
+			},
+			paths: []string{"/v1/stats"},
+		},
+		{
+			name: "no tokens", perCaller: 3,
+			authorization: []string{"", "Bearer a", "Bearer b", "Basic c", "d"},
+			paths:         []string{"/v1/stats"},
+		},
+		{
+			name: "paths", tokens: []string{"one"}, perRoute: 3,
+			authorization: []string{"Bearer one"},
+			paths:         []string{"/v1/stats", "/v1/st%61ts", "/v1/s%74ats", "/v1/%73tats?a=b"},
+		},
+		{
+			name: "names", tokens: []string{"one"}, perRoute: 3,
+			authorization: []string{"Bearer one"},
+			paths: []string{
+				"/v1/notifications/a", "/v1/notifications/bulk%41", "/v1/notifications/throttle", "/v1/notifications/b",
+			},
+		},
+		{
+			name: "nothing", tokens: []string{"one"}, perRoute: 3,
+			authorization: []string{"Bearer one"},
+			paths:         []string{"/v1/a", "/v1/b", "/c", "/v2/d/e"},
+		},
 	} {
 		s := d.settings()
 		s.APITokens = c.tokens
@@ -77,7 +101,8 @@ func TestSpellingsShareALimit(t *testing.T) {
 			}
 			path := c.paths[i%len(c.paths)]
 			status, reply := under(t, http.MethodGet, process.Addr(), path, process.Addr(), "", header)
-			if limited := status == http.StatusTooManyRequests; limited != (i >= 3) || status == http.StatusUnauthorized {
+			if limited := status == http.StatusTooManyRequests; limited != (i >= 3) ||
+				status == http.StatusUnauthorized {
 				t.Errorf("%s: request %d, %v for %s: %d %s", c.name, i, header, path, status, reply)
 			}
 		}

@@ -49,7 +49,10 @@ type receiver struct {
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	r := &receiver{changed: make(chan struct{}, 1), respond: func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }}
+	r := &receiver{
+		changed: make(chan struct{}, 1),
+		respond: func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) },
+	}
 	r.server = httptest.NewServer(http.HandlerFunc(r.receive))
 	t.Cleanup(r.server.Close)
 	return r
@@ -67,7 +70,10 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) {
 	}
 	attempt, _ := strconv.Atoi(request.Header.Get("Pacer-Attempt"))
 	admitted, _ := strconv.ParseInt(request.Header.Get("Pacer-Admitted-At"), 10, 64)
-	a := arrival{ID: body.ID, User: body.UserID, Category: body.Category, Attempt: attempt, AdmittedAt: throttle.Micros(admitted)}
+	a := arrival{
+		ID: body.ID, User: body.UserID, Category: body.Category, Attempt: attempt,
+		AdmittedAt: throttle.Micros(admitted),
+	}
 	r.mu.Lock()
 	r.arrivals = append(r.arrivals, a)
 	r.mu.Unlock()
@@ -158,7 +164,9 @@ func (d *fleet) settings() *settings.Resolved {
 		kind = settings.SetupDurable
 	}
 	return &settings.Resolved{
-		Setup: kind, Redis: where, DatabaseURL: d.databaseURL, Roles: []settings.Role{settings.RoleAPI, settings.RoleWorker, settings.RoleOps},
+		Setup: kind, Redis: where, DatabaseURL: d.databaseURL, Roles: []settings.Role{
+			settings.RoleAPI, settings.RoleWorker, settings.RoleOps,
+		},
 		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Partitions: 4,
 		DrainTimeout: 20 * time.Second, WebhookAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
@@ -178,7 +186,8 @@ func (d *fleet) startWith(s *settings.Resolved) *app.App {
 			d.t.Logf("the log of a process ends in:\n%s", log.tail())
 		}
 	})
-	process, err := app.New(d.t.Context(), s, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	process, err := app.New(d.t.Context(), s,
+		slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)
 	}
@@ -239,7 +248,8 @@ var lateGrant = regexp.MustCompile(`msg="a grant came too late and is returned" 
 // call makes a request to the first process's API and decodes the response into v, if any.
 func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {
 	d.t.Helper()
-	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.apps[0].Addr()+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.apps[0].Addr()+path,
+		bytes.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -279,7 +289,8 @@ func (d *fleet) bulk(items []item) []string {
 		Accepted int
 		Results  []struct{ ID, Error string }
 	}
-	if status := d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, &reply); status != http.StatusOK || reply.Accepted != len(items) {
+	if status := d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, &reply); status != http.StatusOK ||
+		reply.Accepted != len(items) {
 		d.t.Fatalf("bulk returned %d, accepted %d of %d: %+v", status, reply.Accepted, len(items), reply.Results)
 	}
 	ids := make([]string, len(items))

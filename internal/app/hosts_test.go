@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// under makes a request to an address under a host of another name, as a browser does whose page had that name point there.
+// under makes a request to an address under a host of another name, as a browser does whose page had that name point
+// there.
 func under(t *testing.T, method, address, path, host, body string, header http.Header) (status int, reply string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
@@ -48,18 +49,42 @@ func TestPagesThatPointHereGetNothing(t *testing.T) {
 		header                            http.Header
 		want                              int
 	}{
-		{http.MethodPost, open.Addr(), "/v1/notifications", evil, body, nil, http.StatusMisdirectedRequest},
-		{http.MethodGet, open.Addr(), "/v1/stats", evil, "", nil, http.StatusMisdirectedRequest},
-		{http.MethodGet, open.Addr(), "/v1/stats", open.Addr(), "", nil, http.StatusOK},
-		{http.MethodGet, open.Addr(), "/v1/stats", "pacer.example", "", nil, http.StatusOK},
-		{http.MethodGet, open.OpsAddr(), "/snapshot", evil, "", nil, http.StatusMisdirectedRequest},
-		{http.MethodGet, open.OpsAddr(), "/metrics", evil, "", nil, http.StatusMisdirectedRequest},
-		{http.MethodGet, open.OpsAddr(), "/metrics", "pacer.example", "", nil, http.StatusOK},
-		{http.MethodGet, open.OpsAddr(), "/readyz", "localhost", "", nil, http.StatusOK},
-		{http.MethodPost, guarded.Addr(), "/v1/notifications", evil, body, nil, http.StatusUnauthorized},
-		{http.MethodPost, guarded.Addr(), "/v1/notifications", evil, body, bearer, http.StatusAccepted},
-		{http.MethodGet, guarded.OpsAddr(), "/metrics", evil, "", nil, http.StatusMisdirectedRequest},
-		{http.MethodGet, guarded.OpsAddr(), "/metrics", evil, "", bearer, http.StatusOK},
+		{
+			method: http.MethodPost, address: open.Addr(), path: "/v1/notifications", host: evil, body: body,
+			want: http.StatusMisdirectedRequest,
+		},
+		{
+			method: http.MethodGet, address: open.Addr(), path: "/v1/stats", host: evil,
+			want: http.StatusMisdirectedRequest,
+		},
+		{method: http.MethodGet, address: open.Addr(), path: "/v1/stats", host: open.Addr(), want: http.StatusOK},
+		{method: http.MethodGet, address: open.Addr(), path: "/v1/stats", host: "pacer.example", want: http.StatusOK},
+		{
+			method: http.MethodGet, address: open.OpsAddr(), path: "/snapshot", host: evil,
+			want: http.StatusMisdirectedRequest,
+		},
+		{
+			method: http.MethodGet, address: open.OpsAddr(), path: "/metrics", host: evil,
+			want: http.StatusMisdirectedRequest,
+		},
+		{method: http.MethodGet, address: open.OpsAddr(), path: "/metrics", host: "pacer.example", want: http.StatusOK},
+		{method: http.MethodGet, address: open.OpsAddr(), path: "/readyz", host: "localhost", want: http.StatusOK},
+		{
+			method: http.MethodPost, address: guarded.Addr(), path: "/v1/notifications", host: evil, body: body,
+			want: http.StatusUnauthorized,
+		},
+		{
+			method: http.MethodPost, address: guarded.Addr(), path: "/v1/notifications", host: evil, body: body,
+			header: bearer, want: http.StatusAccepted,
+		},
+		{
+			method: http.MethodGet, address: guarded.OpsAddr(), path: "/metrics", host: evil,
+			want: http.StatusMisdirectedRequest,
+		},
+		{
+			method: http.MethodGet, address: guarded.OpsAddr(), path: "/metrics", host: evil, header: bearer,
+			want: http.StatusOK,
+		},
 	} {
 		if status, reply := under(t, c.method, c.address, c.path, c.host, c.body, c.header); status != c.want {
 			t.Errorf("%s %s under %s: %d %s, want %d", c.method, c.path, c.host, status, reply, c.want)

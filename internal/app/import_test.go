@@ -51,38 +51,48 @@ func (d *fleet) wantRefusal(parts ...string) {
 	}
 }
 
-// Everything that a deployment without DATABASE_URL keeps goes along to Postgres: what waits, why, and until when; full windows,
-// devices, idempotency keys, pauses. Until that is done nothing starts, and afterwards nobody works without Postgres.
+// Everything that a deployment without DATABASE_URL keeps goes along to Postgres: what waits, why, and until when;
+// full windows, devices, idempotency keys, pauses. Until that is done nothing starts, and afterwards nobody works
+// without Postgres.
 func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	t.Parallel()
-	policy := strings.Replace(crowdPolicy, "{max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}", "{max_attempts: 50, min_backoff: 2s, max_backoff: 4s}", 1)
+	policy := strings.Replace(crowdPolicy, "{max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}",
+		"{max_attempts: 50, min_backoff: 2s, max_backoff: 4s}", 1)
 	d, r := newDeployment(t, onRedis, policy, 1), newReceiver(t)
 	failing := newReceiver(t)
 	failing.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
 	slow := d.bulk(r.crowd("ada", "slow", 3))
 	r.await(t, 1)
 	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	later := d.bulk([]item{{"user_id": "ben", "to": r.server.URL, "send_at": at, "collapse_key": "k", "title": "kept", "data": map[string]int{"n": 1}}})
+	later := d.bulk([]item{
+		{
+			"user_id": "ben", "to": r.server.URL, "send_at": at, "collapse_key": "k", "title": "kept",
+			"data": map[string]int{"n": 1},
+		},
+	})
 	retried := d.bulk([]item{{"user_id": "cyd", "to": failing.server.URL}})
 	failing.await(t, 1)
 	key := http.Header{"Idempotency-Key": {"once"}}
 	once := []byte(`{"user_id":"dan","to":"` + r.server.URL + `"}`)
 	var first, again struct{ ID string }
 	d.call(http.MethodPost, "/v1/notifications", once, key, &first)
-	d.call(http.MethodPut, "/v1/users/eve/devices/phone", []byte(`{"channel":"webhook","to":"`+r.server.URL+`"}`), nil, nil)
+	d.call(http.MethodPut, "/v1/users/eve/devices/phone", []byte(`{"channel":"webhook","to":"`+r.server.URL+`"}`), nil,
+		nil)
 	r.await(t, 2)
 	d.awaitStats("one is retrying", func(s stats) bool { return s.Retrying == 1 && s.Deferred == 2 && s.Sending == 0 })
 	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "channel", Name: "log"})
 	d.databaseURL = postgrestest.URL(t)
 	log := slog.New(slog.DiscardHandler)
-	if _, err := deployment.Import(t.Context(), d.settings(), log); err == nil || !strings.Contains(err.Error(), "is running") {
+	if _, err := deployment.Import(t.Context(), d.settings(), log); err == nil ||
+		!strings.Contains(err.Error(), "is running") {
 		t.Errorf("an import beside a running process: %v", err)
 	}
 	d.stop()
 
 	d.wantRefusal("keeps 4 waiting notifications", "dispatcher import", "--decline")
 	found := 0
-	if err := deployment.Verify(t.Context(), d.settings(), log, func(postgres.Difference) error { found++; return nil }); err != nil || found != 1 {
+	countFound := func(postgres.Difference) error { found++; return nil }
+	if err := deployment.Verify(t.Context(), d.settings(), log, countFound); err != nil || found != 1 {
 		t.Errorf("verify finds %d differences, %v; want one: nothing was imported", found, err)
 	}
 	if _, err := deployment.Rebuild(t.Context(), d.settings(), log); err == nil {
@@ -94,8 +104,10 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	}
 	conn := postgrestest.Connect(t, d.databaseURL)
 	var counted int
-	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pacer.accepted_elsewhere").Scan(&counted); err != nil || counted != 0 {
-		t.Errorf("what was imported had been counted when it was accepted, and is counted %d times more, %v", counted, err)
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pacer.accepted_elsewhere").Scan(&counted); err != nil ||
+		counted != 0 {
+		t.Errorf("what was imported had been counted when it was accepted, and is counted %d times more, %v", counted,
+			err)
 	}
 	// Its last step was lost: it is done once more.
 	client := redis.NewUniversalClient(d.settings().Redis.Options)
@@ -108,7 +120,8 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if err != nil || repeated != count {
 		t.Errorf("imported again: %+v, %v", repeated, err)
 	}
-	if _, err := deployment.Import(t.Context(), d.settings(), log); err == nil || !strings.Contains(err.Error(), "nothing to import") {
+	if _, err := deployment.Import(t.Context(), d.settings(), log); err == nil ||
+		!strings.Contains(err.Error(), "nothing to import") {
 		t.Errorf("a third time: %v", err)
 	}
 
@@ -120,7 +133,10 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	failing.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }
 	failing.mu.Unlock()
 	d.start()
-	d.awaitStats("the retried one is delivered", func(s stats) bool { return s.Retrying+s.Queued+s.Sending == 0 && s.Deferred == 2 && s.Scheduled == 1 })
+	d.awaitStats("the retried one is delivered", func(s stats) bool {
+		return s.Retrying+s.Queued+s.Sending == 0 &&
+			s.Deferred == 2 && s.Scheduled == 1
+	})
 	if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
 		t.Errorf("what was deferred is %+v", v)
 	}
@@ -133,7 +149,8 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if v := d.view(slow[0]); v.Status != "delivered" {
 		t.Errorf("what was delivered is %+v", v)
 	}
-	if status := d.call(http.MethodPost, "/v1/notifications", once, key, &again); status != http.StatusOK || again != first {
+	if status := d.call(http.MethodPost, "/v1/notifications", once, key, &again); status != http.StatusOK ||
+		again != first {
 		t.Errorf("the key again: %d, %s, want %s", status, again.ID, first.ID)
 	}
 	if s := d.snapshot(d.apps[0]); len(s.Pauses) != 1 {

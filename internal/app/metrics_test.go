@@ -40,8 +40,8 @@ func (d *fleet) awaitGauge(when string, want int) {
 	}
 }
 
-// The deferred gauge tells the truth after all of Redis was lost and after the policy changed, and Prometheus finds nothing
-// to criticise in the metrics.
+// The deferred gauge tells the truth after all of Redis was lost and after the policy changed, and Prometheus finds
+// nothing to criticise in the metrics.
 func TestDeferredGauge(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onPostgres, crowdPolicy, 2), newReceiver(t)
@@ -60,7 +60,8 @@ func TestDeferredGauge(t *testing.T) {
 	}
 	d.awaitGauge("after Redis was emptied", 9)
 
-	if err := os.WriteFile(d.policy, []byte(strings.Replace(crowdPolicy, "{max: 1, per: 1h}", "{max: 3, per: 1h}", 1)), 0o600); err != nil {
+	policy := strings.Replace(crowdPolicy, "{max: 1, per: 1h}", "{max: 3, per: 1h}", 1)
+	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, process := range d.apps {

@@ -17,7 +17,11 @@ import (
 // oneNode is a deployment of one process, whose Redis is gone when it ends.
 func oneNode(t *testing.T) *fleet {
 	t.Helper()
-	d := &fleet{t: t, redisURL: "redis://unused", databaseURL: postgrestest.URL(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	d := &fleet{
+		t: t, redisURL: "redis://unused",
+		databaseURL: postgrestest.URL(t),
+		policy:      filepath.Join(t.TempDir(), "policy.yaml"),
+	}
 	d.writePolicy(crowdPolicy)
 	return d
 }

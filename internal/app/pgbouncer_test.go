@@ -17,8 +17,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// poolers are the ways in which PgBouncer deals with the settings of a connection: by default it refuses those that it does
-// not know, and it can be told to take no notice of them.
+// poolers are the ways in which PgBouncer deals with the settings of a connection: by default it refuses those that it
+// does not know, and it can be told to take no notice of them.
 var poolers = map[string][]string{
 	"Refusing": nil,
 	"Ignoring": {"ignore_startup_parameters = plan_cache_mode,jit,enable_seqscan,enable_indexonlyscan,enable_sort"},
@@ -35,7 +35,9 @@ func TestThroughPgBouncer(t *testing.T) {
 			if err := postgres.Migrate(t.Context(), url, migrations.Up); err != nil {
 				t.Fatal(err)
 			}
-			d, r := &fleet{t: t, redisURL: redistest.URL(t), databaseURL: url, policy: filepath.Join(t.TempDir(), "policy.yaml")}, newReceiver(t)
+			d, r := &fleet{
+				t: t, redisURL: redistest.URL(t), databaseURL: url, policy: filepath.Join(t.TempDir(), "policy.yaml"),
+			}, newReceiver(t)
 			d.writePolicy(crowdPolicy)
 			d.start()
 			d.start()
@@ -53,7 +55,8 @@ func TestThroughPgBouncer(t *testing.T) {
 			if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
 				t.Errorf("what waited is %+v", v)
 			}
-			if done, err := deployment.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil || done.Waiting != 1 {
+			if done, err := deployment.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil ||
+				done.Waiting != 1 {
 				t.Fatalf("rebuilt %+v, %v", done, err)
 			}
 			if n := len(r.got()); n != len(items)+1 {

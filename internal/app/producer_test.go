@@ -31,7 +31,8 @@ func (d *fleet) produce(body string) (status int, reply struct{ ID, Title, Body,
 			d.t.Error(err)
 		}
 	}()
-	request := httptest.NewRequestWithContext(context.WithoutCancel(d.t.Context()), http.MethodPost, "/v1/notifications", strings.NewReader(body))
+	request := httptest.NewRequestWithContext(context.WithoutCancel(d.t.Context()), http.MethodPost,
+		"/v1/notifications", strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	producer.Handler.ServeHTTP(recorder, request)
@@ -41,8 +42,8 @@ func (d *fleet) produce(body string) (status int, reply struct{ ID, Title, Body,
 	return recorder.Code, reply
 }
 
-// A producer that writes to the queue itself takes what the deployment's API takes, and refuses what it refuses: targets by
-// its --webhook-allow, contents by its templates.
+// A producer that writes to the queue itself takes what the deployment's API takes, and refuses what it refuses:
+// targets by its --webhook-allow, contents by its templates.
 func TestProducersCheckAsTheDeploymentDoes(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onRedis, crowdPolicy, 0), newReceiver(t)
@@ -66,14 +67,17 @@ func TestProducersCheckAsTheDeploymentDoes(t *testing.T) {
 	s := d.settings() // which allow 127.0.0.0/8
 	s.Templates = filepath.Dir(filepath.Dir(folder))
 	process := d.startWith(s)
-	d.awaitStats("the workers refused what the producer left to them", func(s stats) bool { return s.Totals.Failed == 1 })
+	d.awaitStats("the workers refused what the producer left to them", func(s stats) bool {
+		return s.Totals.Failed == 1
+	})
 
 	if status, reply := d.produce(to(r.server.URL)); status != http.StatusAccepted {
 		t.Errorf("an allowed target: %d %+v", status, reply)
 	} else {
 		r.await(t, 1)
 	}
-	if status, reply := d.produce(to(private)); status != http.StatusUnprocessableEntity || !strings.Contains(reply.Detail, "10.1.2.3 is not public") {
+	if status, reply := d.produce(to(private)); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(reply.Detail, "10.1.2.3 is not public") {
 		t.Errorf("a target that is not allowed: %d %+v", status, reply)
 	}
 	if status, reply := d.produce(templated); status != http.StatusAccepted || reply.Body != "Ada is here" {
@@ -105,8 +109,8 @@ func TestProducersLeaveToWorkersWhatTheyAreNotTold(t *testing.T) {
 	d.awaitStats("the worker refused it", func(s stats) bool { return s.Totals.Failed == 1 })
 }
 
-// With Postgres all of Redis can be lost, and then producers check as before: whoever rebuilds it tells them again what it
-// knows. A rebuild by command, which knows neither channels nor templates, leaves what is told of them.
+// With Postgres all of Redis can be lost, and then producers check as before: whoever rebuilds it tells them again
+// what it knows. A rebuild by command, which knows neither channels nor templates, leaves what is told of them.
 func TestProducersAreToldAgainAfterRedisWasLost(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onPostgres, crowdPolicy, 0)

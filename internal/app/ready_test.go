@@ -33,7 +33,8 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 
 	d.redis.Kill()
 	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "", all: ""})
-	if status, body := page(t, api, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nRedis: does not respond; ") ||
+	if status, body := page(t, api, "/readyz"); status != http.StatusOK ||
+		!strings.HasPrefix(body, "ready\nRedis: does not respond; ") ||
 		!strings.HasSuffix(body, "\nPostgres: responds\n") {
 		t.Errorf("the page of an API without Redis: %d %s", status, body)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// documentedRights is the command of docs/operate.md that makes a user with the least rights, without ACL SETUSER pacer.
+// documentedRights is the command of docs/operate.md that makes a user with the least rights, without ACL SETUSER
+// pacer.
 func documentedRights(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operate.md")
@@ -94,7 +95,12 @@ func TestLeastRightsOnRedis(t *testing.T) {
 // A right that is missing is named in one sentence, at once.
 func TestMissingRightsAreNamed(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ take, says string }{{"-info", "info"}, {"-evalsha -eval", "eval"}, {"resetkeys", "keys"}, {"-setnx -set", "set"}} {
+	for _, c := range []struct{ take, says string }{
+		{take: "-info", says: "info"},
+		{take: "-evalsha -eval", says: "eval"},
+		{take: "resetkeys", says: "keys"},
+		{take: "-setnx -set", says: "set"},
+	} {
 		t.Run(c.take, func(t *testing.T) {
 			t.Parallel()
 			redis := redistest.Start(t)
@@ -102,7 +108,8 @@ func TestMissingRightsAreNamed(t *testing.T) {
 			d := newDeploymentOn(t, onRedis, url)
 			d.writePolicy(crowdPolicy)
 			_, err := app.New(t.Context(), d.settings(), slog.New(slog.DiscardHandler))
-			if err == nil || !strings.Contains(err.Error(), "lacks rights on Redis") || !strings.Contains(err.Error(), c.says) {
+			if err == nil || !strings.Contains(err.Error(), "lacks rights on Redis") ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("the process says: %v", err)
 			}
 		})

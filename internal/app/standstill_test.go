@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Redis stands still for as long as it likes: what Postgres has committed is accepted at once, one by one, many at once and
-// repeated, and goes out when Redis moves again. The driver itself would wait for an hour.
+// Redis stands still for as long as it likes: what Postgres has committed is accepted at once, one by one, many at
+// once and repeated, and goes out when Redis moves again. The driver itself would wait for an hour.
 func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 	t.Parallel()
 	d := newDurable(t, 0)
@@ -27,7 +27,8 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 	for i := range 12 {
 		body := fmt.Appendf(nil, `{"id":"single-%d","user_id":"user%d","to":%q}`, i, i, d.receiver.server.URL)
 		for range 2 {
-			if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted && status != http.StatusOK {
+			if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted &&
+				status != http.StatusOK {
 				t.Fatalf("while Redis stands still: status %d", status)
 			}
 		}

@@ -53,7 +53,9 @@ func (s *spans) of(id string) (found []*otlp.Span) {
 			found = append(found, span)
 		}
 	}
-	slices.SortFunc(found, func(a, b *otlp.Span) int { return int(int64(a.StartTimeUnixNano) - int64(b.StartTimeUnixNano)) })
+	slices.SortFunc(found, func(a, b *otlp.Span) int {
+		return int(int64(a.StartTimeUnixNano) - int64(b.StartTimeUnixNano))
+	})
 	return found
 }
 
@@ -113,7 +115,8 @@ func TestTraced(t *testing.T) {
 	d.awaitStats("both delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
 }
 
-// checkTrace: all of a notification is in its producer's trace, in spans of their own that are linked to its acceptance.
+// checkTrace: all of a notification is in its producer's trace, in spans of their own that are linked to its
+// acceptance.
 func checkTrace(t *testing.T, s *spans, on setup) {
 	t.Helper()
 	var names []string

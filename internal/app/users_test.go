@@ -107,8 +107,12 @@ func TestTimelineNamesWhatFilledTheWindow(t *testing.T) {
 	for n := 1; len(ids) == 0; n++ {
 		ids = d.bulk(r.crowd(fmt.Sprint("user-", n), "slow", 2))
 		r.await(t, n)
-		d.awaitStats("one deferred", func(s stats) bool { return s.Deferred == int64(n) && s.Totals.Delivered == int64(n) })
-		if late := d.late(); late[ids[0]] || late[ids[1]] { // an admission that was returned filled the window: that is another timeline
+		d.awaitStats("one deferred", func(s stats) bool {
+			return s.Deferred == int64(n) &&
+				s.Totals.Delivered == int64(n)
+		})
+		if late := d.late(); late[ids[0]] ||
+			late[ids[1]] { // an admission that was returned filled the window: that is another timeline
 			ids = nil
 		}
 	}
@@ -121,11 +125,13 @@ func TestTimelineNamesWhatFilledTheWindow(t *testing.T) {
 	if v.Status != "deferred" || v.Reason != "limit 1/1h" || v.DeliverAt == nil || len(v.Timeline) != 2 {
 		t.Fatalf("the waiting one is %+v", v)
 	}
-	if detail := v.Timeline[1].Detail; !strings.Contains(detail, "limit 1/1h") || !strings.Contains(detail, "filled by "+ids[0]) {
+	if detail := v.Timeline[1].Detail; !strings.Contains(detail, "limit 1/1h") ||
+		!strings.Contains(detail, "filled by "+ids[0]) {
 		t.Errorf("its deferral says %q, want the rule and %s", detail, ids[0])
 	}
 	d.call(http.MethodGet, "/v1/notifications/"+ids[0], nil, nil, &v)
-	if v.Status != "delivered" || len(v.Timeline) != 3 || v.Timeline[1].Kind != "attempt" || !strings.Contains(v.Timeline[1].Detail, "delivered") {
+	if v.Status != "delivered" || len(v.Timeline) != 3 || v.Timeline[1].Kind != "attempt" ||
+		!strings.Contains(v.Timeline[1].Detail, "delivered") {
 		t.Errorf("the delivered one is %+v", v)
 	}
 }

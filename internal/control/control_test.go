@@ -53,13 +53,18 @@ func TestStores(t *testing.T) {
 func keeps(t *testing.T, store control.Store) {
 	fcm, partition := control.Subject{Kind: control.Channel, Name: "fcm"}, control.Subject{Kind: control.Partition, Name: "3"}
 	ctx := t.Context()
-	for _, p := range []control.Pause{{Subject: partition, By: "ada"}, {Subject: fcm, By: "ada", Why: "first"}, {Subject: fcm, By: "ben", Why: "second"}} {
+	for _, p := range []control.Pause{
+		{Subject: partition, By: "ada"},
+		{Subject: fcm, By: "ada", Why: "first"},
+		{Subject: fcm, By: "ben", Why: "second"},
+	} {
 		if err := store.Pause(ctx, p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	pauses, err := store.Pauses(ctx)
-	if err != nil || len(pauses) != 2 || pauses[0].Subject != fcm || pauses[0].By != "ben" || pauses[0].Why != "second" || pauses[1].Subject != partition {
+	if err != nil || len(pauses) != 2 || pauses[0].Subject != fcm || pauses[0].By != "ben" ||
+		pauses[0].Why != "second" || pauses[1].Subject != partition {
 		t.Fatalf("paused is %+v, %v", pauses, err)
 	}
 	if age := time.Since(pauses[0].At); age < -time.Minute || age > time.Minute {
@@ -79,7 +84,8 @@ func keeps(t *testing.T, store control.Store) {
 		}
 	}
 	trail, err := store.Audit(ctx, 2)
-	if err != nil || len(trail) != 2 || trail[0].Action != "cancel" || trail[1].Action != "resume" || trail[0].By != "ada" || trail[0].Detail != "why" {
+	if err != nil || len(trail) != 2 || trail[0].Action != "cancel" || trail[1].Action != "resume" ||
+		trail[0].By != "ada" || trail[0].Detail != "why" {
 		t.Errorf("the trail is %+v, %v", trail, err)
 	}
 }
@@ -156,7 +162,9 @@ func (q *queues) are(stopped ...string) bool {
 }
 
 // following runs a follower until the test's end; passes lets it look again.
-func following(t *testing.T, store control.Store, log *strings.Builder) (f *control.Follower, q *queues, passes func()) {
+func following(
+	t *testing.T, store control.Store, log *strings.Builder,
+) (f *control.Follower, q *queues, passes func()) {
 	t.Helper()
 	q = &queues{stopped: map[string]bool{}, outside: map[string]bool{}, away: map[string]bool{}}
 	follower := control.NewFollower(store, q, 4, slog.New(slog.NewTextHandler(log, nil)))
@@ -185,7 +193,8 @@ func TestFollower(t *testing.T) {
 		store.set(nil, pauseOf(control.Category, "chat"), pauseOf(control.Partition, "3"))
 		passes()
 		wait := f.Wait(control.Category, "chat")
-		if wait < time.Second || wait > 3*time.Second || f.Wait(control.Category, "news") != 0 || f.Wait(control.Channel, "chat") != 0 {
+		if wait < time.Second || wait > 3*time.Second || f.Wait(control.Category, "news") != 0 ||
+			f.Wait(control.Channel, "chat") != 0 {
 			t.Errorf("what is paused waits %s", wait)
 		}
 		if !partitions.are("3") {
@@ -202,7 +211,9 @@ func TestFollower(t *testing.T) {
 		if wait := f.Wait(control.Category, "chat"); wait != 0 || !partitions.are() {
 			t.Errorf("once it is resumed it waits %s, and the queues are %v", wait, partitions.stopped)
 		}
-		for _, want := range []string{"msg=paused kind=category name=chat by=ada why=spam", "msg=resumed kind=partition name=3"} {
+		for _, want := range []string{
+			"msg=paused kind=category name=chat by=ada why=spam", "msg=resumed kind=partition name=3",
+		} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log does not say %q once: %s", want, &log)
 			}
@@ -210,8 +221,8 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// Whatever fails at the moment of pausing or resuming, a later look puts it right, in both directions; a partition that is away
-// keeps no other from it.
+// Whatever fails at the moment of pausing or resuming, a later look puts it right, in both directions; a partition
+// that is away keeps no other from it.
 func TestFollowerReconcilesAtEachLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +271,8 @@ func TestFollowerSeesPausesFromOutside(t *testing.T) {
 		seen := func(when string, want bool) {
 			t.Helper()
 			pauses := f.FromOutside()
-			if (len(pauses) == 1 && pauses[0].Subject == control.Subject{Kind: control.Partition, Name: "2"} && pauses[0].By == control.Outside) != want ||
+			if (len(pauses) == 1 && pauses[0].Subject == control.Subject{Kind: control.Partition, Name: "2"} &&
+				pauses[0].By == control.Outside) != want ||
 				(f.Wait(control.Partition, "2") > 0) != want || (len(f.Paused()) == 1) != want {
 				t.Errorf("%s: from outside are %+v, in all %v", when, pauses, f.Paused())
 			}
@@ -304,7 +316,7 @@ func (s *slow) Pauses(ctx context.Context) ([]control.Pause, error) {
 func TestFollowerLooksOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{&memory{}, make(chan struct{}, 9), make(chan struct{})}
+		store := &slow{memory: &memory{}, asked: make(chan struct{}, 9), reply: make(chan struct{})}
 		partitions := &queues{stopped: map[string]bool{}, outside: map[string]bool{}}
 		f := control.NewFollower(store, partitions, 4, slog.New(slog.DiscardHandler))
 		var looks sync.WaitGroup

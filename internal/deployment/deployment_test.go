@@ -149,7 +149,7 @@ func TestADispatcherWithoutTemplatesRemovesThoseOfTheDeployment(t *testing.T) {
 		name string
 		cfg  *settings.Resolved
 		want bool
-	}{{"With", with, true}, {"Without", on(t, url, 8), false}} {
+	}{{name: "With", cfg: with, want: true}, {name: "Without", cfg: on(t, url, 8)}} {
 		if _, err := open(t, step.cfg, parse(t, onePolicy)); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,9 @@ func TestADispatcherWithoutTemplatesRemovesThoseOfTheDeployment(t *testing.T) {
 func TestTheHTMLPartOfATemplate(t *testing.T) {
 	t.Parallel()
 	cfg := on(t, redistest.URL(t), 8)
-	cfg.Templates = templates(t, map[string]string{"hi/default/body.txt": "hello", "hi/default/body.html": "<b>hello</b>"})
+	cfg.Templates = templates(t, map[string]string{
+		"hi/default/body.txt": "hello", "hi/default/body.html": "<b>hello</b>",
+	})
 	d, err := open(t, cfg, parse(t, onePolicy))
 	if err != nil {
 		t.Fatal(err)

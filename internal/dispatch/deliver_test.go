@@ -296,7 +296,8 @@ func TestDeliveriesAreTraced(t *testing.T) {
 			ctx context.Context, g *dispatch.Grant, asked, replied time.Time,
 		) (context.Context, func(dispatch.Outcome)) {
 			askedIn, repliedIn := asked.Sub(start), replied.Sub(start)
-			if g.Notification.TraceParent != "00-1" || askedIn != 20*time.Millisecond || repliedIn != 40*time.Millisecond {
+			if g.Notification.TraceParent != "00-1" || askedIn != 20*time.Millisecond ||
+				repliedIn != 40*time.Millisecond {
 				t.Errorf("traced %q, asked %s, replied %s", g.Notification.TraceParent, askedIn, repliedIn)
 			}
 			return context.WithValue(ctx, key{}, "traced"), func(o dispatch.Outcome) { told = append(told, o) }

@@ -212,7 +212,8 @@ func TestRetriesWaitLongerEachTime(t *testing.T) {
 
 func TestCategoriesGoWithEachRoundUnlessTheyAreTooMany(t *testing.T) {
 	t.Parallel()
-	if got, want := fixed(t, rulesText).Categories(), []string{"chat", "default", "security"}; !slices.Equal(got, want) {
+	got, want := fixed(t, rulesText).Categories(), []string{"chat", "default", "security"}
+	if !slices.Equal(got, want) {
 		t.Errorf("categories %v, want %v", got, want)
 	}
 	var many strings.Builder

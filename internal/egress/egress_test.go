@@ -129,7 +129,9 @@ func TestDialIsNotFooledByNamesThatMove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			guarded := dialer(t, egress.Config{Resolver: egresstest.Resolver(func(string) []netip.Addr { return addresses })})
+			guarded := dialer(t, egress.Config{
+				Resolver: egresstest.Resolver(func(string) []netip.Addr { return addresses }),
+			})
 			if err := guarded.CheckURL("http://" + name + ".example.test:" + port + "/"); err != nil {
 				t.Errorf("%s: a name is refused before it is looked up: %v", name, err)
 			}

@@ -78,8 +78,8 @@ func TestKeysExpireByThemselves(t *testing.T) {
 	}
 }
 
-// A process that was kept from its sweeps ages no key by more than one sweep: what was written a moment ago would go with
-// what is old.
+// A process that was kept from its sweeps ages no key by more than one sweep: what was written a moment ago would go
+// with what is old.
 func TestPauseEndsNoYoungKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,8 @@ func TestOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// Close ends commands that are under way, with an error; nothing goes on afterwards, which the end of the bubble proves.
+// Close ends commands that are under way, with an error; nothing goes on afterwards, which the end of the bubble
+// proves.
 func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,21 +19,29 @@ func TestLimiterHoldsAlthoughKeysGoEarly(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					limiter := throttle.NewRedis(start(t).Client(), func(string) string { return "t:{x}:" })
-					plan := throttle.Plan{Algorithm: algorithm, Rules: []throttle.Rule{{Max: 1, Per: gap, Kind: throttle.KindGap}}}
+					plan := throttle.Plan{
+						Algorithm: algorithm, Rules: []throttle.Rule{{Max: 1, Per: gap, Kind: throttle.KindGap}},
+					}
 					key := throttle.Key{User: "u", Category: "c"}
 					<-time.After(coarse - 10*time.Millisecond)
 					begin := time.Now()
 					for _, moment := range []struct {
 						after   time.Duration
 						allowed bool
-					}{{0, true}, {15 * time.Millisecond, false}, {gap - time.Millisecond, false}, {gap, true}} {
+					}{
+						{allowed: true},
+						{after: 15 * time.Millisecond},
+						{after: gap - time.Millisecond},
+						{after: gap, allowed: true},
+					} {
 						<-time.After(time.Until(begin.Add(moment.after)))
 						decision, err := limiter.Allow(t.Context(), key, plan, moment.after.String())
 						if err != nil {
 							t.Fatal(err)
 						}
 						if decision.Allowed != moment.allowed {
-							t.Errorf("%s after the first one it is allowed: %t, want %t", moment.after, decision.Allowed, moment.allowed)
+							t.Errorf("%s after the first one it is allowed: %t, want %t", moment.after,
+								decision.Allowed, moment.allowed)
 						}
 					}
 				})

@@ -17,10 +17,10 @@ import (
 func TestPipelinesOfAnySize(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ commands, request, reply int }{
-		"10,000 small commands":              {10_000, 8, 8},
-		"10,000 commands with large replies": {10_000, 8, 4096},
-		"10,000 large commands":              {10_000, 4096, 8},
-		"few, each larger than any buffer":   {8, 4 << 20, 4 << 20},
+		"10,000 small commands":              {commands: 10_000, request: 8, reply: 8},
+		"10,000 commands with large replies": {commands: 10_000, request: 8, reply: 4096},
+		"10,000 large commands":              {commands: 10_000, request: 4096, reply: 8},
+		"few, each larger than any buffer":   {commands: 8, request: 4 << 20, reply: 4 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,8 @@ func TestPipelinesOfAnySize(t *testing.T) {
 			}
 			for i := range asked {
 				if set[i].Val() != "OK" || asked[i].Val() != reply {
-					t.Fatalf("command %d got %q and %d bytes, want %d", i, set[i].Val(), len(asked[i].Val()), len(reply))
+					t.Fatalf("command %d got %q and %d bytes, want %d", i, set[i].Val(), len(asked[i].Val()),
+						len(reply))
 				}
 			}
 		})

@@ -46,7 +46,9 @@ func (a *bulkAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			response.Accepted++
 		}
 	}
-	body, err := json.Marshal(map[string]any{"accepted": response.Accepted, "rejected": response.Rejected, "results": refused})
+	body, err := json.Marshal(map[string]any{
+		"accepted": response.Accepted, "rejected": response.Rejected, "results": refused,
+	})
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
@@ -68,7 +70,8 @@ func (a *bulkAPI) run(t *testing.T, key, input string) (enqueue.Summary, []strin
 func TestRefusedLinesAreTheirOwnNumbers(t *testing.T) {
 	t.Parallel()
 	api := &bulkAPI{}
-	summary, refused, err := api.run(t, "", "{\"id\":\"1\"}\n\n{\"id\":\"2\",\"x\":\"REFUSE\"}\r\n  \nREFUSE\n{\"id\":\"3\"}")
+	summary, refused, err := api.run(t, "",
+		"{\"id\":\"1\"}\n\n{\"id\":\"2\",\"x\":\"REFUSE\"}\r\n  \nREFUSE\n{\"id\":\"3\"}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,8 @@ func TestRefusedLinesAreTheirOwnNumbers(t *testing.T) {
 func TestLinesWithoutIDGetOneSoThatARepeatAddsNothing(t *testing.T) {
 	t.Parallel()
 	api := &bulkAPI{failures: []int{http.StatusServiceUnavailable, http.StatusTooManyRequests}}
-	if _, _, err := api.run(t, "", "{}\n{ \"user_id\": \"ada\" }\n{\"id\":\"own\"}\n{\"idempotency_key\":\"own\"}"); err != nil {
+	lines := "{}\n{ \"user_id\": \"ada\" }\n{\"id\":\"own\"}\n{\"idempotency_key\":\"own\"}"
+	if _, _, err := api.run(t, "", lines); err != nil {
 		t.Fatal(err)
 	}
 	if api.calls != 3 || len(api.lines) != 4 {

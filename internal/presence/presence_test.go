@@ -69,7 +69,9 @@ func TestAnnouncedProcessesAreListed(t *testing.T) {
 			}
 			var load atomic.Int64
 			before := time.Now().UTC().Truncate(time.Second)
-			a := presence.NewAnnouncer(conn, "host-a", []string{"api", "worker"}, func() int { return int(load.Load()) }, quiet)
+			a := presence.NewAnnouncer(conn, "host-a", []string{"api", "worker"}, func() int {
+				return int(load.Load())
+			}, quiet)
 			b := presence.NewAnnouncer(conn, "host-b", []string{"ops"}, idle, quiet)
 			after := time.Now().UTC()
 			load.Store(7)
@@ -249,7 +251,8 @@ func TestGoesOnWhileRedisIsAway(t *testing.T) {
 		away := &broken{}
 		conn.AddHook(away)
 		var log bytes.Buffer
-		stop := run(t.Context(), presence.NewAnnouncer(conn, "host", nil, idle, slog.New(slog.NewTextHandler(&log, nil))))
+		stop := run(t.Context(),
+			presence.NewAnnouncer(conn, "host", nil, idle, slog.New(slog.NewTextHandler(&log, nil))))
 		synctest.Wait()
 		away.on.Store(true)
 		<-time.After(61 * time.Second) // between two renewals, which come every two seconds
@@ -299,17 +302,20 @@ func TestErrorsSayWhatWasDone(t *testing.T) {
 	a := presence.NewAnnouncer(conn, "host", nil, idle, quiet)
 	announce(t, a)
 	away.on.Store(true)
-	if err := a.Announce(t.Context()); !errors.Is(err, errAway) || !strings.HasPrefix(err.Error(), "write the entry of process "+a.ID()+": ") {
+	if err := a.Announce(t.Context()); !errors.Is(err, errAway) ||
+		!strings.HasPrefix(err.Error(), "write the entry of process "+a.ID()+": ") {
 		t.Errorf("Announce gives %v", err)
 	}
-	if got, err := presence.List(t.Context(), conn); !errors.Is(err, errAway) || got != nil || !strings.HasPrefix(err.Error(), "list the processes: ") {
+	if got, err := presence.List(t.Context(), conn); !errors.Is(err, errAway) || got != nil ||
+		!strings.HasPrefix(err.Error(), "list the processes: ") {
 		t.Errorf("List gives %v, %v", got, err)
 	}
 	away.on.Store(false)
 	if err := conn.Set(t.Context(), "pacer:{processes}:"+a.ID(), "{", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := presence.List(t.Context(), conn); err == nil || got != nil || !strings.HasPrefix(err.Error(), "read the entry of process "+a.ID()+": ") {
+	if got, err := presence.List(t.Context(), conn); err == nil || got != nil ||
+		!strings.HasPrefix(err.Error(), "read the entry of process "+a.ID()+": ") {
 		t.Errorf("with an entry that can't be read List gives %v, %v", got, err)
 	}
 }

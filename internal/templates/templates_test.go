@@ -32,7 +32,8 @@ func load(t *testing.T, files ...string) *templates.Set {
 func TestTheNearestLocaleIsUsed(t *testing.T) {
 	t.Parallel()
 	set := load(t, "hi/default/body.txt", "hello {{.name}}\n", "hi/de/body.txt", "hallo {{.name}}",
-		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x", "README.md",
+		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x",
+		"README.md",
 		"not a template")
 	for locale, want := range map[string]string{
 		"": "hello ada", "en": "hello ada", "de": "hallo ada", "de-DE": "hallo ada", "de-AT": "servus ada",

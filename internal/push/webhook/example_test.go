@@ -37,7 +37,8 @@ func ExampleSender_verify() {
 		}
 		var notification struct{ Title string }
 		_ = json.Unmarshal(body, &notification)
-		fmt.Printf("%s, attempt %s: %s\n", r.Header.Get("Webhook-Id"), r.Header.Get("Pacer-Attempt"), notification.Title)
+		id, attempt := r.Header.Get("Webhook-Id"), r.Header.Get("Pacer-Attempt")
+		fmt.Printf("%s, attempt %s: %s\n", id, attempt, notification.Title)
 	}))
 	defer receiver.Close()
 
