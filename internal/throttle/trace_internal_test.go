@@ -270,7 +270,7 @@ func randomPlan(r *rand.Rand, algorithm Algorithm) Plan {
 // randomPlans gives one plan, or the deepest of several first, or several that all hold the rules of the deepest
 // dormant.
 func randomPlans(r *rand.Rand) []Plan {
-	algorithm := Algorithm(max(0, r.IntN(5)-2))
+	algorithm := Algorithm(max(0, r.IntN(len(algorithms)+2)-2)) // rolling more often than each of the others
 	plans := []Plan{randomPlan(r, algorithm)}
 	if r.IntN(2) == 0 {
 		return plans

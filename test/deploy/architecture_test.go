@@ -28,6 +28,8 @@ func TestArchitectureNamesWhatThereIs(t *testing.T) {
 		{name: "ARCHITECTURE.md", least: 60},
 		{name: "README.md"},
 		{name: "docs/glossary.md"},
+		{name: "docs/extend/add-a-policy-key.md", least: 20},
+		{name: "docs/extend/add-a-throttle-algorithm.md", least: 8},
 	} {
 		t.Run(document.name, func(t *testing.T) {
 			t.Parallel()
