@@ -39,12 +39,16 @@ const (
 
 // transitions are the statuses that may follow each status.
 var transitions = map[Status][]Status{
-	StatusScheduled: {StatusQueued, StatusCancelled, StatusExpired, StatusReplaced},
+	StatusScheduled: {StatusQueued, StatusDeferred, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusQueued:    {StatusDeferred, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusDeferred:  {StatusQueued, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusRetrying:  {StatusQueued, StatusDeferred, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
-	// Back to queued: the lease ended, or the worker returned the grant unused.
-	StatusSending: {StatusDelivered, StatusFailed, StatusExpired, StatusRetrying, StatusQueued},
+	// Back to queued or deferred: the lease ended, or the worker returned the grant unused. Cancelled or replaced: so it
+	// was found before it was sent, or when it came back.
+	StatusSending: {
+		StatusDelivered, StatusFailed, StatusExpired, StatusCancelled, StatusReplaced,
+		StatusRetrying, StatusQueued, StatusDeferred,
+	},
 
 	StatusDelivered: {},
 	StatusFailed:    {},
@@ -53,6 +57,8 @@ var transitions = map[Status][]Status{
 	StatusReplaced:  {},
 }
 
+var waiting = []Status{StatusScheduled, StatusQueued, StatusDeferred, StatusRetrying}
+
 // Ended tells whether the status is one of the five ends.
 func (s Status) Ended() bool {
 	next, known := transitions[s]
@@ -60,4 +66,4 @@ func (s Status) Ended() bool {
 }
 
 // Waiting tells whether the notification can still be cancelled or replaced.
-func (s Status) Waiting() bool { return slices.Contains(transitions[s], StatusCancelled) }
+func (s Status) Waiting() bool { return slices.Contains(waiting, s) }

@@ -26,11 +26,11 @@ var ends = []notification.Status{
 // statuses: every pair stands here, allowed (x) or not.
 var life = map[notification.Status]string{
 	//                             sch que def ret sen | del fai exp can rep
-	notification.StatusScheduled: " -   x   -   -   -     -   -   x   x   x ",
+	notification.StatusScheduled: " -   x   x   -   -     -   -   x   x   x ",
 	notification.StatusQueued:    " -   -   x   -   x     -   -   x   x   x ",
 	notification.StatusDeferred:  " -   x   -   -   x     -   -   x   x   x ",
 	notification.StatusRetrying:  " -   x   x   -   x     -   -   x   x   x ",
-	notification.StatusSending:   " -   x   -   x   -     x   x   x   -   - ",
+	notification.StatusSending:   " -   x   x   x   -     x   x   x   x   x ",
 	notification.StatusDelivered: " -   -   -   -   -     -   -   -   -   - ",
 	notification.StatusFailed:    " -   -   -   -   -     -   -   -   -   - ",
 	notification.StatusExpired:   " -   -   -   -   -     -   -   -   -   - ",
