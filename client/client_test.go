@@ -309,16 +309,19 @@ func TestNotificationsWithANameKeepIt(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []client.Config{
-		{Server: "pacer:8080"},
-		{Server: "ftp://pacer"},
-		{Server: "http://"},
-		{Attempts: -1},
-		{Timeout: -1},
+	for name, bad := range map[string]client.Config{
+		"server without a scheme": {Server: "pacer:8080"},
+		"scheme that is not HTTP": {Server: "ftp://pacer"},
+		"scheme without a server": {Server: "http://"},
+		"negative attempts":       {Attempts: -1},
+		"negative time-out":       {Timeout: -1},
 	} {
-		if _, err := client.New(bad); err == nil {
-			t.Errorf("%+v is taken", bad)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := client.New(bad); err == nil {
+				t.Errorf("%+v is taken", bad)
+			}
+		})
 	}
 }
 

@@ -19,21 +19,23 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 		http.StatusTooManyRequests: {code: 1, says: "throttled: the provider asks to slow down (429), again after 7s"},
 		http.StatusBadRequest:      {code: 1, says: "refused: the provider will never take this notification (400)"},
 	} {
-		ids := make(chan string, 1)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ids <- r.Header.Get("Webhook-Id")
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(status)
-		}))
-		t.Cleanup(server.Close)
-		got := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)
-		if got.code != want.code || !strings.HasPrefix(got.out, want.says) {
-			t.Errorf("%d: code %d, said %q and %q; want %d and %q", status, got.code, got.out, got.err, want.code,
-				want.says)
-		}
-		if id := <-ids; id == "" {
-			t.Errorf("%d: it was sent without an id", status)
-		}
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			ids := make(chan string, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ids <- r.Header.Get("Webhook-Id")
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(status)
+			}))
+			t.Cleanup(server.Close)
+			got := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)
+			if got.code != want.code || !strings.HasPrefix(got.out, want.says) {
+				t.Errorf("code %d, said %q and %q; want %d and %q", got.code, got.out, got.err, want.code, want.says)
+			}
+			if id := <-ids; id == "" {
+				t.Error("it was sent without an id")
+			}
+		})
 	}
 }
 

@@ -116,10 +116,13 @@ func TestPolicyCheck(t *testing.T) {
 func TestNobodyToAsk(t *testing.T) {
 	t.Parallel()
 	for _, command := range [][]string{{"healthcheck"}, {"explain", "n1"}, {"user", "ada"}} {
-		got := ask(t, append(command, "--ops-listen", "127.0.0.1:1")...)
-		if got.code != 1 || !strings.Contains(got.err, "is it running") {
-			t.Errorf("%s: %+v", command[0], got)
-		}
+		t.Run(command[0], func(t *testing.T) {
+			t.Parallel()
+			got := ask(t, append(command, "--ops-listen", "127.0.0.1:1")...)
+			if got.code != 1 || !strings.Contains(got.err, "is it running") {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }
 

@@ -82,29 +82,43 @@ nonsense
 // What is posted, after its id, for the flags of a notification.
 func TestFlagsOfTheChannels(t *testing.T) {
 	t.Parallel()
-	got := make(chan string, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		got <- string(body)
-		_, _ = io.WriteString(w, `{"accepted":1,"rejected":0,"results":[{"index":0,"id":"n1"}]}`)
-	}))
-	t.Cleanup(server.Close)
-	for want, args := range map[string][]string{
-		`,"channel":"fcm","fcm":{"android":{"ttl":"60s"}},"to":"token","user_id":"ada"}`: {
-			"--channel", "fcm", "--to", "token", "--override", `{"android":{"ttl":"60s"}}`,
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"override of a channel": {
+			args: []string{"--channel", "fcm", "--to", "token", "--override", `{"android":{"ttl":"60s"}}`},
+			want: `,"channel":"fcm","fcm":{"android":{"ttl":"60s"}},"to":"token","user_id":"ada"}`,
 		},
-		`,"channel":"email","template":{"name":"welcome","locale":"de-AT","data":{"name":"Ada"}},"user_id":"ada"}`: {
-			"--channel", "email", "--template", "welcome", "--locale", "de-AT", "--data", `{"name":"Ada"}`,
+		"template with its data": {
+			args: []string{
+				"--channel", "email", "--template", "welcome", "--locale", "de-AT", "--data", `{"name":"Ada"}`,
+			},
+			want: `,"channel":"email","template":{"name":"welcome","locale":"de-AT","data":{"name":"Ada"}},` +
+				`"user_id":"ada"}`,
 		},
-		`,"data":{"a":1},"title":"hi","user_id":"ada"}`: {"--title", "hi", "--data", `{"a":1}`},
+		"data without a template": {
+			args: []string{"--title", "hi", "--data", `{"a":1}`},
+			want: `,"data":{"a":1},"title":"hi","user_id":"ada"}`,
+		},
 	} {
-		code, _, errs := ask(t, "", append(args, "--user", "ada", "--server", server.URL)...)
-		if code != exitAccepted {
-			t.Fatalf("code %d, said %q", code, errs)
-		}
-		if body := strings.TrimSpace(<-got); !strings.Contains(body, want) {
-			t.Errorf("posted %s, want %s", body, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := make(chan string, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got <- string(body)
+				_, _ = io.WriteString(w, `{"accepted":1,"rejected":0,"results":[{"index":0,"id":"n1"}]}`)
+			}))
+			t.Cleanup(server.Close)
+			code, _, errs := ask(t, "", append(c.args, "--user", "ada", "--server", server.URL)...)
+			if code != exitAccepted {
+				t.Fatalf("code %d, said %q", code, errs)
+			}
+			if body := strings.TrimSpace(<-got); !strings.Contains(body, c.want) {
+				t.Errorf("posted %s, want %s", body, c.want)
+			}
+		})
 	}
 }
 

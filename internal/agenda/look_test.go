@@ -230,27 +230,33 @@ func TestOrderUnderACapIsTold(t *testing.T) {
 	t.Parallel()
 	twoPerSecond := throttle.Rule{Max: 2, Per: time.Second, Kind: throttle.KindCap}
 	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{twoPerSecond}}})
-	var ids []string
-	for _, n := range []struct {
-		category string
-		priority notification.Priority
+	cases := []struct {
+		name, category string
+		priority       notification.Priority
+		place          int
 	}{
-		{category: "chat", priority: notification.PriorityNormal},
-		{category: "news", priority: notification.PriorityNormal},
-		{category: "chat", priority: notification.PriorityLow},
-		{category: "mail", priority: notification.PriorityNormal},
-		{category: "news", priority: notification.PriorityHigh},
-		{category: "news", priority: notification.PriorityNormal},
-		{category: "chat", priority: notification.PriorityNormal},
-		{category: "mail", priority: notification.PriorityHigh},
-	} {
-		ids = append(ids, w.accept(agenda.Entry{Category: n.category, Priority: n.priority}))
+		{name: "first of chat", category: "chat", priority: notification.PriorityNormal, place: 2},
+		{name: "first of news", category: "news", priority: notification.PriorityNormal, place: 3},
+		{name: "chat of low priority", category: "chat", priority: notification.PriorityLow, place: 7},
+		{name: "first of mail", category: "mail", priority: notification.PriorityNormal, place: 4},
+		{name: "news of high priority", category: "news", priority: notification.PriorityHigh, place: 0},
+		{name: "second of news", category: "news", priority: notification.PriorityNormal, place: 5},
+		{name: "second of chat", category: "chat", priority: notification.PriorityNormal, place: 6},
+		{name: "mail of high priority", category: "mail", priority: notification.PriorityHigh, place: 1},
 	}
-	for i, place := range []int{2, 3, 7, 4, 0, 5, 6, 1} {
-		want := start.Add(time.Duration(place/2) * time.Second)
-		if s := w.state(ids[i]); s.Ahead != place || !s.DeliverAt.Equal(want) {
-			t.Errorf("%s: %d go before it, out at %s; want %d, %s", ids[i], s.Ahead, s.DeliverAt, place, want)
-		}
+	var ids []string
+	for _, c := range cases {
+		ids = append(ids, w.accept(agenda.Entry{Category: c.category, Priority: c.priority}))
+	}
+	for i, c := range cases {
+		s := w.state(ids[i]) // now, before anything goes out
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			want := start.Add(time.Duration(c.place/2) * time.Second)
+			if s.Ahead != c.place || !s.DeliverAt.Equal(want) {
+				t.Errorf("%s: %d go before it, out at %s; want %d, %s", ids[i], s.Ahead, s.DeliverAt, c.place, want)
+			}
+		})
 	}
 	w.serve()
 	told := map[string]*agenda.State{}

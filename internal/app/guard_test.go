@@ -9,6 +9,8 @@ import (
 )
 
 // The limits of a token hold over all processes together, those of a route on that route alone.
+//
+//nolint:paralleltest,tparallel // Each request counts for those after it.
 func TestAPIIsLimited(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 0)
@@ -24,23 +26,25 @@ func TestAPIIsLimited(t *testing.T) {
 		d.apps[0], d.apps[1] = d.apps[1], d.apps[0] // another process each time
 		return d.call(http.MethodGet, path, nil, http.Header{"Authorization": {"Bearer " + token}}, nil)
 	}
-	for i, want := range []struct {
-		token, path string
-		status      int
+	for _, c := range []struct {
+		name, token, path string
+		want              int
 	}{
-		{token: "one", path: "/v1/stats", status: 200},
-		{token: "one", path: "/v1/stats", status: 200},
-		{token: "one", path: "/v1/stats", status: 200},
-		{token: "one", path: "/v1/stats", status: 429},
-		{token: "one", path: "/v1/notifications/a", status: 404},
-		{token: "one", path: "/v1/notifications/b", status: 404},
-		{token: "one", path: "/v1/users/ada/throttle", status: 429},
-		{token: "two", path: "/v1/stats", status: 200},
-		{token: "three", path: "/v1/stats", status: 401},
+		{name: "first", token: "one", path: "/v1/stats", want: 200},
+		{name: "second", token: "one", path: "/v1/stats", want: 200},
+		{name: "last that a route may get", token: "one", path: "/v1/stats", want: 200},
+		{name: "one too many for a route", token: "one", path: "/v1/stats", want: 429},
+		{name: "another route", token: "one", path: "/v1/notifications/a", want: 404},
+		{name: "last that a caller may send", token: "one", path: "/v1/notifications/b", want: 404},
+		{name: "one too many for a caller", token: "one", path: "/v1/users/ada/throttle", want: 429},
+		{name: "another caller", token: "two", path: "/v1/stats", want: 200},
+		{name: "unknown caller", token: "three", path: "/v1/stats", want: 401},
 	} {
-		if got := ask(want.token, want.path); got != want.status {
-			t.Errorf("request %d, token %s, %s: status %d, want %d", i, want.token, want.path, got, want.status)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := ask(c.token, c.path); got != c.want {
+				t.Errorf("token %s, %s: status %d, want %d", c.token, c.path, got, c.want)
+			}
+		})
 	}
 	d.apps[0], d.apps[1] = first, second
 }
@@ -48,7 +52,6 @@ func TestAPIIsLimited(t *testing.T) {
 // However a token or a path is written, it counts as the same; and without tokens a made-up one counts as none.
 func TestSpellingsShareALimit(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t, onRedis, crowdPolicy, 0)
 	for _, c := range []struct {
 		name                 string
 		tokens               []string
@@ -85,38 +88,30 @@ func TestSpellingsShareALimit(t *testing.T) {
 			paths:         []string{"/v1/a", "/v1/b", "/c", "/v2/d/e"},
 		},
 	} {
-		s := d.settings()
-		s.APITokens = c.tokens
-		if c.perCaller > 0 {
-			s.APILimits = []settings.RequestLimit{{Max: c.perCaller, Per: time.Hour}}
-		}
-		if c.perRoute > 0 {
-			s.APIRouteLimits = []settings.RequestLimit{{Max: c.perRoute, Per: time.Hour}}
-		}
-		process := d.startWith(s)
-		for i := range 6 {
-			var header http.Header
-			if value := c.authorization[i%len(c.authorization)]; value != "" {
-				header = http.Header{"Authorization": {value}}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t, onRedis, crowdPolicy, 0)
+			s := d.settings()
+			s.APITokens = c.tokens
+			if c.perCaller > 0 {
+				s.APILimits = []settings.RequestLimit{{Max: c.perCaller, Per: time.Hour}}
 			}
-			path := c.paths[i%len(c.paths)]
-			status, reply := under(t, http.MethodGet, process.Addr(), path, process.Addr(), "", header)
-			if limited := status == http.StatusTooManyRequests; limited != (i >= 3) ||
-				status == http.StatusUnauthorized {
-				t.Errorf("%s: request %d, %v for %s: %d %s", c.name, i, header, path, status, reply)
+			if c.perRoute > 0 {
+				s.APIRouteLimits = []settings.RequestLimit{{Max: c.perRoute, Per: time.Hour}}
 			}
-		}
-		d.forgetCallers()
-	}
-}
-
-// forgetCallers empties the windows of the API's callers.
-func (d *fleet) forgetCallers() {
-	d.t.Helper()
-	client := d.client()
-	for _, key := range client.Keys(d.t.Context(), "pacer:{api}:*").Val() {
-		if err := client.Del(d.t.Context(), key).Err(); err != nil {
-			d.t.Fatal(err)
-		}
+			process := d.startWith(s)
+			for i := range 6 {
+				var header http.Header
+				if value := c.authorization[i%len(c.authorization)]; value != "" {
+					header = http.Header{"Authorization": {value}}
+				}
+				path := c.paths[i%len(c.paths)]
+				status, reply := under(t, http.MethodGet, process.Addr(), path, process.Addr(), "", header)
+				if limited := status == http.StatusTooManyRequests; limited != (i >= 3) ||
+					status == http.StatusUnauthorized {
+					t.Errorf("request %d, %v for %s: %d %s", i, header, path, status, reply)
+				}
+			}
+		})
 	}
 }

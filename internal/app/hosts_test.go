@@ -45,49 +45,64 @@ func TestPagesThatPointHereGetNothing(t *testing.T) {
 	const evil, body = "evil.example:8080", `{"user_id":"ada","channel":"log","title":"x"}`
 	bearer := http.Header{"Authorization": {"Bearer t"}}
 	for _, c := range []struct {
-		method, address, path, host, body string
-		header                            http.Header
-		want                              int
+		name, method, address, path, host, body string
+		header                                  http.Header
+		want                                    int
 	}{
 		{
-			method: http.MethodPost, address: open.Addr(), path: "/v1/notifications", host: evil, body: body,
-			want: http.StatusMisdirectedRequest,
+			name: "post to an open API under a foreign name", method: http.MethodPost, address: open.Addr(),
+			path: "/v1/notifications", host: evil, body: body, want: http.StatusMisdirectedRequest,
 		},
 		{
-			method: http.MethodGet, address: open.Addr(), path: "/v1/stats", host: evil,
-			want: http.StatusMisdirectedRequest,
-		},
-		{method: http.MethodGet, address: open.Addr(), path: "/v1/stats", host: open.Addr(), want: http.StatusOK},
-		{method: http.MethodGet, address: open.Addr(), path: "/v1/stats", host: "pacer.example", want: http.StatusOK},
-		{
-			method: http.MethodGet, address: open.OpsAddr(), path: "/snapshot", host: evil,
-			want: http.StatusMisdirectedRequest,
+			name: "read an open API under a foreign name", method: http.MethodGet, address: open.Addr(),
+			path: "/v1/stats", host: evil, want: http.StatusMisdirectedRequest,
 		},
 		{
-			method: http.MethodGet, address: open.OpsAddr(), path: "/metrics", host: evil,
-			want: http.StatusMisdirectedRequest,
-		},
-		{method: http.MethodGet, address: open.OpsAddr(), path: "/metrics", host: "pacer.example", want: http.StatusOK},
-		{method: http.MethodGet, address: open.OpsAddr(), path: "/readyz", host: "localhost", want: http.StatusOK},
-		{
-			method: http.MethodPost, address: guarded.Addr(), path: "/v1/notifications", host: evil, body: body,
-			want: http.StatusUnauthorized,
+			name: "read an open API under its address", method: http.MethodGet, address: open.Addr(),
+			path: "/v1/stats", host: open.Addr(), want: http.StatusOK,
 		},
 		{
-			method: http.MethodPost, address: guarded.Addr(), path: "/v1/notifications", host: evil, body: body,
-			header: bearer, want: http.StatusAccepted,
+			name: "read an open API under an allowed name", method: http.MethodGet, address: open.Addr(),
+			path: "/v1/stats", host: "pacer.example", want: http.StatusOK,
 		},
 		{
-			method: http.MethodGet, address: guarded.OpsAddr(), path: "/metrics", host: evil,
-			want: http.StatusMisdirectedRequest,
+			name: "open snapshot under a foreign name", method: http.MethodGet, address: open.OpsAddr(),
+			path: "/snapshot", host: evil, want: http.StatusMisdirectedRequest,
 		},
 		{
-			method: http.MethodGet, address: guarded.OpsAddr(), path: "/metrics", host: evil, header: bearer,
-			want: http.StatusOK,
+			name: "open metrics under a foreign name", method: http.MethodGet, address: open.OpsAddr(),
+			path: "/metrics", host: evil, want: http.StatusMisdirectedRequest,
+		},
+		{
+			name: "open metrics under an allowed name", method: http.MethodGet, address: open.OpsAddr(),
+			path: "/metrics", host: "pacer.example", want: http.StatusOK,
+		},
+		{
+			name: "readiness under localhost", method: http.MethodGet, address: open.OpsAddr(),
+			path: "/readyz", host: "localhost", want: http.StatusOK,
+		},
+		{
+			name: "post without the token", method: http.MethodPost, address: guarded.Addr(),
+			path: "/v1/notifications", host: evil, body: body, want: http.StatusUnauthorized,
+		},
+		{
+			name: "post with the token", method: http.MethodPost, address: guarded.Addr(),
+			path: "/v1/notifications", host: evil, body: body, header: bearer, want: http.StatusAccepted,
+		},
+		{
+			name: "metrics without the token", method: http.MethodGet, address: guarded.OpsAddr(),
+			path: "/metrics", host: evil, want: http.StatusMisdirectedRequest,
+		},
+		{
+			name: "metrics with the token", method: http.MethodGet, address: guarded.OpsAddr(),
+			path: "/metrics", host: evil, header: bearer, want: http.StatusOK,
 		},
 	} {
-		if status, reply := under(t, c.method, c.address, c.path, c.host, c.body, c.header); status != c.want {
-			t.Errorf("%s %s under %s: %d %s, want %d", c.method, c.path, c.host, status, reply, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if status, reply := under(t, c.method, c.address, c.path, c.host, c.body, c.header); status != c.want {
+				t.Errorf("%s %s under %s: %d %s, want %d", c.method, c.path, c.host, status, reply, c.want)
+			}
+		})
 	}
 }

@@ -341,14 +341,23 @@ func TestFollowerLooksOneAfterTheOther(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	names := func(control.Kind) []string { return []string{"fcm", "log"} }
-	for want, s := range map[string]control.Subject{
-		"":                                       {Kind: control.Channel, Name: "log"},
-		`can't pause a "user"`:                   {Kind: "user", Name: "log"},
-		"there is no channel pigeon: it must be": {Kind: control.Channel, Name: "pigeon"},
+	for name, c := range map[string]struct {
+		subject control.Subject
+		want    string
+	}{
+		"known channel": {subject: control.Subject{Kind: control.Channel, Name: "log"}},
+		"unknown kind":  {subject: control.Subject{Kind: "user", Name: "log"}, want: `can't pause a "user"`},
+		"unknown channel": {
+			subject: control.Subject{Kind: control.Channel, Name: "pigeon"},
+			want:    "there is no channel pigeon: it must be",
+		},
 	} {
-		err := control.Check(s, names)
-		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", s, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := control.Check(c.subject, names)
+			if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%v: %v, want %q", c.subject, err, c.want)
+			}
+		})
 	}
 }

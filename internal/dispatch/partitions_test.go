@@ -14,21 +14,29 @@ import (
 // version of pacer may change it.
 func TestPartitionOfNeverChanges(t *testing.T) {
 	t.Parallel()
-	for user, want := range map[string]map[int]int{
-		"":               {1: 0, 2: 1, 16: 5, 1024: 453},
-		"u-1":            {1: 0, 2: 0, 16: 2, 1024: 258},
-		"ada@a.example":  {1: 0, 2: 0, 16: 4, 1024: 132},
-		"{push-3}:тест ": {1: 0, 2: 0, 16: 4, 1024: 244},
+	for name, c := range map[string]struct {
+		user string
+		want map[int]int // by the number of partitions
+	}{
+		"nobody":         {user: "", want: map[int]int{1: 0, 2: 1, 16: 5, 1024: 453}},
+		"short id":       {user: "u-1", want: map[int]int{1: 0, 2: 0, 16: 2, 1024: 258}},
+		"e-mail address": {user: "ada@a.example", want: map[int]int{1: 0, 2: 0, 16: 4, 1024: 132}},
+		"all sorts of letters": {
+			user: "{push-3}:тест ", want: map[int]int{1: 0, 2: 0, 16: 4, 1024: 244},
+		},
 	} {
-		for partitions, want := range want {
-			if got := dispatch.PartitionOf(user, partitions); got != want {
-				t.Errorf("user %q is in partition %d of %d, want %d", user, got, partitions, want)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for partitions, want := range c.want {
+				if got := dispatch.PartitionOf(c.user, partitions); got != want {
+					t.Errorf("user %q is in partition %d of %d, want %d", c.user, got, partitions, want)
+				}
+				backlog := dispatch.BacklogOf(c.user, "chat", partitions)
+				if backlog != (dispatch.Backlog{Partition: want, UserID: c.user, Category: "chat"}) {
+					t.Errorf("the backlog of user %q is %+v", c.user, backlog)
+				}
 			}
-			backlog := dispatch.BacklogOf(user, "chat", partitions)
-			if backlog != (dispatch.Backlog{Partition: want, UserID: user, Category: "chat"}) {
-				t.Errorf("the backlog of user %q is %+v", user, backlog)
-			}
-		}
+		})
 	}
 }
 

@@ -106,23 +106,24 @@ func TestSweeperRuns(t *testing.T) {
 		warned := `level=WARN msg="the sweeper can't reach the store; it goes on trying" error="the store is away"`
 		back := `level=INFO msg="the sweeper reaches the store again"`
 		var want []string
-		for _, step := range []struct {
+		for _, step := range []struct { // not under t.Run, which a bubble of synctest refuses
+			name   string
 			away   bool
 			during time.Duration
 			log    []string
 		}{
-			{during: 10 * time.Second},
-			{away: true, during: 60 * time.Second, log: []string{warned}},
-			{during: 10 * time.Second, log: []string{back}},
-			{away: true, during: time.Second, log: []string{warned}},
-			{during: time.Second, log: []string{back}},
+			{name: "all is well", during: 10 * time.Second},
+			{name: "the store is away for long", away: true, during: 60 * time.Second, log: []string{warned}},
+			{name: "it is back", during: 10 * time.Second, log: []string{back}},
+			{name: "it is away for one sweep", away: true, during: time.Second, log: []string{warned}},
+			{name: "it is back for good", during: time.Second, log: []string{back}},
 		} {
 			away.Store(map[bool]int64{true: 1}[step.away])
 			pass(step.during)
 			synctest.Wait()
 			want = append(want, step.log...)
 			if diff := cmp.Diff(want, l.Lines()); diff != "" {
-				t.Errorf("log differs (-want +got):\n%s", diff)
+				t.Errorf("%s: log differs (-want +got):\n%s", step.name, diff)
 			}
 		}
 		if n := sweeps.Load(); n != 82 {

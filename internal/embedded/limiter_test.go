@@ -25,14 +25,15 @@ func TestLimiterHoldsAlthoughKeysGoEarly(t *testing.T) {
 					key := throttle.Key{User: "u", Category: "c"}
 					<-time.After(coarse - 10*time.Millisecond)
 					begin := time.Now()
-					for _, moment := range []struct {
+					for _, moment := range []struct { // not under t.Run, which a bubble of synctest refuses
+						name    string
 						after   time.Duration
 						allowed bool
 					}{
-						{allowed: true},
-						{after: 15 * time.Millisecond},
-						{after: gap - time.Millisecond},
-						{after: gap, allowed: true},
+						{name: "the first", allowed: true},
+						{name: "after the sweep", after: 15 * time.Millisecond},
+						{name: "just within the gap", after: gap - time.Millisecond},
+						{name: "after the gap", after: gap, allowed: true},
 					} {
 						<-time.After(time.Until(begin.Add(moment.after)))
 						decision, err := limiter.Allow(t.Context(), key, plan, moment.after.String())
@@ -40,7 +41,7 @@ func TestLimiterHoldsAlthoughKeysGoEarly(t *testing.T) {
 							t.Fatal(err)
 						}
 						if decision.Allowed != moment.allowed {
-							t.Errorf("%s after the first one it is allowed: %t, want %t", moment.after,
+							t.Errorf("%s, %s after the first, is allowed: %t, want %t", moment.name, moment.after,
 								decision.Allowed, moment.allowed)
 						}
 					}

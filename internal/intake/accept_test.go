@@ -198,6 +198,8 @@ func TestKeysWithinTheirLimitsAreAccepted(t *testing.T) {
 }
 
 // Whoever sends a known id gets the first notification with it.
+//
+//nolint:paralleltest,tparallel // The end looks at what all of them left behind.
 func TestAKnownIDReturnsTheFirstNotification(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -205,21 +207,23 @@ func TestAKnownIDReturnsTheFirstNotification(t *testing.T) {
 	other := request("n-1", "of somebody else")
 	other.UserID = "u-9"
 	for name, again := range map[string]intake.Request{
-		"the same":           request("n-1", "the first"),
-		"another body":       request("n-1", "the second"),
-		"of another user":    other,
-		"with a key":         {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
-		"of another, keyed":  {Notification: other.Notification, IdempotencyKey: "k-2"},
-		"once more, keyed":   {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
-		"the same, in other": {Notification: request("n-1", "the first").Notification, IdempotencyKey: "k-3"},
+		"the same":                     request("n-1", "the first"),
+		"another body":                 request("n-1", "the second"),
+		"of another user":              other,
+		"with a key":                   {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
+		"of another user, with a key":  {Notification: other.Notification, IdempotencyKey: "k-2"},
+		"once more with that key":      {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
+		"the same, with a key instead": {Notification: request("n-1", "the first").Notification, IdempotencyKey: "k-3"},
 	} {
-		r := b.accept(t, again)[0]
-		if r.Err != nil || !r.Known {
-			t.Errorf("%s: known %t, error %v; want it known", name, r.Known, r.Err)
-		}
-		if diff := cmp.Diff(first.Notification, r.Notification); diff != "" {
-			t.Errorf("%s gives another than the first (-want +got):\n%s", name, diff)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := b.accept(t, again)[0]
+			if r.Err != nil || !r.Known {
+				t.Errorf("known %t, error %v; want it known", r.Known, r.Err)
+			}
+			if diff := cmp.Diff(first.Notification, r.Notification); diff != "" {
+				t.Errorf("it gives another than the first (-want +got):\n%s", diff)
+			}
+		})
 	}
 	if diff := cmp.Diff([]string{"n-1"}, b.store.fresh); diff != "" {
 		t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)

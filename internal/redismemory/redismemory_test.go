@@ -29,6 +29,8 @@ func TestRatioOf(t *testing.T) {
 }
 
 // What is full stays so until clearly less is used; one look more or less at the mark changes nothing.
+//
+//nolint:paralleltest,tparallel // What was full before decides what is full now.
 func TestFullHasTwoMarks(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
@@ -37,13 +39,23 @@ func TestFullHasTwoMarks(t *testing.T) {
 		t.Fatalf("without a limit: full %t, %g, %v", watch.Full(), watch.Ratio(), err)
 	}
 	for _, step := range []struct {
+		name  string
 		ratio float64
 		full  bool
-	}{{0.89, false}, {0.9, true}, {0.86, true}, {0.84, false}, {0.89, false}, {1.2, true}} {
-		watch.Note(t.Context(), step.ratio)
-		if watch.Full() != step.full {
-			t.Errorf("at %g: full is %t", step.ratio, watch.Full())
-		}
+	}{
+		{name: "below the upper mark", ratio: 0.89},
+		{name: "at the upper mark", ratio: 0.9, full: true},
+		{name: "still above the lower mark", ratio: 0.86, full: true},
+		{name: "below the lower mark", ratio: 0.84},
+		{name: "between the marks from below", ratio: 0.89},
+		{name: "over its limit", ratio: 1.2, full: true},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			watch.Note(t.Context(), step.ratio)
+			if watch.Full() != step.full {
+				t.Errorf("at %g: full is %t", step.ratio, watch.Full())
+			}
+		})
 	}
 	var none *redismemory.Watch
 	if none.Full() || none.Ratio() != 0 {

@@ -259,6 +259,7 @@ func TestFlagNamesTheFileBeforeTheEnvironmentDoes(t *testing.T) {
 	}
 }
 
+//nolint:paralleltest,tparallel // One parser reads one after another.
 func TestOneParserReadsManyCommandLines(t *testing.T) {
 	t.Parallel()
 	p := &program{}
@@ -267,20 +268,23 @@ func TestOneParserReadsManyCommandLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
+		name       string
 		args       []string
 		partitions int
 	}{
-		{args: []string{"--config", settingsFile(t, "partitions: 3")}, partitions: 3},
-		{args: []string{"--config", settingsFile(t, "partitions: 5")}, partitions: 5},
-		{partitions: 16},
+		{name: "a file", args: []string{"--config", settingsFile(t, "partitions: 3")}, partitions: 3},
+		{name: "another file", args: []string{"--config", settingsFile(t, "partitions: 5")}, partitions: 5},
+		{name: "no file any more", partitions: 16},
 	} {
-		ctx, err := settings.Parse(parser, test.args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ctx.Command() != "serve" || p.Serve.Partitions != test.partitions || p.Serve.Concurrency != 9 {
-			t.Errorf("%v: %s with %s", test.args, ctx.Command(), p.Serve)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			ctx, err := settings.Parse(parser, test.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ctx.Command() != "serve" || p.Serve.Partitions != test.partitions || p.Serve.Concurrency != 9 {
+				t.Errorf("%v: %s with %s", test.args, ctx.Command(), p.Serve)
+			}
+		})
 	}
 }
 

@@ -13,33 +13,40 @@ import (
 // These are the examples of RFC 7396, appendix A, where both sides are objects.
 func TestMergeIsAMergePatch(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ original, patch, want string }{
-		{original: `{"a":"b"}`, patch: `{"a":"c"}`, want: `{"a":"c"}`},
-		{original: `{"a":"b"}`, patch: `{"b":"c"}`, want: `{"a":"b","b":"c"}`},
-		{original: `{"a":"b"}`, patch: `{"a":null}`, want: `{}`},
-		{original: `{"a":"b","b":"c"}`, patch: `{"a":null}`, want: `{"b":"c"}`},
-		{original: `{"a":["b"]}`, patch: `{"a":"c"}`, want: `{"a":"c"}`},
-		{original: `{"a":"c"}`, patch: `{"a":["b"]}`, want: `{"a":["b"]}`},
-		{original: `{"a":{"b":"c"}}`, patch: `{"a":{"b":"d","c":null}}`, want: `{"a":{"b":"d"}}`},
-		{original: `{"a":[{"b":"c"}]}`, patch: `{"a":[1]}`, want: `{"a":[1]}`},
-		{original: `{"e":null}`, patch: `{"a":1}`, want: `{"e":null,"a":1}`},
-		{original: `{}`, patch: `{"a":{"bb":{"ccc":null}}}`, want: `{"a":{"bb":{}}}`},
-		{original: `{"a":1}`, want: `{"a":1}`},
+	for name, c := range map[string]struct{ original, patch, want string }{
+		"a member is replaced":            {original: `{"a":"b"}`, patch: `{"a":"c"}`, want: `{"a":"c"}`},
+		"a member is added":               {original: `{"a":"b"}`, patch: `{"b":"c"}`, want: `{"a":"b","b":"c"}`},
+		"null removes the only member":    {original: `{"a":"b"}`, patch: `{"a":null}`, want: `{}`},
+		"null removes one of two members": {original: `{"a":"b","b":"c"}`, patch: `{"a":null}`, want: `{"b":"c"}`},
+		"a string replaces a list":        {original: `{"a":["b"]}`, patch: `{"a":"c"}`, want: `{"a":"c"}`},
+		"a list replaces a string":        {original: `{"a":"c"}`, patch: `{"a":["b"]}`, want: `{"a":["b"]}`},
+		"objects within are merged": {
+			original: `{"a":{"b":"c"}}`, patch: `{"a":{"b":"d","c":null}}`, want: `{"a":{"b":"d"}}`,
+		},
+		"lists are replaced, not merged": {original: `{"a":[{"b":"c"}]}`, patch: `{"a":[1]}`, want: `{"a":[1]}`},
+		"null of the original stays":     {original: `{"e":null}`, patch: `{"a":1}`, want: `{"e":null,"a":1}`},
+		"null within a new object goes": {
+			original: `{}`, patch: `{"a":{"bb":{"ccc":null}}}`, want: `{"a":{"bb":{}}}`,
+		},
+		"no patch": {original: `{"a":1}`, want: `{"a":1}`},
 	} {
-		got, err := content.Object([]byte(c.original))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := content.Merge(got, []byte(c.patch)); err != nil {
-			t.Errorf("%s over %s: %v", c.patch, c.original, err)
-		}
-		want, err := content.Object([]byte(c.want))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s over %s differs (-want +got):\n%s", c.patch, c.original, diff)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := content.Object([]byte(c.original))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := content.Merge(got, []byte(c.patch)); err != nil {
+				t.Errorf("%s over %s: %v", c.patch, c.original, err)
+			}
+			want, err := content.Object([]byte(c.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s over %s differs (-want +got):\n%s", c.patch, c.original, diff)
+			}
+		})
 	}
 }
 

@@ -254,6 +254,8 @@ func TestBadSecretIsRefused(t *testing.T) {
 }
 
 // While one secret replaces another, both sign. For a target with secrets of its own, only those sign.
+//
+//nolint:paralleltest,tparallel // One server gets one request after another.
 func TestSecretsRotateAndBelongToTargets(t *testing.T) {
 	t.Parallel()
 	const old, other = "whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xk", "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcg=="
@@ -286,19 +288,21 @@ func TestSecretsRotateAndBelongToTargets(t *testing.T) {
 			verify:  map[string]bool{signingSecret: false, old: false, other: false},
 		},
 	} {
-		sender := newSender(t, webhook.Config{Secrets: secrets(signingSecret, old), Targets: c.targets})
-		if err := sender.Send(t.Context(), message(server.URL)); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		r := <-got
-		for key, want := range c.verify {
-			verifier, err := standardwebhooks.NewWebhook(key)
-			if err != nil {
+		t.Run(name, func(t *testing.T) {
+			sender := newSender(t, webhook.Config{Secrets: secrets(signingSecret, old), Targets: c.targets})
+			if err := sender.Send(t.Context(), message(server.URL)); err != nil {
 				t.Fatal(err)
 			}
-			if err := verifier.Verify(r.body, r.header); (err == nil) != want {
-				t.Errorf("%s: verified with %.12s…: %v, want %t", name, key, err, want)
+			r := <-got
+			for key, want := range c.verify {
+				verifier, err := standardwebhooks.NewWebhook(key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := verifier.Verify(r.body, r.header); (err == nil) != want {
+					t.Errorf("verified with %.12s…: %v, want %t", key, err, want)
+				}
 			}
-		}
+		})
 	}
 }

@@ -97,7 +97,7 @@ func TestTheOlderOfACollapseKeyIsNotClaimed(t *testing.T) {
 func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	for _, n := range []*notification.Notification{
+	accepted := []*notification.Notification{
 		{ID: "old", UserID: "ada", Category: "free", CollapseKey: "score"},
 		{ID: "other key", UserID: "ada", Category: "free", CollapseKey: "scores"},
 		{ID: "other category", UserID: "ada", Category: "slow", CollapseKey: "score"},
@@ -105,7 +105,8 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 		{ID: "no key", UserID: "ada", Category: "free"},
 		{ID: "old without key", UserID: "cid", Category: "free"},
 		{ID: "new without key", UserID: "cid", Category: "free"},
-	} {
+	}
+	for _, n := range accepted {
 		n.Channel, n.Priority = notification.ChannelLog, notification.PriorityNormal
 		if _, err := w.store.Accept(t.Context(), []*notification.Notification{n}); err != nil {
 			t.Fatal(err)
@@ -121,6 +122,14 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("delivered differ (-want +got):\n%s", diff)
+	}
+	for _, n := range accepted {
+		t.Run(n.ID, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(got, n.ID) {
+				t.Errorf("it is not delivered; %q are", got)
+			}
+		})
 	}
 }
 

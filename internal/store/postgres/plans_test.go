@@ -46,6 +46,8 @@ var wantedByAlias = map[string]string{"newer": "notifications_newest", "p": "pre
 // reaches its rows by the columns of an index, whether it is planned once for all arguments or for some. Without the
 // session's settings, which a pooler may refuse, every statement is planned when it runs. Then the same must hold as
 // soon as there is something to read.
+//
+//nolint:paralleltest,tparallel // Each state of the tables comes from the one before.
 func TestStatementsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
 	statements := slices.Concat(postgrestest.Statements(t, "."), postgrestest.Statements(t, "../../control"))
@@ -87,29 +89,31 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 			[]string{"ANALYZE"},
 		)},
 	} {
-		exec("SET session_replication_role = replica") // no triggers: the tables are filled one by one
-		for _, sql := range state.fill {
-			exec(sql)
-		}
-		exec("RESET session_replication_role")
-		for _, mode := range modes {
-			if mode.unsettled && state.name == "empty" {
-				continue
+		t.Run(state.name, func(t *testing.T) {
+			exec("SET session_replication_role = replica") // no triggers: the tables are filled one by one
+			for _, sql := range state.fill {
+				exec(sql)
 			}
-			for name, value := range mode.settings {
-				exec("SET " + name + " = " + value)
-			}
-			for i, s := range statements {
-				if mode.unsettled && state.name == "filling" && background[s.Name] {
+			exec("RESET session_replication_role")
+			for _, mode := range modes {
+				if mode.unsettled && state.name == "empty" {
 					continue
 				}
-				for _, fault := range planFaults(s,
-					explain(t, conn, fmt.Sprintf("%s_%s_%d", state.name, mode.name, i), s.SQL)) {
-					t.Errorf("%s, %s: %s: %s", state.name, mode.name, s.Name, fault)
+				for name, value := range mode.settings {
+					exec("SET " + name + " = " + value)
 				}
+				for i, s := range statements {
+					if mode.unsettled && state.name == "filling" && background[s.Name] {
+						continue
+					}
+					for _, fault := range planFaults(s,
+						explain(t, conn, fmt.Sprintf("%s_%s_%d", state.name, mode.name, i), s.SQL)) {
+						t.Errorf("%s: %s: %s", mode.name, s.Name, fault)
+					}
+				}
+				exec("RESET ALL")
 			}
-			exec("RESET ALL")
-		}
+		})
 	}
 }
 
