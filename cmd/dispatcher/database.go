@@ -106,7 +106,7 @@ func verify(ctx context.Context, resolved *settings.Resolved, to streams) error 
 		return err
 	}
 	if differences > 0 {
-		return fmt.Errorf("Redis and Postgres differ in %d places: if they still differ at the next look, run dispatcher rebuild", differences) //nolint:staticcheck // a name
+		return fmt.Errorf("Redis and Postgres differ in %d places: run it again; if they still differ, run dispatcher rebuild", differences) //nolint:staticcheck // a name
 	}
 	_, err = fmt.Fprintln(to.out, "Redis is what Postgres says")
 	return err

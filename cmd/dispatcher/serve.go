@@ -72,7 +72,7 @@ func reloadOnHangup(ctx context.Context, process *app.App, log *slog.Logger) (st
 		defer close(done)
 		for range hangups {
 			if err := process.ReloadPolicy(); err != nil {
-				log.ErrorContext(ctx, "policy not reloaded, the old one stays in force", "error", err)
+				log.ErrorContext(ctx, "policy file refused; the policy in force stays", "error", err)
 			} else {
 				log.InfoContext(ctx, "policy reloaded")
 			}

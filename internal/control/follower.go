@@ -119,7 +119,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 		return told
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.WarnContext(ctx, "could not look at the queues of all partitions; they are paused or resumed at a later look",
+		f.log.WarnContext(ctx, "could not reach the queues of some partitions; pauses there take effect at the next look",
 			"error", err)
 	}
 	outside := maps.Clone(now.outside)

@@ -66,7 +66,7 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 	}
 	switch err := d.Relay.CheckImported(ctx); {
 	case err == nil:
-		return refusal.New("there is nothing to import: Redis at %s keeps no store that Postgres has not", cfg.Redis)
+		return refusal.New("there is nothing to import: everything in Redis at %s is already in Postgres", cfg.Redis)
 	case !errors.Is(err, storepostgres.ErrUnimported):
 		return err
 	}

@@ -18,7 +18,7 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 		return err
 	})
 	if err == nil && len(done.Partitions) == 0 {
-		err = errors.New("a rebuild is under way already, in another process")
+		err = errors.New("a rebuild is under way already, in another process: wait, then try again")
 	}
 	return done, err
 }
@@ -43,7 +43,7 @@ func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger,
 	do func(*storepostgres.Relay) error,
 ) error {
 	if cfg.Setup != settings.SetupDurable {
-		return refusal.New("only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: the others keep one of the two only")
+		return refusal.New("only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: set both")
 	}
 	d, err := Attach(ctx, cfg, log)
 	if err != nil {

@@ -36,10 +36,10 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	settlement, err := d.settle(ctx, g, outcome)
 	switch {
 	case err != nil:
-		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends",
+		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends, and may arrive twice",
 			"outcome", outcome.Reason, "error", err)
 	case settlement.Stale:
-		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease; its result was discarded",
+		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease, and its notification was granted again meanwhile; the result was discarded",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
 	}
 }

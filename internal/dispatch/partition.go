@@ -170,7 +170,7 @@ func (d *Dispatcher) take(ctx context.Context, r TakeRequest, failed func()) (re
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			d.cfg.Log.WarnContext(ctx, "the store did not reply in time; it will replace the wake-ups of this round",
+			d.cfg.Log.WarnContext(ctx, "the store did not reply in time; the sweeper will set the wake-ups of this round again",
 				"partition", r.Partition, "asked", len(r.Wakeups), "released", len(r.Release), "error", err)
 			return result{}, err
 		}
@@ -186,7 +186,7 @@ func (d *Dispatcher) takeOnce(ctx context.Context, r TakeRequest) (taken TakeRes
 	}()
 	taken, err = d.store.Take(ctx, r)
 	if err == nil && len(taken.Results) != len(r.Wakeups) {
-		err = fmt.Errorf("the store replied about %[2]d of %[1]d wake-ups", len(r.Wakeups), len(taken.Results))
+		err = fmt.Errorf("the store returned %[2]d results for %[1]d wake-ups", len(r.Wakeups), len(taken.Results))
 	}
 	return taken, err
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -63,12 +64,19 @@ func (s *Sweeper) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !away:
-			s.log.WarnContext(ctx, "the sweeper can't reach the store; it goes on trying", "error", err)
+			s.log.WarnContext(ctx, sweepFailed(err), "error", err)
 		case err == nil && away:
-			s.log.InfoContext(ctx, "the sweeper reaches the store again")
+			s.log.InfoContext(ctx, "the sweeper reaches all partitions again")
 		}
 		away = err != nil
 	}
+}
+
+func sweepFailed(err error) string {
+	if errors.Is(err, ErrLost) {
+		return "a partition has lost its state; it is not swept until it is rebuilt"
+	}
+	return "could not sweep a partition; retrying"
 }
 
 // Sweep looks at every partition once. One that can't be repaired does not keep it from the others, which may lie on

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -103,8 +104,8 @@ func TestSweeperRuns(t *testing.T) {
 			defer close(done)
 			sweeper.Run(ctx)
 		}()
-		warned := `level=WARN msg="the sweeper can't reach the store; it goes on trying" error="the store is away"`
-		back := `level=INFO msg="the sweeper reaches the store again"`
+		warned := `level=WARN msg="could not sweep a partition; retrying" error="the store is away"`
+		back := `level=INFO msg="the sweeper reaches all partitions again"`
 		var want []string
 		for _, step := range []struct { // not under t.Run, which a bubble of synctest refuses
 			name   string
@@ -189,4 +190,27 @@ func TestAPartitionIsSweptUntilNothingIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever reads the log of a Redis that came back empty must not look for one that is away.
+func TestSweeperSaysThatAPartitionIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &ledger{}
+		lost := partitions{each(dispatch.Repairs{}, dispatch.ErrLost)}
+		sweeper := dispatch.NewSweeper(lost, time.Second, nil, l.logger(slog.LevelDebug))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			sweeper.Run(ctx)
+		}()
+		pass(5 * time.Second)
+		cancel()
+		<-done
+		want := `level=WARN msg="a partition has lost its state; it is not swept until it is rebuilt"`
+		if log := l.Lines(); len(log) != 1 || !strings.HasPrefix(log[0], want) {
+			t.Errorf("it logs %q, want one line that begins with %s", log, want)
+		}
+	})
 }

@@ -90,7 +90,7 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(result.userID), id, reason)
 	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
 		r.cfg.Log.WarnContext(ctx,
-			"could not remove an ended notification from its agenda; it is removed when its turn comes",
+			"could not remove an ended notification from its agenda; the next worker that gets it drops it",
 			"notification_id", id, "error", err)
 	}
 	return nil

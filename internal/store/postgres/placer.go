@@ -145,7 +145,7 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 			return false
 		}
 		if _, err := p.store.agendas.Accept(ctx, w.partition, part); err != nil {
-			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will",
+			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will put them there",
 				"count",
 				len(part), "partition", w.partition, "error", err)
 			all = p.leave(ctx, part) && all

@@ -98,7 +98,7 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 		return dispatch.Settlement{}, nil // the rebuild or the relay puts it back into its backlog
 	case err != nil:
 		r.cfg.Log.WarnContext(ctx,
-			"could not settle a delivery in its agenda; the agenda is corrected when the lease ends",
+			"the result of a delivery is in Postgres, but could not be told to Redis; Redis learns it when the lease ends",
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:

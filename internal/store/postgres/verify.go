@@ -165,7 +165,7 @@ func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Differen
 		}
 		detail := "is " + o.status + " in Postgres, unknown to Redis"
 		if standing.Status != "" {
-			detail = fmt.Sprintf("is %s in Postgres; Redis knows it as %s, and has it nowhere", o.status,
+			detail = fmt.Sprintf("is %s in Postgres; its entry in Redis says %s, but it is in no backlog and no worker has it", o.status,
 				standing.Status)
 		}
 		if err := found(Difference{What: DiffMissing, ID: o.ID, Detail: detail}); err != nil {
