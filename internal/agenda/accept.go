@@ -82,7 +82,7 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			len(entries), partition, len(reply))
 	}
 	r := reader{fields: reply}
-	s.reportDeferrals(r.list(0), entries[0].UserID)
+	s.reportDeferrals(r.list(0))
 	placed := make([]Placed, len(entries))
 	for i := range placed {
 		at := r.number(i + 1)
@@ -91,15 +91,14 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	return placed, r.fault
 }
 
-// reportDeferrals reports the deferrals that a script decided: category, count, rule, and so on. The numbers of the
-// rules are those of this user's plan.
-func (s *Agendas) reportDeferrals(deferrals *reader, userID string) {
-	for i := 0; i+2 < len(deferrals.fields); i += 3 {
-		s.reportDeferral(userID, deferrals.text(i), deferrals.number(i+1), deferrals.number(i+2))
+// reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on.
+func (s *Agendas) reportDeferrals(deferrals *reader) {
+	for i := 0; i+3 < len(deferrals.fields); i += 4 {
+		s.reportDeferral(deferrals.text(i), deferrals.text(i+1), deferrals.number(i+2), deferrals.number(i+3))
 	}
 }
 
-// reportDeferral reports that the rule with that number deferred n notifications.
+// reportDeferral reports that the rule with that number in the user's plan deferred n notifications.
 func (s *Agendas) reportDeferral(userID, category string, n, rule int64) {
 	s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, rule), int(n))
 }

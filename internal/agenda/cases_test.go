@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -430,5 +432,54 @@ func TestOwnLimitsAreAskedFor(t *testing.T) {
 	taken := serve(dispatch.TakeRequest{ID: "w.3", Capacity: 8, Wakeups: again.Pulled}).Results[0]
 	if len(taken.Grants) != 1 || taken.Grants[0].Notification.ID != "n1" {
 		t.Errorf("under own limits of one an hour: %+v", taken)
+	}
+}
+
+// Users of one batch may have limits of their own: each deferral is told with the rule of its own user.
+func TestDeferralsOfABatchNameEachUsersRule(t *testing.T) {
+	t.Parallel()
+	told := map[string]int{}
+	store, err := agenda.New(redistest.Client(t), agenda.Config{
+		Partitions: 1, Categories: func() []string { return []string{"chat"} },
+		Personal: func(userID string) bool { return userID == "ben" },
+		Settings: func(userID, _ string) agenda.Settings {
+			rule := throttle.Rule{Max: 1, Per: time.Hour}
+			if userID == "ben" {
+				rule.Per = 2 * time.Hour
+			}
+			return agenda.Settings{MaxDefer: 24 * time.Hour, Plan: throttle.Plan{Rules: []throttle.Rule{rule}}}
+		},
+		Deferred: func(category, rule string, n int) { told[category+": "+rule] += n },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acceptForBoth := func(suffix string) {
+		t.Helper()
+		var entries []agenda.Entry
+		for _, user := range []string{"ada", "ben"} {
+			entries = append(entries, agenda.Entry{
+				ID: user + suffix, UserID: user, Category: "chat", Priority: notification.PriorityNormal,
+			})
+		}
+		if _, err := store.Accept(t.Context(), 0, entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acceptForBoth("-1")
+	acceptForBoth("-2")
+	reply, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "w.1", Capacity: 8, Pull: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := dispatch.TakeRequest{ID: "w.2", Capacity: 8, Wakeups: reply.Pulled}
+	if _, err := store.Take(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	clear(told)
+	acceptForBoth("-3")
+	want := map[string]int{"chat: limit 1/1h": 1, "chat: limit 1/2h": 1}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("deferrals told (-want +got):\n%s", diff)
 	}
 }

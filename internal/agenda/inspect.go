@@ -24,12 +24,12 @@ type Inspection struct {
 	// Admitted and CapAdmitted are the moments in the logs of the category and of the cap, oldest first. Admitted is
 	// empty for algorithms that keep no log.
 	Admitted, CapAdmitted []throttle.Micros
-	// Line lists the first in the backlog, with the moments at which they are expected to go.
-	Line []InLine
+	// Expected lists the first in the backlog, with the moments at which they are expected to go.
+	Expected []Expected
 }
 
-// InLine is one waiting notification.
-type InLine struct {
+// Expected is one waiting notification.
+type Expected struct {
 	ID        string
 	DeliverAt throttle.Micros
 	// Ahead is how many of the user's notifications go before it, under a cap those of other categories included.
@@ -87,7 +87,7 @@ func (s *Agendas) Inspect(ctx context.Context, b dispatch.Backlog, n int) (Inspe
 		if err := s.findPlace(ctx, state); err != nil {
 			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
 		}
-		in.Line = append(in.Line, InLine{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt), Ahead: state.Ahead})
+		in.Expected = append(in.Expected, Expected{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt), Ahead: state.Ahead})
 	}
 	return in, nil
 }

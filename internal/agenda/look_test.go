@@ -29,10 +29,10 @@ func TestAnAgendaLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(d time.Duration) throttle.Micros { return throttle.MicrosOf(start.Add(d)) }
-	want := []agenda.InLine{
+	want := []agenda.Expected{
 		{ID: ids[1], DeliverAt: at(3 * time.Second)}, {ID: ids[2], DeliverAt: at(6 * time.Second), Ahead: 1},
 	}
-	if diff := cmp.Diff(want, in.Line); diff != "" {
+	if diff := cmp.Diff(want, in.Expected); diff != "" {
 		t.Errorf("in line (-want +got):\n%s", diff)
 	}
 	if in.Waiting != 2 || in.Deferred != 2 || !slices.Equal(in.Admitted, []throttle.Micros{at(0)}) ||

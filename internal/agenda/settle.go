@@ -34,7 +34,7 @@ func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	r := reader{fields: reply}
 	stale := r.number(0) == 1
-	s.reportDeferrals(r.list(1), g.UserID)
+	s.reportDeferrals(r.list(1))
 	return dispatch.Settlement{Stale: stale}, r.fault
 }
 

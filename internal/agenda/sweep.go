@@ -31,7 +31,7 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 		}
 		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
 	}
-	s.reportDeferrals(r.list(5), "")
+	s.reportDeferrals(r.list(5))
 	return swept, r.fault
 }
 

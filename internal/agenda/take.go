@@ -149,9 +149,9 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	for range r.count() {
 		w.Grants = append(w.Grants, r.grant(userID))
 	}
-	for range r.count() / 3 {
-		category, n, rule := r.text(), r.number(), r.number()
-		r.agendas.reportDeferral(userID, category, n, rule)
+	for range r.count() / 4 {
+		user, category, n, rule := r.text(), r.text(), r.number(), r.number()
+		r.agendas.reportDeferral(user, category, n, rule)
 	}
 	state := r.number()
 	w.Held, w.Again = state == wakeupHeld, state == wakeupAgain

@@ -42,7 +42,7 @@ func userCategory(name string, in agenda.Inspection) UserCategory {
 	for _, at := range in.Admitted {
 		c.Admitted = append(c.Admitted, at.Time().UTC())
 	}
-	for _, waiting := range in.Line {
+	for _, waiting := range in.Expected {
 		at := waiting.DeliverAt.Time().UTC()
 		c.Backlog = append(c.Backlog, Waiting{ID: waiting.ID, DeliverAt: at, Ahead: waiting.Ahead})
 	}

@@ -10,7 +10,7 @@
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
 --          r), 1 when its priority bypasses the limits, 1 when the user has limits of their own
 --
--- Result   {deferrals decided: {category, how many, rule, …}, then per notification: when it was accepted in µs,
+-- Result   {deferrals decided: {user, category, how many, rule, …}, then per notification: when it was accepted in µs,
 --          negative when the id was known before}
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]

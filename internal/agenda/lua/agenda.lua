@@ -58,13 +58,12 @@ local YEAR_2020 = 1577836800000000
 local counted = {}
 local function count(name, n) counted[name] = (counted[name] or 0) + n end
 
--- The deferrals that this script decided, for the metrics of its caller: category, count, rule, and so on.
+-- The deferrals that this script decided, for the metrics of its caller: user, category, count, rule, and so on.
 local deferrals = {}
-local function note_deferrals(category, n, rule)
+local function note_deferrals(user, category, n, rule)
   count('deferrals', n)
-  deferrals[#deferrals + 1] = category
-  deferrals[#deferrals + 1] = n
-  deferrals[#deferrals + 1] = rule
+  local i = #deferrals
+  deferrals[i + 1], deferrals[i + 2], deferrals[i + 3], deferrals[i + 4] = user, category, n, rule
 end
 
 -- open_agenda reads a user's agenda, once in a script. The fields of a backlog in it:
@@ -150,7 +149,7 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
     backlog.since = now
   end
   if backlog.fresh > 0 then
-    note_deferrals(backlog.category, backlog.fresh, rule)
+    note_deferrals(agenda.user, backlog.category, backlog.fresh, rule)
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
   local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
@@ -199,7 +198,7 @@ local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
     if backlog.next > 0 then
       count('deferred', 1)
       if backlog.capped then count('capped', 1) end
-      if not deferred then note_deferrals(backlog.category, 1, backlog.rule) end
+      if not deferred then note_deferrals(agenda.user, backlog.category, 1, backlog.rule) end
     end
     if backlog.size == 1 then mark_changed(agenda, backlog) end
   end

@@ -18,7 +18,7 @@
 -- ARGV[11] the number of the epoch that granted it; 0 in a store that is not guarded
 -- ARGV[12…] the plan, see read_plan, when the slot is refunded
 --
--- Result   {1 when the settlement is stale, else 0, deferrals decided: {category, how many, rule, …}}
+-- Result   {1 when the settlement is stale, else 0, deferrals decided: {user, category, how many, rule, …}}
 local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id

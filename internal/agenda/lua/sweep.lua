@@ -12,8 +12,8 @@
 -- ARGV[7]  truce in µs: how long no lease is ended after a time in which nobody could sweep
 --
 -- Result   {leases ended, expired, wake-ups replaced, 1 when there is more to do at once or 0, what processes without
---          metrics accepted, for the caller to count: {category, how many, …}, deferrals decided: {category, how many,
---          rule, …}}
+--          metrics accepted, for the caller to count: {category, how many, …}, deferrals decided: {user, category,
+--          how many, rule, …}}
 local process, retention, grace, presence = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_crashes, limit, truce = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local result = { 0, 0, 0, 0, {}, deferrals }

@@ -33,7 +33,7 @@
 --          A wake-up's result is:
 --          number of grants; of each: id, category, at, rule, generation, attempt, failures, arrival, payload,
 --          deferrals, history
---          three times the number of deferrals that were decided; of each: category, how many, rule
+--          four times the number of deferrals that were decided; of each: user, category, how many, rule
 --          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it
 --          when it is held also: the moment to ask again, category and number of the rule that it waits for ("" and 0:
 --          none), number of categories, these
