@@ -154,7 +154,7 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	for _, id := range w.optedOut {
 		if err := p.store.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
 			p.store.cfg.Log.WarnContext(ctx,
-				"could not cancel a notification that its user opted out of; it is cancelled when its turn comes",
+				"could not cancel a notification that its user opted out of; the next worker that gets it cancels it",
 				"notification_id", id, "error", err)
 		}
 	}
