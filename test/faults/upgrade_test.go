@@ -64,8 +64,9 @@ type earlier struct {
 	migrations int
 }
 
-// defaultPrevious is the commit whose program counts as the previous version, unless FAULTS_PREVIOUS names another.
-const defaultPrevious = "c901ad5"
+// defaultPrevious is the commit whose program counts as the previous version, unless FAULTS_PREVIOUS names another. It
+// must not be older: what comes before it has another schema and other flags, and must be stopped first.
+const defaultPrevious = "caa6c72"
 
 // previous builds it, from the repository's history. A checkout without history is its own previous version.
 var previous = sync.OnceValues(func() (earlier, error) {
