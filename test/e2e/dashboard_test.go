@@ -75,11 +75,11 @@ categories:
 	var took, found []time.Duration
 	for range 30 {
 		var s struct {
-			States struct{ Deferred int }
-			Crowds []struct{ Deferred int }
+			Deferred int
+			Crowds   []struct{ Deferred int }
 		}
 		took = append(took, page(t, "http://"+w.ops+"/snapshot", &s))
-		if s.States.Deferred != users*each || len(s.Crowds) == 0 || s.Crowds[0].Deferred != each {
+		if s.Deferred != users*each || len(s.Crowds) == 0 || s.Crowds[0].Deferred != each {
 			t.Fatalf("the page says %+v", s)
 		}
 		var user map[string]any
