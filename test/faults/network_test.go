@@ -71,9 +71,11 @@ var toxics = []toxic{
 		attributes: func(users int) map[string]any { return map[string]any{"rate": 4 * users} },
 	},
 	{
-		name: "Slicing", kind: "slicer", says: "pieces of 40 bytes with pauses between them",
+		name: "Slicing", kind: "slicer", says: "small pieces with pauses between them",
 		attributes: func(users int) map[string]any {
-			return map[string]any{"average_size": 40, "size_variation": 16, "delay": 14000 / users}
+			// A byte a user, at least 40: a pause takes a millisecond or so, however short it is meant to be.
+			size := max(users, 40)
+			return map[string]any{"average_size": size, "size_variation": size * 2 / 5, "delay": 350}
 		},
 	},
 	{
