@@ -87,7 +87,9 @@ func (s *Agendas) Inspect(ctx context.Context, b dispatch.Backlog, n int) (Inspe
 		if err := s.findPlace(ctx, state); err != nil {
 			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
 		}
-		in.Expected = append(in.Expected, Expected{ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt), Ahead: state.Ahead})
+		in.Expected = append(in.Expected, Expected{
+			ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt), Ahead: state.Ahead,
+		})
 	}
 	return in, nil
 }

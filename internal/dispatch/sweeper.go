@@ -63,20 +63,15 @@ func (s *Sweeper) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, ErrLost) && !away:
+			s.log.WarnContext(ctx, "a partition has lost its state; it is not swept until it is rebuilt", "error", err)
 		case err != nil && !away:
-			s.log.WarnContext(ctx, sweepFailed(err), "error", err)
+			s.log.WarnContext(ctx, "could not sweep a partition; retrying", "error", err)
 		case err == nil && away:
 			s.log.InfoContext(ctx, "the sweeper reaches all partitions again")
 		}
 		away = err != nil
 	}
-}
-
-func sweepFailed(err error) string {
-	if errors.Is(err, ErrLost) {
-		return "a partition has lost its state; it is not swept until it is rebuilt"
-	}
-	return "could not sweep a partition; retrying"
 }
 
 // Sweep looks at every partition once. One that can't be repaired does not keep it from the others, which may lie on

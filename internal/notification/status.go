@@ -43,8 +43,8 @@ var transitions = map[Status][]Status{
 	StatusQueued:    {StatusDeferred, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusDeferred:  {StatusQueued, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
 	StatusRetrying:  {StatusQueued, StatusDeferred, StatusSending, StatusCancelled, StatusExpired, StatusReplaced},
-	// Back to queued or deferred: the lease ended, or the worker returned the grant unused. Cancelled or replaced: so it
-	// was found before it was sent, or when it came back.
+	// Back to queued or deferred: the lease ended, or the worker returned the grant unused. Cancelled or replaced: a
+	// worker found that out before it sent, or the store when the notification came back.
 	StatusSending: {
 		StatusDelivered, StatusFailed, StatusExpired, StatusCancelled, StatusReplaced,
 		StatusRetrying, StatusQueued, StatusDeferred,
