@@ -79,11 +79,8 @@ func (d *deployment) insist(items []item, patience time.Duration) bool {
 
 const (
 	// loadItems and loadBytes are how many notifications a request holds before the fault at most, and how many bytes
-	// of texts: the API takes 32 MiB.
+	// of texts: the API takes no more than 16 MiB.
 	loadItems, loadBytes = 5000, 8 << 20
-	// fewItems is how many a request holds where requests themselves meet the fault: several must get through a bad
-	// network while it is bad.
-	fewItems = 64
 )
 
 // load accepts notifications before the fault.
@@ -96,22 +93,14 @@ func (d *deployment) load(users, n int) {
 	}
 }
 
-// perRequest is how many notifications a request holds during the fault: one of each user, or few.
-func (d *deployment) perRequest(users int) int {
-	if d.scenario.acceptsOn {
-		return min(users, fewItems)
-	}
-	return users
-}
-
-// produce goes on to accept during and after the fault. What is returned waits until all is
+// produce goes on to accept during and after the fault, one of each user at a time. What is returned waits until all is
 // accepted.
 func (d *deployment) produce(users, n int) (wait func()) {
 	done := make(chan struct{})
 	items := d.items("during", users, n)
 	go func() {
 		defer close(done)
-		for part := range slices.Chunk(items, d.perRequest(users)) {
+		for part := range slices.Chunk(items, users) {
 			if !d.insist(part, 90*time.Second) {
 				d.blame("accepting does not go on")
 				return

@@ -234,7 +234,7 @@ func (d *deployment) play(injected *bool) verdict {
 	if lasted := over.Sub(start); s.goesOn && float64(atEnd-atStart) < lasted.Seconds()*perSecond*float64(users)/20 {
 		d.blame("deliveries stood still during the fault: %d in %.1f s", atEnd-atStart, lasted.Seconds())
 	}
-	if s.acceptsOn && d.acceptedSoFar() < acceptedAtStart+2*d.perRequest(users) {
+	if s.acceptsOn && d.acceptedSoFar() < acceptedAtStart+2*users {
 		d.blame("accepting stood still during the fault: %d", d.acceptedSoFar()-acceptedAtStart)
 	}
 	goesOn := eventually(s.recovery, func() bool { return d.receiver.count() >= min(atEnd+users, users*s.each) })
