@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+// RebuildLock is the advisory lock of the process that rebuilds.
+const RebuildLock = rebuildLock
+
 // PlaceAtMost sets how many notifications may be on their way to Redis at once.
 func (r *Store) PlaceAtMost(n int64) { r.placer.room = semaphore.NewWeighted(n) }
 

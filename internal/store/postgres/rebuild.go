@@ -28,6 +28,9 @@ const (
 	restoreBatch = 2000
 )
 
+// rebuildPoll is how often [Relay.Rebuild] looks whether the rebuild of another process has ended.
+const rebuildPoll = 100 * time.Millisecond
+
 // Rebuilt is what a rebuild did.
 type Rebuilt struct {
 	Partitions []int
@@ -87,8 +90,27 @@ func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
 	return epochs, nil
 }
 
-// Rebuild rebuilds every partition.
+// Rebuild rebuilds every partition. While another process rebuilds, it waits for that to end: what made the operator
+// ask may be newer than what the other process saw.
 func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
+	for told := false; ; told = true {
+		done, err := l.rebuildAll(ctx)
+		if err != nil || len(done.Partitions) > 0 {
+			return done, err
+		}
+		if !told {
+			l.log.InfoContext(ctx, "another process is rebuilding; waiting for it to end")
+		}
+		select {
+		case <-ctx.Done():
+			return Rebuilt{}, fmt.Errorf("wait for another process to end its rebuild: %w", ctx.Err())
+		case <-time.After(rebuildPoll):
+		}
+	}
+}
+
+// rebuildAll rebuilds every partition, or none while another process rebuilds.
+func (l *Relay) rebuildAll(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
 		return Rebuilt{}, err

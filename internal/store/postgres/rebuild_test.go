@@ -1,0 +1,83 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// messages is a log that hands over each line.
+type messages chan string
+
+// Write implements [io.Writer].
+func (m messages) Write(line []byte) (int, error) {
+	m <- string(line)
+	return len(line), nil
+}
+
+// rebuildLocked begins a rebuild while another process rebuilds, until told that it waits. release lets the other
+// process end, result gives what Rebuild returns.
+func rebuildLocked(ctx context.Context, t *testing.T) (release func(), result <-chan error) {
+	t.Helper()
+	w := newWorld(t, redistest.Client(t))
+	other, err := w.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Rollback(context.Background()) }) // the pool waits for it
+	var locked bool
+	if err := other.QueryRow(t.Context(), postgres.TryLockSQL, int64(postgres.RebuildLock)).Scan(&locked); err != nil ||
+		!locked {
+		t.Fatalf("locked: %v, %v", locked, err)
+	}
+	log, returned := make(messages, 10), make(chan error, 1)
+	store := postgres.New(w.pool, w.agendas, postgres.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
+	t.Cleanup(func() { _ = store.Close() })
+	relay := postgres.NewRelay(store, postgres.RelayConfig{Windows: func() time.Duration { return time.Hour }})
+	go func() {
+		done, err := relay.Rebuild(ctx)
+		if err == nil && len(done.Partitions) != storetest.Partitions {
+			err = fmt.Errorf("rebuilt only the partitions %v", done.Partitions)
+		}
+		returned <- err
+	}()
+	select {
+	case <-log:
+	case err := <-returned:
+		t.Fatalf("the rebuild returned, with %v, while another process rebuilds", err)
+	}
+	return func() {
+		if err := other.Rollback(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}, returned
+}
+
+// Whoever orders a rebuild while the workers rebuild gets it once they are done.
+func TestRebuildWaitsForThatOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	release, result := rebuildLocked(t.Context(), t)
+	release()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+// An operator may give up waiting.
+func TestRebuildStopsWaitingWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	release, result := rebuildLocked(ctx, t)
+	defer release()
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("the rebuild returned %v", err)
+	}
+}
