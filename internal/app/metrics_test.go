@@ -70,9 +70,9 @@ func TestDeferredGauge(t *testing.T) {
 		}
 	}
 	d.awaitGauge("under a looser policy", 5)
-	if s := d.stats(); s.Deferred != 5 || s.Totals.Delivered != 6 {
-		t.Errorf("the API says %+v", s)
-	}
+	d.awaitStats("what the looser policy let go is delivered", func(s stats) bool {
+		return s.Deferred == 5 && s.Totals.Delivered == 6
+	})
 
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -18,6 +18,9 @@ import (
 // live that much longer.
 const sweepInterval = 500 * time.Millisecond
 
+// patience is how long a reply may take.
+const patience = time.Minute
+
 // Redis is an in-process Redis.
 type Redis struct {
 	server *miniredis.Miniredis
@@ -35,6 +38,9 @@ func Start(ctx context.Context) *Redis {
 		client: redis.NewClient(&redis.Options{
 			Addr:                     "127.0.0.1:1", // never dialled: the connections are in memory
 			Dialer:                   Dialer(server),
+			// Nothing gets lost in memory. A late reply means a busy machine, and to give up would only ask it twice.
+			ReadTimeout:              patience,
+			WriteTimeout:             patience,
 			PoolSize:                 32,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		}),

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait of these tests; it is only reached when something is broken.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // run has a script write wake-ups of a partition, as those of the agendas do: with the functions that the product puts
 // before them.
