@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
 // environmentPrefix begins the variables of all settings except the two connection strings.
@@ -43,8 +45,7 @@ func CheckEnvironment(environ []string, extra ...string) error {
 		}
 		faults = append(faults, &UsageError{
 			Setting: name,
-			Message: "is set in the environment, but there is no such setting" +
-				suggestion(strings.TrimPrefix(name, environmentPrefix), nearby),
+			Message: "is set in the environment, but there is no such setting" + hint(name, nearby),
 		})
 	}
 	return errors.Join(faults...)
@@ -70,36 +71,11 @@ func ownVariables() []string {
 	return names
 }
 
-// suggestion proposes the name whose key is nearest to the one that was written, if any is near.
-func suggestion(written string, names map[string]string) string {
-	nearest, least := "", len(written)/3+1
-	for _, key := range slices.Sorted(maps.Keys(names)) {
-		if d := editDistance(written, key); d < least {
-			nearest, least = names[key], d
-		}
-	}
-	if nearest == "" {
+// hint proposes the variable whose name without the prefix is nearest to the one that was set, if any is near.
+func hint(name string, nearby map[string]string) string {
+	near := nearest.Name(strings.TrimPrefix(name, environmentPrefix), slices.Collect(maps.Keys(nearby)))
+	if near == "" {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %s?", nearest)
-}
-
-// editDistance is how many characters must be inserted, deleted or replaced to get from a to b (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return fmt.Sprintf(" (did you mean %s?)", nearby[near])
 }

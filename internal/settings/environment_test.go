@@ -56,14 +56,14 @@ func TestCheckEnvironmentRefuses(t *testing.T) {
 		"the prefix alone":  {variable: "PACER_=1"},
 		"a port by hand":    {variable: "PACER_PORT=8080"},
 		"another port":      {variable: "PACER_PORT_8080=1"},
-		"lower case":        {variable: "PACER_partitions=1"},
+		"lower case":        {variable: "PACER_partitions=1", suggestion: "PACER_PARTITIONS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			variable, _, _ := strings.Cut(test.variable, "=")
 			want := variable + " is set in the environment, but there is no such setting"
 			if test.suggestion != "" {
-				want += "; did you mean " + test.suggestion + "?"
+				want += " (did you mean " + test.suggestion + "?)"
 			}
 			wantRefusals(t, settings.CheckEnvironment([]string{test.variable}, "PACER_COUNT"), want)
 		})
@@ -76,7 +76,7 @@ func TestCheckEnvironmentRefusesAll(t *testing.T) {
 	environ := []string{"PACER_ZZZ=1", "PACER_PARTITIONS=1", "PACER_ROLE=api", "PACER_AAA=1", "PACER_LISTEN=x"}
 	wantRefusals(t, settings.CheckEnvironment(environ, "PACER_COUNT"),
 		"PACER_AAA is set in the environment, but there is no such setting",
-		"PACER_ROLE is set in the environment, but there is no such setting; did you mean PACER_ROLES?",
+		"PACER_ROLE is set in the environment, but there is no such setting (did you mean PACER_ROLES?)",
 		"PACER_ZZZ is set in the environment, but there is no such setting",
 	)
 }
@@ -84,5 +84,5 @@ func TestCheckEnvironmentRefusesAll(t *testing.T) {
 func ExampleCheckEnvironment() {
 	fmt.Println(settings.CheckEnvironment([]string{"PACER_PARTITIONS=16", "PACER_LISTENS=:8080"}))
 	// Output:
-	// PACER_LISTENS is set in the environment, but there is no such setting; did you mean PACER_LISTEN?
+	// PACER_LISTENS is set in the environment, but there is no such setting (did you mean PACER_LISTEN?)
 }

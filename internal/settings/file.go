@@ -3,13 +3,17 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
 // settingsFile is a settings file: a flat YAML mapping of settings to values.
@@ -73,7 +77,7 @@ func (f *settingsFile) readAll(entries []*ast.MappingValueNode, known map[string
 		case name == configFlag:
 			f.note(e.Key, "config can't be set in the settings file itself")
 		case known[name] == "":
-			f.note(e.Key, "unknown setting %q%s", written, suggestion(name, known))
+			f.note(e.Key, "unknown setting %q%s", written, nearest.Hint(name, slices.Collect(maps.Keys(known))))
 		case repeated:
 			f.note(e.Key, "%s is already set on line %d", name, before.line)
 		default:
@@ -105,7 +109,7 @@ func (f *settingsFile) readChannels(section *ast.MappingValueNode, known map[str
 			switch {
 			case known[name] == "":
 				f.note(e.Key, "unknown setting %q of channel %s%s", written, channel.Key.GetToken().Value,
-					suggestion(name, known))
+					nearest.Hint(name, slices.Collect(maps.Keys(known))))
 			case repeated:
 				f.note(e.Key, "%s is already set on line %d", name, before.line)
 			default:

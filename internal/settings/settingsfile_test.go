@@ -15,17 +15,17 @@ func TestSettingsFileRefusals(t *testing.T) {
 	}{
 		"unknown setting": {
 			text: "listen: :1\n\npartition: 4",
-			want: []string{`FILE:3:1: unknown setting "partition"; did you mean partitions?`},
+			want: []string{`FILE:3:1: unknown setting "partition" (did you mean partitions?)`},
 		},
 		"nothing near": {text: "replicas: 4", want: []string{`FILE:1:1: unknown setting "replicas"`}},
 		"camel case": {
-			text: "opsListen: :1", want: []string{`FILE:1:1: unknown setting "opsListen"; did you mean ops-listen?`},
+			text: "opsListen: :1", want: []string{`FILE:1:1: unknown setting "opsListen" (did you mean ops-listen?)`},
 		},
 		"two at once": {
 			text: "redis_ulr: x\npartitions: 3\npolcy: x",
 			want: []string{
-				`FILE:1:1: unknown setting "redis_ulr"; did you mean redis-url?`,
-				`FILE:3:1: unknown setting "polcy"; did you mean policy?`,
+				`FILE:1:1: unknown setting "redis_ulr" (did you mean redis-url?)`,
+				`FILE:3:1: unknown setting "polcy" (did you mean policy?)`,
 			},
 		},
 		"file in file": {
