@@ -30,14 +30,14 @@ func Name(written string, names []string) string {
 	}
 	found, least, begun := "", len(wanted)/3+1, ""
 	for _, name := range first(names, compared) {
-		candidate := []rune(strings.ToLower(name))
-		if len(candidate) > longest {
+		letters := []rune(strings.ToLower(name))
+		if len(letters) > longest {
 			continue
 		}
-		if d := distance(wanted, candidate); d < least {
+		if d := distance(wanted, letters); d < least {
 			found, least = name, d
 		}
-		if begun == "" && len(wanted) >= prefix && strings.HasPrefix(string(candidate), string(wanted)) {
+		if begun == "" && len(wanted) >= prefix && strings.HasPrefix(string(letters), string(wanted)) {
 			begun = name
 		}
 	}
