@@ -21,8 +21,7 @@ import (
 // operator is what actions need besides: who acts, and whether he is sure.
 type operator struct {
 	opsClient
-	OpsToken string `name:"ops-token" placeholder:"TOKEN" help:"Bearer token, where the process has one."`
-	Yes      bool   `name:"yes" short:"y" env:"-" help:"Do not ask once more."`
+	Yes bool `name:"yes" short:"y" env:"-" help:"Do not ask once more."`
 }
 
 // errNotSure is what an action ends with that was not confirmed.
@@ -38,9 +37,6 @@ func (o *operator) act(ctx context.Context, to streams, question string, action 
 		return fmt.Errorf("encode the action: %w", err)
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Pacer-Operator": {whoami()}}
-	if o.OpsToken != "" {
-		header.Set("Authorization", "Bearer "+o.OpsToken)
-	}
 	status, reply, err := o.ask(ctx, http.MethodPost, "/actions", header, bytes.NewReader(body))
 	if err != nil {
 		return err

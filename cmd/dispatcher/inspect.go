@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,64 +13,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/ops"
-	"github.com/pacer-notify/pacer/internal/settings"
 )
-
-// opsClient asks the ops pages of a running process.
-type opsClient struct {
-	// File may name the settings that the process runs with.
-	settings.File
-	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the process has its ops pages. Default: ${default}."`
-}
-
-// errNotReachable is what every command says that finds no process to ask.
-var errNotReachable = errors.New("is it running, with the ops role, and is --ops-listen its address?")
-
-// get reads a page.
-func (c *opsClient) get(ctx context.Context, path string) (status int, body []byte, err error) {
-	return c.ask(ctx, http.MethodGet, path, nil, http.NoBody)
-}
-
-// ask makes a request; its reply is nil unless the process responded.
-func (c *opsClient) ask(ctx context.Context, method, path string, header http.Header,
-	body io.Reader,
-) (status int, reply []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	address, err := reachable(c.OpsListen)
-	if err != nil {
-		return 0, nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, body)
-	if err != nil {
-		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w", address, err)
-	}
-	maps.Copy(request.Header, header)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, nil, fmt.Errorf("ask the dispatcher at %s: %w; %w", address, errors.Unwrap(err), errNotReachable)
-	}
-	defer response.Body.Close()
-	reply, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		return 0, nil, fmt.Errorf("read the response of the dispatcher at %s: %w", address, err)
-	}
-	return response.StatusCode, reply, nil
-}
-
-// reachable turns an address that a process listens on into one that can be asked: 0.0.0.0 and "" mean this host.
-func reachable(listen string) (string, error) {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return "", &settings.UsageError{
-			Setting: "--ops-listen (PACER_OPS_LISTEN)", Message: "must be HOST:PORT, is " + listen,
-		}
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
-}
 
 type healthcheckCommand struct{ opsClient }
 

@@ -146,9 +146,12 @@ func LimitsOf(c channel.Descriptor) ([]RequestLimit, error) {
 // maxCredential is how long a file with a credential may be.
 const maxCredential = 64 << 10
 
+// credentialFile begins a credential that is the path of a file with it.
+const credentialFile = "file:"
+
 // readCredential replaces file:PATH by what is in the file.
 func readCredential(flag string, value *string) error {
-	path, ok := strings.CutPrefix(*value, "file:")
+	path, ok := strings.CutPrefix(*value, credentialFile)
 	if !ok {
 		return nil
 	}

@@ -51,10 +51,10 @@ func CheckEnvironment(environ []string, extra ...string) error {
 	return errors.Join(faults...)
 }
 
-// ownFlags are the flags of [Server] and [Client].
+// ownFlags are the flags of [Server], [Client] and [OpsClient].
 func ownFlags() []*kong.Flag {
 	var flags []*kong.Flag
-	for _, settings := range []any{&Server{}, &Client{}} {
+	for _, settings := range []any{&Server{}, &Client{}, &OpsClient{}} {
 		// Kong refuses a struct only for faults in its tags, and these are part of the program.
 		parser := kong.Must(settings, kong.NoDefaultHelp())
 		flags = append(flags, parser.Model.Flags...)
@@ -62,7 +62,7 @@ func ownFlags() []*kong.Flag {
 	return flags
 }
 
-// ownVariables are the environment variables of [Server] and [Client].
+// ownVariables are the environment variables of [Server], [Client] and [OpsClient].
 func ownVariables() []string {
 	var names []string
 	for _, flag := range ownFlags() {

@@ -70,7 +70,7 @@ func Parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	if refused := usageErrors(err); len(refused) > 0 {
 		return nil, errors.Join(refused...)
 	}
-	return nil, &UsageError{Message: withoutPassword(err.Error())}
+	return nil, &UsageError{Message: withoutPassword(corrected(err))}
 }
 
 // withoutPassword hides user and password of URLs that kong quotes, as it does with an unexpected argument.

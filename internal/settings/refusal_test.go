@@ -152,7 +152,7 @@ func TestServerRefuses(t *testing.T) {
 		},
 		"unknown role": {
 			flag: "roles", value: "api,wroker",
-			sentence: `must be one or several of api, worker and ops, not "wroker"`,
+			sentence: `must be one or several of api, worker and ops, not "wroker" (did you mean worker?)`,
 		},
 		"no role": {flag: "roles", value: "", sentence: "must name at least one of api, worker and ops"},
 		"empty token": {
@@ -220,8 +220,11 @@ func TestCommandLineRefuses(t *testing.T) {
 			argument: "--drain-timeout=20",
 			want:     `--drain-timeout: expected duration but got "20": time: missing unit in duration "20"`,
 		},
-		"unknown flag": {argument: "--partition=3", want: `unknown flag --partition, did you mean "--partitions"?`},
-		"an argument":  {argument: "redis://u:hunter2@h", want: "unexpected argument redis://<secret>@h"},
+		"unknown flag": {
+			argument: "--partition=3",
+			want:     "there is no flag --partition (did you mean --partitions?); program serve --help lists all flags",
+		},
+		"an argument": {argument: "redis://u:hunter2@h", want: "program serve takes no argument redis://<secret>@h"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/hosts"
+	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
 // The bounds of the numbers.
@@ -179,7 +180,8 @@ func (l Logging) Level() (slog.Level, error) {
 	case "error":
 		return slog.LevelError, nil
 	}
-	return 0, refuse("log-level", "must be debug, info, warn or error, is %q", l.LogLevel)
+	return 0, refuse("log-level", "must be debug, info, warn or error, is %q%s", l.LogLevel,
+		nearest.Hint(l.LogLevel, []string{"debug", "info", "warn", "error"}))
 }
 
 func (l Logging) checkFormat() error {
@@ -187,7 +189,8 @@ func (l Logging) checkFormat() error {
 	case "", "text", "json":
 		return nil
 	}
-	return refuse("log-format", "must be text or json, is %q", l.LogFormat)
+	return refuse("log-format", "must be text or json, is %q%s", l.LogFormat,
+		nearest.Hint(l.LogFormat, []string{"text", "json"}))
 }
 
 func (s *Server) resolveRoles() ([]Role, error) {
@@ -197,7 +200,8 @@ func (s *Server) resolveRoles() ([]Role, error) {
 		switch role {
 		case RoleAPI, RoleWorker, RoleOps:
 		default:
-			return nil, refuse("roles", "must be one or several of api, worker and ops, not %q", name)
+			return nil, refuse("roles", "must be one or several of api, worker and ops, not %q%s", name,
+				nearest.Hint(name, []string{string(RoleAPI), string(RoleWorker), string(RoleOps)}))
 		}
 		if !slices.Contains(roles, role) {
 			roles = append(roles, role)

@@ -1,0 +1,94 @@
+package settings
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
+)
+
+// What kong says of a name that it does not know. It gives such errors no type.
+var (
+	unknownFlag        = regexp.MustCompile(`^unknown flag (\S+?)(?:, did you mean .*)?$`)
+	unexpectedArgument = regexp.MustCompile(`^unexpected argument (.*?)(?:, did you mean .*)?$`)
+	notInEnum          = regexp.MustCompile(`^(\S+) must be one of (\S+) but got "(.*)"$`)
+)
+
+// maxFlagsTold is how many flags a refusal spells out.
+const maxFlagsTold = 12
+
+// corrected says which name was probably meant, and which names there are, where kong's message is about an unknown
+// command, flag or value. Any other message stays as it is.
+func corrected(err error) string {
+	message := err.Error()
+	failed, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || failed.Context == nil {
+		return message
+	}
+	if found := unknownFlag.FindStringSubmatch(message); found != nil {
+		node := lastNode(failed.Context)
+		return "there is no flag " + found[1] + nearest.Hint(found[1], flagNames(node)) + "; " + flagsOf(node)
+	}
+	if found := unexpectedArgument.FindStringSubmatch(message); found != nil {
+		node := lastNode(failed.Context)
+		if node.Parent != nil && !slices.Contains(failed.Context.Args, node.Name) {
+			node = node.Parent // of a default command, which nobody named
+		}
+		if commands := commandNames(node); len(commands) > 0 {
+			return node.FullPath() + " has no command " + found[1] + nearest.Hint(found[1], commands) +
+				"; there are " + nearest.List(commands)
+		}
+		return node.FullPath() + " takes no argument " + found[1]
+	}
+	if found := notInEnum.FindStringSubmatch(message); found != nil {
+		values := strings.Split(strings.ReplaceAll(found[2], `"`, ""), ",")
+		return found[1] + " must be one of " + nearest.List(values) + `, is "` + found[3] + `"` + nearest.Hint(found[3], values)
+	}
+	return message
+}
+
+// lastNode is the command that was read last.
+func lastNode(ctx *kong.Context) *kong.Node {
+	node := ctx.Model.Node
+	for _, part := range ctx.Path {
+		if of := part.Node(); of != nil {
+			node = of
+		}
+	}
+	return node
+}
+
+// flagNames are the flags that a command takes, its own and those of the commands above it.
+func flagNames(node *kong.Node) []string {
+	var names []string
+	for ; node != nil; node = node.Parent {
+		for _, flag := range node.Flags {
+			if !flag.Hidden {
+				names = append(names, "--"+flag.Name)
+			}
+		}
+	}
+	return names
+}
+
+// flagsOf lists the flags of a command, or says where they are listed when a sentence can't hold them.
+func flagsOf(node *kong.Node) string {
+	if names := flagNames(node); len(names) <= maxFlagsTold {
+		return "there are " + nearest.List(names)
+	}
+	return node.FullPath() + " --help lists all flags"
+}
+
+func commandNames(node *kong.Node) []string {
+	var names []string
+	for _, child := range node.Children {
+		if !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
+}
