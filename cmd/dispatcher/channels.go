@@ -66,7 +66,7 @@ func showChannel(w *tabwriter.Writer, c ops.Channel) {
 
 type sendTestCommand struct {
 	settings.Server
-	Channel string `name:"channel" env:"-" required:"" placeholder:"CHANNEL" help:"One of the configured channels."`
+	Channel string `name:"channel" env:"-" predictor:"channels" required:"" placeholder:"CHANNEL" help:"One of the configured channels."`
 	To      string `name:"to" env:"-" required:"" placeholder:"TARGET" help:"A URL, device token, subscription or address."`
 	Title   string `name:"title" env:"-" default:"pacer works" help:"Title. Default: ${default}."`
 	Body    string `name:"body" env:"-" default:"A test notification." help:"Body. Default: ${default}"`

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/alecthomas/kong"
-	completion "github.com/jotaen/kong-completion"
 
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -18,26 +17,26 @@ import (
 
 // commandLine is every command of the program.
 type commandLine struct {
-	Serve       serveCommand       `cmd:"" default:"withargs" help:"Run workers, HTTP API and ops pages until SIGTERM (the default command)."`
-	Demo        demoCommand        `cmd:"" help:"Serve on the embedded default with sample traffic and a receiver: see throttled delivery at once."`
-	Migrate     migrateCommand     `cmd:"" help:"Work on the schema in Postgres."`
-	Import      importCommand      `cmd:"" help:"Bring what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with it."`
-	Rebuild     rebuildCommand     `cmd:"" help:"Build the state in Redis again from Postgres, or compare the two."`
-	Policy      policyCommand      `cmd:"" help:"Work with policy files."`
-	Explain     explainCommand     `cmd:"" help:"Show the timeline of a notification, and why it waits."`
-	User        userCommand        `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
-	Channels    channelsCommand    `cmd:"" help:"List the channels, and whether their providers respond."`
-	SendTest    sendTestCommand    `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
-	Top         topCommand         `cmd:"" help:"Show the deployment's figures in the terminal, live."`
-	Stats       statsCommand       `cmd:"" help:"Show the deployment's figures once."`
-	Pause       pauseCommand       `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`
-	Resume      resumeCommand      `cmd:"" help:"Resume what is paused."`
-	Cancel      cancelCommand      `cmd:"" help:"Cancel a notification that waits."`
-	Retry       retryCommand       `cmd:"" help:"Send a notification again that has failed or expired."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Exit 0 when the local process can take work."`
-	Completion  completionCommand  `cmd:"" help:"Tell how bash, zsh or fish complete these commands."`
-	Man         manCommand         `cmd:"" help:"Write the manual page."`
-	Version     versionCommand     `cmd:"" help:"Show version, commit and Go version."`
+	Serve       serveCommand        `cmd:"" default:"withargs" help:"Run workers, HTTP API and ops pages until SIGTERM (the default command)."`
+	Demo        demoCommand         `cmd:"" help:"Serve on the embedded default with sample traffic and a receiver: see throttled delivery at once."`
+	Migrate     migrateCommand      `cmd:"" help:"Work on the schema in Postgres."`
+	Import      importCommand       `cmd:"" help:"Bring what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with it."`
+	Rebuild     rebuildCommand      `cmd:"" help:"Build the state in Redis again from Postgres, or compare the two."`
+	Policy      policyCommand       `cmd:"" help:"Work with policy files."`
+	Explain     explainCommand      `cmd:"" help:"Show the timeline of a notification, and why it waits."`
+	User        userCommand         `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
+	Channels    channelsCommand     `cmd:"" help:"List the channels, and whether their providers respond."`
+	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
+	Top         topCommand          `cmd:"" help:"Show the deployment's figures in the terminal, live."`
+	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`
+	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`
+	Resume      resumeCommand       `cmd:"" help:"Resume what is paused."`
+	Cancel      cancelCommand       `cmd:"" help:"Cancel a notification that waits."`
+	Retry       retryCommand        `cmd:"" help:"Send a notification again that has failed or expired."`
+	Healthcheck healthcheckCommand  `cmd:"" help:"Exit 0 when the local process can take work."`
+	Completion  settings.Completion `cmd:"" help:"Write what bash, zsh or fish needs to complete these commands: source <(dispatcher completion bash)"`
+	Man         manCommand          `cmd:"" help:"Write the manual page."`
+	Version     versionCommand      `cmd:"" help:"Show version, commit and Go version."`
 }
 
 // streams are where a command writes to.
@@ -70,10 +69,12 @@ func execute(ctx context.Context, args []string, to streams) error {
 	if err != nil {
 		return fmt.Errorf("set up the command line: %w", err)
 	}
+	if asked, err := settings.Complete(parser, nil); asked || err != nil {
+		return err
+	}
 	if err := settings.CheckEnvironment(os.Environ(), settings.EnvironmentNames(parser)...); err != nil {
 		return err
 	}
-	completion.Register(parser)
 	command, err := settings.Parse(parser, args)
 	if err != nil {
 		return err

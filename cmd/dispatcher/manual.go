@@ -5,7 +5,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	mangokong "github.com/alecthomas/mango-kong"
-	completion "github.com/jotaen/kong-completion"
 	"github.com/muesli/roff"
 )
 
@@ -16,6 +15,3 @@ func (manCommand) Run(parser *kong.Kong, to streams) error {
 	_, err := fmt.Fprint(to.out, mangokong.NewManPage(1, parser.Model).Build(roff.NewDocument()))
 	return err
 }
-
-// completionCommand tells how a shell completes pacer's commands.
-type completionCommand = completion.Completion

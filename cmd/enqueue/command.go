@@ -31,6 +31,7 @@ type command struct {
 	Count          int    `name:"count" env:"-" default:"1" placeholder:"N" help:"Send so many of it. Default: ${default}."`
 	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Send it once, however often this is run; the n-th of many has KEY:n."`
 	File           string `name:"file" short:"f" env:"-" placeholder:"FILE" help:"Send many: one JSON object a line, from a file or - for standard input."`
+	PrintIDs       bool   `name:"print-ids" env:"-" help:"With --file, write the id of each accepted notification to standard output."`
 
 	Partitions int              `name:"partitions" default:"16" hidden:"" help:"Partitions of a deployment that has not started yet."`
 	Policy     string           `name:"policy" hidden:"" help:"Policy of a deployment that has not started yet."`
@@ -41,7 +42,7 @@ type command struct {
 type notificationFlags struct {
 	User        string `name:"user" env:"-" placeholder:"ID" help:"Whom it is for."`
 	Category    string `name:"category" env:"-" help:"Category of the policy. Default: default."`
-	Channel     string `name:"channel" env:"-" help:"How it is sent: any channel that the deployment has. Default: webhook."`
+	Channel     string `name:"channel" env:"-" predictor:"channels" help:"How it is sent: any channel that the deployment has. Default: webhook."`
 	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Where it is sent, as the channel wants it: a device token, subscription, address or URL. Without it, to the user's devices."`
 	Title       string `name:"title" env:"-" placeholder:"TEXT" help:"Title."`
 	Body        string `name:"body" env:"-" placeholder:"TEXT" help:"Body."`
@@ -49,7 +50,7 @@ type notificationFlags struct {
 	Override    string `name:"override" env:"-" placeholder:"JSON" help:"What the channel's own format has besides, laid over the message. Needs --channel."`
 	Template    string `name:"template" env:"-" placeholder:"NAME" help:"Takes the contents from a template, filled with --data."`
 	Locale      string `name:"locale" env:"-" placeholder:"TAG" help:"Language of the template, such as de-AT."`
-	Priority    string `name:"priority" env:"-" help:"critical, high, normal or low. Default: normal."`
+	Priority    string `name:"priority" env:"-" predictor:"priorities" help:"critical, high, normal or low. Default: normal."`
 	SendAt      string `name:"send-at" env:"-" placeholder:"TIME" help:"Not before, RFC 3339."`
 	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Not after, RFC 3339."`
 	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replaces one that waits with the same key."`
@@ -74,47 +75,78 @@ func (c *command) execute(ctx context.Context, with streams) error {
 	}
 	start := time.Now()
 	bar := progress(with.err, size)
-	var accepted func(int, string)
-	if c.File == "" {
-		accepted = func(_ int, id string) { _, _ = fmt.Fprintln(with.out, id) } // nowhere else to tell
-	}
-	summary, err := enqueue.Run(ctx, enqueue.Config{
-		API: api, IdempotencyKey: c.IdempotencyKey, Accepted: accepted,
+	complaints := &complaints{to: with.err, single: c.File == ""}
+	cfg := enqueue.Config{
+		API: api, IdempotencyKey: c.IdempotencyKey,
 		Read: func(n int) { _ = bar.Add(n) }, // a bar that can't be drawn is no reason to stop
-		Refused: func(line int, why string) {
+		Refused: func(where, why string) {
 			_ = bar.Clear() // see above
-			_, _ = fmt.Fprintf(with.err, "line %d: %s\n", line, why)
+			complaints.add(where, why)
 		},
-	}, input)
+	}
+	if c.File == "" || c.PrintIDs {
+		cfg.Accepted = func(id string) { _, _ = fmt.Fprintln(with.out, id) } // nowhere else to tell
+	}
+	summary, err := enqueue.Run(ctx, cfg, input)
 	_ = bar.Finish() // see above
 	if closeErr := closeAPI(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
-	_, _ = fmt.Fprintf(with.out, "accepted %d, refused %d in %s\n", summary.Accepted, summary.Refused,
-		time.Since(start).Round(time.Millisecond))
+	if err == nil || summary != (enqueue.Summary{}) {
+		_, _ = fmt.Fprintf(with.err, "accepted %d, repeated %d, refused %d in %s\n", summary.Accepted, summary.Repeated,
+			summary.Refused, time.Since(start).Round(time.Millisecond)) // nowhere else to tell
+	}
+	if _, isArray := errors.AsType[enqueue.ArrayError](err); isArray {
+		return refuseUsage("--file", "can't be taken: "+err.Error())
+	}
 	if err == nil && summary.Refused > 0 {
 		err = errSomeRefused
 	}
 	return err
 }
 
+// complaints tells why notifications were refused. Those of one command line are all alike, so a reason is told once
+// and without a line.
+type complaints struct {
+	to     io.Writer
+	single bool
+	told   string
+}
+
+func (c *complaints) add(where, why string) {
+	switch {
+	case !c.single:
+		_, _ = fmt.Fprintf(c.to, "%s: %s\n", where, why) // nowhere else to tell
+	case why != c.told:
+		c.told = why
+		_, _ = fmt.Fprintf(c.to, "enqueue: refused: %s\n", why) // see above
+	}
+}
+
 // input gives the lines to be sent, and how many bytes they have (-1: not known).
 func (c *command) input(with streams) (io.ReadCloser, int64, error) {
 	switch c.File {
 	case "":
+		if c.PrintIDs {
+			return nil, 0, refuseUsage("--print-ids", "goes with --file: the id of a single notification is always written")
+		}
 		lines, err := c.lines()
 		return io.NopCloser(bytes.NewReader(lines)), int64(len(lines)), err
-	case "-":
-		return io.NopCloser(with.in), -1, nil
 	}
 	if c.Notification != (notificationFlags{}) || c.Count != 1 {
 		return nil, 0, refuseUsage("--file", "goes without the flags of a single notification and without --count")
+	}
+	if c.File == "-" {
+		return io.NopCloser(with.in), -1, nil
 	}
 	file, err := os.Open(c.File)
 	if err != nil {
 		return nil, 0, refuseUsage("--file", "can't be read: "+err.Error())
 	}
 	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New(c.File + " is a directory")
+	}
 	if err != nil {
 		return nil, 0, errors.Join(refuseUsage("--file", "can't be read: "+err.Error()), file.Close())
 	}

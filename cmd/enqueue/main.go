@@ -49,13 +49,29 @@ func run(ctx context.Context, args []string, with streams) int {
 	return exitUsage
 }
 
+// description is what --help begins with.
+const description = "Hand notifications to pacer. With REDIS_URL it writes to the queue itself, else it talks to --server. " +
+	"The ids go to standard output, all else to standard error. " +
+	"source <(enqueue completion bash) completes this command line; zsh and fish work too."
+
+// completionLine is the command line of enqueue completion SHELL. It is apart, since enqueue takes no other command.
+type completionLine struct {
+	Completion settings.Completion `cmd:"" help:"Write what bash, zsh or fish needs to complete the command line."`
+}
+
 func execute(ctx context.Context, args []string, with streams) error {
 	var command command
-	parser, err := settings.NewParser(&command, "enqueue",
-		"Hand notifications to pacer. With REDIS_URL it writes to the queue itself, else it talks to --server.",
-		kong.Writers(with.out, with.err), kong.Vars{"version": version.Current().String()})
+	options := []kong.Option{kong.Writers(with.out, with.err), kong.Vars{"version": version.Current().String()}}
+	parser, err := settings.NewParser(&command, "enqueue", description, options...)
 	if err != nil {
 		return fmt.Errorf("set up the command line: %w", err)
+	}
+	completion := settings.CompletionCommands{"completion": {"bash", "zsh", "fish"}}
+	if asked, err := settings.Complete(parser, completion); asked || err != nil {
+		return err
+	}
+	if len(args) > 0 && args[0] == "completion" {
+		return writeCompletion(args, options)
 	}
 	if err := settings.CheckEnvironment(os.Environ(), settings.EnvironmentNames(parser)...); err != nil {
 		return err
@@ -64,4 +80,16 @@ func execute(ctx context.Context, args []string, with streams) error {
 		return err
 	}
 	return command.execute(ctx, with)
+}
+
+func writeCompletion(args []string, options []kong.Option) error {
+	parser, err := settings.NewParser(&completionLine{}, "enqueue", description, options...)
+	if err != nil {
+		return fmt.Errorf("set up the command line: %w", err)
+	}
+	command, err := settings.Parse(parser, args)
+	if err != nil {
+		return err
+	}
+	return command.Run()
 }

@@ -11,9 +11,18 @@ import (
 	"testing"
 
 	"github.com/pacer-notify/pacer/test/redistest"
+	"github.com/pacer-notify/pacer/test/shelltest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+// asProgram makes this test program be enqueue, for the shells that call it.
+const asProgram = "RUN_AS_ENQUEUE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	redistest.Main(m)
+}
 
 // ask runs the program and gives its exit code and what it wrote.
 func ask(t *testing.T, input string, args ...string) (code int, out, errs string) {
@@ -29,16 +38,20 @@ func TestWrongUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		"NoUser":      {says: "--user"},
-		"NoFile":      {args: []string{"-f", "/nowhere.ndjson"}, says: "--file"},
-		"FileAndUser": {args: []string{"-f", os.DevNull, "--user", "ada"}, says: "--file"},
-		"Count":       {args: []string{"--user", "ada", "--count", "0"}, says: "--count"},
-		"Data":        {args: []string{"--user", "ada", "--data", "{"}, says: "--data"},
-		"Override":    {args: []string{"--user", "ada", "--channel", "fcm", "--override", "{"}, says: "--override"},
-		"WhoseFormat": {args: []string{"--user", "ada", "--override", "{}"}, says: "--channel"},
-		"Locale":      {args: []string{"--user", "ada", "--locale", "de"}, says: "--template"},
-		"UnknownFlag": {args: []string{"--colour"}, says: "--colour"},
-		"Unreachable": {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
+		"NoUser":       {says: "--user"},
+		"NoFile":       {args: []string{"-f", "/nowhere.ndjson"}, says: "--file"},
+		"Directory":    {args: []string{"-f", "/"}, says: "/ is a directory"},
+		"IDsOfOne":     {args: []string{"--user", "ada", "--print-ids"}, says: "--print-ids"},
+		"InputAndUser": {args: []string{"-f", "-", "--user", "ada"}, says: "--file"},
+		"Channel":      {args: []string{"--chanel", "log"}, says: "did you mean --channel?"},
+		"FileAndUser":  {args: []string{"-f", os.DevNull, "--user", "ada"}, says: "--file"},
+		"Count":        {args: []string{"--user", "ada", "--count", "0"}, says: "--count"},
+		"Data":         {args: []string{"--user", "ada", "--data", "{"}, says: "--data"},
+		"Override":     {args: []string{"--user", "ada", "--channel", "fcm", "--override", "{"}, says: "--override"},
+		"WhoseFormat":  {args: []string{"--user", "ada", "--override", "{}"}, says: "--channel"},
+		"Locale":       {args: []string{"--user", "ada", "--locale", "de"}, says: "--template"},
+		"UnknownFlag":  {args: []string{"--colour"}, says: "--colour"},
+		"Unreachable":  {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,18 +77,72 @@ nonsense
 		t.Fatal(err)
 	}
 	code, out, errs := ask(t, "", "-f", file, "--redis-url", url)
-	if code != exitRefused || !strings.HasPrefix(out, "accepted 2, refused 2") {
-		t.Errorf("code %d, said %q", code, out)
+	if code != exitRefused || out != "" || !strings.Contains(errs, "accepted 2, repeated 0, refused 2 in ") {
+		t.Errorf("code %d, said %q, %q", code, out, errs)
 	}
 	if !strings.Contains(errs, "line 2: ") || !strings.Contains(errs, "line 4: channel") ||
 		strings.Count(errs, "line ") != 2 {
 		t.Errorf("complaints: %q", errs)
 	}
-	if code, out, errs := ask(t, "", "--user", "ada", "--channel", "log", "--count", "3", "--redis-url", url); code != exitAccepted || strings.Count(out, "\n") != 4 {
+	code, out, errs = ask(t, "", "-f", file, "--redis-url", url, "--print-ids")
+	if code != exitRefused || out != "a\nc\n" || !strings.Contains(errs, "accepted 0, repeated 2, refused 2 in ") {
+		t.Errorf("once more: code %d, said %q, %q", code, out, errs)
+	}
+	code, out, errs = ask(t, "", "--user", "ada", "--channel", "log", "--count", "3", "--redis-url", url)
+	if code != exitAccepted || strings.Count(out, "\n") != 3 || !strings.HasPrefix(errs, "accepted 3, ") {
 		t.Errorf("three from flags: code %d, said %q, %q", code, out, errs)
 	}
-	if code, out, _ := ask(t, `{"user_id":"ada","channel":"log"}`, "-f", "-", "--redis-url", url); code != exitAccepted || !strings.HasPrefix(out, "accepted 1,") {
-		t.Errorf("from standard input: code %d, said %q", code, out)
+	code, out, errs = ask(t, `{"user_id":"ada","channel":"log"}`, "-f", "-", "--redis-url", url)
+	if code != exitAccepted || out != "" || !strings.HasPrefix(errs, "accepted 1,") {
+		t.Errorf("from standard input: code %d, said %q, %q", code, out, errs)
+	}
+}
+
+// A single notification has no line, and many of it have one fault.
+func TestWhyASingleNotificationIsRefused(t *testing.T) {
+	t.Parallel()
+	code, out, errs := ask(t, "", "--user", "ada", "--channel", "pigeon", "--count", "3", "--redis-url", redistest.URL(t))
+	if code != exitRefused || out != "" || strings.Contains(errs, "line") || strings.Count(errs, "enqueue: refused:") != 1 ||
+		!strings.HasPrefix(errs, "enqueue: refused: channel") || !strings.Contains(errs, "accepted 0, repeated 0, refused 3") {
+		t.Errorf("code %d, said %q, %q", code, out, errs)
+	}
+}
+
+// What source <(enqueue completion bash) loads completes flags and values.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		`enqueue --us\tada --cat\tchat`: "<--user> <ada> <--category> <chat>",
+		`enqueue --priority cr\t`:       "<--priority> <critical>",
+		`enqueue --channel webp\t`:      "<--channel> <webpush>",
+		`enqueue compl\tz\t`:            "<completion> <zsh>",
+		`enqueue -f /etc/passw\t`:       "<-f> </etc/passwd>",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			line = strings.ReplaceAll(line, `\t`, "\t")
+			if got := shelltest.Complete(t, program, "enqueue", line, asProgram+"=1"); got != want {
+				t.Errorf("completed to %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := ask(t, "", "completion", shell)
+			if code != exitAccepted || !strings.Contains(out, "enqueue completion "+shell) {
+				t.Fatalf("code %d, said %q, %q", code, out, errs)
+			}
+			shelltest.CheckSyntax(t, shell, out)
+		})
 	}
 }
 
@@ -124,8 +191,9 @@ func TestFlagsOfTheChannels(t *testing.T) {
 
 func TestNothingReachable(t *testing.T) {
 	t.Parallel()
-	if code, _, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1"); code != exitUsage ||
-		!strings.Contains(errs, "can't be reached") {
-		t.Errorf("code %d, said %q", code, errs)
+	code, out, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1")
+	if code != exitUsage || out != "" || !strings.HasPrefix(errs, "enqueue: nothing listens at http://127.0.0.1:1 (") ||
+		!strings.Contains(errs, "start a dispatcher there") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("code %d, said %q, %q", code, out, errs)
 	}
 }

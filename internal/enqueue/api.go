@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -23,8 +25,11 @@ type API struct {
 	// Client makes the requests.
 	Client *http.Client
 	// Patience is how long a request is repeated while the API can't be reached or says that it is busy. Defaults to 10
-	// s.
+	// s. There is none for an address where nothing listens before the first response: it is wrong, or nothing was
+	// started.
 	Patience time.Duration
+
+	responded bool
 }
 
 // UnreachableError says that the API did not respond as an API.
@@ -33,9 +38,19 @@ type UnreachableError struct {
 	Err error
 }
 
-// Error names the address.
+// Error names the address, and what to do when nothing is there.
 func (e *UnreachableError) Error() string {
+	if e.nothingThere() {
+		return fmt.Sprintf("nothing listens at %s (%v): start a dispatcher there, or name where one is with --server "+
+			"(PACER_SERVER)", e.URL, e.Err)
+	}
 	return fmt.Sprintf("pacer at %s can't be reached: %v", e.URL, e.Err)
+}
+
+// nothingThere tells that the address itself does not lead anywhere.
+func (e *UnreachableError) nothingThere() bool {
+	unknown, ok := errors.AsType[*net.DNSError](e.Err)
+	return ok && unknown.IsNotFound || errors.Is(e.Err, syscall.ECONNREFUSED)
 }
 
 // Unwrap gives the cause.
@@ -43,7 +58,9 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Response to a batch.
 type Response struct {
+	// Accepted are all that are with pacer now; Repeated are those of them that were before.
 	Accepted int `json:"accepted"`
+	Repeated int `json:"repeated"`
 	Rejected int `json:"rejected"`
 	// Results hold the refused items, and when asked for the accepted ones.
 	Results []struct {
@@ -104,8 +121,13 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 	}
 	response, err := a.Client.Do(request)
 	if err != nil {
-		return nil, &UnreachableError{a.URL, errors.Unwrap(err)}
+		away := &UnreachableError{a.URL, errors.Unwrap(err)}
+		if away.nothingThere() && !a.responded {
+			return nil, backoff.Permanent(away)
+		}
+		return nil, away
 	}
+	a.responded = true
 	defer response.Body.Close()
 	reply, err := io.ReadAll(io.LimitReader(response.Body, 32<<20))
 	if err != nil {

@@ -6,7 +6,6 @@
 package enqueue
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -32,16 +31,18 @@ type Config struct {
 	API *API
 	// IdempotencyKey makes the n-th line's key KEY:n, unless the line has one. Defaults to none.
 	IdempotencyKey string
-	// Refused is told each refused line, by its number from 1.
-	Refused func(line int, why string)
+	// Refused is told each refused line, as line 7 or lines 7 to 9. Of notifications that are spread over several lines
+	// it is told the first one only: all of them have the same fault.
+	Refused func(where, why string)
 	// Accepted is told the id of each accepted line. Defaults to nobody, and then the API does not name them.
-	Accepted func(line int, id string)
+	Accepted func(id string)
 	// Read is told how many bytes of the input were worked off. Defaults to nobody.
 	Read func(bytes int)
 }
 
-// Summary counts the lines of a run.
-type Summary struct{ Accepted, Refused int }
+// Summary counts the lines of a run. Repeated are those that pacer had before, which includes what this run sent twice
+// because the first response was lost.
+type Summary struct{ Accepted, Repeated, Refused int }
 
 // batch is what one request carries.
 type batch struct {
@@ -57,16 +58,13 @@ func Run(ctx context.Context, cfg Config, input io.Reader) (Summary, error) {
 		cfg.Read = func(int) {}
 	}
 	r := &run{cfg: cfg}
-	reader := bufio.NewReaderSize(input, 64<<10)
-	for number := 1; ; number++ {
-		line, err := readLine(reader)
-		r.next.read += len(line)
-		if text := bytes.TrimSpace(line); errors.Is(err, errLongLine) {
-			r.refuse(number, err.Error())
-		} else if len(text) > 0 {
-			r.add(number, text)
+	reader := newLines(input)
+	for {
+		next, err := reader.next()
+		if refused := r.take(next); refused != nil {
+			return r.summary, refused
 		}
-		if len(r.next.lines) >= batchLines || r.next.body.Len() >= batchBytes || errors.Is(err, io.EOF) {
+		if len(r.next.lines) >= batchLines || r.next.body.Len() >= batchBytes || err != nil {
 			if sendErr := r.flush(ctx); sendErr != nil {
 				return r.summary, sendErr
 			}
@@ -74,30 +72,8 @@ func Run(ctx context.Context, cfg Config, input io.Reader) (Summary, error) {
 		if errors.Is(err, io.EOF) {
 			return r.summary, nil
 		}
-		if err != nil && !errors.Is(err, errLongLine) {
-			return r.summary, fmt.Errorf("read line %d: %w", number, err)
-		}
-	}
-}
-
-var errLongLine = errors.New("the line is longer than " + strconv.Itoa(maxLine) + " bytes")
-
-// readLine reads one line with its end. A line that is too long is read over and comes back cut, with errLongLine.
-func readLine(reader *bufio.Reader) ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := reader.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxLine; !long {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case long && err == nil:
-			return line, errLongLine
-		default:
-			return line, err
+		if err != nil {
+			return r.summary, fmt.Errorf("read %s: %w", next.where(), err)
 		}
 	}
 }
@@ -107,25 +83,48 @@ type run struct {
 	cfg     Config
 	next    batch
 	summary Summary
+	begun   bool // something was read that is not blank
+	spread  bool // a notification over several lines was told
 }
 
-func (r *run) refuse(line int, why string) {
+// take puts what was read into the next batch, or refuses it. The error refuses the whole input.
+func (r *run) take(next line) error {
+	r.next.read += next.read
+	blank := len(next.text) == 0 && next.err == nil
+	if !r.begun && !blank && next.err == nil && next.text[0] == '[' {
+		return ArrayError{}
+	}
+	r.begun = r.begun || !blank
+	switch {
+	case blank:
+	case next.err == nil:
+		r.add(next.number, next.text)
+	case errors.Is(next.err, errSpread) && r.spread:
+		r.summary.Refused++
+	default:
+		r.spread = r.spread || errors.Is(next.err, errSpread)
+		r.refuse(next, next.err.Error())
+	}
+	return nil
+}
+
+func (r *run) refuse(of line, why string) {
 	r.summary.Refused++
-	r.cfg.Refused(line, why)
+	r.cfg.Refused(of.where(), why)
 }
 
 // add puts a line into the next batch.
-func (r *run) add(number int, line []byte) {
+func (r *run) add(number int, text []byte) {
 	key := ""
 	if r.cfg.IdempotencyKey != "" {
 		key = r.cfg.IdempotencyKey + ":" + strconv.Itoa(number)
 	}
-	line, err := identify(line, key)
+	text, err := identify(text, key)
 	if err != nil {
-		r.refuse(number, err.Error())
+		r.refuse(line{number: number}, err.Error())
 		return
 	}
-	r.next.body.Write(line)
+	r.next.body.Write(text)
 	r.next.body.WriteByte('\n')
 	r.next.lines = append(r.next.lines, number)
 }
@@ -174,19 +173,22 @@ func (r *run) flush(ctx context.Context) error {
 	}
 	response, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil)
 	if err != nil {
-		return fmt.Errorf("send lines %d to %d: %w", r.next.lines[0], r.next.lines[len(r.next.lines)-1], err)
+		if r.next.lines[0] == 1 {
+			return err // nothing was sent before
+		}
+		return fmt.Errorf("stopped at line %d: %w", r.next.lines[0], err)
 	}
-	r.summary.Accepted += response.Accepted
+	r.summary.Accepted += response.Accepted - response.Repeated
+	r.summary.Repeated += response.Repeated
 	for _, result := range response.Results {
 		if result.Index < 0 || result.Index >= len(r.next.lines) {
 			return fmt.Errorf("the API responded for item %d of a batch of %d", result.Index, len(r.next.lines))
 		}
-		line := r.next.lines[result.Index]
 		switch {
 		case result.Error != "":
-			r.refuse(line, result.Error)
+			r.refuse(line{number: r.next.lines[result.Index]}, result.Error)
 		case r.cfg.Accepted != nil:
-			r.cfg.Accepted(line, result.ID)
+			r.cfg.Accepted(result.ID)
 		}
 	}
 	return nil

@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,7 +62,7 @@ func (a *bulkAPI) run(t *testing.T, key, input string) (enqueue.Summary, []strin
 	summary, err := enqueue.Run(t.Context(), enqueue.Config{
 		API:            &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(a), Patience: time.Second},
 		IdempotencyKey: key,
-		Refused:        func(line int, why string) { refused = append(refused, fmt.Sprintf("%d: %s", line, why)) },
+		Refused:        func(where, why string) { refused = append(refused, where+": "+why) },
 	}, strings.NewReader(input))
 	return summary, refused, err
 }
@@ -78,7 +78,7 @@ func TestRefusedLinesAreTheirOwnNumbers(t *testing.T) {
 	if diff := cmp.Diff(enqueue.Summary{Accepted: 2, Refused: 2}, summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"3: is bad", "5: is bad"}, refused); diff != "" {
+	if diff := cmp.Diff([]string{"line 3: is bad", "line 5: is bad"}, refused); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 }
@@ -125,11 +125,71 @@ func TestManyLinesGoInBatches(t *testing.T) {
 	}
 }
 
+// A file that was pretty-printed has one fault, not one per line; what is on lines of its own still goes in.
+func TestNotificationsOverSeveralLinesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	pretty := "{\n  \"user_id\": \"ada\",\n  \"data\": {\"a\": [1,\n2]}\n}\n"
+	api := &bulkAPI{}
+	summary, refused, err := api.run(t, "", "{}\n"+pretty+"\n"+pretty+"REFUSE\n{}\n"+pretty+strings.TrimSpace(pretty))
+	want := []string{
+		"lines 2 to 6: the notification is spread over several lines: put each on one line of its own, as jq -c . FILE does",
+		"line 13: is bad",
+	}
+	if diff := cmp.Diff(want, refused); diff != "" || err != nil {
+		t.Errorf("refused (-want +got), %v:\n%s", err, diff)
+	}
+	if diff := cmp.Diff(enqueue.Summary{Accepted: 2, Refused: 5}, summary); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+}
+
+// A line that was cut off is one bad line: those behind it go in.
+func TestALineThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	for name, torn := range map[string]string{
+		"in a text": `{"id": "REFUSE`, "behind a comma": `{"id": "REFUSE",`, "behind a colon": `{"REFUSE":`,
+		"twice": "{\"id\": \"REFUSE\n{\"REFUSE\": [", "with more behind it": "{\n} {\"REFUSE\": 1}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := &bulkAPI{}
+			summary, _, err := api.run(t, "", "{\"id\":\"1\"}\n"+torn+"\n{\"id\":\"2\"}\n{\"id\":\"3\"}\n")
+			if err != nil || len(api.lines) != 4+strings.Count(torn, "\n") || api.lines[len(api.lines)-1] != `{"id":"3"}` {
+				t.Errorf("%+v, %v: %q", summary, err, api.lines)
+			}
+		})
+	}
+}
+
+func TestAnArrayIsRefused(t *testing.T) {
+	t.Parallel()
+	api := &bulkAPI{}
+	if _, refused, err := api.run(t, "", "\n[\n{},\n{}\n]"); !errors.As(err, new(enqueue.ArrayError)) || refused != nil || api.calls != 0 {
+		t.Errorf("refused %q, %v, %d calls", refused, err, api.calls)
+	}
+}
+
+// Where nothing listens nothing is waited for; once the API has responded, it may restart.
+func TestNothingListens(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close() // so that nothing listens there
+	api := &enqueue.API{URL: "http://" + listener.Addr().String(), Client: &http.Client{}, Patience: time.Hour}
+	_, err = enqueue.Run(t.Context(), enqueue.Config{API: api}, strings.NewReader("{}"))
+	if err == nil || !strings.HasPrefix(err.Error(), "nothing listens at "+api.URL) ||
+		!strings.Contains(err.Error(), "start a dispatcher") {
+		t.Errorf("said %v", err)
+	}
+}
+
 func TestTooLongALineIsRefusedAndTheRestGoesOn(t *testing.T) {
 	t.Parallel()
 	api := &bulkAPI{}
 	summary, refused, err := api.run(t, "", "{}\n{\"body\":\""+strings.Repeat("b", 3<<20)+"\"}\n{}\n")
-	if err != nil || summary.Accepted != 2 || len(refused) != 1 || !strings.HasPrefix(refused[0], "2: ") {
+	if err != nil || summary.Accepted != 2 || len(refused) != 1 || !strings.HasPrefix(refused[0], "line 2: ") {
 		t.Errorf("accepted %d, refused %.60q, %v", summary.Accepted, refused, err)
 	}
 }
@@ -147,7 +207,7 @@ func TestWhatEndsARun(t *testing.T) {
 	}
 	broken := io.MultiReader(bytes.NewReader([]byte("{}\n")), brokenReader{})
 	_, err := enqueue.Run(t.Context(), enqueue.Config{
-		API: &enqueue.API{Client: enqueue.InProcess(&bulkAPI{})}, Refused: func(int, string) {},
+		API: &enqueue.API{Client: enqueue.InProcess(&bulkAPI{})}, Refused: func(string, string) {},
 	}, broken)
 	if err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("an input that can't be read: %v", err)

@@ -23,16 +23,18 @@ type bulkInput struct {
 
 // BulkResponse tells what became of a batch.
 type BulkResponse struct {
-	Accepted int          `json:"accepted"`
+	Accepted int          `json:"accepted" doc:"Items that are with pacer now, repeats included."`
+	Repeated int          `json:"repeated" doc:"Those of the accepted items that had been accepted before."`
 	Rejected int          `json:"rejected"`
 	Results  []BulkResult `json:"results"`
 }
 
 // BulkResult is what became of one item.
 type BulkResult struct {
-	Index int    `json:"index" doc:"Index of the item in the batch, from 0."`
-	ID    string `json:"id,omitempty"`
-	Error string `json:"error,omitempty"`
+	Index    int    `json:"index" doc:"Index of the item in the batch, from 0."`
+	ID       string `json:"id,omitempty"`
+	Repeated bool   `json:"repeated,omitempty" doc:"The item had been accepted before."`
+	Error    string `json:"error,omitempty"`
 }
 
 type bulkOutput struct{ Body BulkResponse }
@@ -86,6 +88,9 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 		} else {
 			out.Body.Rejected++
 		}
+		if result.Repeated {
+			out.Body.Repeated++
+		}
 		if result.Error != "" || in.Results != "errors" {
 			out.Body.Results = append(out.Body.Results, result)
 		}
@@ -117,7 +122,7 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkR
 		if result.Err != nil {
 			at.Error = itemError(result.Err)
 		} else {
-			at.ID = result.Notification.ID
+			at.ID, at.Repeated = result.Notification.ID, result.Known
 		}
 	}
 	return results, nil

@@ -121,11 +121,11 @@ func TestTheOpsToken(t *testing.T) {
 func TestTyposAreCorrected(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
-		"aks":           "program has no command aks (did you mean ask?); there are ask, pause",
-		"dance":         "program has no command dance; there are ask, pause",
+		"aks":             "program has no command aks (did you mean ask?); there are ask, pause",
+		"dance":           "program has no command dance; there are ask, pause",
 		"ask --ops-liste": "there is no flag --ops-liste (did you mean --ops-listen?); there are --config, --help, --ops-ca, --ops-listen, --ops-token, --ops-token-file",
-		"pause chanel":  `<kind> must be one of category, channel, is "chanel" (did you mean channel?)`,
-		"ask at all":    "program ask takes no argument at",
+		"pause chanel":    `<kind> must be one of category, channel, is "chanel" (did you mean channel?)`,
+		"ask at all":      "program ask takes no argument at",
 	} {
 		t.Run(written, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,12 @@ const (
 	MaxConcurrency = 100_000
 )
 
+// What the log's settings can be.
+var (
+	logLevels  = []string{"debug", "info", "warn", "error"}
+	logFormats = []string{"text", "json"}
+)
+
 // Role is a part of what a dispatcher does.
 type Role string
 
@@ -181,7 +187,7 @@ func (l Logging) Level() (slog.Level, error) {
 		return slog.LevelError, nil
 	}
 	return 0, refuse("log-level", "must be debug, info, warn or error, is %q%s", l.LogLevel,
-		nearest.Hint(l.LogLevel, []string{"debug", "info", "warn", "error"}))
+		nearest.Hint(l.LogLevel, logLevels))
 }
 
 func (l Logging) checkFormat() error {
@@ -190,7 +196,7 @@ func (l Logging) checkFormat() error {
 		return nil
 	}
 	return refuse("log-format", "must be text or json, is %q%s", l.LogFormat,
-		nearest.Hint(l.LogFormat, []string{"text", "json"}))
+		nearest.Hint(l.LogFormat, logFormats))
 }
 
 func (s *Server) resolveRoles() ([]Role, error) {

@@ -35,9 +35,9 @@ type Stores struct {
 // Logging says how the program logs.
 type Logging struct {
 	// LogFormat is text or json. Defaults to text on a terminal, else json.
-	LogFormat string `name:"log-format" placeholder:"FORMAT" help:"text or json. Default: text on a terminal, else json."`
+	LogFormat string `name:"log-format" predictor:"formats" placeholder:"FORMAT" help:"text or json. Default: text on a terminal, else json."`
 	// LogLevel is debug, info, warn or error. Defaults to info.
-	LogLevel string `name:"log-level" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info."`
+	LogLevel string `name:"log-level" predictor:"levels" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info."`
 }
 
 // Server are the settings of a running dispatcher.
@@ -48,7 +48,7 @@ type Server struct {
 	Channels
 
 	// Roles are what the process does: api, worker, ops. Defaults to all.
-	Roles []string `name:"roles" default:"api,worker,ops" placeholder:"ROLE" help:"What this process does: api, worker, ops. Default: all."`
+	Roles []string `name:"roles" predictor:"roles" default:"api,worker,ops" placeholder:"ROLE" help:"What this process does: api, worker, ops. Default: all."`
 	// Listen is the address of the HTTP API. Defaults to 127.0.0.1:8080.
 	Listen string `name:"listen" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Default: ${default}."`
 	// OpsListen is the address of dashboard, metrics, health and pprof. Defaults to 127.0.0.1:8081.

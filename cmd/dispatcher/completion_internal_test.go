@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/pacer-notify/pacer/test/shelltest"
+)
+
+// asProgram makes this test program be dispatcher, for the shells that call it.
+const asProgram = "RUN_AS_DISPATCHER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// What source <(dispatcher completion bash) loads completes commands, flags and values.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		`dispatcher pol\tche\t`:                "<policy> <check>",
+		`dispatcher pau\tcha\t`:                "<pause> <channel>",
+		`dispatcher serve --webhook-s\t`:       "<serve> <--webhook-secret>",
+		`dispatcher --webhook-s\t`:             "<--webhook-secret>",
+		`dispatcher serve --log-level de\t`:    "<serve> <--log-level> <debug>",
+		`dispatcher serve --roles wor\t`:       "<serve> <--roles> <worker>",
+		`dispatcher send-t\t--channel webp\t`:  "<send-test> <--channel> <webpush>",
+		`dispatcher completion z\t`:            "<completion> <zsh>",
+		`dispatcher policy check /etc/passw\t`: "<policy> <check> </etc/passwd>",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			line = strings.ReplaceAll(line, `\t`, "\t")
+			if got := shelltest.Complete(t, program, "dispatcher", line, asProgram+"=1"); got != want {
+				t.Errorf("completed to %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			got := ask(t, "completion", shell)
+			if got.code != 0 || !strings.Contains(got.out, "dispatcher completion "+shell) {
+				t.Fatalf("%+v", got)
+			}
+			shelltest.CheckSyntax(t, shell, got.out)
+		})
+	}
+	if got := ask(t, "completion", "csh"); got.code != 2 || !strings.Contains(got.err, "bash, fish, zsh") {
+		t.Errorf("an unknown shell: %+v", got)
+	}
+}
