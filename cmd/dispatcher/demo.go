@@ -3,13 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
+	"os/exec"
+	"runtime"
 
 	"github.com/pacer-notify/pacer/internal/demo"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-type demoCommand struct{ settings.Server }
+type demoCommand struct {
+	settings.Server
+	Open bool `name:"open" env:"-" default:"true" negatable:"" help:"Open the dashboard in the browser, where a terminal and a display are. Default: ${default}."`
+}
 
 // Run serves on the embedded default and plays sample traffic until SIGTERM or SIGINT.
 func (c *demoCommand) Run(ctx context.Context, to streams) error {
@@ -37,9 +44,33 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 		API: "http://" + process.Addr(), Ops: "http://" + process.OpsAddr(), Token: token, Out: to.out,
 	})
 	if err == nil {
+		if c.Open && hasBrowser(to.out) {
+			openBrowser(ctx, "http://"+process.OpsAddr())
+		}
 		err = player.Run(ctx)
 	}
 	return errors.Join(err, process.Stop(ctx))
+}
+
+// hasBrowser tells whether somebody watches who could see a browser: not in a pipe, not in continuous integration, not
+// over SSH, and on Linux not without a display.
+func hasBrowser(out io.Writer) bool {
+	if !isTerminal(out) || os.Getenv("CI") != "" || os.Getenv("SSH_CONNECTION") != "" {
+		return false
+	}
+	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+}
+
+// openBrowser shows a page. Whether that works does not matter: the demo has named the address.
+func openBrowser(ctx context.Context, url string) {
+	ctx = context.WithoutCancel(ctx) // it may outlive the demo
+	browser := exec.CommandContext(ctx, "xdg-open", url)
+	if runtime.GOOS == "darwin" {
+		browser = exec.CommandContext(ctx, "open", url)
+	}
+	if browser.Start() == nil {
+		go func() { _ = browser.Wait() }() // see above
+	}
 }
 
 // freeAddress gives the address back if nobody listens there, or else one with a free port, so that the demo runs

@@ -27,6 +27,7 @@ type commandLine struct {
 	User        userCommand         `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
 	Channels    channelsCommand     `cmd:"" help:"List the channels, and whether their providers respond."`
 	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
+	Receive     receiveCommand      `cmd:"" help:"Be a webhook target for trials: print what arrives, verify signatures, fail or be slow when told to."`
 	Top         topCommand          `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`
 	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`

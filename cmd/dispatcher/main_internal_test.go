@@ -159,11 +159,23 @@ func TestDemoShowsThrottledDelivery(t *testing.T) {
 	defer cancel()
 	seen := &watched{until: "#13  on the ", times: 2, found: cancel}
 	var errs bytes.Buffer
-	if code := run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{out: seen, err: &errs}); code != 0 {
+	if code := run(ctx, []string{"demo", "--open=false", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{out: seen, err: &errs}); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	first, _, _ := strings.Cut(seen.String(), "\n")
+	if !strings.Contains(first, "the dashboard is at http://127.0.0.1:") {
+		t.Errorf("the first line does not name the dashboard: %s", first)
 	}
 	if strings.Count(seen.String(), seen.until) < seen.times {
 		t.Errorf("no throttled delivery to a device was shown:\n%s", seen.String())
+	}
+}
+
+// A browser is opened for somebody who watches, and never in a test.
+func TestNobodyWatchesATest(t *testing.T) {
+	t.Parallel()
+	if hasBrowser(&bytes.Buffer{}) {
+		t.Error("a browser would be opened for a buffer")
 	}
 }
 

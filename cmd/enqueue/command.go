@@ -125,8 +125,7 @@ func (c *complaints) add(where, why string) {
 
 // input gives the lines to be sent, and how many bytes they have (-1: not known).
 func (c *command) input(with streams) (io.ReadCloser, int64, error) {
-	switch c.File {
-	case "":
+	if c.File == "" {
 		if c.PrintIDs {
 			return nil, 0, refuseUsage("--print-ids", "goes with --file: the id of a single notification is always written")
 		}

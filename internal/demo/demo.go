@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/receiver"
 )
 
 // Config of a Demo.
@@ -36,7 +39,6 @@ type Demo struct {
 	start    time.Time
 
 	mu   sync.Mutex
-	last map[string]time.Time // user, category and device → last arrival
 	sent int
 }
 
@@ -46,11 +48,15 @@ func New(ctx context.Context, cfg Config) (*Demo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the demo's receiver: %w", err)
 	}
-	d := &Demo{
-		cfg: cfg, listener: listener, last: map[string]time.Time{}, start: time.Now(),
-		client: &http.Client{Timeout: 5 * time.Second},
+	d := &Demo{cfg: cfg, listener: listener, start: time.Now(), client: &http.Client{Timeout: 5 * time.Second}}
+	target, err := receiver.New(receiver.Config{
+		By:      func(a *receiver.Arrival) string { return a.UserID + "/" + a.Category + a.Path }, // one device's
+		Arrived: d.arrived,
+	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
-	d.receiver = &http.Server{Handler: http.HandlerFunc(d.receive), ReadHeaderTimeout: 5 * time.Second}
+	d.receiver = &http.Server{Handler: target, ReadHeaderTimeout: 5 * time.Second}
 	return d, nil
 }
 
@@ -102,10 +108,11 @@ func (d *Demo) Run(ctx context.Context) error {
 		receiving.Wait()
 		d.client.CloseIdleConnections()
 	}()
+	d.say("", "the dashboard is at %s; stop with Ctrl-C", d.cfg.Ops)
 	if err := d.register(ctx); err != nil {
 		return err
 	}
-	d.say("", "sample traffic begins; look at %s/user/ada and %s/metrics, stop with Ctrl-C", d.cfg.Ops, d.cfg.Ops)
+	d.say("", "sample traffic begins; in another terminal: dispatcher user ada --ops-listen %s", d.cfg.Ops)
 	stats := time.NewTicker(statsEvery)
 	defer stats.Stop()
 	begin := time.Now()
@@ -197,28 +204,16 @@ func (d *Demo) call(ctx context.Context, method, path string, body []byte) ([]by
 	return reply, nil
 }
 
-// receive is the webhook target: it tells what arrives, and how long after the one before.
-func (d *Demo) receive(w http.ResponseWriter, r *http.Request) {
-	var m message
-	if err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&m); err != nil {
-		http.Error(w, "not a notification", http.StatusBadRequest)
-		return
-	}
-	now := time.Now()
-	line := m.UserID + "/" + m.Category + r.URL.Path // of one device
-	d.mu.Lock()
-	before := d.last[line]
-	d.last[line] = now
-	d.mu.Unlock()
+// arrived tells what reached the webhook target, and how long after the one before.
+func (d *Demo) arrived(a receiver.Arrival) {
 	since := "the first"
-	if !before.IsZero() {
-		since = fmt.Sprintf("%.3f s after the one before", now.Sub(before).Seconds())
+	if a.Gap != nil {
+		since = fmt.Sprintf("%.3f s after the one before", a.Gap.Seconds())
 	}
-	if device := strings.TrimPrefix(r.URL.Path, "/"); device != "" {
+	if device := strings.TrimPrefix(a.Path, "/"); device != "" {
 		since = "on the " + device + ", " + since
 	}
-	d.say("arrive", "%-5s %-9s %-4s %s", m.UserID, m.Category, m.Title, since)
-	w.WriteHeader(http.StatusNoContent)
+	d.say("arrive", "%-5s %-9s %-4s %s", a.UserID, a.Category, a.Title, since)
 }
 
 func (d *Demo) sayStats(ctx context.Context) {

@@ -154,7 +154,8 @@ func TestALineThatWasCutOff(t *testing.T) {
 			t.Parallel()
 			api := &bulkAPI{}
 			summary, _, err := api.run(t, "", "{\"id\":\"1\"}\n"+torn+"\n{\"id\":\"2\"}\n{\"id\":\"3\"}\n")
-			if err != nil || len(api.lines) != 4+strings.Count(torn, "\n") || api.lines[len(api.lines)-1] != `{"id":"3"}` {
+			if err != nil || len(api.lines) != 4+strings.Count(torn, "\n") ||
+				api.lines[len(api.lines)-1] != `{"id":"3"}` {
 				t.Errorf("%+v, %v: %q", summary, err, api.lines)
 			}
 		})

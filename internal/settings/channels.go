@@ -149,26 +149,29 @@ const maxCredential = 64 << 10
 // credentialFile begins a credential that is the path of a file with it.
 const credentialFile = "file:"
 
-// readCredential replaces file:PATH by what is in the file.
-func readCredential(flag string, value *string) error {
+// readCredential is [ReadCredential] for a flag with an environment variable.
+func readCredential(flag string, value *string) error { return ReadCredential(flagName(flag), value) }
+
+// ReadCredential replaces file:PATH by what is in the file. The setting is what a refusal names.
+func ReadCredential(setting string, value *string) error {
 	path, ok := strings.CutPrefix(*value, credentialFile)
 	if !ok {
 		return nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return refuse(flag, "can't be read: %v", err)
+		return &UsageError{Setting: setting, Message: "can't be read: " + err.Error()}
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxCredential+1))
 	switch {
 	case err != nil:
-		return refuse(flag, "can't be read: %v", err)
+		return &UsageError{Setting: setting, Message: "can't be read: " + err.Error()}
 	case len(text) > maxCredential:
-		return refuse(flag, "names a file of more than %d bytes", maxCredential)
+		return &UsageError{Setting: setting, Message: fmt.Sprintf("names a file of more than %d bytes", maxCredential)}
 	}
 	if *value = strings.TrimSpace(string(text)); *value == "" {
-		return refuse(flag, "names an empty file")
+		return &UsageError{Setting: setting, Message: "names an empty file"}
 	}
 	return nil
 }

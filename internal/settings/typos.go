@@ -46,7 +46,8 @@ func corrected(err error) string {
 	}
 	if found := notInEnum.FindStringSubmatch(message); found != nil {
 		values := strings.Split(strings.ReplaceAll(found[2], `"`, ""), ",")
-		return found[1] + " must be one of " + nearest.List(values) + `, is "` + found[3] + `"` + nearest.Hint(found[3], values)
+		return found[1] + " must be one of " + nearest.List(values) + `, is "` + found[3] + `"` +
+			nearest.Hint(found[3], values)
 	}
 	return message
 }

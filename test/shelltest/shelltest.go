@@ -15,8 +15,8 @@ LINE
 exit
 `
 
-// Complete types a line in an interactive bash, where a tab is the key that completes, and gives the arguments with which
-// bash then runs the command NAME: "<serve> <--roles>". program is what NAME's script comes from.
+// Complete types a line in an interactive bash, where a tab is the key that completes, and gives the arguments with
+// which bash then runs the command NAME: "<serve> <--roles>". program is what NAME's script comes from.
 func Complete(t *testing.T, program, name, line string, environ ...string) string {
 	t.Helper()
 	bash := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile", "-i")
