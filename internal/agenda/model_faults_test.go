@@ -77,6 +77,10 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 270,
 		},
 		"a wake-up is put into the queue twice": {old: "  if agenda.pushed then return end\n", replacement: ""},
+		"a slot follows the limits only": {
+			old: "if backlog.next == 0 then slot = math.max(slot, backlog.ready) end", replacement: "",
+		},
+		"a retry has its old slot": {old: "'y', reason, 'r', digits(due))", replacement: "'y', reason)"},
 		"what is paused goes": {
 			old: "    if category_settings.paused == 0 then\n", replacement: "    if category_settings then\n",
 		},

@@ -25,7 +25,7 @@ type taking struct {
 // granting is what a grant says.
 type granting struct {
 	id                                       string
-	at                                       int64
+	at, slot                                 int64
 	generation, attempt, failures, deferrals int
 }
 
@@ -49,6 +49,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 	for _, b := range a.backlogs {
 		b.decided = false
 		if m.served(b.category, known) {
+			m.resume(b)
 			m.endExpiredFirst(b)
 		}
 	}
@@ -105,10 +106,11 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 		first := b.notes[0]
 		b.decided = true
 		if notification.Priority(first.priority).AtLeast(settings.BypassFrom) {
-			b.at, b.rule = m.now, 0
+			b.at, b.rule, b.bound = m.now, 0, 0
 			return true
 		}
 		b.at, b.rule = m.next(first.user, b.category)
+		b.bound = max(m.bound(first.user, b.category), b.blocked)
 		if b.at-max(first.arrival, first.notBefore) <= micros(settings.MaxDefer) {
 			return true
 		}
@@ -134,13 +136,32 @@ func (m *model) endExpiredFirst(b *modelBacklog) {
 
 func (m *model) grant(b *modelBacklog) granting {
 	n, at := b.notes[0], b.at
+	slot := m.slot(b)
 	m.leave(n)
 	n.state, n.admitted, n.leased = 's', at, at+modelLease
 	n.generation++
 	n.lapsed = 0
 	m.charge(n, at)
 	m.counts["attempts"]++
-	return granting{n.id, at, n.generation, n.generation - n.returned, n.failures, n.deferrals}
+	return granting{n.id, at, slot, n.generation, n.generation - n.returned, n.failures, n.deferrals}
+}
+
+// resume ends the pause of a backlog that is served again.
+func (m *model) resume(b *modelBacklog) {
+	if b.paused {
+		b.paused, b.ready = false, min(m.now, b.ready)
+	}
+}
+
+// slot is since when the first of a backlog might have gone, at the latest now: the last of all moments that it had to
+// wait for.
+func (m *model) slot(b *modelBacklog) int64 {
+	n := b.notes[0]
+	slot := max(n.arrival, n.notBefore, n.retried, b.bound)
+	if b.blocked == 0 {
+		slot = max(slot, b.ready)
+	}
+	return min(slot, b.at)
 }
 
 // conclude decides how each backlog stands after the grants, and when the user's wake-up comes.
@@ -154,7 +175,8 @@ func (m *model) conclude(a *modelAgenda, t *taking) {
 		switch {
 		case len(b.notes) == 0:
 		case m.paused[category] > m.now:
-			b.blocked = 0
+			m.unblock(b)
+			b.paused, b.ready = true, m.paused[category]
 			consider(m.paused[category])
 		case b.decided && b.at > m.now+modelHorizon:
 			m.block(b)
@@ -162,7 +184,7 @@ func (m *model) conclude(a *modelAgenda, t *taking) {
 		default:
 			t.more = true
 			if b.decided {
-				b.blocked = 0
+				m.unblock(b)
 			}
 		}
 	}
@@ -236,7 +258,7 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 	}
 	switch disposition {
 	case dispatch.Retry:
-		n.state, n.due, n.held = 'r', due, o.Untried
+		n.state, n.due, n.retried, n.held = 'r', due, due, o.Untried
 		if o.Behind {
 			n.place = due
 		}

@@ -23,6 +23,7 @@ type model struct {
 	order    []*note
 	users    map[string]*modelAgenda
 	logs     map[string][]admission // by "category:user"; of the cap by user
+	depths   map[string]depth       // of each log
 	newest   map[string]int64       // arrival of the newest with a collapse key
 	keyed    map[string]*note       // what waits with a collapse key
 	counts   map[string]int64       // the totals, by the names in Redis
@@ -41,6 +42,8 @@ type note struct {
 	deferrals                                       int
 	// the generation whose lease ended, while it may still be settled
 	lapsed int
+	// when its latest retry was due
+	retried int64
 }
 
 // modelAgenda is all that waits of one user.
@@ -59,21 +62,34 @@ type modelBacklog struct {
 	capped   bool
 	// of the take at work: when the first may go, and the number of the rule behind it; decided tells whether they are
 	// known.
-	at      int64
-	rule    int
-	decided bool
+	// bound is since when the limits let it go; 0 for a bypass.
+	at, bound int64
+	rule      int
+	decided   bool
+	// since when what is in it may go, as far as the end of a block or of a pause says so; paused while it is.
+	ready  int64
+	paused bool
 }
 
+// admission is one in a log. It is gone once the log has forgotten it: no rule can see it any more, and none tells by it
+// since when one may go.
 type admission struct {
 	at    int64
 	token string
+	gone  bool
+}
+
+// depth is what a log has to keep: so many of the newest, and all that are younger.
+type depth struct {
+	newest int
+	per    time.Duration
 }
 
 func newModel(now int64) *model {
 	return &model{
 		now: now, settings: map[string]agenda.Settings{}, paused: map[string]int64{}, notes: map[string]*note{},
 		users: map[string]*modelAgenda{}, logs: map[string][]admission{}, newest: map[string]int64{},
-		keyed:  map[string]*note{},
+		keyed: map[string]*note{}, depths: map[string]depth{},
 		counts: map[string]int64{}, told: map[string]int{},
 	}
 }
@@ -99,11 +115,55 @@ func inOrder(a, b *note) int {
 // next is the earliest moment at which the limits of a category let one of a user go, and the number of the rule behind
 // it.
 func (m *model) next(user, category string) (at int64, rule int) {
-	plan := m.settings[category].Plan
-	found, index := throttle.Next(throttle.Micros(m.now),
-		throttle.Log{Rules: plan.CategoryRules(), Admitted: moments(m.logs[category+":"+user])},
-		throttle.Log{Rules: plan.CapRules(), Admitted: moments(m.logs[user])})
+	found, index := throttle.Next(throttle.Micros(m.now), m.limits(user, category, moments)...)
 	return int64(found), index + 1
+}
+
+// bound is since when the limits of a category let one of a user go; 0 for ever.
+func (m *model) bound(user, category string) int64 {
+	at, _ := throttle.Bound(m.limits(user, category, kept)...)
+	return int64(at)
+}
+
+func (m *model) limits(user, category string, read func([]admission) []throttle.Micros) []throttle.Log {
+	plan := m.settings[category].Plan
+	return []throttle.Log{
+		{Rules: plan.CategoryRules(), Admitted: read(m.logs[category+":"+user])},
+		{Rules: plan.CapRules(), Admitted: read(m.logs[user])},
+	}
+}
+
+// kept are the moments of those that a log has not forgotten.
+func kept(log []admission) []throttle.Micros {
+	return moments(slices.DeleteFunc(slices.Clone(log), func(a admission) bool { return a.gone }))
+}
+
+// forget has a log forget what lies deeper than it has to keep.
+func (m *model) forget(log string, rules []throttle.Rule) {
+	all := m.logs[log]
+	d := m.depths[log]
+	if len(kept(all)) == 1 {
+		d = depth{} // it has begun anew
+	}
+	for _, r := range rules {
+		d = depth{newest: max(d.newest, r.Max), per: max(d.per, r.Per)}
+	}
+	m.depths[log] = d
+	live := kept(all)
+	if len(live) <= d.newest {
+		return
+	}
+	upTo := min(int64(live[len(live)-1-d.newest]), m.now-micros(d.per))
+	for i := range all {
+		all[i].gone = all[i].gone || all[i].at <= upTo
+	}
+}
+
+// unblock has what is in a backlog go when it may, since now or since it was to be unblocked.
+func (m *model) unblock(b *modelBacklog) {
+	if b.blocked > 0 {
+		b.ready, b.blocked = min(m.now, b.blocked), 0
+	}
 }
 
 func moments(log []admission) []throttle.Micros {
@@ -116,10 +176,16 @@ func moments(log []admission) []throttle.Micros {
 
 // charge counts an admission in every log of the plan in force; refund takes it out.
 func (m *model) charge(n *note, at int64) {
+	plan := m.settings[n.category].Plan
 	for _, log := range m.logsOf(n) {
 		i, _ := slices.BinarySearchFunc(m.logs[log], at,
 			func(a admission, at int64) int { return cmp.Compare(a.at, at+1) })
-		m.logs[log] = slices.Insert(m.logs[log], i, admission{at, n.token()})
+		m.logs[log] = slices.Insert(m.logs[log], i, admission{at: at, token: n.token()})
+		if rules := slices.Concat(plan.CategoryRules(), plan.Dormant); log == n.user {
+			m.forget(log, plan.CapRules())
+		} else {
+			m.forget(log, rules)
+		}
 	}
 }
 
@@ -320,8 +386,8 @@ func (m *model) categories(user string) []string {
 func (m *model) tidy() {
 	for _, a := range m.users {
 		for _, b := range a.backlogs {
-			if b.blocked > 0 && !slices.ContainsFunc(b.notes, func(n *note) bool { return !n.exempt }) {
-				b.blocked = 0
+			if !slices.ContainsFunc(b.notes, func(n *note) bool { return !n.exempt }) {
+				m.unblock(b)
 			}
 		}
 		maps.DeleteFunc(a.backlogs, func(_ string, b *modelBacklog) bool { return len(b.notes) == 0 })

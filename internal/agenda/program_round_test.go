@@ -122,7 +122,7 @@ func briefly(reply dispatch.TakeResult) string {
 func (p *program) compare(r *round, reply dispatch.TakeResult) {
 	for i, w := range r.Wakeups {
 		got, want := reply.Results[i], r.want[i]
-		if diff := cmp.Diff(want.grants, grantings(got.Grants), cmp.AllowUnexported(granting{})); diff != "" {
+		if diff := cmp.Diff(want.grants, p.grantings(got.Grants), cmp.AllowUnexported(granting{})); diff != "" {
 			p.failf("%s is granted (-want +got):\n%s\n%s", w.UserID, diff, briefly(reply))
 		}
 		held := r.live[i] && !want.more && want.moment > 0 && want.moment <= p.model.now+modelHold
@@ -140,14 +140,15 @@ func (p *program) compare(r *round, reply dispatch.TakeResult) {
 	}
 }
 
-func grantings(grants []*dispatch.Grant) []granting {
+func (p *program) grantings(grants []*dispatch.Grant) []granting {
 	var all []granting
 	for _, g := range grants {
 		id := g.Notification.ID
 		if payload := "payload " + strings.TrimPrefix(id, "n"); g.Payload != payload {
 			id += " with " + g.Payload
 		}
-		all = append(all, granting{id, g.AdmittedAt.UnixMicro(), g.Generation, g.Attempt, g.Failures, g.Deferrals})
+		slot := p.model.now + micros(g.SlotIn)
+		all = append(all, granting{id, g.AdmittedAt.UnixMicro(), slot, g.Generation, g.Attempt, g.Failures, g.Deferrals})
 	}
 	return all
 }
@@ -194,10 +195,11 @@ func (p *program) askAgain(pr *process, r *round) string {
 		var left []granting
 		for _, g := range r.want[i].grants {
 			if n := p.model.notes[g.id]; n.state == 's' && n.generation == g.generation {
+				g.slot = g.at // what it was is not kept
 				left = append(left, g)
 			}
 		}
-		if diff := cmp.Diff(left, grantings(reply.Results[i].Grants), cmp.AllowUnexported(granting{})); diff != "" {
+		if diff := cmp.Diff(left, p.grantings(reply.Results[i].Grants), cmp.AllowUnexported(granting{})); diff != "" {
 			p.failf("%s is granted, asked again (-want +got):\n%s", w.UserID, diff)
 		}
 		if held := p.snap.agendas[w.UserID].generation == w.Generation; held != reply.Results[i].Held {

@@ -167,12 +167,13 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 }
 
 func (r *takeReply) grant(userID string) *dispatch.Grant {
-	id, category, at, _ := r.text(), r.text(), r.number(), r.number()
+	id, category, at, slot, _ := r.text(), r.text(), r.number(), r.number(), r.number()
 	return &dispatch.Grant{
 		Backlog:      dispatch.Backlog{Partition: r.partition, UserID: userID, Category: category},
 		Notification: &notification.Notification{ID: id},
 		AdmittedAt:   throttle.Micros(at).Time(),
 		StartIn:      time.Duration(max(0, at-r.now)) * time.Microsecond,
+		SlotIn:       time.Duration(slot-r.now) * time.Microsecond,
 		Generation:   int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
 		ArrivedAt: throttle.Micros(r.number()).Time(), Payload: r.text(),
 		Deferrals: int(r.number()), History: r.text(), Epoch: r.epoch,

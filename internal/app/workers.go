@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
@@ -56,6 +57,9 @@ func (a *App) openWorkers(context.Context) error {
 		Retry: d.Rules.Retry, MaxDefer: d.Rules.MaxDefer,
 		ChannelPaused: func(channel notification.Channel) time.Duration {
 			return a.follower.Wait(control.Channel, string(channel))
+		},
+		Resumed: func(partition int) time.Time {
+			return a.follower.Resumed(control.Partition, strconv.Itoa(partition))
 		},
 		Observer: a.metrics, Log: a.log,
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,7 @@ type Follower struct {
 
 	looking chan struct{} // holds one while a look is under way: a later one must not be undone by an earlier
 	paused  atomic.Pointer[paused]
+	resumed sync.Map // Subject → time.Time: when a pause of it ended, as this process saw it
 }
 
 // paused tells since when each subject is paused: told are the pauses in the store, outside those past pacer.
@@ -104,7 +106,7 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	f.paused.Store(after)
 	for s := range before.told {
 		if _, still := after.told[s]; !still {
-			f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
+			f.tellResumed(ctx, s)
 		}
 	}
 	f.reconcile(ctx, after)
@@ -133,7 +135,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 		case state.Outside && !known:
 			f.log.InfoContext(ctx, "paused", "kind", s.Kind, "name", s.Name, "by", Outside)
 		case !state.Outside && known:
-			f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
+			f.tellResumed(ctx, s)
 		}
 		if delete(outside, s); state.Outside {
 			outside[s] = state.Since.UTC()
@@ -141,6 +143,18 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 	}
 	maps.DeleteFunc(outside, func(s Subject, _ time.Time) bool { _, told := now.told[s]; return told })
 	f.paused.Store(&paused{told: now.told, outside: outside})
+}
+
+func (f *Follower) tellResumed(ctx context.Context, s Subject) {
+	f.resumed.Store(s, time.Now())
+	f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
+}
+
+// Resumed is when a pause of a subject ended, as far as this process saw one end; else zero.
+func (f *Follower) Resumed(kind Kind, name string) time.Time {
+	at, _ := f.resumed.Load(Subject{kind, name})
+	resumed, _ := at.(time.Time)
+	return resumed
 }
 
 // Wait is how long a notification of a subject waits before its next try; 0 when the subject is not paused. The waits

@@ -72,14 +72,20 @@ func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
 		d.cfg.Log.DebugContext(ctx, "a grant came too late and is returned", "notification_id", g.Notification.ID)
 		return late
 	}
-	slot := moment
-	if !g.Slot.IsZero() && g.Slot.Before(moment) {
-		slot = g.Slot
-	}
-	return d.deliver(ctx, g, slot)
+	return d.deliver(ctx, g)
 }
 
-func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outcome {
+// slot is when a grant might have been sent, on this process's clock. No store knows when a pause of the partition
+// ended, so this process does.
+func (d *Dispatcher) slot(g *Grant) time.Time {
+	slot := g.RepliedAt.Add(g.SlotIn)
+	if resumed := d.cfg.Resumed(g.Partition); resumed.After(slot) {
+		return resumed
+	}
+	return slot
+}
+
+func (d *Dispatcher) deliver(ctx context.Context, g *Grant) Outcome {
 	start := time.Now()
 	err := d.send(ctx, g)
 	end := time.Now()
@@ -92,8 +98,8 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant, slot time.Time) Outc
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
 		return d.outcome(g, classified)
 	}
-	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(slot)), end.Sub(g.Notification.CreatedAt),
-		classified)
+	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(d.slot(g))),
+		end.Sub(g.Notification.CreatedAt), classified)
 	outcome := d.outcome(g, classified)
 	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {
 		d.cfg.Log.DebugContext(ctx, "delivery", "notification_id", g.Notification.ID, "channel", g.Notification.Channel,

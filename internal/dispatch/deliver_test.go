@@ -126,58 +126,36 @@ func TestLateGrantIsReturned(t *testing.T) {
 	}
 }
 
-// How late a delivery is counts from the moment for which its wake-up was held, not from the moment that it got in the
-// end; but what may go only later has not waited for that.
+// How late a delivery is counts from its slot, however long ago that was, not from the moment that it got in the end.
+// While its partition was paused it could not go.
 func TestLatenessCountsFromTheSlot(t *testing.T) {
 	t.Parallel()
+	const ms = time.Millisecond
 	for name, test := range map[string]struct {
-		startIn []time.Duration
-		want    []time.Duration
+		startIn, slotIn time.Duration
+		resumed         time.Duration // before the delivery; 0: there was no pause
+		want            time.Duration
 	}{
-		"at once": {startIn: []time.Duration{0}, want: []time.Duration{400 * time.Millisecond}},
-		"some together": {
-			startIn: []time.Duration{0, 0}, want: []time.Duration{400 * time.Millisecond, 400 * time.Millisecond},
-		},
-		"and one later": {
-			startIn: []time.Duration{0, 5 * time.Millisecond}, want: []time.Duration{400 * time.Millisecond, 0},
-		},
-		"the first later": {
-			startIn: []time.Duration{5 * time.Millisecond}, want: []time.Duration{405 * time.Millisecond},
-		},
+		"at its slot":            {},
+		"a standstill":           {slotIn: -34 * time.Second, want: 34 * time.Second},
+		"a slot ahead":           {startIn: 5 * ms, slotIn: 5 * ms},
+		"after a pause":          {slotIn: -34 * time.Second, resumed: 2 * time.Second, want: 2 * time.Second},
+		"a slot after the pause": {slotIn: -20 * ms, resumed: 2 * time.Second, want: 20 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				// All tokens are taken when the slot comes: the grant is 400 ms later.
-				s := newStore()
-				s.wake("u-1", hold(time.Second), turn{
-					WakeupResult: dispatch.WakeupResult{Held: true, Rule: "1 per 1s"},
-				}, func() turn {
-					var all []*dispatch.Grant
-					for _, in := range test.startIn {
-						g := granted()
-						g.StartIn = in
-						all = append(all, g)
+				cfg := dispatch.Config{Resumed: func(int) time.Time {
+					if test.resumed == 0 {
+						return time.Time{}
 					}
-					return grant(all...)
-				}())
-				s.wake("u-2", grant(granted()))
-				first := true
-				b := newBench(dispatch.Config{Concurrency: 1}, s, func(context.Context, push.Message) error {
-					if first {
-						first = false
-						pass(1400 * time.Millisecond)
-					}
-					return nil
-				})
-				pass(3 * time.Second)
-				b.Stop()
-				var got []time.Duration
-				for _, s := range b.journal.sends()[1:] {
-					got = append(got, s.Lateness)
-				}
-				if diff := cmp.Diff(test.want, got); diff != "" {
-					t.Errorf("late by (-want +got):\n%s", diff)
+					return time.Now().Add(-test.resumed)
+				}}
+				g := granted()
+				g.StartIn, g.SlotIn = test.startIn, test.slotIn
+				sent := deliver(cfg, newStore(), g, func(context.Context, push.Message) error { return nil }).journal.sends()
+				if len(sent) != 1 || sent[0].Lateness != test.want {
+					t.Errorf("sent %+v, want one that is %s late", sent, test.want)
 				}
 			})
 		})

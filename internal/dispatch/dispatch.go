@@ -62,6 +62,8 @@ type Config struct {
 	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when
 	// the channel is not paused. Defaults to no pause.
 	ChannelPaused func(channel notification.Channel) time.Duration
+	// Resumed gives when a pause of a partition ended that this process saw; zero without one. Defaults to none.
+	Resumed func(partition int) time.Time
 	// Trace is called with each claimed grant, and with the times at which the store was asked for it and replied. It
 	// returns the context of the delivery, and a function to call with the outcome. Defaults to no tracing.
 	Trace func(ctx context.Context, g *Grant, asked, replied time.Time) (context.Context, func(o Outcome))
@@ -99,6 +101,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ChannelPaused == nil {
 		c.ChannelPaused = func(notification.Channel) time.Duration { return 0 }
+	}
+	if c.Resumed == nil {
+		c.Resumed = func(int) time.Time { return time.Time{} }
 	}
 	if c.Observer == nil {
 		c.Observer = nobody{}

@@ -8,9 +8,8 @@ import (
 // held is a wake-up that this process holds.
 type held struct {
 	Wakeup
-	// at is when the store is to be asked about it, slot the moment for which it is held: zero when it was just pulled.
-	at, slot time.Time
-	order    uint64
+	at    time.Time // when the store is to be asked about it
+	order uint64
 }
 
 // heldWakeups are those of a partition that this process holds: some were just pulled, the others wait for their
@@ -20,9 +19,9 @@ type heldWakeups struct {
 	added   uint64
 }
 
-func (h *heldWakeups) add(w Wakeup, at, slot time.Time) {
+func (h *heldWakeups) add(w Wakeup, at time.Time) {
 	h.added++
-	heap.Push(&h.wakeups, held{Wakeup: w, at: at, slot: slot, order: h.added})
+	heap.Push(&h.wakeups, held{Wakeup: w, at: at, order: h.added})
 }
 
 func (h *heldWakeups) size() int { return len(h.wakeups) }
@@ -36,22 +35,12 @@ func (h *heldWakeups) next() (time.Time, bool) {
 }
 
 // pop removes the first n that are due.
-func (h *heldWakeups) pop(now time.Time, n int) []held {
-	var due []held
+func (h *heldWakeups) pop(now time.Time, n int) []Wakeup {
+	var due []Wakeup
 	for len(due) < n && len(h.wakeups) > 0 && !h.wakeups[0].at.After(now) {
-		due = append(due, heap.Pop(&h.wakeups).(held)) //nolint:errcheck,forcetypeassert // it holds nothing else
+		due = append(due, heap.Pop(&h.wakeups).(held).Wakeup) //nolint:errcheck,forcetypeassert // it holds nothing else
 	}
 	return due
-}
-
-// popDue is pop for what is not to be held again.
-func (h *heldWakeups) popDue(now time.Time, n int) []Wakeup {
-	due := h.pop(now, n)
-	wakeups := make([]Wakeup, len(due))
-	for i := range due {
-		wakeups[i] = due[i].Wakeup
-	}
-	return wakeups
 }
 
 // popAll removes all of them, in order.

@@ -110,7 +110,7 @@ func (l *loop) awaitTurn() state {
 		return inRound
 	case <-overdue:
 		l.endTurn()
-		l.release(l.releasing, l.held.popDue(time.Now(), releaseBatch))
+		l.release(l.releasing, l.held.pop(time.Now(), releaseBatch))
 	case <-l.stopping.Done():
 	}
 	return idle

@@ -30,7 +30,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		var got push.Message
 		var sentAt time.Time
 		g := granted()
-		g.StartIn, g.AdmittedAt, g.Attempt = 5*time.Millisecond, admitted, 2
+		g.StartIn, g.SlotIn, g.AdmittedAt, g.Attempt = 5*time.Millisecond, 5*time.Millisecond, admitted, 2
 		s := newStore()
 		s.wake("u-1", hold(time.Second), grant(g))
 		b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {

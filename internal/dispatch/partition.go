@@ -42,10 +42,7 @@ func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) err
 	if len(due) == 0 && pull == 0 {
 		return nil
 	}
-	r := TakeRequest{Partition: p.number, ID: p.roundID(), Capacity: p.turn.tokens, Pull: pull}
-	for _, h := range due {
-		r.Wakeups = append(r.Wakeups, h.Wakeup)
-	}
+	r := TakeRequest{Partition: p.number, ID: p.roundID(), Wakeups: due, Capacity: p.turn.tokens, Pull: pull}
 	// While the store does not respond, other partitions can use the tokens.
 	taken, err := p.take(ctx, r, p.endTurn)
 	if errors.Is(err, ErrLost) {
@@ -54,7 +51,7 @@ func (p *partition) round(ctx context.Context, pull int, start func(*Grant)) err
 	if err != nil {
 		return err
 	}
-	grants := p.apply(r, due, taken) //nolint:contextcheck // archiving a foreign task outlives the round
+	grants := p.apply(r, taken) //nolint:contextcheck // archiving a foreign task outlives the round
 	for _, g := range grants {
 		if p.turn.tokens == 0 { // they were returned meanwhile
 			p.turn = p.capacity.forTokens(1)
@@ -74,19 +71,19 @@ func (p *partition) endTurn() {
 }
 
 // apply holds, starts and archives what a round brought, and returns its grants in order.
-func (p *partition) apply(r TakeRequest, due []held, taken result) []*Grant {
+func (p *partition) apply(r TakeRequest, taken result) []*Grant {
 	var grants []*Grant
 	again := false
 	for i, w := range taken.Results {
 		again = again || w.Again
-		grants = append(grants, p.applyWakeup(due[i], w, taken)...)
+		grants = append(grants, p.applyWakeup(r.Wakeups[i], w, taken)...)
 	}
 	for _, w := range taken.Served {
 		again = again || w.Again
-		grants = append(grants, p.applyWakeup(held{Wakeup: w.Wakeup}, w.WakeupResult, taken)...)
+		grants = append(grants, p.applyWakeup(w.Wakeup, w.WakeupResult, taken)...)
 	}
 	for _, w := range taken.Pulled {
-		p.held.add(w, taken.repliedAt, time.Time{})
+		p.held.add(w, taken.repliedAt)
 	}
 	for _, t := range taken.Foreign {
 		p.archiving.Go(func() { p.archiveForeign(p.number, t) })
@@ -105,30 +102,18 @@ func (p *partition) apply(r TakeRequest, due []held, taken result) []*Grant {
 }
 
 // applyWakeup holds a wake-up again if it is to be held, and completes its grants.
-func (p *partition) applyWakeup(h held, w WakeupResult, taken result) []*Grant {
-	for n, g := range w.Grants {
+func (p *partition) applyWakeup(h Wakeup, w WakeupResult, taken result) []*Grant {
+	for _, g := range w.Grants {
 		g.AskedAt, g.RepliedAt = taken.askedAt, taken.repliedAt
-		if n == 0 || g.StartIn == 0 { // one that goes after others of its user did not wait for this slot
-			g.Slot = h.slot
-		}
 	}
 	if w.Held {
-		p.holdAgain(h, w, taken.repliedAt)
+		at := taken.repliedAt.Add(w.After)
+		if w.Rule != "" {
+			at = at.Add(-p.cfg.Early)
+		}
+		p.held.add(Wakeup{UserID: h.UserID, Generation: h.Generation, Categories: w.Categories}, at)
 	}
 	return w.Grants
-}
-
-// holdAgain holds a wake-up until it is due again.
-func (p *partition) holdAgain(h held, w WakeupResult, repliedAt time.Time) {
-	slot := repliedAt.Add(max(0, w.After))
-	if w.After <= 0 && len(w.Grants) == 0 && !h.slot.IsZero() {
-		slot = h.slot // there was no token for it: it still waits for the same moment
-	}
-	at := repliedAt.Add(w.After)
-	if w.Rule != "" {
-		at = at.Add(-p.cfg.Early)
-	}
-	p.held.add(Wakeup{UserID: h.UserID, Generation: h.Generation, Categories: w.Categories}, at, slot)
 }
 
 // release returns wake-ups to the queue, so that another process can serve them.

@@ -135,8 +135,9 @@ type Grant struct {
 	// AskedAt is when the request was sent, and RepliedAt when its result came, on this process's clock: the admission
 	// was made in between.
 	AskedAt, RepliedAt time.Time
-	// Slot is the moment for which the wake-up was held, on this process's clock; zero when it was not held.
-	Slot time.Time
+	// SlotIn is how long after RepliedAt its slot comes, the moment from which it might have gone; negative when it has
+	// passed: the notification is late by that.
+	SlotIn time.Duration
 	// Deferrals is how often it was deferred; History is what the store remembers of that, in the store's own format.
 	Deferrals int
 	History   string
@@ -234,7 +235,7 @@ type Observer interface {
 	Decided(took time.Duration)
 	// Deferred counts notifications that have to wait, for a rule or for another reason.
 	Deferred(category, rule string, n int)
-	// Sent reports one delivery: how long the provider took, how long after its slot it started, how long after
-	// acceptance it ended, and the error; nil when it was delivered.
+	// Sent reports one delivery: how long the provider took, how long after its slot it started, see [Grant], how long
+	// after acceptance it ended, and the error; nil when it was delivered.
 	Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error)
 }

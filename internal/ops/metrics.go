@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,8 +34,12 @@ type Metrics struct {
 
 var _ dispatch.Observer = (*Metrics)(nil)
 
-// latencyBuckets go from half a millisecond to ten seconds.
-var latencyBuckets = []float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10}
+// latencyBuckets go from half a millisecond to ten seconds. latenessBuckets go on to an hour: nothing bounds how long a
+// deployment stands still.
+var (
+	latencyBuckets  = []float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	latenessBuckets = append(slices.Clip(latencyBuckets), 20, 30, 40, 60, 120, 300, 900, 3600)
+)
 
 // waitBuckets go from ten milliseconds to a day: a throttled notification waits as long as its windows are.
 var waitBuckets = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
@@ -62,8 +67,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_pulls_total", Help: "Wake-ups that this process took off the queue.",
 		}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_delivery_lateness_seconds", Help: "How long after its slot a delivery began.",
-			Buckets: latencyBuckets,
+			Name: "pacer_delivery_lateness_seconds",
+			Help: "How long after its slot a delivery began: after the last of its acceptance, its send_at, its retry " +
+				"or its provider's hold, the moment from which the limits allowed it, and the end of a pause.",
+			Buckets: latenessBuckets,
 		}),
 		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "pacer_end_to_end_seconds", Help: "From the acceptance of a notification to the end of its delivery.",
@@ -155,12 +162,12 @@ func (m *Metrics) LatenessCounts() []uint64 {
 	if err := m.lateness.Write(&read); err != nil {
 		return nil // it never fails for a histogram
 	}
-	counts, below := make([]uint64, len(latencyBuckets)+1), uint64(0)
+	counts, below := make([]uint64, len(latenessBuckets)+1), uint64(0)
 	for i, bucket := range read.Histogram.Bucket {
 		counts[i] = bucket.GetCumulativeCount() - below
 		below = bucket.GetCumulativeCount()
 	}
-	counts[len(latencyBuckets)] = read.Histogram.GetSampleCount() - below
+	counts[len(latenessBuckets)] = read.Histogram.GetSampleCount() - below
 	return counts
 }
 

@@ -84,7 +84,7 @@ type Invariants struct {
 // Report is what a process tells the others about itself, for the pages that show the deployment.
 type Report struct {
 	Concurrency int       `json:"concurrency"`
-	Lateness    []uint64  `json:"lateness"` // deliveries by latency bucket, since the process began
+	Lateness    []uint64  `json:"lateness"` // deliveries by lateness bucket, since the process began
 	Channels    []Channel `json:"channels"`
 }
 

@@ -25,7 +25,7 @@ type step struct {
 
 // follow fills in a snapshot's rates, lateness and pulls per delivery.
 func (t *trend) follow(s *Snapshot) {
-	now := step{at: s.At, lateness: make([]uint64, len(latencyBuckets)+1)}
+	now := step{at: s.At, lateness: make([]uint64, len(latenessBuckets)+1)}
 	seen := map[string][]uint64{}
 	for _, p := range s.Processes {
 		seen[p.ID] = p.lateness
@@ -59,7 +59,7 @@ func (t *trend) follow(s *Snapshot) {
 // sum fills in what is computed over the whole window.
 func (t *trend) sum(s *Snapshot) {
 	var pulls, delivered int64
-	lateness := make([]uint64, len(latencyBuckets)+1)
+	lateness := make([]uint64, len(latenessBuckets)+1)
 	for _, step := range t.steps {
 		pulls += step.pulls
 		delivered += step.delivered
@@ -87,17 +87,17 @@ func quantile(counts []uint64, q float64) float64 {
 			below += float64(n)
 			continue
 		}
-		if i == len(latencyBuckets) {
+		if i == len(latenessBuckets) {
 			break
 		}
 		low := 0.0
 		if i > 0 {
-			low = latencyBuckets[i-1]
+			low = latenessBuckets[i-1]
 		}
-		return low + (latencyBuckets[i]-low)*(rank-below)/float64(n)
+		return low + (latenessBuckets[i]-low)*(rank-below)/float64(n)
 	}
 	if total == 0 {
 		return 0
 	}
-	return latencyBuckets[len(latencyBuckets)-1]
+	return latenessBuckets[len(latenessBuckets)-1]
 }

@@ -19,7 +19,16 @@ const NoRule = -1
 // the new one. And it is optimal to go as soon as one may, because every bound grows with the earlier times. Of several
 // rules that give the same moment, the first is returned. The Lua limiter must agree with Next on every trace.
 func Next(now Micros, logs ...Log) (at Micros, rule int) {
-	at, rule = now, NoRule
+	if at, rule = Bound(logs...); at > now {
+		return at, rule
+	}
+	return now, NoRule
+}
+
+// Bound is [Next] without now: the earliest moment at which one more admission keeps every rule, which may have passed,
+// and the rule that decides it; 0 and [NoRule] when no rule bounds it.
+func Bound(logs ...Log) (at Micros, rule int) {
+	rule = NoRule
 	index := 0
 	for _, log := range logs {
 		for _, r := range log.Rules {

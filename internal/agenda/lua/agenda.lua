@@ -40,7 +40,7 @@
 --   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
 --                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
 --                     m admitted at, t not before, z ended, h history, w waits for its provider,
---                     l the arrival that its place follows instead of v, j how often its backlog had been blocked
+--                     r when its latest retry was due, l the arrival that its place follows instead of v, j how often its backlog had been blocked
 --                     when it joined (absent: 0), i 1 when its priority bypasses, a the generation whose lease
 --                     ended, until it is granted anew or settled
 --
@@ -73,7 +73,9 @@ end
 --   since   when it was blocked last
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
 --   blocks  how often it was blocked since it was last empty
---   most    how many can go at most within max_defer, as of when it was blocked; 0 for any number
+--   most    while it is blocked: how many can go at most within max_defer, as of when it was blocked; 0 for any number
+--   ready   while it is not: since when what is in it may go, as far as the moment says so at which it was unblocked, or
+--           the try after a pause; 0 when it was never blocked or paused. Both are the last number of the field
 local agendas = {}
 local function open_agenda(user)
   local agenda = agendas[user]
@@ -101,7 +103,8 @@ local function open_agenda(user)
       agenda.backlogs[category] = {
         category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_),
         rule = tonumber(rule), capped = capped == '1', paused = capped == '2', since = tonumber(since),
-        fresh = tonumber(fresh), blocks = tonumber(blocks), most = tonumber(most),
+        fresh = tonumber(fresh), blocks = tonumber(blocks), most = next_ ~= '0' and tonumber(most) or 0,
+        ready = next_ == '0' and tonumber(most) or 0,
       }
     end
   end
@@ -122,7 +125,7 @@ local function backlog_of(agenda, category)
     local name = category .. ':' .. agenda.user
     backlog = {
       category = category, name = name, key = partition .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
-      fresh = 0, blocks = 0, most = 0, size = 0,
+      fresh = 0, blocks = 0, most = 0, ready = 0, size = 0,
     }
     agenda.backlogs[category] = backlog
     agenda.size = agenda.size + 1
@@ -158,10 +161,17 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   mark_changed(agenda, backlog)
 end
 
--- set_paused notes whether the category of a backlog is paused. A paused backlog is not blocked.
-local function set_paused(agenda, backlog, paused)
-  if (backlog.paused or false) == paused then return end
-  backlog.paused = paused
+-- set_paused notes that the category of a backlog is paused, and when it is tried again. A paused backlog is not
+-- blocked.
+local function set_paused(agenda, backlog, try)
+  backlog.paused, backlog.ready = true, try
+  mark_changed(agenda, backlog)
+end
+
+-- set_resumed notes that the category of a backlog is not paused. What is in it could go from the try after the pause.
+local function set_resumed(agenda, backlog)
+  if not backlog.paused then return end
+  backlog.paused, backlog.ready = false, math.min(now, backlog.ready)
   mark_changed(agenda, backlog)
 end
 
@@ -175,6 +185,7 @@ local function set_ready(agenda, backlog)
   if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then
     redis.call('HDEL', partition .. 'v', agenda.user)
   end
+  backlog.ready = math.min(now, backlog.next)
   backlog.next, backlog.capped = 0, false
   mark_changed(agenda, backlog)
 end

@@ -37,13 +37,14 @@ local function read_first(agenda, backlog)
       backlog.size = 0
       return true
     end
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't')
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r')
     if f[1] and not (f[6] and tonumber(f[6]) <= now) then
       backlog.first = {
         id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]),
         generation = tonumber(f[3] or 0), returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0),
         expires = f[6], collapse = f[7], payload = f[8],
         deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11], not_before = tonumber(f[12] or 0),
+        due = tonumber(f[13] or 0),
       }
       return true
     end
@@ -66,16 +67,19 @@ local function expire_overdue(agenda, id)
   finish(id, 'E', 'max_defer', retention)
 end
 
--- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule. It ends those that would
--- wait for too long. It returns false when the budget is used up.
+-- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
+-- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
+-- too long. It returns false when the budget is used up.
 local function decide_first(agenda, backlog, category_settings)
   while backlog.first do
     local first = backlog.first
     if first.priority <= category_settings.bypass then
-      backlog.at, backlog.why = now, 0
+      backlog.at, backlog.why, backlog.bound = now, 0, 0
       return true
     end
-    backlog.at, backlog.why = decide_now(backlog.plan, now)
+    local bound
+    backlog.at, backlog.why, bound = decide_now(backlog.plan, now)
+    backlog.bound = math.max(bound, backlog.next)
     local since = math.max(first.arrival + YEAR_2020, first.not_before)
     if backlog.at - since <= category_settings.max_defer then return true end
     if budget <= 0 then return false end
@@ -109,9 +113,19 @@ local function next_due(agenda, contenders, request)
   return soonest
 end
 
+-- slot_of returns the slot of the first of a backlog: since when it might have gone, at the earliest. That is the last
+-- of these moments: its arrival, its send_at, the end of its back-off or of the wait for its provider, the moment from
+-- which the limits allow it, and the first try after a pause.
+local function slot_of(backlog)
+  local n = backlog.first
+  local slot = math.max(n.arrival + YEAR_2020, n.not_before, n.due, backlog.bound)
+  if backlog.next == 0 then slot = math.max(slot, backlog.ready) end
+  return math.min(slot, backlog.at)
+end
+
 -- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
 local function grant(agenda, backlog, request)
-  local n, at = backlog.first, backlog.at
+  local n, at, slot = backlog.first, backlog.at, slot_of(backlog)
   local key = partition .. 'n:' .. n.id
   n.generation = n.generation + 1
   local generation = digits(n.generation)
@@ -131,7 +145,7 @@ local function grant(agenda, backlog, request)
   count('attempts', 1)
   budget = budget - 1
   request.grants = request.grants + 1
-  put_grant(n.id, backlog.category, at, backlog.why, n.generation, n.generation - n.returned, n.failures,
+  put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
     n.arrival + YEAR_2020, n.payload, n.deferrals, n.history)
   has_given = true
   note_in_round(generation .. ' ' .. n.id .. ' ')

@@ -22,11 +22,13 @@ local function put_list(values)
 end
 
 -- put_grant adds a grant.
-local function put_grant(id, category, at, rule, generation, attempt, failures, arrival, payload, deferrals, history)
+local function put_grant(
+  id, category, at, slot, rule, generation, attempt, failures, arrival, payload, deferrals, history
+)
   local r, i = reply, reply_size
-  r[i + 1], r[i + 2], r[i + 3], r[i + 4], r[i + 5], r[i + 6] = id, category, at, rule, generation, attempt
-  r[i + 7], r[i + 8], r[i + 9], r[i + 10], r[i + 11] = failures, arrival, payload, deferrals, history
-  reply_size = i + 11
+  r[i + 1], r[i + 2], r[i + 3], r[i + 4], r[i + 5], r[i + 6] = id, category, at, slot, rule, generation
+  r[i + 7], r[i + 8], r[i + 9], r[i + 10], r[i + 11], r[i + 12] = attempt, failures, arrival, payload, deferrals, history
+  reply_size = i + 12
 end
 
 -- The state of a wake-up: gone from this process, held by it, or gone and pushed to the queue, since more may go at
@@ -68,14 +70,14 @@ local function is_outdated(round, remembered)
 end
 
 -- put_grants_in_flight adds the grants of a wake-up that are still in flight; `given` is the wake-up's part of the
--- line.
+-- line. Their slots are not kept: the moments of their admissions stand for them.
 local function put_grants_in_flight(given)
   local place, grants = reserve(), 0
   for of, id in string.gmatch(given, '(%d+) (%S+)') do
     local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h')
     if f[1] == 's' and f[4] == of then
       of, grants = tonumber(of), grants + 1
-      put_grant(id, f[2], tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
+      put_grant(id, f[2], tonumber(f[3]), tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
         tonumber(f[7]) + YEAR_2020, f[8], tonumber(f[9] or 0), f[10] or '')
     end
   end

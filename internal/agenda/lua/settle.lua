@@ -44,7 +44,7 @@ end
 
 local function retry(due)
   add_to_history(id, now, 'retrying', digits(due) .. ' ' .. reason)
-  redis.call('HSET', key, 's', 'r', 'y', reason)
+  redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due))
   add_later(agenda, id, digits(due))
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end

@@ -31,7 +31,7 @@
 --          how many foreign tasks; of each: id, message
 --
 --          A wake-up's result is:
---          number of grants; of each: id, category, at, rule, generation, attempt, failures, arrival, payload,
+--          number of grants; of each: id, category, at, slot, rule, generation, attempt, failures, arrival, payload,
 --          deferrals, history
 --          four times the number of deferrals that were decided; of each: user, category, how many, rule
 --          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it
@@ -128,12 +128,11 @@ local function update_backlogs(agenda, request, more)
   local moment, category, rule = agenda.later_due, '', 0
   for _, backlog in pairs(agenda.backlogs) do
     local category_settings, at, why = request.settings[backlog.category], nil, nil
-    if category_settings.paused == 0 then set_paused(agenda, backlog, false) end
     if size_of(backlog) == 0 then
       set_ready(agenda, backlog)
     elseif category_settings.paused > 0 then
       set_ready(agenda, backlog)
-      set_paused(agenda, backlog, true)
+      set_paused(agenda, backlog, now + category_settings.paused)
       at = now + category_settings.paused
     elseif backlog.at and backlog.at > now + horizon then
       if not block(agenda, backlog, category_settings) then more = true end
@@ -168,6 +167,7 @@ local function grant_all(agenda, request, limit)
   for category, backlog in pairs(agenda.backlogs) do
     local category_settings = request.settings[category]
     if category_settings.paused == 0 then
+      set_resumed(agenda, backlog)
       backlog.plan = backlog.plan or plan_for(agenda, backlog, category_settings)
       if not read_first(agenda, backlog) then return true end
       if backlog.first then contenders[#contenders + 1] = backlog end

@@ -60,7 +60,8 @@ local function save_agenda(agenda)
       end
     else
       redis.call('HSET', agenda.key, backlog.category, string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
-        backlog.paused and 2 or backlog.capped and 1 or 0, backlog.since, backlog.fresh, backlog.blocks, backlog.most))
+        backlog.paused and 2 or backlog.capped and 1 or 0, backlog.since, backlog.fresh, backlog.blocks,
+        backlog.next > 0 and backlog.most or backlog.ready))
     end
   end
   agenda.changed = {}

@@ -52,11 +52,11 @@ end
 -- decide_now is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the
 -- clock was set back; then it repairs the state first.
 local function decide_now(plan, now)
-  local at, why = decide(plan, now, nothing_ahead)
+  local at, why, latest = decide(plan, now, nothing_ahead)
   if why > 0 and at - now > plan.rules[why].per + FAR_AHEAD then
     repair(plan, now)
-    at, why = decide(plan, now, nothing_ahead)
+    at, why, latest = decide(plan, now, nothing_ahead)
   end
-  return at, why
+  return at, why, latest
 end
 

@@ -35,15 +35,19 @@ local function bound(plan, rule, now, ahead)
   return counting().bound(plan, rule, now, ahead)
 end
 
--- decide returns the earliest moment, not before now, that every rule allows, and the number of the rule that decides
--- it (from 1; 0 when none does). It is the same recurrence as Next in Go.
+-- decide returns the earliest moment, not before now, that every rule allows; the number of the rule that decides it
+-- (from 1; 0 when none does); and the earliest moment that every rule allows, which may have passed (0: no rule bounds
+-- it). It is the same recurrence as Next and Bound in Go.
 local function decide(plan, now, ahead)
-  local at, why = now, 0
+  local at, why, latest = now, 0, 0
   for r, rule in ipairs(plan.rules) do
     local free = bound(plan, rule, now, ahead)
-    if free and free > at then at, why = free, r end
+    if free and free > latest then
+      latest = free
+      if free > at then at, why = free, r end
+    end
   end
-  return at, why
+  return at, why, latest
 end
 
 -- charge writes an admission at a moment into the plan's state and the cap's log.

@@ -11,7 +11,8 @@ return {
   -- a constant cost.
   bound = function(c, rule, now, ahead)
     local start, used = c.from, c.load
-    if passed(c, rule, now) then start, used = now, 0 end
+    if ahead.count > 0 and passed(c, rule, now) then start, used = now, 0 end
+    if not start then return nil end
     local beyond = ahead.count - math.max(0, rule.max - used)
     if beyond < 0 then return start end
     local free = start + (1 + math.floor(beyond / rule.max)) * rule.per
