@@ -53,8 +53,9 @@ type delivery struct {
 
 // receiver is the webhook target; it outlives every worker.
 type receiver struct {
-	server *httptest.Server
-	delay  time.Duration
+	server  *httptest.Server
+	delay   time.Duration
+	respond func(http.ResponseWriter) // nil: with 200
 
 	mu  sync.Mutex
 	got []delivery
@@ -81,6 +82,9 @@ func newReceiver(t *testing.T) *receiver {
 		if r.delay > 0 {
 			<-time.After(r.delay)
 		}
+		if r.respond != nil {
+			r.respond(w)
+		}
 	}))
 	t.Cleanup(r.server.Close)
 	return r
@@ -97,7 +101,9 @@ type deployment struct {
 	t       *testing.T
 	redis   *redistest.Server
 	url     string
-	policy  string
+	// database is empty where Redis is the store.
+	database string
+	policy   string
 	workers []*worker
 }
 
@@ -152,7 +158,7 @@ func (d *deployment) start() *worker {
 	d.t.Helper()
 	w := &worker{api: freePort(d.t), ops: freePort(d.t), exited: make(chan error, 1)}
 	w.process = exec.Command(dispatcherPath, "serve")
-	w.process.Env = append(os.Environ(), "REDIS_URL="+d.url, "DATABASE_URL=", "PACER_LISTEN="+w.api,
+	w.process.Env = append(os.Environ(), "REDIS_URL="+d.url, "DATABASE_URL="+d.database, "PACER_LISTEN="+w.api,
 		"PACER_OPS_LISTEN="+w.ops,
 		"PACER_POLICY="+d.policy, "PACER_WEBHOOK_ALLOW=127.0.0.0/8")
 	w.process.Stdout, w.process.Stderr = &w.log, &w.log

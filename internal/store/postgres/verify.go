@@ -41,14 +41,10 @@ type Difference struct {
 const (
 	// verifyBatch is how many notifications are compared at a time.
 	verifyBatch = 1000
-	// verifyAgain is how long to wait before a difference is looked at again: one store knows of a notification's next
-	// step a moment before the other does.
-	verifyAgain = 200 * time.Millisecond
 )
 
-// Verify compares Redis with the database and calls found with every difference. It changes nothing. It looks at each
-// difference twice. While the deployment works, it may still find a notification between two steps: only a difference
-// that a second Verify finds too is a fault.
+// Verify compares Redis with the database and calls found with every difference. It changes nothing, and may run while
+// the deployment works: what differs is looked at again until it is sure, see [doubts].
 func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
 	for _, part := range []func(context.Context, func(Difference) error) error{
 		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
@@ -58,18 +54,6 @@ func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error 
 		}
 	}
 	return nil
-}
-
-// again waits before a second look.
-func again(ctx context.Context) error {
-	timer := time.NewTimer(verifyAgain)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // verifyEpochs finds partitions that are not in the state that the database knows.
@@ -91,48 +75,71 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 	return nil
 }
 
+// verifyOpenSQL returns a page of the notifications that have not ended, verifyOpenAgainSQL those of some ids; whether the
+// relay will place each, and the version of its row, which every change raises. What is on its way from the process that
+// accepted it is only known to the second look.
 const (
-	// verifyOpenSQL returns a page of the notifications that have not ended, and whether each is in the outbox, from
-	// where the relay will place it.
 	verifyOpenSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
-	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id])), n.xmin::text
 FROM pacer.notifications n
 WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2)
 ORDER BY n.accepted_at, n.id LIMIT $3`
-	// verifyOpenAgainSQL returns the same for some of them.
 	verifyOpenAgainSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
 	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+		OR n.id IN (SELECT unnest(u.ids) FROM pacer.unplaced u),
+	n.xmin::text
 FROM pacer.notifications n
 WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
 )
 
+// displacement is a notification that has not ended, the version of its row, and where it stands in Redis: in no place
+// that leads to its end.
+type displacement struct {
+	open
+	version  string
+	standing agenda.Standing
+}
+
 // verifyOpen finds notifications that have not ended and are not in Redis.
 func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
+	missing := doubts[displacement]{look: l.displacedAgain, found: func(d displacement) error {
+		detail := "is " + d.status + " in Postgres, unknown to Redis"
+		if d.standing.Status != "" {
+			detail = fmt.Sprintf(
+				"is %s in Postgres; its entry in Redis says %s, but it is in no backlog and no worker has it",
+				d.status, d.standing.Status)
+		}
+		return found(Difference{What: DiffMissing, ID: d.ID, Detail: detail})
+	}}
 	at, id := time.Time{}, ""
 	for {
 		page, err := collectOpen(l.store.pool.Query(ctx, verifyOpenSQL, at, id, verifyBatch))
 		if err != nil {
 			return err
 		}
-		if err := l.verifyPage(ctx, page, found); err != nil {
+		displaced, err := l.displaced(ctx, page)
+		if err != nil {
+			return err
+		}
+		if err := missing.add(ctx, displaced...); err != nil {
 			return err
 		}
 		if len(page) < verifyBatch {
-			return nil
+			return missing.settle(ctx)
 		}
 		at, id = page[len(page)-1].acceptedAt, page[len(page)-1].ID
 	}
 }
 
 // collectOpen reads the rows of verifyOpenSQL or verifyOpenAgainSQL.
-func collectOpen(rows pgx.Rows, err error) ([]open, error) {
+func collectOpen(rows pgx.Rows, err error) ([]displacement, error) {
 	if err != nil {
 		return nil, describe("read the notifications that have not ended", err)
 	}
-	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o open, err error) {
-		return o, row.Scan(&o.ID, &o.UserID, &o.Category, &o.status, &o.acceptedAt, &o.coming)
+	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d displacement, err error) {
+		return d, row.Scan(&d.ID, &d.UserID, &d.Category, &d.status, &d.acceptedAt, &d.coming, &d.version)
 	})
 	if err != nil {
 		return nil, describe("read the notifications that have not ended", err)
@@ -140,74 +147,119 @@ func collectOpen(rows pgx.Rows, err error) ([]open, error) {
 	return page, nil
 }
 
-func (l *Relay) verifyPage(ctx context.Context, page []open, found func(Difference) error) error {
-	suspects, err := l.displaced(ctx, page)
-	if err != nil || len(suspects) == 0 {
-		return err
+// displacedAgain returns those that are still displaced. It reads their rows before and after it looks at Redis:
+// Postgres learns of a step first, so one whose row is the same at both times took none that Redis could know of.
+func (l *Relay) displacedAgain(ctx context.Context, suspects []displacement) ([]displacement, error) {
+	before, err := l.openAgain(ctx, suspects)
+	if err != nil {
+		return nil, err
 	}
-	if err := again(ctx); err != nil {
-		return err
+	displaced, err := l.displaced(ctx, before)
+	if err != nil || len(displaced) == 0 {
+		return nil, err
 	}
-	ids := make([]string, 0, len(suspects))
-	for id := range suspects {
-		ids = append(ids, id)
+	after, err := l.openAgain(ctx, displaced)
+	if err != nil {
+		return nil, err
 	}
-	if page, err = collectOpen(l.store.pool.Query(ctx, verifyOpenAgainSQL, ids)); err != nil {
-		return err
+	versions := make(map[string]string, len(after))
+	for _, d := range after {
+		versions[d.ID] = d.version
 	}
-	if suspects, err = l.displaced(ctx, page); err != nil {
-		return err
+	return slices.DeleteFunc(displaced, func(d displacement) bool { return versions[d.ID] != d.version }), nil
+}
+
+// openAgain reads the rows of some notifications, of those that have not ended.
+func (l *Relay) openAgain(ctx context.Context, of []displacement) ([]displacement, error) {
+	ids := make([]string, len(of))
+	for i, d := range of {
+		ids[i] = d.ID
 	}
-	for _, o := range page {
-		standing, displaced := suspects[o.ID]
-		if !displaced {
-			continue
-		}
-		detail := "is " + o.status + " in Postgres, unknown to Redis"
-		if standing.Status != "" {
-			detail = fmt.Sprintf("is %s in Postgres; its entry in Redis says %s, but it is in no backlog and no worker has it", o.status,
-				standing.Status)
-		}
-		if err := found(Difference{What: DiffMissing, ID: o.ID, Detail: detail}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return collectOpen(l.store.pool.Query(ctx, verifyOpenAgainSQL, ids))
 }
 
 // displaced returns the notifications of a page that should be in Redis and are not.
-func (l *Relay) displaced(ctx context.Context, page []open) (map[string]agenda.Standing, error) {
-	partitions := map[int][]agenda.Entry{}
-	for _, o := range page {
-		if o.coming {
-			continue
+func (l *Relay) displaced(ctx context.Context, page []displacement) ([]displacement, error) {
+	partitions := map[int][]displacement{}
+	for _, d := range page {
+		if !d.coming {
+			partition := l.store.agendas.PartitionOf(d.UserID)
+			partitions[partition] = append(partitions[partition], d)
 		}
-		partition := l.store.agendas.PartitionOf(o.UserID)
-		partitions[partition] = append(partitions[partition], o.Entry)
 	}
-	displaced := map[string]agenda.Standing{}
-	for partition, entries := range partitions {
+	var displaced []displacement
+	for partition, some := range partitions {
+		entries := make([]agenda.Entry, len(some))
+		for i, d := range some {
+			entries[i] = d.Entry
+		}
 		standings, err := l.store.agendas.Find(ctx, partition, entries)
 		if err != nil {
 			return nil, err
 		}
 		for i, s := range standings {
 			if !s.Placed() {
-				displaced[entries[i].ID] = s
+				some[i].standing = s
+				displaced = append(displaced, some[i])
 			}
 		}
 	}
 	return displaced, nil
 }
 
+// surplus is a notification that waits in Redis, and its status in Postgres, where it has ended.
+type surplus struct {
+	agenda.Waiting
+	status string
+}
+
+// sleeper is a user without a wake-up that comes in time.
+type sleeper struct {
+	partition int
+	userID    string
+}
+
 // verifyWaiting finds notifications that wait in Redis although they have ended, and users without a wake-up.
 func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
-	return l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
-		if err := l.verifySurplus(ctx, page, found); err != nil {
+	ended := doubts[surplus]{look: l.surplusAgain, found: func(s surplus) error {
+		detail := "waits in Redis, is " + s.status + " in Postgres"
+		return found(Difference{What: DiffSurplus, ID: s.ID, Detail: detail})
+	}}
+	asleep := doubts[sleeper]{look: l.asleep, found: func(s sleeper) error {
+		detail := "something waits, and no wake-up comes in time"
+		return found(Difference{What: DiffWakeup, ID: s.userID, Detail: detail})
+	}}
+	err := l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
+		all := make([]surplus, len(page))
+		var users []sleeper
+		for i, w := range page {
+			all[i].Waiting = w
+			if user := (sleeper{w.Partition, w.UserID}); !slices.Contains(users, user) {
+				users = append(users, user)
+			}
+		}
+		some, err := l.ended(ctx, all)
+		if err != nil {
 			return err
 		}
-		return l.verifyWakeups(ctx, page, found)
+		users, err = l.asleep(ctx, users)
+		if err != nil {
+			return err
+		}
+		if err := ended.add(ctx, some...); err != nil {
+			return err
+		}
+		return asleep.add(ctx, slices.DeleteFunc(users, func(s sleeper) bool {
+			return slices.Contains(asleep.suspects, s) // from the page before
+		})...)
 	})
+	if err != nil {
+		return err
+	}
+	if err := ended.settle(ctx); err != nil {
+		return err
+	}
+	return asleep.settle(ctx)
 }
 
 // endedSQL returns, of some ids, those of notifications that have ended or never existed.
@@ -215,90 +267,60 @@ const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
 
-func (l *Relay) verifySurplus(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
-	ids := make([]string, len(page))
-	for i, w := range page {
-		ids[i] = w.ID
+// ended returns those that have ended, with their statuses.
+func (l *Relay) ended(ctx context.Context, of []surplus) ([]surplus, error) {
+	ids := make([]string, len(of))
+	for i, s := range of {
+		ids[i] = s.ID
 	}
-	ended, err := l.ended(ctx, ids)
-	if err != nil || len(ended) == 0 {
-		return err
-	}
-	if err := again(ctx); err != nil {
-		return err
-	}
-	partitions := map[int][]agenda.Entry{}
-	for _, w := range page {
-		if _, over := ended[w.ID]; over {
-			entry := agenda.Entry{ID: w.ID, UserID: w.UserID, Category: w.Category}
-			partitions[w.Partition] = append(partitions[w.Partition], entry)
-		}
-	}
-	for partition, entries := range partitions {
-		standings, err := l.store.agendas.Find(ctx, partition, entries)
-		if err != nil {
-			return err
-		}
-		for i, s := range standings {
-			if !s.InLine && !s.Later {
-				continue
-			}
-			id := entries[i].ID
-			detail := "waits in Redis, is " + ended[id] + " in Postgres"
-			if err := found(Difference{What: DiffSurplus, ID: id, Detail: detail}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (l *Relay) ended(ctx context.Context, ids []string) (map[string]string, error) {
 	rows, err := l.store.pool.Query(ctx, endedSQL, ids)
 	if err != nil {
 		return nil, describe("look up notifications that wait in Redis", err)
 	}
-	ended := map[string]string{}
+	statuses := map[string]string{}
 	var id, status string
 	if _, err := pgx.ForEachRow(rows, []any{&id, &status},
-		func() error { ended[id] = status; return nil }); err != nil {
+		func() error { statuses[id] = status; return nil }); err != nil {
 		return nil, describe("look up notifications that wait in Redis", err)
 	}
-	return ended, nil
+	for i := range of {
+		of[i].status = statuses[of[i].ID]
+	}
+	return slices.DeleteFunc(of, func(s surplus) bool { return s.status == "" }), nil
 }
 
-// verifyWakeups finds the users on a page whose wake-up does not come in time, or who have none.
-func (l *Relay) verifyWakeups(ctx context.Context, page []agenda.Waiting, found func(Difference) error) error {
-	users := map[int][]string{}
-	for _, w := range page {
-		if !slices.Contains(users[w.Partition], w.UserID) {
-			users[w.Partition] = append(users[w.Partition], w.UserID)
+// surplusAgain returns those that still wait in Redis. An end in Postgres is for ever.
+func (l *Relay) surplusAgain(ctx context.Context, suspects []surplus) ([]surplus, error) {
+	partitions := map[int][]surplus{}
+	for _, s := range suspects {
+		partitions[s.Partition] = append(partitions[s.Partition], s)
+	}
+	var still []surplus
+	for partition, some := range partitions {
+		entries := make([]agenda.Entry, len(some))
+		for i, s := range some {
+			entries[i] = agenda.Entry{ID: s.ID, UserID: s.UserID, Category: s.Category}
 		}
-	}
-	asleep, err := l.asleep(ctx, users)
-	if err != nil || len(asleep) == 0 {
-		return err
-	}
-	if err := again(ctx); err != nil {
-		return err
-	}
-	if asleep, err = l.asleep(ctx, asleep); err != nil {
-		return err
-	}
-	for _, users := range asleep {
-		for _, user := range users {
-			detail := "something waits, and no wake-up comes in time"
-			if err := found(Difference{What: DiffWakeup, ID: user, Detail: detail}); err != nil {
-				return err
+		standings, err := l.store.agendas.Find(ctx, partition, entries)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range standings {
+			if s.InLine || s.Later {
+				still = append(still, some[i])
 			}
 		}
 	}
-	return nil
+	return still, nil
 }
 
-// asleep returns the users, by partition, without a wake-up that comes in time.
-func (l *Relay) asleep(ctx context.Context, partitions map[int][]string) (map[int][]string, error) {
-	asleep := map[int][]string{}
+// asleep returns the users, of some, who have no wake-up that comes in time.
+func (l *Relay) asleep(ctx context.Context, of []sleeper) ([]sleeper, error) {
+	partitions := map[int][]string{}
+	for _, s := range of {
+		partitions[s.partition] = append(partitions[s.partition], s.userID)
+	}
+	var asleep []sleeper
 	for partition, users := range partitions {
 		awake, err := l.store.agendas.Awake(ctx, partition, users)
 		if err != nil {
@@ -306,7 +328,7 @@ func (l *Relay) asleep(ctx context.Context, partitions map[int][]string) (map[in
 		}
 		for i, user := range users {
 			if !awake[i] {
-				asleep[partition] = append(asleep[partition], user)
+				asleep = append(asleep, sleeper{partition, user})
 			}
 		}
 	}

@@ -113,6 +113,9 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 		"Unknown": {
 			spoil: "DELETE FROM pacer.notifications WHERE id = 'ada-chat-2'", want: []string{"surplus ada-chat-2"},
 		},
+		"Unplaced": {
+			gone: "n:later", spoil: "INSERT INTO pacer.unplaced (first, ids) VALUES ('a later one', '{later}')", want: []string{},
+		},
 		"Outbox": {gone: "n:later", spoil: "INSERT INTO pacer.outbox (id) VALUES ('later')", want: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {

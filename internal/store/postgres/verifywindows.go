@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -25,6 +26,12 @@ SELECT category, admitted_at FROM (
 // admissions are those of one user by category, oldest first.
 type admissions map[string][]throttle.Micros
 
+// windowDoubts are the differences in the windows of one user.
+type windowDoubts struct {
+	userID      string
+	differences []Difference
+}
+
 // verifyWindows finds admissions that are missing in a log of a category or of a user cap. Counters hold no moments and
 // are not compared. It keeps the admissions of one user at a time in memory.
 func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
@@ -33,6 +40,26 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 		return err
 	}
 	since := now.Add(-l.cfg.Windows()).UnixMicro()
+	missing := doubts[windowDoubts]{
+		look: func(ctx context.Context, users []windowDoubts) ([]windowDoubts, error) {
+			return l.windowsAgain(ctx, users, since)
+		},
+		found: func(w windowDoubts) error {
+			for _, d := range w.differences {
+				if err := found(d); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	verify := func(userID string, admitted admissions) error {
+		differences, err := l.compareWindows(ctx, userID, admitted)
+		if err != nil || len(differences) == 0 {
+			return err
+		}
+		return missing.add(ctx, windowDoubts{userID: userID})
+	}
 	rows, err := l.store.pool.Query(ctx, windowsSQL, since)
 	if err != nil {
 		return describe("read the admissions", err)
@@ -42,7 +69,7 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 	admitted := admissions{}
 	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
 		if user != last {
-			if err := l.verifyUser(ctx, last, since, admitted, found); err != nil {
+			if err := verify(last, admitted); err != nil {
 				return err
 			}
 			last, admitted = user, admissions{}
@@ -52,31 +79,45 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 	}); err != nil {
 		return describe("read the admissions", err)
 	}
-	return l.verifyUser(ctx, last, since, admitted, found)
+	if err := verify(last, admitted); err != nil {
+		return err
+	}
+	return missing.settle(ctx)
 }
 
-func (l *Relay) verifyUser(ctx context.Context, userID string, since int64, admitted admissions,
-	found func(Difference) error,
-) error {
-	differences, err := l.compareWindows(ctx, userID, admitted)
-	if err != nil || len(differences) == 0 {
-		return err
-	}
-	if err := again(ctx); err != nil {
-		return err
-	}
-	if admitted, err = l.admissionsOf(ctx, userID, since); err != nil {
-		return err
-	}
-	if differences, err = l.compareWindows(ctx, userID, admitted); err != nil {
-		return err
-	}
-	for _, d := range differences {
-		if err := found(d); err != nil {
-			return err
+// windowsAgain compares the windows of some users again. It reads their admissions before and after it looks at Redis:
+// Postgres learns first that an admission does not count, so one that it has at both times must be counted in Redis.
+func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, since int64) ([]windowDoubts, error) {
+	var still []windowDoubts
+	for _, user := range users {
+		before, err := l.admissionsOf(ctx, user.userID, since)
+		if err != nil {
+			return nil, err
+		}
+		in, err := l.windowsOf(ctx, user.userID, before)
+		if err != nil {
+			return nil, err
+		}
+		after, err := l.admissionsOf(ctx, user.userID, since)
+		if err != nil {
+			return nil, err
+		}
+		if user.differences = l.differences(user.userID, before.both(after), in); len(user.differences) > 0 {
+			still = append(still, user)
 		}
 	}
-	return nil
+	return still, nil
+}
+
+// both are the admissions that two readings share.
+func (a admissions) both(other admissions) admissions {
+	shared := admissions{}
+	for category, admitted := range a {
+		shared[category] = slices.DeleteFunc(admitted, func(at throttle.Micros) bool {
+			return !slices.Contains(other[category], at)
+		})
+	}
+	return shared
 }
 
 func (l *Relay) admissionsOf(ctx context.Context, userID string, since int64) (admissions, error) {
@@ -101,16 +142,31 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 	if len(admitted) == 0 {
 		return nil, nil
 	}
-	categories := slices.Sorted(maps.Keys(admitted))
-	in, err := l.store.agendas.WindowsOf(ctx, userID, categories)
+	in, err := l.windowsOf(ctx, userID, admitted)
 	if err != nil {
 		return nil, err
 	}
-	moment, err := l.store.agendas.Now(ctx)
+	return l.differences(userID, admitted, in), nil
+}
+
+// windowsIn are a user's logs in Redis, and a moment after they were read.
+type windowsIn struct {
+	agenda.Windows
+	now throttle.Micros
+}
+
+// windowsOf reads the logs of the categories in which a user has admissions.
+func (l *Relay) windowsOf(ctx context.Context, userID string, admitted admissions) (windowsIn, error) {
+	in, err := l.store.agendas.WindowsOf(ctx, userID, slices.Sorted(maps.Keys(admitted)))
 	if err != nil {
-		return nil, err
+		return windowsIn{}, err
 	}
-	now := throttle.MicrosOf(moment)
+	now, err := l.store.agendas.Now(ctx)
+	return windowsIn{in, throttle.MicrosOf(now)}, err
+}
+
+// differences are the logs that lack admissions.
+func (l *Relay) differences(userID string, admitted admissions, in windowsIn) []Difference {
 	var differences []Difference
 	add := func(name string, missing int) {
 		if missing > 0 {
@@ -122,17 +178,17 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 	}
 	var all []throttle.Micros
 	var capRules []throttle.Rule
-	for _, category := range categories {
+	for _, category := range slices.Sorted(maps.Keys(admitted)) {
 		all = append(all, admitted[category]...)
 		plan := l.store.agendas.PlanOf(userID, category)
 		capRules = append(capRules, plan.CapRules()...)
 		if plan.Algorithm.KeepsLog() {
-			add(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], now))
+			add(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], in.now))
 		}
 	}
 	slices.Sort(all)
-	add(capName, uncounted(capRules, all, in.Cap, now))
-	return differences, nil
+	add(capName, uncounted(capRules, all, in.Cap, in.now))
+	return differences
 }
 
 // capName takes the place of the category in the ID of a difference in a user cap.

@@ -1,0 +1,71 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/deployment"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+)
+
+// verifyRuns is how often a busy deployment is compared; the acceptance scenario in test/e2e does it a hundred times.
+const verifyRuns = 10
+
+// A healthy deployment that accepts, delivers, retries, returns and cancels shows no difference, however busy it is.
+func TestVerifyOfABusyDeploymentFindsNothing(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, onPostgres, busyPolicy, 2), newReceiver(t)
+	r.respond = func(a arrival, w http.ResponseWriter) {
+		switch {
+		case a.Attempt == 1 && a.ID[len(a.ID)-1] < '4':
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case a.ID[len(a.ID)-1] == '4':
+			w.WriteHeader(http.StatusTooManyRequests)
+		default:
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}
+	busy, calm := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	for range 2 {
+		load.Go(func() {
+			for n := 0; busy.Err() == nil; n++ {
+				var items []item
+				for i := range 50 {
+					items = append(items, r.crowd(fmt.Sprintf("user-%d-%d", n%40, i%10), []string{"default", "free"}[i%2], 1)...)
+				}
+				for i, id := range d.bulk(items) {
+					if i%10 == 0 {
+						d.call(http.MethodDelete, "/v1/notifications/"+id, nil, nil, nil)
+					}
+				}
+			}
+		})
+	}
+	r.await(t, 500)
+	for run := range verifyRuns {
+		if err := deployment.Verify(t.Context(), d.settings(), slog.New(slog.DiscardHandler),
+			func(found storepostgres.Difference) error {
+				t.Errorf("run %d: %+v", run, found)
+				return nil
+			}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calm()
+	load.Wait()
+	t.Logf("%d runs beside %d deliveries", verifyRuns, len(r.got()))
+}
+
+// busyPolicy blocks some of what comes for a moment, and some for as long as a test runs.
+const busyPolicy = `version: 1
+categories:
+  default: {limits: [{max: 5, per: 2s}, {max: 20, per: 1m}]}
+  free: {}
+user_cap: {limits: [{max: 40, per: 10s}]}
+retry: {max_attempts: 3, min_backoff: 50ms, max_backoff: 200ms}
+`
