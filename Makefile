@@ -125,6 +125,11 @@ pictures: check-servers ## make the pictures of README.md from real runs (12 min
 	go run ./scripts/pictures demo
 	go run ./scripts/pictures dashboard
 
+.PHONY: openapi
+openapi: ## write docs/openapi.json, and the responses of the examples in it, which a running dispatcher gives
+	go test -count=1 -run TestAPIExamplesAreTrue ./test/docs -update
+	go test -count=1 -run TestOpenAPIDocument ./internal/httpapi -update
+
 .PHONY: bench-smoke
 bench-smoke: check-servers ## run every benchmark once and small, to see that it still works
 	go test -run '^$$' -bench . -benchtime 1x $(PKGS)

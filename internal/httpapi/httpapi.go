@@ -99,6 +99,9 @@ func New(cfg Config) (http.Handler, error) {
 	a := &api{cfg}
 	operations := http.NewServeMux()
 	document := a.register(operations)
+	if err := addExamples(document); err != nil {
+		return nil, err
+	}
 	spec, err := document.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document: %w", err)

@@ -122,12 +122,7 @@ func runScript(t *testing.T, folder, text string) string {
 	defer cancel()
 	command := exec.CommandContext(ctx, "bash", "-eu", "-o", "pipefail", "-c", text)
 	command.Dir = folder
-	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "PACER_") && name != "REDIS_URL" && name != "DATABASE_URL" {
-			command.Env = append(command.Env, variable)
-		}
-	}
+	command.Env = cleanEnvironment()
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -142,6 +137,18 @@ func runScript(t *testing.T, folder, text string) string {
 		t.Fatalf("the tutorial's commands: %v\n%s\ndispatcher.log:\n%s", err, out.String(), log)
 	}
 	return out.String()
+}
+
+// cleanEnvironment is this program's environment without settings of pacer.
+func cleanEnvironment() []string {
+	var environ []string
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "PACER_") && name != "REDIS_URL" && name != "DATABASE_URL" {
+			environ = append(environ, variable)
+		}
+	}
+	return environ
 }
 
 var (
