@@ -130,7 +130,7 @@ func request(ctx context.Context, t *testing.T, method, url, contentType string,
 
 var (
 	instant = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+Z$`)
-	madeID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{22}`)
+	madeID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}`)
 )
 
 // steady is a response without what differs from run to run: times and ids that were made, and the numbers of figures.
