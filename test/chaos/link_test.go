@@ -257,8 +257,12 @@ func (l *link) pause(deadline time.Time) bool {
 // glance is how long a look for what Postgres has replied lasts, on the real clock.
 const glance = 2 * time.Millisecond
 
-// receive gives what the server has sent. While it waits for a lock, which only another step can free, the world goes
-// on.
+// lookAgain is when a connection that waits for a lock looks again by itself, on the world's clock. Usually another step
+// frees the lock, and the world wakes the connection after each. But it may be the world itself that waits, for a lock
+// that the server's own cleaning has.
+const lookAgain = 10 * time.Millisecond
+
+// receive gives what the server has sent. While it waits for a lock, which another step can free, the world goes on.
 func (l *link) receive() ([]byte, error) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -289,7 +293,9 @@ func (l *link) receive() ([]byte, error) {
 		deadline := l.deadline
 		l.mu.Unlock()
 		l.w.block(l)
-		if !l.pause(deadline) {
+		if next := time.Now().Add(lookAgain); deadline.IsZero() || next.Before(deadline) {
+			l.pause(next)
+		} else if !l.pause(deadline) {
 			l.closeReal()
 			return nil, os.ErrDeadlineExceeded
 		}
