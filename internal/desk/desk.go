@@ -1,0 +1,63 @@
+// Package desk is the use case of everybody who asks what a running deployment is doing: why a user gets nothing, what
+// has become of a notification. Its types are the one JSON shape that the API, the ops pages and the command line
+// share. They serve it and print it; none of them computes anything of its own.
+//
+// Whatever it looks at is bounded: a user with a million waiting notifications costs as much as one with a hundred. What
+// a store does not keep, the result says in words.
+package desk
+
+import (
+	"context"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Config is what a [Desk] asks. Preferences is nil where the store keeps none.
+type Config struct {
+	Store       Store
+	Agendas     Agendas
+	Preferences Preferences
+	Policy      Policy
+	// Pauses lists everything that is paused.
+	Pauses func(context.Context) ([]control.Pause, error)
+}
+
+// Store knows notifications and devices.
+type Store interface {
+	// View returns a notification, or [notification.ErrNotFound].
+	View(ctx context.Context, id string) (*notification.View, error)
+	// Latest returns up to n of a user's notifications, newest first. all is false when the store may know later ones
+	// that it did not look at, or has forgotten them.
+	Latest(ctx context.Context, userID string, n int) (latest []notification.View, all bool, err error)
+	// Devices lists the devices of a user, Deliveries what became of a notification on them.
+	Devices(ctx context.Context, userID string) ([]notification.Device, error)
+	Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error)
+}
+
+// Agendas know what waits for a user.
+type Agendas interface {
+	// UserAgenda returns everything that waits for a user.
+	UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error)
+	PartitionOf(userID string) int
+}
+
+// Preferences know what users want.
+type Preferences interface {
+	Preferences(ctx context.Context, userID string) (*notification.Preferences, error)
+}
+
+// Policy knows the categories and what limits them.
+type Policy interface {
+	// CategoryNames lists the categories of the policy in force, in order.
+	CategoryNames() []string
+	// Settings are those in force for a user's category; those of the policy alone for the user "".
+	Settings(userID, category string) agenda.Settings
+}
+
+// Desk looks at a running deployment. It changes nothing.
+type Desk struct{ cfg Config }
+
+// New makes a Desk.
+func New(cfg Config) *Desk { return &Desk{cfg} }
