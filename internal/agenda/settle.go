@@ -24,7 +24,7 @@ func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Disposition],
-		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention, strconv.FormatInt(g.Epoch, 10))
+		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention, strconv.FormatInt(g.Epoch, 10), s.replyOf(o))
 	if o.Refund {
 		args = s.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
 	}
@@ -36,6 +36,14 @@ func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	stale := r.number(0) == 1
 	s.reportDeferrals(r.list(1))
 	return dispatch.Settlement{Stale: stale}, r.fault
+}
+
+// replyOf is the provider's reply, to be kept here. Where another store keeps the notifications, it has the reply.
+func (s *Agendas) replyOf(o dispatch.Outcome) string {
+	if s.cfg.Guarded {
+		return ""
+	}
+	return o.Reply
 }
 
 // endBatch is how many deliveries one script ends at most.
@@ -65,10 +73,11 @@ func (s *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
 
 // endAll ends deliveries of a partition in one script.
 func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []endRequest) ([]endResult, error) {
-	args := make([]any, 0, 1+4*len(deliveries))
+	args := make([]any, 0, 1+5*len(deliveries))
 	args = append(args, s.retention)
 	for _, d := range deliveries {
-		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason)
+		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason,
+			s.replyOf(d.Outcome))
 	}
 	written, err := s.end.Run(ctx, s.client, s.keys(partition), args...).Int64Slice()
 	if err != nil {

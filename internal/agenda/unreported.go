@@ -15,6 +15,8 @@ type End struct {
 	ID     string
 	Status notification.Status
 	Reason string
+	// Detail explains the reason, for people to read; empty when there is nothing to add.
+	Detail string
 	// At is the moment on Redis's clock.
 	At time.Time
 }
@@ -54,8 +56,11 @@ func endsOf(pairs []string) ([]End, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the end of notification %s: %w", pairs[i], err)
 		}
-		status := statuses[pairs[i+1][:1]]
-		ends = append(ends, End{ID: pairs[i], Status: status, Reason: reason, At: time.UnixMicro(moment)})
+		reason, detail, _ := strings.Cut(reason, "\t")
+		ends = append(ends, End{
+			ID: pairs[i], Status: statuses[pairs[i+1][:1]], Reason: reason, Detail: Explain(reason, detail),
+			At: time.UnixMicro(moment),
+		})
 	}
 	return ends, nil
 }

@@ -24,8 +24,10 @@ type State struct {
 	Status     notification.Status
 	// Attempts is how often its delivery was tried, Deferrals how often it was deferred.
 	Attempts, Deferrals int
-	// Reason says why it waits or ended.
-	Reason string
+	// Reason says why it waits or ended. Detail explains it: the provider's reply, or the slot that came too late.
+	Reason, Detail string
+	// Held is true when it waits for its provider, without an attempt.
+	Held bool
 	// DeliverAt is when it is expected to go; zero unless it waits.
 	DeliverAt time.Time
 	// Ahead is how many of the user's notifications go before it; 0 unless it is in its backlog.
@@ -107,7 +109,7 @@ func (s *Agendas) findPlace(ctx context.Context, state *State) error {
 		if r.number(2) == 1 {
 			state.Status = notification.StatusDeferred
 		}
-		state.Reason = ruleName(plan, r.number(4))
+		state.Reason, state.Detail = ruleName(plan, r.number(4)), ""
 		state.Ahead = int(r.number(6))
 	}
 	if line := r.text(5); line != "" {
@@ -139,6 +141,8 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		Attempts:   integer("g") - integer("o"),
 		Deferrals:  integer("d"),
 		Reason:     fields["y"],
+		Detail:     Explain(fields["y"], fields["q"]),
+		Held:       fields["w"] != "",
 		AdmittedAt: at("m"),
 		EndedAt:    at("z"),
 		History:    ParseHistory(fields["h"], plan),
@@ -149,18 +153,20 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 // arrivalEpoch is the beginning of arrivals (the year 2020) in µs since the Unix epoch, as in agenda.lua.
 const arrivalEpoch = 1577836800000000
 
-// ParseHistory reads lines of "µs kind detail".
+// ParseHistory reads lines of "µs kind detail", and after a tab the provider's reply.
 func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
 	var events []notification.Event
 	for line := range strings.Lines(lines) {
 		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		kind, detail, _ := strings.Cut(rest, " ")
+		detail, reply, _ := strings.Cut(detail, "\t")
 		when, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
 			continue
 		}
-		event := notification.Event{At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan)}
-		events = append(events, event)
+		events = append(events, notification.Event{
+			At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan), Reply: reply,
+		})
 	}
 	return events
 }
@@ -204,6 +210,38 @@ func describe(kind, detail string, plan throttle.Plan) string {
 		}
 	}
 	return "until " + time.UnixMicro(until).UTC().Format(time.RFC3339Nano) + ": " + reason
+}
+
+// reasonDelivered is that of a delivery without a fault: what explained an earlier attempt does not explain it.
+const reasonDelivered = "delivered"
+
+// Explain puts into words what the scripts keep to explain a reason.
+func Explain(reason, detail string) string {
+	switch reason {
+	case reasonDelivered:
+		return ""
+	case notification.ReasonMaxDefer:
+		return explainMaxDefer(detail)
+	}
+	return detail
+}
+
+// explainMaxDefer puts "slot max_defer" into words, in µs, with a + after a slot that is the earliest possible.
+func explainMaxDefer(detail string) string {
+	at, limit, _ := strings.Cut(detail, " ")
+	at, earliest := strings.CutSuffix(at, "+")
+	slot, err := strconv.ParseInt(at, 10, 64)
+	most, err2 := strconv.ParseInt(limit, 10, 64)
+	if err != nil || err2 != nil {
+		return ""
+	}
+	or := ""
+	if earliest {
+		or = " or later"
+	}
+	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s",
+		time.UnixMicro(slot).UTC().Format(time.RFC3339Nano), or,
+		throttle.FormatDuration(time.Duration(most)*time.Microsecond))
 }
 
 // Cancel ends a notification that still waits. It returns [notification.ErrNotFound] or [notification.ErrNotWaiting]

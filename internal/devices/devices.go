@@ -142,7 +142,7 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 		DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered,
 	}
 	if failure != nil {
-		delivery.Outcome = failure.Class.String() + ": " + failure.Code
+		delivery.Outcome, delivery.Reply = failure.Class.String()+": "+failure.Code, failure.Reply
 		delivery.Ended = failure.Final()
 	}
 	// The result is written even when the time for the delivery is over.
@@ -177,7 +177,7 @@ func sum(results []*push.Error, before bool) error {
 		all.Reached = all.Reached || e.Counts()
 		all.RetryAfter = max(all.RetryAfter, e.RetryAfter)
 		if weight(e) > weight(&all) {
-			all.Class, all.Code, all.Err = e.Class, e.Code, e.Err
+			all.Class, all.Code, all.Reply, all.Err = e.Class, e.Code, e.Reply, e.Err
 		}
 	}
 	all.Unsent = !all.Reached

@@ -16,10 +16,10 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 		return Outcome{Disposition: Delivered, Reason: "delivered"}
 	}
 	retry := d.cfg.Retry()
-	o := Outcome{Disposition: Retry, Reason: e.Class.String() + ": " + e.Code, Refund: !e.Counts()}
+	o := Outcome{Disposition: Retry, Reason: e.Class.String() + ": " + e.Code, Refund: !e.Counts(), Reply: e.Reply}
 	switch e.Class {
 	case push.AlreadyDelivered:
-		o.Disposition, o.Reason = Delivered, "delivered"
+		o.Disposition, o.Reason, o.Reply = Delivered, "delivered", ""
 	case push.Permanent, push.TargetGone:
 		o.Disposition, o.Failure = Failed, true
 	case push.Throttled:
@@ -50,7 +50,7 @@ func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry RetryPolicy, 
 	if limit := d.cfg.MaxDefer(g.Notification.Category); limit <= 0 || waited(g)+o.RetryAfter <= limit {
 		return
 	}
-	*o = Outcome{Disposition: Expired, Reason: notification.ReasonMaxDefer + ", last " + o.Reason, Refund: o.Refund}
+	*o = Outcome{Disposition: Expired, Reason: notification.ReasonMaxDefer + ", last " + o.Reason, Refund: o.Refund, Reply: o.Reply}
 	if e.Partial {
 		o.Disposition, o.Reason = Delivered, "delivered to some devices, last "+e.Class.String()+": "+e.Code
 	}

@@ -174,6 +174,8 @@ type Outcome struct {
 	Disposition Disposition
 	// Reason says why, for people: the class and code of the provider's response.
 	Reason string
+	// Reply is what the provider replied to an attempt that failed, as [push.Reply] makes it.
+	Reply string
 	// RetryAfter is how long to wait before a retry.
 	RetryAfter time.Duration
 	// Refund gives the throttle slot back: nobody got anything.

@@ -41,6 +41,7 @@ type Delivery struct {
 	Device   string    `json:"device"`
 	Attempts int       `json:"attempts"`
 	Outcome  string    `json:"outcome" doc:"delivered, or why the latest attempt failed."`
+	Reply    string    `json:"reply,omitempty" doc:"What the provider replied to the latest failure: its first 500 bytes, secrets and content masked."`
 	Ended    bool      `json:"ended" doc:"True once the device will not be tried again."`
 	At       time.Time `json:"at"`
 }
@@ -178,7 +179,7 @@ func (a *api) deliveries(ctx context.Context, n *notification.Notification) ([]D
 	shown := make([]Delivery, 0, len(all))
 	for _, d := range all {
 		shown = append(shown, Delivery{
-			Device: d.DeviceID, Attempts: d.Attempts, Outcome: d.Outcome, Ended: d.Ended, At: instant(d.At),
+			Device: d.DeviceID, Attempts: d.Attempts, Outcome: d.Outcome, Reply: d.Reply, Ended: d.Ended, At: instant(d.At),
 		})
 	}
 	return shown, err

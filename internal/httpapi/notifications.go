@@ -34,6 +34,7 @@ type View struct {
 	Attempts    int                 `json:"attempts" doc:"How often a delivery was attempted."`
 	Deferrals   int                 `json:"deferrals" doc:"How often it was deferred to wait for a slot."`
 	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
+	Detail      string              `json:"detail,omitempty" doc:"More about the reason: what the provider replied (its first 500 bytes, secrets and content masked), or when the slot would have been of one that expired for max_defer."`
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
 	Timeline    []Event             `json:"timeline,omitempty"`
 	Devices     []Delivery          `json:"devices,omitempty" doc:"For a notification without a target: what became of it on each device."`
@@ -61,6 +62,7 @@ type Event struct {
 	At     time.Time `json:"at"`
 	Kind   string    `json:"kind"`
 	Detail string    `json:"detail,omitempty"`
+	Reply  string    `json:"reply,omitempty" doc:"What the provider replied: its first 500 bytes, secrets and content masked."`
 }
 
 // show makes the JSON form of a notification.
@@ -70,10 +72,11 @@ func show(v *notification.View) View {
 		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
 		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
-		Deferrals: v.Deferrals, Reason: v.Reason, DeliverAt: optional(v.DeliverAt), override: v.Override,
+		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail,
+		DeliverAt: optional(v.DeliverAt), override: v.Override,
 	}
 	for _, e := range v.Timeline {
-		shown.Timeline = append(shown.Timeline, Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail})
+		shown.Timeline = append(shown.Timeline, Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply})
 	}
 	return shown
 }

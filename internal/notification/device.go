@@ -42,6 +42,8 @@ type Delivery struct {
 	// Outcome is "delivered", or the class and code of the latest failure.
 	Outcome string
 	At      time.Time
+	// Reply is what the provider replied to the latest failure.
+	Reply string
 }
 
 // OutcomeDelivered is the outcome of a delivery that the provider accepted.

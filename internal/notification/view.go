@@ -13,6 +13,12 @@ type View struct {
 	Attempts, Deferrals int
 	// Reason says why it waits (the rule) or why it ended.
 	Reason string
+	// Detail says more than Reason: what the provider replied to the latest attempt or, of one that expired for
+	// [ReasonMaxDefer], when its slot would have been.
+	Detail string
+	// Held is true when it waits for its provider, without an attempt: a budget is used up, a breaker is open, or its
+	// channel is paused.
+	Held bool
 	// DeliverAt is when it is expected to go out, while it waits; zero when it does not wait.
 	DeliverAt time.Time
 	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival,
@@ -29,6 +35,8 @@ type Event struct {
 	Kind string
 	// Detail says why, until when, or with which response; it is for people to read.
 	Detail string
+	// Reply is what the provider replied, as far as that may be shown.
+	Reply string
 }
 
 // Errors that every part of pacer shares.

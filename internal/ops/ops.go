@@ -107,6 +107,7 @@ type Step struct {
 	At     time.Time `json:"at"`
 	Kind   string    `json:"kind"`
 	Detail string    `json:"detail,omitempty"`
+	Reply  string    `json:"reply,omitempty"`
 }
 
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") }

@@ -85,6 +85,8 @@ type Error struct {
 	Class Class
 	// Code is the provider's response in one word, for logs and timelines: "503", "timeout", "connection_refused".
 	Code string
+	// Reply is what the provider replied, as [Reply] makes it; empty when it said nothing.
+	Reply string
 	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
 	RetryAfter time.Duration
 	// ChannelWide is true when the provider means the whole channel and not only the target, such as with a quota of

@@ -18,7 +18,8 @@
 --   sweep      hash   last: when the partition was swept last; truce: when the latest truce began; before: when the
 --                     one before it began
 -- and in a guarded store, where another store keeps the notifications and Redis may lose everything:
---   z          hash   notification → its end (letter, µs, reason), until the other store knows of it
+--   z          hash   notification → its end (letter, µs, reason, and after a tab what explains it), until the other
+--                     store knows of it
 --   epoch      string how often the partition was built, and the server's identity when it was; without it the
 --                     partition has lost its state, and grants nothing
 --   built      string the history of the server's data (its replication id) on which the partition was built; on
@@ -40,9 +41,11 @@
 --   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
 --                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
 --                     m admitted at, t not before, z ended, h history, w waits for its provider,
---                     r when its latest retry was due, l the arrival that its place follows instead of v, j how often its backlog had been blocked
---                     when it joined (absent: 0), i 1 when its priority bypasses, a the generation whose lease
---                     ended, until it is granted anew or settled
+--                     r when its latest retry was due, l the arrival that its place follows instead of v,
+--                     j how often its backlog had been blocked when it joined (absent: 0), i 1 when its priority
+--                     bypasses, a the generation whose lease ended, until it is granted anew or settled,
+--                     q what explains the reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too late, with a + when
+--                     that is the earliest possible
 --
 -- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
 -- C cancelled, R replaced. "deferred" is not a state: deferred is everything in a blocked backlog that does not bypass.
@@ -246,13 +249,15 @@ local function deferral_of(backlog, arrival)
   return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
 end
 
--- finish ends a notification that has been taken out of its backlog.
-local function finish(id, state, reason, retention)
+-- finish ends a notification that has been taken out of its backlog. `detail` explains the reason, see the field q.
+local function finish(id, state, reason, retention, detail)
   local key = partition .. 'n:' .. id
-  redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now))
+  redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now), 'q', detail or '')
   redis.call('PEXPIRE', key, retention)
   count(state, 1)
-  if GUARDED then redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason) end
+  if not GUARDED then return end
+  if detail then reason = reason .. '\t' .. detail end
+  redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)
 end
 
 -- How long the newest arrival with a collapse key is remembered, in ms. An older notification can come back while it is

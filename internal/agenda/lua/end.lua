@@ -4,7 +4,8 @@
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention in ms
--- then     per delivery: notification, generation that was granted, D delivered or F failed, reason
+-- then     per delivery: notification, generation that was granted, D delivered or F failed, reason, the provider's
+--          reply
 --
 -- Result   for each delivery 1: written, now or before; 0: another generation is in flight; 2: its lease has ended and
 --          it waits again, so settle.lua has to end it
@@ -15,13 +16,17 @@ local now = clock[1] .. string.format('%06d', clock[2])
 
 local ended, counts = {}, {}
 
-local function write(id, generation, state, reason)
+local function write(id, generation, state, reason, reply)
   local key = partition .. 'n:' .. id
   local f = call('HMGET', key, 's', 'g')
   if f[2] ~= generation then return 0 end
   if f[1] == 'q' then return 2 end
   if f[1] ~= 's' then return f[1] == state and 1 or 0 end
-  call('HSET', key, 's', state, 'y', reason, 'z', now)
+  if reply == '' then
+    call('HSET', key, 's', state, 'y', reason, 'z', now)
+  else
+    call('HSET', key, 's', state, 'y', reason, 'z', now, 'q', reply)
+  end
   redis.call('PEXPIRE', key, retention)
   ended[#ended + 1] = id
   counts[state] = (counts[state] or 0) + 1
@@ -29,7 +34,9 @@ local function write(id, generation, state, reason)
 end
 
 local written = {}
-for i = 2, #ARGV, 4 do written[#written + 1] = write(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
+for i = 2, #ARGV, 5 do
+  written[#written + 1] = write(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4])
+end
 if #ended > 0 then call('ZREM', partition .. 'e', unpack(ended)) end
 for state, n in pairs(counts) do call('HINCRBY', partition .. 'c', state, string.format('%d', n)) end
 return written

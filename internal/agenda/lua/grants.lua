@@ -60,11 +60,11 @@ local function read_first(agenda, backlog)
   end
 end
 
--- expire_overdue ends a notification that can't go within max_defer.
-local function expire_overdue(agenda, id)
+-- expire_overdue ends a notification that can't go within max_defer, since its slot (as text) would be too late.
+local function expire_overdue(agenda, id, slot, category_settings)
   budget = budget - 1
   remove_waiting(agenda, id)
-  finish(id, 'E', 'max_defer', retention)
+  finish(id, 'E', 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
 end
 
 -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
@@ -83,7 +83,7 @@ local function decide_first(agenda, backlog, category_settings)
     local since = math.max(first.arrival + YEAR_2020, first.not_before)
     if backlog.at - since <= category_settings.max_defer then return true end
     if budget <= 0 then return false end
-    expire_overdue(agenda, first.id)
+    expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
     if not read_first(agenda, backlog) then return false end
   end
   return true
@@ -162,13 +162,23 @@ local function most_before_expiry(plan, at, max_defer)
   return most and most < 1e12 and most or 0
 end
 
+-- earliest_slot returns the earliest possible slot of the last of a backlog, when its first goes at a moment.
+local function earliest_slot(backlog, at)
+  local slot = at
+  for _, rule in ipairs(backlog.plan.rules) do
+    slot = math.max(slot, at + math.floor((size_of(backlog) - 1) / rule.max) * rule.per)
+  end
+  return digits(slot) .. '+'
+end
+
 -- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
 -- false when the budget is used up.
 local function block(agenda, backlog, category_settings)
   local most = most_before_expiry(backlog.plan, backlog.at, category_settings.max_defer)
   while most > 0 and size_of(backlog) > most do
     if budget <= 0 then return false end
-    expire_overdue(agenda, redis.call('ZRANGE', backlog.key, '-1', '-1')[1])
+    local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
+    expire_overdue(agenda, last, earliest_slot(backlog, backlog.at), category_settings)
   end
   local rule = backlog.plan.rules[backlog.why]
   set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)

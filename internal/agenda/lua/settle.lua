@@ -16,10 +16,12 @@
 --          retry comes back behind what waits by then
 -- ARGV[10] retention of ended notifications in ms
 -- ARGV[11] the number of the epoch that granted it; 0 in a store that is not guarded
--- ARGV[12…] the plan, see read_plan, when the slot is refunded
+-- ARGV[12] the provider's reply, for people to read; it holds no control character
+-- ARGV[13…] the plan, see read_plan, when the slot is refunded
 --
 -- Result   {1 when the settlement is stale, else 0, deferrals decided: {user, category, how many, rule, …}}
 local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id
 local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a')
@@ -43,8 +45,9 @@ local function untried()
 end
 
 local function retry(due)
-  add_to_history(id, now, 'retrying', digits(due) .. ' ' .. reason)
-  redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due))
+  local kind = counts_as == '2' and 'held' or 'retrying'
+  add_to_history(id, now, kind, digits(due) .. ' ' .. reason .. (reply ~= '' and '\t' .. reply or ''))
+  redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due), 'q', reply)
   add_later(agenda, id, digits(due))
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
@@ -60,13 +63,13 @@ end
 
 local function settle()
   redis.call('ZREM', partition .. 'e', id)
-  if refunds then refund(plan_of(12, category, user), tonumber(f[4]), id .. '#' .. generation) end
+  if refunds then refund(plan_of(13, category, user), tonumber(f[4]), id .. '#' .. generation) end
   if counts_as == '1' then redis.call('HINCRBY', key, 'f', '1') end
   local due = now + wait
-  if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason = 'E', 'expires_at' end
+  if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason, reply = 'E', 'expires_at', '' end
   if (outcome == 'r' or outcome == 'q') and superseded(category, user, id) then
     if outcome == 'q' or counts_as == '2' then untried() end
-    outcome, reason = 'R', 'collapse_key'
+    outcome, reason, reply = 'R', 'collapse_key', ''
   end
   if outcome == 'r' then
     retry(due)
@@ -78,7 +81,7 @@ local function settle()
     redis.call('DEL', key)
     count('attempts', -1)
   else
-    finish(id, outcome, reason, retention)
+    finish(id, outcome, reason, retention, reply ~= '' and reply or nil)
   end
 end
 

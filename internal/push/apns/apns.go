@@ -125,10 +125,10 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
 	used := s.token.Load()
-	failure := s.post(ctx, trace, message, used)
+	failure := s.post(ctx, trace, m.Notification, message, used)
 	if failure != nil && failure.Code == expiredToken {
 		// Only the token was refused. So nothing was sent, and the call is made once more with a new token.
-		failure = s.post(ctx, trace, message, s.renew(used))
+		failure = s.post(ctx, trace, m.Notification, message, s.renew(used))
 	}
 	if failure == nil {
 		return nil
@@ -146,8 +146,8 @@ func (s *Sender) renew(used *token.Token) *token.Token {
 }
 
 // post makes one call.
-func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, message *apns2.Notification,
-	with *token.Token,
+func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification,
+	message *apns2.Notification, with *token.Token,
 ) *push.Error {
 	seen := &observed{}
 	client := &apns2.Client{Host: s.cfg.Host, Token: with, HTTPClient: s.client}
@@ -155,7 +155,11 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, message *apns2
 	if err != nil && seen.status == 0 {
 		return trace.Classify(err)
 	}
-	return classify(seen, response, message.Topic == s.cfg.Topic)
+	failure := classify(seen, response, message.Topic == s.cfg.Topic)
+	if failure != nil {
+		failure.Reply = push.Reply(seen.reply.Bytes(), n, with.GenerateIfExpired())
+	}
+	return failure
 }
 
 // identity makes the UUID that the service expects: the notification's id if it is a UUID, else one made from it.

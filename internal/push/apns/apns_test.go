@@ -103,19 +103,22 @@ func TestResponsesAreClassified(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.status, c.body, c.retryAfter), func(t *testing.T) {
 			t.Parallel()
+			reply := c.body
+			switch {
+			case c.status == 410:
+				reply = fmt.Sprintf(`{"reason":%q,"timestamp":%d}`, c.body, since)
+			case c.body != "" && !strings.HasPrefix(c.body, "<"):
+				reply = fmt.Sprintf(`{"reason":%q}`, c.body)
+			}
+			if c.want != nil {
+				c.want.Reply = reply
+			}
 			sender, _ := bench(t, func(w http.ResponseWriter, _ *http.Request) {
 				if c.retryAfter != "" {
 					w.Header().Set("Retry-After", c.retryAfter)
 				}
 				w.WriteHeader(c.status)
-				switch {
-				case c.status == 410:
-					_, _ = fmt.Fprintf(w, `{"reason":%q,"timestamp":%d}`, c.body, since)
-				case strings.HasPrefix(c.body, "<"):
-					_, _ = io.WriteString(w, c.body)
-				case c.body != "":
-					_, _ = fmt.Fprintf(w, `{"reason":%q}`, c.body)
-				}
+				_, _ = io.WriteString(w, reply)
 			})
 			err := sender.Send(t.Context(), message())
 			got, _ := errors.AsType[*push.Error](err)

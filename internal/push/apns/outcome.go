@@ -1,6 +1,7 @@
 package apns
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"strconv"
@@ -19,6 +20,7 @@ const maxReply = 64 << 10
 type observed struct {
 	status     int
 	retryAfter time.Duration
+	reply      bytes.Buffer // what was read of it, unless it reports a delivery
 }
 
 // observedKey is where the context of a call holds its [observed].
@@ -33,14 +35,18 @@ func (o *observer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	body := io.LimitReader(response.Body, maxReply)
 	if seen, ok := request.Context().Value(observedKey{}).(*observed); ok {
 		seen.status = response.StatusCode
 		seen.retryAfter = httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now())
+		if seen.reply.Reset(); seen.status != http.StatusOK {
+			body = io.TeeReader(body, &seen.reply)
+		}
 	}
 	response.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(response.Body, maxReply), response.Body}
+	}{body, response.Body}
 	return response, nil
 }
 
@@ -67,7 +73,7 @@ var (
 )
 
 // classify says what a response means; nil is delivered. ownTopic is true when the topic is the configured one. Of the
-// response's text only known reasons are kept.
+// response's text only known reasons become part of the code.
 func classify(seen *observed, response *apns2.Response, ownTopic bool) *push.Error {
 	status := seen.status
 	if status == http.StatusOK {

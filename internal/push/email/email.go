@@ -70,6 +70,7 @@ func New(cfg Config) (*Sender, error) {
 		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
 	}
 	pool := newPool(cmp.Or(cfg.Idle, 16), httpsend.NewConnections(cfg.Dialer))
+	pool.password = cfg.Password
 	options, err := options(cfg, server, pool)
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
-	failure := s.pool.send(ctx, message)
+	failure := s.pool.send(ctx, message, m.Notification, to.Address)
 	if failure == nil {
 		return nil
 	}

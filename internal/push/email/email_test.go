@@ -65,6 +65,7 @@ func TestRepliesAreClassified(t *testing.T) {
 		if tt.code != 0 {
 			e := tt.enhanced
 			want = &push.Error{Class: tt.want, Code: fmt.Sprintf("%d.%d.%d.%d", tt.code, e[0], e[1], e[2])}
+			want.Reply = fmt.Sprintf("%d %d.%d.%d words with ***", tt.code, e[0], e[1], e[2])
 		}
 		for _, at := range []string{"the message", "the recipient"} {
 			t.Run(tt.name+", for "+at, func(t *testing.T) {
@@ -98,8 +99,12 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*email.Config)
 		code   string
+		reply  string
 	}{
-		"password":    {change: func(c *email.Config) { c.Password = secret.New("wrong") }, code: "535"},
+		"password": {
+			change: func(c *email.Config) { c.Password = secret.New("wrong") }, code: "535",
+			reply: "535 5.7.8 wrong",
+		},
 		"certificate": {change: func(c *email.Config) { c.Roots = nil }, code: "tls_or_auth"},
 		"no STARTTLS": {
 			change: func(c *email.Config) { c.Server = "smtp://" + bare.listener.Addr().String() },
@@ -113,8 +118,9 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 			err := newSender(t, cfg).Send(t.Context(), message())
 			got, _ := errors.AsType[*push.Error](err)
 			want := &push.Error{Class: push.CredentialsRefused, Code: c.code, Unsent: true, ChannelWide: true}
+			want.Reply = c.reply
 			if !cmp.Equal(want, got) {
-				t.Errorf("%s gives %+v, want %+v", name, got, want)
+				t.Errorf("%s gives %#v, want %#v", name, got, want)
 			}
 		})
 	}

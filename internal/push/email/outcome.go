@@ -14,8 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes). The
-// server's text is not kept, since it may repeat the address.
+// classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes).
 func classify(failed *gomail.SendError) *push.Error {
 	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
 	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
@@ -31,6 +30,23 @@ func classify(failed *gomail.SendError) *push.Error {
 		failure.Class = push.TargetGone
 	}
 	return failure
+}
+
+// replyOf is what the server said, of an error that also says what the library did.
+func replyOf(failed *gomail.SendError) string {
+	said := strings.TrimPrefix(failed.Error(), failed.Reason.String()+": ")
+	for _, added := range []string{", affected message ID: ", ", affected recipient(s): "} {
+		if at := strings.LastIndex(said, added); at >= 0 {
+			said = said[:at]
+		}
+	}
+	code, words, _ := strings.Cut(said, " ")
+	if quoted, err := strconv.QuotedPrefix(words); err == nil {
+		if words, err = strconv.Unquote(quoted); err == nil {
+			return code + " " + words
+		}
+	}
+	return said
 }
 
 // isGone tells whether an enhanced code says that there is no such mailbox or no such domain.
@@ -54,13 +70,15 @@ func classifyConnection(ctx context.Context, err error, over bool) *push.Error {
 	return failure
 }
 
-// classifyOpening says what it means when no connection could be opened; nothing was sent.
-func classifyOpening(ctx context.Context, err error) *push.Error {
+// classifyOpening says what it means when no connection could be opened; nothing was sent. The
+// failure's Reply shows none of the secrets.
+func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Error {
 	if ctx.Err() != nil {
 		return classifyConnection(ctx, err, false)
 	}
 	if reply, ok := errors.AsType[*textproto.Error](err); ok {
 		failure := &push.Error{Class: push.Transient, Code: strconv.Itoa(reply.Code), Unsent: true}
+		failure.Reply = push.Reply([]byte(strconv.Itoa(reply.Code)+" "+reply.Msg), nil, secrets...)
 		if reply.Code >= 500 { // the server refused the greeting or the credentials
 			failure.Class, failure.ChannelWide = push.CredentialsRefused, true
 		}

@@ -11,8 +11,10 @@ import (
 	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 const (
@@ -27,6 +29,7 @@ type pool struct {
 	// client returns the client. It is a function since the client holds the password and shows it when printed.
 	client      func() *gomail.Client
 	connections *httpsend.Connections
+	password    secret.Secret // never to be shown
 
 	mu     sync.Mutex
 	idle   []*session // the most recently used is last
@@ -101,8 +104,9 @@ func (p *pool) dialTLS(ctx context.Context, network, address string, cfg *tls.Co
 	return secured, nil
 }
 
-// send delivers a message over a kept connection, or a new one.
-func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
+// send delivers a message to an address over a kept connection, or a new one.
+func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.Notification, to string,
+) *push.Error {
 	for {
 		s := p.take()
 		kept := s != nil
@@ -138,7 +142,9 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg) *push.Error {
 				failed.Reason == gomail.ErrWriteContent)
 		}
 		p.put(s)
-		return classify(failed)
+		failure := classify(failed)
+		failure.Reply = push.Reply([]byte(replyOf(failed)), n, to, p.password.Reveal())
+		return failure
 	}
 }
 
@@ -150,7 +156,7 @@ func (p *pool) open(ctx context.Context) (*session, *push.Error) {
 	stop()
 	if err != nil {
 		o.abort()
-		return nil, classifyOpening(ctx, err)
+		return nil, classifyOpening(ctx, err, p.password.Reveal())
 	}
 	return &session{client: client, conn: o.conn}, nil
 }

@@ -151,7 +151,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		if failure != nil {
 			return failure
 		}
-		failure = s.post(ctx, trace, body, token)
+		failure = s.post(ctx, trace, m.Notification, body, token)
 		switch {
 		case failure == nil:
 			return nil
@@ -164,7 +164,9 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 }
 
 // post makes one call.
-func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, body []byte, token string) *push.Error {
+func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification, body []byte,
+	token string,
+) *push.Error {
 	request, err := http.NewRequestWithContext(trace.Attach(ctx), http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return &push.Error{
@@ -180,5 +182,9 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, body []byte, t
 	}
 	defer response.Body.Close()
 	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxReply)) // what could be read has to do
-	return classify(response, reply)
+	failure := classify(response, reply)
+	if failure != nil {
+		failure.Reply = push.Reply(reply, n, token)
+	}
+	return failure
 }

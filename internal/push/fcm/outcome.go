@@ -25,7 +25,7 @@ const (
 	codeUnavailable    = "UNAVAILABLE"
 )
 
-// known are the codes that may appear in logs. Nothing else of a response is kept.
+// known are the codes that may appear in logs and metrics.
 var known = map[string]bool{
 	codeUnregistered: true, codeSenderMismatch: true, codeThirdParty: true, codeQuota: true, codeInvalid: true,
 	codeInternal: true, codeUnavailable: true,

@@ -64,8 +64,7 @@ func (t *tokens) drop(refused string) {
 	t.turn <- token
 }
 
-// exchangeFailure says what a failed exchange means; no notification was sent. It keeps nothing of the response's text,
-// which may repeat the assertion.
+// exchangeFailure says what a failed exchange means; no notification was sent.
 func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || refused.Response == nil {
@@ -75,6 +74,7 @@ func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
 	failure := &push.Error{
 		Class: push.CredentialsRefused, Code: "token." + strconv.Itoa(status), Unsent: true, ChannelWide: true,
 		RetryAfter: httpsend.RetryAfter(refused.Response.Header.Get("Retry-After"), time.Now()),
+		Reply:      push.Reply(refused.Body, nil),
 	}
 	switch {
 	case status == http.StatusTooManyRequests:

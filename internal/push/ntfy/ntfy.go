@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -18,9 +17,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
-
-// maxReply is how much of a response is read, in bytes.
-const maxReply = 64 << 10
 
 // Config of a Sender. Server is required.
 type Config struct {
@@ -81,10 +77,9 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return trace.Classify(err)
 	}
-	defer response.Body.Close()
-	// Once the response is read to its end, the connection can be used again. Its text may repeat what was sent.
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	if failure := classify(response, own); failure != nil {
+	failure := classify(response, own)
+	httpsend.Finish(response, failure, m.Notification, s.token.Reveal())
+	if failure != nil {
 		return failure
 	}
 	return nil

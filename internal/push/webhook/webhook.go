@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -24,9 +23,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
-
-// maxReply is how much of a response is read, in bytes.
-const maxReply = 64 << 10
 
 // Config of a Sender.
 type Config struct {
@@ -135,10 +131,9 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return trace.Classify(err)
 	}
-	defer response.Body.Close()
-	// Once the response is read to its end, the connection can be used again. Only the status counts.
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	if failure := httpsend.Classify(response); failure != nil {
+	failure := httpsend.Classify(response) // only the status counts
+	httpsend.Finish(response, failure, m.Notification)
+	if failure != nil {
 		return failure
 	}
 	return nil

@@ -131,14 +131,15 @@ func TestResponsesAreClassified(t *testing.T) {
 		t.Run(http.StatusText(c.status)+" "+c.retryAfter, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				calls++
 				w.Header().Set("Retry-After", c.retryAfter)
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, "because of "+r.URL.String())
 			}))
 			t.Cleanup(server.Close)
-			failure := push.Classify(newSender(t, webhook.Config{}).Send(t.Context(), message(server.URL)))
+			failure := push.Classify(newSender(t, webhook.Config{}).Send(t.Context(), message(server.URL+"/hooks/T0123456789")))
 			if calls != 1 {
 				t.Errorf("%d calls, want 1", calls)
 			}
@@ -150,6 +151,9 @@ func TestResponsesAreClassified(t *testing.T) {
 			}
 			if failure == nil || failure.Class != c.class || failure.RetryAfter != c.wait || failure.Unsent {
 				t.Errorf("got %+v, want %s after %s", failure, c.class, c.wait)
+			}
+			if failure != nil && failure.Reply != "because of /***" {
+				t.Errorf("the reply is %q", failure.Reply)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,8 +22,6 @@ import (
 const (
 	// maxPayload is how long a message may be, in bytes: once encrypted it fits into a record of 4,096.
 	maxPayload = recordSize - overhead
-	// maxReply is how much of a response is read, in bytes.
-	maxReply = 64 << 10
 	// life is how long push services keep a message that does not expire. It is the longest time that they all allow.
 	life = 28 * 24 * time.Hour
 )
@@ -132,10 +129,8 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	if err != nil {
 		return trace.Classify(err)
 	}
-	defer response.Body.Close()
-	// Once the response is read to its end, the connection can be used again. Only the status counts.
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	failure := classify(response)
+	failure := classify(response) // only the status counts
+	httpsend.Finish(response, failure, n, to.endpoint, authorization)
 	if failure == nil {
 		return nil
 	}

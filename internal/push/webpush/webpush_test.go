@@ -65,16 +65,20 @@ func TestResponsesAreClassified(t *testing.T) {
 		t.Run(fmt.Sprint(c.status, c.retryAfter), func(t *testing.T) {
 			t.Parallel()
 			p := &pushtest.Provider{}
-			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
+			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Retry-After", c.retryAfter)
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, "no, since\r\n"+r.URL.Path)
 			})
 			to := newBrowser(t).subscription(endpoint(t, server))
 			err := newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(to))
 			got, _ := errors.AsType[*push.Error](err)
 			if (err == nil) != (c.want == nil) {
 				t.Fatalf("gives %v, want %v", err, c.want)
+			}
+			if c.want != nil { // the path is the subscription's secret
+				c.want.Reply = "no, since ***"
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("outcome differs (-want +got):\n%s", diff)

@@ -103,7 +103,7 @@ func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 
 // Deliveries implements devices.Store.
 func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
-	rows, err := r.pool.Query(ctx, `SELECT device_id, attempts, ended, outcome, updated_at FROM pacer.deliveries
+	rows, err := r.pool.Query(ctx, `SELECT device_id, attempts, ended, outcome, updated_at, reply FROM pacer.deliveries
 		WHERE notification_id = $1 ORDER BY device_id`, n.ID)
 	if err != nil {
 		return nil, describe("list the deliveries of notification "+n.ID, err)
@@ -118,10 +118,11 @@ func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([
 // NoteDelivery implements devices.Store.
 func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
 	_, err := r.pool.Exec(ctx,
-		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome) VALUES ($1, $2, $3, $4, $5)
+		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, reply)
+			VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (notification_id, device_id) DO UPDATE SET attempts = excluded.attempts, ended = excluded.ended,
-			outcome = excluded.outcome, updated_at = clock_timestamp()`,
-		n.ID, d.DeviceID, d.Attempts, d.Ended, d.Outcome)
+			outcome = excluded.outcome, reply = excluded.reply, updated_at = clock_timestamp()`,
+		n.ID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.Reply)
 	if err != nil {
 		return describe("note a delivery of notification "+n.ID, err)
 	}

@@ -18,9 +18,10 @@ import (
 // has ended at all.
 const endsSQL = `
 WITH told AS MATERIALIZED (
-	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[]) AS e(id, status, reason)
+	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e(id, status, reason, detail)
 ), ended AS (
-	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, ended_at = clock_timestamp(),
+	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, detail = e.detail,
+		ended_at = clock_timestamp(),
 		not_before = NULL, claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
 	FROM told e
 	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying')
@@ -52,11 +53,12 @@ type querier interface {
 
 // endAll runs endsSQL.
 func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endResult, error) {
-	ids, statuses, reasons := make([]string, len(ends)), make([]string, len(ends)), make([]string, len(ends))
+	ids, statuses := make([]string, len(ends)), make([]string, len(ends))
+	reasons, details := make([]string, len(ends)), make([]string, len(ends))
 	for i, end := range ends {
-		ids[i], statuses[i], reasons[i] = end.ID, string(end.Status), end.Reason
+		ids[i], statuses[i], reasons[i], details[i] = end.ID, string(end.Status), end.Reason, end.Detail
 	}
-	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons)
+	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons, details)
 	if err != nil {
 		return nil, err
 	}

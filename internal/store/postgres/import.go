@@ -61,17 +61,17 @@ const importNotificationsSQL = `
 INSERT INTO pacer.notifications
 	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
 	override, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
-	history, not_before, ended_at, admitted_at)
+	history, not_before, ended_at, admitted_at, detail)
 SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
 	override::json, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
-	history, not_before, ended_at, admitted_at
+	history, not_before, ended_at, admitted_at, detail
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[],
 	$15::timestamptz[], $16::text[], $17::text[], $18::int[], $19::int[], $20::int[], $21::int[], $22::int[],
-	$23::text[], $24::timestamptz[], $25::timestamptz[], $26::bigint[])
+	$23::text[], $24::timestamptz[], $25::timestamptz[], $26::bigint[], $27::text[])
 	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
 	override, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
-	history, not_before, ended_at, admitted_at)
+	history, not_before, ended_at, admitted_at, detail)
 ON CONFLICT (id) DO NOTHING`
 
 func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
@@ -82,16 +82,18 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	batch := notificationsOf(b.Notifications)
 	accepted, notBefore, ended := make([]time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
 	status, reason, history := make([]string, n), make([]string, n), make([]string, n)
+	detail := make([]string, n)
 	generation, attempts, failures := make([]int32, n), make([]int32, n), make([]int32, n)
 	crashes, deferrals, admitted := make([]int32, n), make([]int32, n), make([]int64, n)
 	for i, x := range b.Notifications {
 		accepted[i], notBefore[i], ended[i] = x.CreatedAt, timestamp(x.NotBefore), timestamp(x.EndedAt)
 		status[i], reason[i], history[i], admitted[i] = x.Status, x.Reason, x.History, x.AdmittedAt
+		detail[i] = x.Detail
 		generation[i], attempts[i], failures[i] = int32(x.Generation), int32(x.Attempts), int32(x.Failures)
 		crashes[i], deferrals[i] = int32(x.Crashes), int32(x.Deferrals)
 	}
 	args := append(columns(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
-		history, notBefore, ended, admitted)
+		history, notBefore, ended, admitted, detail)
 	if _, err := tx.Exec(ctx, importNotificationsSQL, args...); err != nil {
 		return err
 	}
@@ -165,9 +167,9 @@ func importDevices(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 			timestamp(d.DeactivatedAt))
 	}
 	for _, d := range b.Deliveries {
-		batch.Queue(`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-			d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At)
+		batch.Queue(`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, updated_at, reply)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
+			d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At, d.Reply)
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

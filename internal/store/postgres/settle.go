@@ -17,12 +17,14 @@ import (
 const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
-	FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[])
-	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, place)
+	FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[],
+		$10::text[])
+	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, reply, place)
 ), done AS (
 	UPDATE pacer.notifications n SET
 		status = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN 'expired' ELSE a.status END,
 		reason = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN $9 ELSE a.reason END,
+		detail = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN '' ELSE a.reply END,
 		not_before = CASE WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE THEN a.retry_at END,
 		ended_at = CASE
 			WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at
@@ -31,12 +33,12 @@ WITH asked AS MATERIALIZED (
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND n.generation = a.claim AND n.status = 'sending'
 	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status,
-		a.reason AS attempt_reason, a.untried, a.counted
+		a.reason AS attempt_reason, a.reply, a.untried, a.counted
 ), noted AS (
 	INSERT INTO pacer.attempts
-		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
+		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, reply, counted)
 	SELECT id, generation, attempts, user_id, category, admitted_at,
-		CASE WHEN status = 'expired' THEN 'retrying' ELSE status END, attempt_reason, counted
+		CASE WHEN status = 'expired' THEN 'retrying' ELSE status END, attempt_reason, reply, counted
 	FROM done WHERE untried = 0
 	ON CONFLICT DO NOTHING
 )
@@ -133,10 +135,11 @@ func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatc
 func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
 	n := len(requests)
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
+	replies := make([]string, n)
 	retry, failures, untried, counted := make([]int64, n), make([]int32, n), make([]int32, n), make([]bool, n)
 	for i, x := range requests {
 		ids[i], claims[i] = x.Notification.ID, int32(x.Claimed)
-		statuses[i], reasons[i] = statusOf(x.Disposition), x.Reason
+		statuses[i], reasons[i], replies[i] = statusOf(x.Disposition), x.Reason, x.Reply
 		retry[i], counted[i] = x.RetryAfter.Microseconds(), !x.Refund
 		if x.Failure {
 			failures[i] = 1
@@ -148,7 +151,7 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
-		notification.ReasonExpired)
+		notification.ReasonExpired, replies)
 	if err != nil {
 		return nil, describe("write results", err)
 	}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ import (
 
 // viewColumns are what scanRow reads.
 const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at,
-	expires_at, collapse_key, accepted_at, status, reason, attempts, deferrals, history, not_before, admitted_at,
+	expires_at, collapse_key, accepted_at, status, reason, detail, attempts, deferrals, history, not_before, admitted_at,
 	ended_at, coalesce(claimed_until < clock_timestamp(), false)`
 
 const (
@@ -26,7 +25,7 @@ const (
 	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
 	// attemptsSQL returns the attempts at a notification, oldest first.
 	attemptsSQL = `
-SELECT attempt, admitted_at, ended_at, outcome, reason FROM pacer.attempts
+SELECT attempt, admitted_at, ended_at, outcome, reason, reply FROM pacer.attempts
 WHERE notification_id = $1 ORDER BY generation`
 	// fillersSQL returns the ids of a user's latest deliveries between two moments, in the category $4 or, when that is
 	// "", in all of them.
@@ -56,7 +55,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var sendAt, expiresAt, notBefore, endedAt *time.Time
 	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &override, &v.Priority,
 		&sendAt, &expiresAt,
-		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
+		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
 		&v.admittedAt, &endedAt,
 		&v.abandoned)
 	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
@@ -114,7 +113,10 @@ func (r *Store) place(ctx context.Context, v *row) {
 		return
 	}
 	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
-	v.Reason = cmp.Or(state.Reason, v.Reason)
+	if state.Reason != "" && state.Reason != v.Reason {
+		v.Reason, v.Detail = state.Reason, state.Detail
+	}
+	v.Held = state.Held && v.Status == notification.StatusRetrying
 	v.Deferrals = max(v.Deferrals, state.Deferrals)
 	if len(state.Lines) > len(v.history) {
 		v.history = state.Lines
@@ -151,6 +153,7 @@ type attempt struct {
 	admittedAt      int64
 	endedAt         time.Time
 	outcome, reason string
+	reply           string
 }
 
 // timeline lists what happened to a notification, oldest first.
@@ -166,10 +169,10 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 		return nil, describe("look up the attempts at notification "+v.ID, err)
 	}
 	var a attempt
-	if _, err := pgx.ForEachRow(rows, []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason, &a.reply}, func() error {
 		events = append(events, notification.Event{
 			At: time.UnixMicro(a.admittedAt), Kind: "attempt",
-			Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason),
+			Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason), Reply: a.reply,
 		})
 		return nil
 	}); err != nil {

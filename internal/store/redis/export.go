@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/store/transfer"
 )
@@ -157,6 +158,7 @@ func exportedOf(id, status string, fields map[string]string) (transfer.Notificat
 	}
 	n := transfer.Notification{
 		Notification: *content, Status: status, Reason: fields["y"],
+		Detail:     agenda.Explain(fields["y"], fields["q"]),
 		Generation: integer("g"), Attempts: integer("g") - integer("o"), Failures: integer("f"), Crashes: integer("x"),
 		Deferrals: integer("d"), History: fields["h"], AdmittedAt: int64(integer("m")),
 	}

@@ -111,7 +111,8 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 	}
 	return &notification.View{
 		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
-		Reason: state.Reason, DeliverAt: state.DeliverAt, Ahead: state.Ahead, Timeline: timeline(state),
+		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,
+		DeliverAt: state.DeliverAt, Ahead: state.Ahead, Timeline: timeline(state),
 	}, nil
 }
 
@@ -131,9 +132,17 @@ func timeline(s *agenda.State) []notification.Event {
 		events = append(events[:at], append([]notification.Event{last}, events[at:]...)...)
 	}
 	if !s.EndedAt.IsZero() {
-		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason})
+		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason, Reply: replyOf(s)})
 	}
 	return events
+}
+
+// replyOf is the provider's reply that ended a notification.
+func replyOf(s *agenda.State) string {
+	if s.Reason == notification.ReasonMaxDefer {
+		return ""
+	}
+	return s.Detail
 }
 
 // Stats returns the counts of the deployment.

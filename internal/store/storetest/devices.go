@@ -121,7 +121,7 @@ func deliveriesAreKept(p *probe) {
 	}
 	want := []notification.Delivery{
 		{DeviceID: "desk", Attempts: 1, Ended: true, Outcome: notification.OutcomeDelivered},
-		{DeviceID: "phone", Attempts: 2, Ended: false, Outcome: "transient: 503"},
+		{DeviceID: "phone", Attempts: 2, Ended: false, Outcome: "transient: 503", Reply: "busy"},
 	}
 	note(notification.Delivery{DeviceID: "phone", Attempts: 1, Outcome: "ambiguous: timeout"})
 	note(want[0])

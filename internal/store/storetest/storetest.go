@@ -95,6 +95,8 @@ func Cases() []Case {
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},
 		{"DeliveriesAreKept", deliveriesAreKept},
+		{"RepliesAreKept", repliesAreKept},
+		{"MaxDeferSaysWhichSlot", maxDeferSaysWhichSlot},
 	} {
 		cases = append(cases, Case{Name: c.name, Run: func(tb testing.TB, s Subject) {
 			tb.Helper()

@@ -14,7 +14,7 @@ import (
 type Notification struct {
 	notification.Notification
 	// Status is that of Postgres: waiting, retrying, or an end.
-	Status, Reason                          string
+	Status, Reason, Detail                  string
 	Generation, Attempts, Failures, Crashes int
 	Deferrals                               int
 	History                                 string

@@ -1,0 +1,78 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// repliesAreKept: what the provider replied explains a retry and an end, and is in the timeline once for each attempt.
+func repliesAreKept(p *probe) {
+	n := p.accept(nil)
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", Reply: "busy: come back", Failure: true,
+		RetryAfter: 50 * time.Millisecond,
+	})
+	p.wantDetail(n.ID, notification.StatusRetrying, "busy: come back", "busy: come back")
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
+		RetryAfter: 50 * time.Millisecond,
+	})
+	if v := p.wantDetail(n.ID, notification.StatusRetrying, "", "busy: come back"); !v.Held {
+		p.Error("one that waits for its provider is not held")
+	}
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Failed, Reason: "permanent: 400", Reply: "unknown token", Failure: true,
+	})
+	p.wantDetail(n.ID, notification.StatusFailed, "unknown token", "busy: come back", "unknown token")
+
+	n = p.accept(nil)
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", Reply: "busy", Failure: true,
+		RetryAfter: 50 * time.Millisecond,
+	})
+	p.settle(p.grant(), wasDelivered)
+	p.wantDetail(n.ID, notification.StatusDelivered, "", "busy")
+}
+
+// wantDetail checks what explains a notification's reason, and the replies in its timeline.
+func (p *probe) wantDetail(id string, status notification.Status, detail string, replies ...string,
+) *notification.View {
+	p.Helper()
+	v, err := p.View(p.Context(), id)
+	if err != nil {
+		p.Fatalf("view %s: %v", id, err)
+	}
+	var got []string
+	for _, e := range v.Timeline {
+		if e.Reply != "" {
+			got = append(got, e.Reply)
+		}
+	}
+	if v.Status != status || v.Detail != detail || strings.Join(got, "|") != strings.Join(replies, "|") {
+		p.Errorf("%s is %s (%s), detail %q, replies %q; want %s, %q, %q", id, v.Status, v.Reason, v.Detail, got, status,
+			detail, replies)
+	}
+	return v
+}
+
+// maxDeferSaysWhichSlot: one that expires because its slot would come too late says when that would have been.
+func maxDeferSaysWhichSlot(p *probe) {
+	var last string
+	for range 26 { // in a day there are 24 slots, and one now
+		last = p.accept(func(n *notification.Notification) { n.Category = "slow" }).ID
+	}
+	p.settle(p.grant(), wasDelivered)
+	p.look()
+	p.repairUntil("the last has expired", p.becomes(last, notification.StatusExpired))
+	v := p.want(last, notification.StatusExpired, 0, notification.ReasonMaxDefer)
+	at, found := strings.CutPrefix(v.Detail, "its slot would be ")
+	at, rest, _ := strings.Cut(at, " ")
+	slot, err := time.Parse(time.RFC3339Nano, at)
+	if after := slot.Sub(v.CreatedAt); !found || err != nil || rest != "or later, later than max_defer 24h" ||
+		after < 24*time.Hour || after > 26*time.Hour {
+		p.Errorf("the detail is %q, %s after it was accepted", v.Detail, after)
+	}
+}
