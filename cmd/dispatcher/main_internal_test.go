@@ -130,7 +130,8 @@ func TestNobodyToAsk(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	ops := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"id": "n1", "user_id": "ada", "status": "deferred", "reason": "user_cap 60/1h", "ahead": 3}`))
+		_, _ = w.Write([]byte(`{"id": "n1", "user_id": "ada", "status": "deferred", "reason": "user_cap 60/1h",
+			"standing": "deferred by user_cap 60/1h, goes out at 2026-03-14T15:09:26.535Z", "ahead": 3}`))
 	}))
 	defer ops.Close()
 	got := ask(t, "explain", "n1", "--ops-listen", ops.Listener.Addr().String())

@@ -303,6 +303,9 @@ func PartitionPrefix(partition int) string {
 // Partitions returns how many partitions there are.
 func (s *Agendas) Partitions() int { return s.cfg.Partitions }
 
+// Retention returns how long an ended notification stays known.
+func (s *Agendas) Retention() time.Duration { return s.cfg.Retention }
+
 // PartitionOf returns the partition of a user.
 func (s *Agendas) PartitionOf(userID string) int {
 	return dispatch.PartitionOf(userID, s.cfg.Partitions)

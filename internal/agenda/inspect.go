@@ -21,19 +21,6 @@ type Inspection struct {
 	throttle.Usage
 	// Waiting counts what is in the backlog, Deferred those of it that wait for a slot.
 	Waiting, Deferred int
-	// Admitted and CapAdmitted are the moments in the logs of the category and of the cap, oldest first. Admitted is
-	// empty for algorithms that keep no log.
-	Admitted, CapAdmitted []throttle.Micros
-	// Expected lists the first in the backlog, with the moments at which they are expected to go.
-	Expected []Expected
-}
-
-// Expected is one waiting notification.
-type Expected struct {
-	ID        string
-	DeliverAt throttle.Micros
-	// Ahead is how many of the user's notifications go before it, under a cap those of other categories included.
-	Ahead int
 }
 
 // Peek returns how far the rules of a backlog are used, and how many wait in it.
@@ -60,39 +47,6 @@ func (s *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, err
 }
 
 func (s *Agendas) prefixOf(userID string) string { return s.partitions[s.PartitionOf(userID)] }
-
-// Inspect is [Agendas.Peek] with the admissions that fill the windows, and with the moments at which the first n of the
-// backlog are expected to go.
-func (s *Agendas) Inspect(ctx context.Context, b dispatch.Backlog, n int) (Inspection, error) {
-	in, err := s.Peek(ctx, b)
-	if err != nil {
-		return in, err
-	}
-	key := throttle.Key{User: b.UserID, Category: b.Category}
-	plan := s.cfg.Settings(b.UserID, b.Category).Plan
-	prefix := s.partitions[b.Partition]
-	pipe := s.client.Pipeline()
-	log := &redis.ZSliceCmd{}
-	if plan.Algorithm.KeepsLog() {
-		log = pipe.ZRangeWithScores(ctx, plan.StateKey(prefix, key), 0, -1)
-	}
-	capLog := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, -1)
-	line := pipe.ZRange(ctx, prefix+"w:"+b.Category+":"+b.UserID, 0, int64(n)-1)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return in, fmt.Errorf("read the windows of category %s: %w", b.Category, err)
-	}
-	in.Admitted, in.CapAdmitted = times(log), times(capLog)
-	for _, id := range line.Val() {
-		state := &State{ID: id, Backlog: b}
-		if err := s.findPlace(ctx, state); err != nil {
-			return in, fmt.Errorf("find the place of notification %s: %w", id, err)
-		}
-		in.Expected = append(in.Expected, Expected{
-			ID: id, DeliverAt: throttle.MicrosOf(state.DeliverAt), Ahead: state.Ahead,
-		})
-	}
-	return in, nil
-}
 
 // times returns the moments of the admissions in a log.
 func times(log *redis.ZSliceCmd) []throttle.Micros {

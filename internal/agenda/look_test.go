@@ -24,20 +24,26 @@ func TestAnAgendaLookedAt(t *testing.T) {
 	later := w.accept(agenda.Entry{SendAt: start.Add(time.Hour)})
 	b := dispatch.BacklogOf("ada", "chat", partitions)
 
-	in, err := w.store.Inspect(t.Context(), b, 10)
+	all, err := w.store.UserAgenda(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
+	waiting := &agenda.UserAgenda{Partition: b.Partition, Waiting: []agenda.UserWaiting{
+		{Category: "chat", Backlog: 2, Deferred: 2, Scheduled: 1, IDs: []string{ids[1], ids[2], later}},
+	}}
+	if diff := cmp.Diff(waiting, all); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
 	at := func(d time.Duration) throttle.Micros { return throttle.MicrosOf(start.Add(d)) }
-	want := []agenda.Expected{
-		{ID: ids[1], DeliverAt: at(3 * time.Second)}, {ID: ids[2], DeliverAt: at(6 * time.Second), Ahead: 1},
+	for i, id := range ids[1:] {
+		if s := w.state(id); !s.DeliverAt.Equal(at(time.Duration(i+1)*3*time.Second).Time()) || s.Ahead != i {
+			t.Errorf("%s goes at %s, after %d", id, s.DeliverAt, s.Ahead)
+		}
 	}
-	if diff := cmp.Diff(want, in.Expected); diff != "" {
-		t.Errorf("in line (-want +got):\n%s", diff)
-	}
-	if in.Waiting != 2 || in.Deferred != 2 || !slices.Equal(in.Admitted, []throttle.Micros{at(0)}) ||
+	in, err := w.store.UserWindows(t.Context(), "ada", "chat")
+	if err != nil || !slices.Equal(in.Admitted, []throttle.Micros{at(0)}) || !slices.Equal(in.Names, ids[:1]) ||
 		len(in.Rules) != 1 || in.Rules[0].Used != 1 {
-		t.Errorf("inspected: %+v", in)
+		t.Errorf("the windows are %+v, %v", in, err)
 	}
 	if peeked, err := w.store.Peek(t.Context(), b); err != nil || peeked.Waiting != 2 || peeked.Deferred != 2 {
 		t.Errorf("peeked: %+v, %v", peeked, err)

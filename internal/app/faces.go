@@ -47,7 +47,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Store: d.Store, Devices: a.devices(), HasCategory: d.Rules.HasCategory,
+		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), HasCategory: d.Rules.HasCategory,
 		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
@@ -83,7 +83,7 @@ func (a *App) openOps(ctx context.Context) error {
 	}
 	a.live = ops.NewLive(reader.Snapshot, a.log)
 	handler := ops.Handler(ops.Config{
-		Ready: a.Ready, Explain: a.deployment.Store.View, User: reader.User, Channels: a.health, Live: a.live,
+		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
 		Actions: a.operator(), Token: a.cfg.OpsToken,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/httpapi"
@@ -67,6 +68,7 @@ type Store interface {
 	httpapi.Store
 	devices.Store
 	invariant.Source
+	desk.Store
 }
 
 // Config says what a dispatcher opens its deployment with.

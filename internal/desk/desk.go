@@ -8,29 +8,34 @@ package desk
 
 import (
 	"context"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Config is what a [Desk] asks. Preferences is nil where the store keeps none.
+// Config is what a [Desk] asks. Users is nil where the store keeps no preferences.
 type Config struct {
-	Store       Store
-	Agendas     Agendas
-	Preferences Preferences
-	Policy      Policy
+	Store   Store
+	Agendas Agendas
+	Users   Users
+	Policy  Policy
 	// Pauses lists everything that is paused.
 	Pauses func(context.Context) ([]control.Pause, error)
+	// Now is the time. Defaults to [time.Now].
+	Now func() time.Time
 }
 
 // Store knows notifications and devices.
 type Store interface {
 	// View returns a notification, or [notification.ErrNotFound].
 	View(ctx context.Context, id string) (*notification.View, error)
-	// Latest returns up to n of a user's notifications, newest first. all is false when the store may know later ones
-	// that it did not look at, or has forgotten them.
-	Latest(ctx context.Context, userID string, n int) (latest []notification.View, all bool, err error)
+	// Known returns those of a user's notifications that have one of the ids, in no order.
+	Known(ctx context.Context, userID string, ids []string) ([]notification.View, error)
+	// Latest returns up to n of a user's notifications, newest first; ids are some that the user had lately, for a
+	// store that keeps no list. The note says what the store does not know; it is empty when these are the latest.
+	Latest(ctx context.Context, userID string, n int, ids []string) (latest []notification.View, note string, err error)
 	// Devices lists the devices of a user, Deliveries what became of a notification on them.
 	Devices(ctx context.Context, userID string) ([]notification.Device, error)
 	Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error)
@@ -38,13 +43,15 @@ type Store interface {
 
 // Agendas know what waits for a user.
 type Agendas interface {
-	// UserAgenda returns everything that waits for a user.
+	// UserAgenda returns what waits for a user.
 	UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error)
+	// UserWindows returns how far the limits of a user's category are used, and by which notifications.
+	UserWindows(ctx context.Context, userID, category string) (agenda.UserWindows, error)
 	PartitionOf(userID string) int
 }
 
-// Preferences know what users want.
-type Preferences interface {
+// Users know what users want.
+type Users interface {
 	Preferences(ctx context.Context, userID string) (*notification.Preferences, error)
 }
 
@@ -60,4 +67,9 @@ type Policy interface {
 type Desk struct{ cfg Config }
 
 // New makes a Desk.
-func New(cfg Config) *Desk { return &Desk{cfg} }
+func New(cfg Config) *Desk {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Desk{cfg}
+}

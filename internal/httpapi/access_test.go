@@ -18,7 +18,7 @@ func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 	t.Helper()
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
+		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
 		HasCategory: func(string) bool { return true }, Version: "test", Log: slog.New(slog.DiscardHandler),
 		Tokens: tokens, Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
 	})

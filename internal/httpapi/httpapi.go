@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -23,11 +24,16 @@ type Intake interface {
 	Accept(ctx context.Context, batch []intake.Request) ([]intake.Result, error)
 }
 
-// Store knows what became of notifications, and counts them.
+// Store cancels notifications, and counts them.
 type Store interface {
-	View(ctx context.Context, id string) (*notification.View, error)
 	Cancel(ctx context.Context, id string) error
 	Stats(ctx context.Context) (stats.Counts, error)
+}
+
+// Desk looks up notifications and users.
+type Desk interface {
+	View(ctx context.Context, id string) (*notification.View, error)
+	User(ctx context.Context, userID string) (*desk.User, error)
 }
 
 // Throttle knows the users' windows.
@@ -43,6 +49,8 @@ type Config struct {
 	Intake   Intake
 	Store    Store
 	Throttle Throttle
+	// Desk looks up notifications and users.
+	Desk Desk
 	// Processes lists the processes of the deployment.
 	Processes func(context.Context) ([]stats.Process, error)
 	// List returns a page of notifications, newest first. Nil means that the store can't list.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -40,6 +41,13 @@ func (s *store) Accept(_ context.Context, batch []intake.Request) ([]intake.Resu
 
 func (s *store) View(_ context.Context, id string) (*notification.View, error) {
 	return &notification.View{Notification: notification.Notification{ID: id}}, s.away
+}
+
+func (s *store) User(_ context.Context, userID string) (*desk.User, error) {
+	if s.away == nil && userID == "n1" {
+		return nil, &desk.NotThisError{Asked: userID}
+	}
+	return &desk.User{UserID: userID}, s.away
 }
 
 func (s *store) Cancel(context.Context, string) error { return s.away }
@@ -94,7 +102,7 @@ func everyChannel() []httpapi.Channel {
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
+		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
 		HasCategory: func(string) bool { return true }, Version: "unreleased",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
@@ -127,6 +135,7 @@ var operations = []operation{
 	},
 	{method: "GET", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
 	{method: "DELETE", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
+	{method: "GET", path: "/v1/users/ada", template: "/v1/users/{user}"},
 	{method: "GET", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
 	{method: "DELETE", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
 	{method: "GET", path: "/v1/stats", template: "/v1/stats"},

@@ -210,7 +210,7 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	view, err := a.cfg.Store.View(ctx, in.ID)
+	view, err := a.cfg.Desk.View(ctx, in.ID)
 	if err != nil {
 		return nil, a.lookupProblem(ctx, "look up a notification", err)
 	}
@@ -227,7 +227,7 @@ func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
 	if err := a.cfg.Store.Cancel(ctx, in.ID); err != nil {
 		return nil, a.lookupProblem(ctx, "cancel a notification", err)
 	}
-	view, err := a.cfg.Store.View(ctx, in.ID)
+	view, err := a.cfg.Desk.View(ctx, in.ID)
 	if err != nil {
 		return nil, a.lookupProblem(ctx, "look up a cancelled notification", err)
 	}

@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -36,9 +38,20 @@ type userInput struct {
 	Category string `query:"category" doc:"Category of the policy; default when absent."`
 }
 
+type userOnlyInput struct {
+	User string `path:"user" doc:"Id of the user, percent-encoded."`
+}
+
+type userOutput struct{ Body desk.User }
+
 type windowOutput struct{ Body Window }
 
 func (a *api) registerUsers(h huma.API) {
+	huma.Register(h, huma.Operation{
+		OperationID: "get-user", Method: http.MethodGet, Path: "/v1/users/{user}",
+		Summary: "Look up a user: everything that decides whether the user's notifications go out",
+		Tags:    []string{"users"}, Errors: problems(http.StatusNotFound, http.StatusUnprocessableEntity),
+	}, a.user)
 	const path = "/v1/users/{user}/throttle"
 	huma.Register(h, huma.Operation{
 		OperationID: "get-throttle", Method: http.MethodGet, Path: path,
@@ -65,6 +78,23 @@ func (a *api) check(in *userInput) error {
 		return problem(http.StatusUnprocessableEntity, "category: is not named in the policy")
 	}
 	return nil
+}
+
+func (a *api) user(ctx context.Context, in *userOnlyInput) (*userOutput, error) {
+	if err := notification.CheckUserID(in.User); err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, summary(err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	u, err := a.cfg.Desk.User(ctx, in.User)
+	if other, ok := errors.AsType[*desk.NotThisError](err); ok {
+		return nil, problem(http.StatusNotFound, other.Asked+" is a notification, not a user: look it up at /v1/notifications/"+
+			other.Asked)
+	}
+	if err != nil {
+		return nil, a.lookupProblem(ctx, "look up a user", err)
+	}
+	return &userOutput{Body: *u}, nil
 }
 
 func (a *api) window(ctx context.Context, in *userInput) (*windowOutput, error) {

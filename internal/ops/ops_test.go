@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,6 +19,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 )
@@ -28,40 +29,56 @@ var at = time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)
 
 var errAway = errors.New("dial tcp 10.0.0.7:6379: connection refused")
 
-// view is a notification of which everything is known.
-func view() *notification.View {
-	return &notification.View{
-		Notification: notification.Notification{
-			ID: "n-1", UserID: "u-1", Category: "chat", Channel: notification.ChannelWebhook,
-			To: "https://secret.example/", Title: "secret", Body: "secret", Data: json.RawMessage(`{"a":"secret"}`),
-			Priority: notification.PriorityHigh, CreatedAt: at,
-		},
-		Status: notification.StatusDeferred, Attempts: 1, Deferrals: 2, Reason: "1 per 3s",
-		DeliverAt: at.Add(time.Minute), Ahead: 7,
-		Timeline: []notification.Event{
+// explanation is that of a notification of which everything is known.
+func explanation() *desk.Explanation {
+	later := at.Add(time.Minute)
+	return &desk.Explanation{
+		ID: "n-1", UserID: "u-1", Category: "chat", Channel: "webhook", Priority: "high",
+		Status: notification.StatusDeferred, Standing: "deferred by 1 per 3s", Attempts: 1, Deferrals: 2,
+		Reason: "1 per 3s", DeliverAt: &later, Ahead: 7,
+		Timeline: []desk.Step{
 			{At: at, Kind: "accepted"},
-			{At: at.Add(time.Second), Kind: "retrying", Detail: "transient: 503"},
+			{At: at.Add(time.Second), Kind: "retrying", Detail: "transient: 503", Reply: "busy"},
 		},
 	}
 }
 
-// category is a user's category of which everything is known.
-func category() ops.UserCategory {
-	return ops.UserCategory{
-		Category: "chat", NextAllowedAt: at, Reason: "1 per 3s", Waiting: 3, Deferred: 2,
-		Rules:    []ops.Rule{{Rule: "1 per 3s", Used: 1, FreesAt: at}, {Rule: "100 per 24h", Used: 1, Remaining: 99}},
-		Admitted: []time.Time{at}, Backlog: []ops.Waiting{{ID: "n-1", DeliverAt: at}, {ID: "n-2"}},
+// user is one of whom little is known.
+func user() *desk.User {
+	return &desk.User{
+		UserID: "u-1", At: at, Known: true, Standing: "nothing waits", Partition: 3, Pauses: []control.Pause{},
+		Categories: []desk.UserCategory{}, Devices: []desk.UserDevice{}, Latest: []desk.Brief{}, Notes: []string{},
 	}
+}
+
+// lookups is a desk that finds the same for every id, and notes what was asked for.
+type lookups struct {
+	explanation *desk.Explanation
+	user        *desk.User
+	fault       error
+	asked       []string
+}
+
+func (l *lookups) Explain(_ context.Context, id string) (*desk.Explanation, error) {
+	l.asked = append(l.asked, id)
+	return l.explanation, l.fault
+}
+
+func (l *lookups) User(_ context.Context, id string) (*desk.User, error) {
+	l.asked = append(l.asked, id)
+	return l.user, l.fault
+}
+
+func (l *lookups) LookUp(_ context.Context, id string) (desk.Found, error) {
+	l.asked = append(l.asked, id)
+	return desk.Found{User: l.user}, l.fault
 }
 
 // config configures pages on which all is well.
 func config() ops.Config {
 	return ops.Config{
 		Ready:   func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: responds"}} },
-		Explain: func(context.Context, string) (*notification.View, error) { return view(), nil },
-		User: func(context.Context, string) ([]ops.UserCategory, error) {
-			return []ops.UserCategory{category()}, nil
-		},
+		Desk:    &lookups{explanation: explanation(), user: user()},
 		Channels: func() []ops.Channel {
 			return []ops.Channel{
 				{Channel: "fcm", Hosts: []ops.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
@@ -108,6 +125,7 @@ const explained = `{
   "channel": "webhook",
   "priority": "high",
   "status": "deferred",
+  "standing": "deferred by 1 per 3s",
   "attempts": 1,
   "deferrals": 2,
   "reason": "1 per 3s",
@@ -121,7 +139,8 @@ const explained = `{
     {
       "at": "2026-03-14T15:09:27.535Z",
       "kind": "retrying",
-      "detail": "transient: 503"
+      "detail": "transient: 503",
+      "reply": "busy"
     }
   ]
 }
@@ -145,41 +164,18 @@ const listed = `[
 ]
 `
 
-const known = `[
-  {
-    "category": "chat",
-    "allowed": false,
-    "next_allowed_at": "2026-03-14T15:09:26.535Z",
-    "reason": "1 per 3s",
-    "waiting": 3,
-    "deferred": 2,
-    "rules": [
-      {
-        "rule": "1 per 3s",
-        "used": 1,
-        "remaining": 0,
-        "frees_at": "2026-03-14T15:09:26.535Z"
-      },
-      {
-        "rule": "100 per 24h",
-        "used": 1,
-        "remaining": 99
-      }
-    ],
-    "admitted": [
-      "2026-03-14T15:09:26.535Z"
-    ],
-    "backlog": [
-      {
-        "id": "n-1",
-        "deliver_at": "2026-03-14T15:09:26.535Z"
-      },
-      {
-        "id": "n-2"
-      }
-    ]
-  }
-]
+const known = `{
+  "user_id": "u-1",
+  "at": "2026-03-14T15:09:26.535Z",
+  "known": true,
+  "standing": "nothing waits",
+  "partition": 3,
+  "pauses": [],
+  "categories": [],
+  "devices": [],
+  "latest": [],
+  "notes": []
+}
 `
 
 func TestPages(t *testing.T) {
@@ -191,10 +187,11 @@ func TestPages(t *testing.T) {
 			Stores: []string{"Redis: responds", "Postgres: does not respond"},
 		}
 	}
-	away.Explain = func(context.Context, string) (*notification.View, error) { return nil, errAway }
-	away.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
+	away.Desk = &lookups{fault: errAway}
 	unknown := config()
-	unknown.Explain = func(context.Context, string) (*notification.View, error) { return nil, notification.ErrNotFound }
+	unknown.Desk = &lookups{fault: notification.ErrNotFound}
+	mistaken := config()
+	mistaken.Desk = &lookups{fault: &desk.NotThisError{Asked: "u-1", IsUser: true}}
 	says := func(status int, text string) response {
 		return response{Status: status, Type: plain, Body: text + "\n"}
 	}
@@ -216,8 +213,13 @@ func TestPages(t *testing.T) {
 		{name: "not ready", cfg: away, target: "/readyz", want: says(503, notReady)},
 		{name: "explained", cfg: config(), target: "/explain/n-1", want: shows(explained)},
 		{name: "explained, unknown", cfg: unknown, target: "/explain/n-1", want: says(404, "no such notification")},
+		{
+			name: "explained, but it is a user", cfg: mistaken, target: "/explain/u-1",
+			want: says(404, "u-1 is a user, not a notification: use dispatcher user u-1"),
+		},
 		{name: "explained, store away", cfg: away, target: "/explain/n-1", want: cannotRead},
 		{name: "user", cfg: config(), target: "/user/u-1", want: shows(known)},
+		{name: "found", cfg: config(), target: "/lookup/u-1", want: shows("{\n  \"user\": " + strings.ReplaceAll(known[:len(known)-1], "\n", "\n  ") + "\n}\n")},
 		{name: "user, store away", cfg: away, target: "/user/u-1", want: cannotRead},
 		{name: "channels", cfg: config(), target: "/channels", want: shows(listed)},
 		{name: "no id to explain", cfg: config(), target: "/explain/", want: says(404, "404 page not found")},
@@ -238,66 +240,17 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What is not known is left out, rather than shown as the year 1.
-func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
-	t.Parallel()
-	cfg := config()
-	cfg.Explain = func(context.Context, string) (*notification.View, error) {
-		v := view()
-		v.DeliverAt, v.Reason, v.Timeline = time.Time{}, "", v.Timeline[:1]
-		return v, nil
-	}
-	body := ask(t, cfg, "GET", "/explain/n-1").Body
-	for _, field := range []string{"deliver_at", "reason", "detail", "0001-01-01"} {
-		if strings.Contains(body, field) {
-			t.Errorf("the response has %s:\n%s", field, body)
-		}
-	}
-}
-
-// An empty list is still a list, since programs range over it.
-func TestEmptyListsAreLists(t *testing.T) {
-	t.Parallel()
-	cfg := config()
-	cfg.Explain = func(context.Context, string) (*notification.View, error) {
-		v := view()
-		v.Timeline = nil
-		return v, nil
-	}
-	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, nil }
-	if body := ask(t, cfg, "GET", "/explain/n-1").Body; !strings.Contains(body, `"timeline": []`) {
-		t.Errorf("without events the explanation is\n%s", body)
-	}
-	if body := ask(t, cfg, "GET", "/user/u-1").Body; body != "[]\n" {
-		t.Errorf("without categories the user page is %q", body)
-	}
-	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) {
-		return []ops.UserCategory{{Category: "security"}}, nil
-	}
-	if body := ask(t, cfg, "GET", "/user/u-1").Body; !strings.Contains(body, `"rules": []`) {
-		t.Errorf("without rules the user page is\n%s", body)
-	}
-}
-
 // Ids come out of the address as they went in, whatever characters they hold.
 func TestIDsInAddressesKeepTheirCharacters(t *testing.T) {
 	t.Parallel()
-	var asked []string
-	cfg := config()
-	cfg.Explain = func(_ context.Context, id string) (*notification.View, error) {
-		asked = append(asked, id)
-		return view(), nil
-	}
-	cfg.User = func(_ context.Context, user string) ([]ops.UserCategory, error) {
-		asked = append(asked, user)
-		return nil, nil
-	}
+	cfg, found := config(), &lookups{explanation: explanation(), user: user()}
+	cfg.Desk = found
 	for _, target := range []string{"/explain/a.b_c:d-9", "/user/a%2Fb", "/user/%D1%8F%20%25", "/user/a+b"} {
 		if got := ask(t, cfg, "GET", target); got.Status != http.StatusOK {
 			t.Errorf("%s gives %d", target, got.Status)
 		}
 	}
-	if diff := gocmp.Diff([]string{"a.b_c:d-9", "a/b", "я %", "a+b"}, asked); diff != "" {
+	if diff := gocmp.Diff([]string{"a.b_c:d-9", "a/b", "я %", "a+b"}, found.asked); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }
@@ -308,7 +261,7 @@ func TestTheCauseGoesToTheLogNotIntoTheResponse(t *testing.T) {
 	var log bytes.Buffer
 	cfg := config()
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	cfg.User = func(context.Context, string) ([]ops.UserCategory, error) { return nil, errAway }
+	cfg.Desk = &lookups{fault: errAway}
 	if body := ask(t, cfg, "GET", "/user/u-secret").Body; strings.Contains(body, "10.0.0.7") {
 		t.Errorf("the response tells the cause: %s", body)
 	}

@@ -2,49 +2,45 @@ package ops
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// backlogShown is how many waiting notifications of a category the user page lists.
-const backlogShown = 50
-
-// User tells, for each category, what fills the user's windows and what waits.
-func (r *Reader) User(ctx context.Context, userID string) ([]UserCategory, error) {
-	var categories []UserCategory
-	for _, name := range r.Categories() {
-		in, err := r.Agendas.Inspect(ctx, dispatch.BacklogOf(userID, name, r.Agendas.Partitions()), backlogShown)
-		if err != nil {
-			return nil, err
-		}
-		categories = append(categories, userCategory(name, in))
-	}
-	return categories, nil
+// Desk looks up notifications and users. A [notification.ErrNotFound] may say what else has the id.
+type Desk interface {
+	Explain(ctx context.Context, id string) (*desk.Explanation, error)
+	User(ctx context.Context, userID string) (*desk.User, error)
+	// LookUp looks for a notification, or else for a user.
+	LookUp(ctx context.Context, id string) (desk.Found, error)
 }
 
-func userCategory(name string, in agenda.Inspection) UserCategory {
-	c := UserCategory{
-		Category: name, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(), Waiting: in.Waiting,
-		Deferred: in.Deferred,
+func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+	e, err := h.cfg.Desk.Explain(r.Context(), r.PathValue("id"))
+	h.writeFound(w, r, e, err)
+}
+
+func (h *handler) user(w http.ResponseWriter, r *http.Request) {
+	u, err := h.cfg.Desk.User(r.Context(), r.PathValue("user"))
+	h.writeFound(w, r, u, err)
+}
+
+// lookup searches. It never responds with 404, which browsers report as an error.
+func (h *handler) lookup(w http.ResponseWriter, r *http.Request) {
+	found, err := h.cfg.Desk.LookUp(r.Context(), r.PathValue("query"))
+	h.writeFound(w, r, found, err)
+}
+
+// writeFound writes what was found, or why nothing was.
+func (h *handler) writeFound(w http.ResponseWriter, r *http.Request, body any, err error) {
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		plain(w, http.StatusNotFound, err.Error())
+	case err != nil:
+		h.unavailable(w, r, err)
+	default:
+		h.writeJSON(w, r, body)
 	}
-	if in.Rule != throttle.NoRule {
-		c.Reason = in.Rules[in.Rule].Rule.String()
-	}
-	for _, r := range in.Rules {
-		rule := Rule{Rule: r.Rule.String(), Used: r.Used, Remaining: r.Remaining()}
-		if r.FreesAt > 0 {
-			rule.FreesAt = r.FreesAt.Time().UTC()
-		}
-		c.Rules = append(c.Rules, rule)
-	}
-	for _, at := range in.Admitted {
-		c.Admitted = append(c.Admitted, at.Time().UTC())
-	}
-	for _, waiting := range in.Expected {
-		at := waiting.DeliverAt.Time().UTC()
-		c.Backlog = append(c.Backlog, Waiting{ID: waiting.ID, DeliverAt: at, Ahead: waiting.Ahead})
-	}
-	return c
 }

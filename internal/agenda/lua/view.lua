@@ -12,9 +12,8 @@
 local agenda = open_agenda(ARGV[2])
 local backlog = backlog_of(agenda, ARGV[1])
 local rank = redis.call('ZRANK', backlog.key, ARGV[3])
-if not rank then
-  return { now, 0, 0, tonumber(redis.call('ZSCORE', agenda.later, ARGV[3]) or 0), 0, '', 0 }
-end
+local due = not rank and tonumber(redis.call('ZSCORE', agenda.later, ARGV[3]) or 0)
+if due == 0 then return { now, 0, 0, 0, 0, '', 0 } end
 local plan = plan_of(4, backlog.category, agenda.user)
 
 -- only_caps returns a plan with the rules of a user's cap only.
@@ -66,7 +65,27 @@ local function expected(by, before)
   return slowest, rule
 end
 
-local f = redis.call('HMGET', partition .. 'n:' .. ARGV[3], 'j', 'd', 'v', 'i')
+-- expected_later returns when a notification goes that is due later, and joins its backlog then. Those before it in
+-- line, `before`, go as long as it is not due, and the others of the backlog too.
+local function expected_later(before)
+  local planned, size = {}, size_of(backlog)
+  local ahead = { count = 0, newest = function(n) return planned[#planned - n + 1] end }
+  while true do
+    local at = math.max(decide(plan, now, ahead), planned[#planned] or 0)
+    if at >= due and #planned >= math.min(before, size) or #planned == size or #planned == PLANNED then
+      return math.max(at, due)
+    end
+    planned[#planned + 1] = at
+    ahead.count = #planned
+  end
+end
+
+local f = redis.call('HMGET', partition .. 'n:' .. ARGV[3], 'j', 'd', 'v', 'i', 'p', 'l')
+if due then
+  if f[4] then return { now, 0, 0, due, 0, '', 0 } end
+  local at_place = place(tonumber(f[5]), tonumber(f[6] or f[3]))
+  return { now, 0, 0, expected_later(redis.call('ZCOUNT', backlog.key, '-inf', '(' .. at_place)), 0, '', 0 }
+end
 local deferred = backlog.next > 0 and was_deferred(backlog, f[1])
 local at, rule, before = now, 0, 0
 if not f[4] then

@@ -163,20 +163,30 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 	if err != nil {
 		return nil, err
 	}
-	events = append(events, deferred...)
 	rows, err := r.pool.Query(ctx, attemptsSQL, v.ID)
 	if err != nil {
 		return nil, describe("look up the attempts at notification "+v.ID, err)
 	}
 	var a attempt
-	if _, err := pgx.ForEachRow(rows, []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason, &a.reply}, func() error {
+	first := time.Time{}
+	fields := []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason, &a.reply}
+	if _, err := pgx.ForEachRow(rows, fields, func() error {
 		events = append(events, notification.Event{
 			At: time.UnixMicro(a.admittedAt), Kind: "attempt",
 			Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason), Reply: a.reply,
 		})
+		if first.IsZero() {
+			first = time.UnixMicro(a.admittedAt)
+		}
 		return nil
 	}); err != nil {
 		return nil, describe("look up the attempts at notification "+v.ID, err)
+	}
+	for _, e := range deferred {
+		// The attempts say more of a retry than the history does. Of imported retries there is the history alone.
+		if first.IsZero() || e.At.Before(first) || e.Kind != string(notification.StatusRetrying) {
+			events = append(events, e)
+		}
 	}
 	if v.Status == notification.StatusSending {
 		events = append(events, notification.Event{

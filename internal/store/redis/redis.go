@@ -105,7 +105,12 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 	if err != nil {
 		return nil, err
 	}
-	n, err := decode(id, state.Backlog, state.AcceptedAt, state.Payload)
+	return viewOf(state)
+}
+
+// viewOf makes the view of what the agendas know of a notification.
+func viewOf(state *agenda.State) (*notification.View, error) {
+	n, err := decode(state.ID, state.Backlog, state.AcceptedAt, state.Payload)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+type explainCommand struct {
+	opsClient
+	ID   string `arg:"" help:"Id of the notification."`
+	JSON bool   `help:"Print JSON, with times in UTC."`
+}
+
+// Run shows what has become of a notification, and why.
+func (c *explainCommand) Run(ctx context.Context, to streams) error {
+	body, err := c.look(ctx, "explain", "/explain/", c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err = to.out.Write(body)
+		return err
+	}
+	var e desk.Explanation
+	if err := json.Unmarshal(body, &e); err != nil {
+		return fmt.Errorf("read the explanation of %s: %w", c.ID, err)
+	}
+	return writePage(to.out, func(p *page) { p.explanation(&e) })
+}
+
+// look reads the page of one notification or user.
+func (c *opsClient) look(ctx context.Context, command, path, id string) ([]byte, error) {
+	if strings.TrimSpace(id) == "" {
+		return nil, &settings.UsageError{Message: command + " needs an id, which is empty"}
+	}
+	status, body, err := c.get(ctx, path+url.PathEscape(id))
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("%s %s: %s", command, id, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}
+
+func (p *page) explanation(e *desk.Explanation) {
+	p.field("id", e.ID)
+	p.field("user", e.UserID)
+	p.field("category", e.Category+", "+e.Priority+", by "+e.Channel)
+	p.field("status", string(e.Status))
+	if e.Standing != string(e.Status) {
+		p.field("because", e.Standing)
+	}
+	p.field("reply", verbatim(e.Reply))
+	if e.Ahead > 0 {
+		p.field("goes after", fmt.Sprintf("%d of the user's: by priority, then arrival", e.Ahead))
+	}
+	if e.ExpiresAt != nil && e.Status.Waiting() {
+		p.field("expires", stamp(*e.ExpiresAt))
+	}
+	p.field("attempts", fmt.Sprint(e.Attempts))
+	p.field("deferrals", fmt.Sprint(e.Deferrals))
+	for _, d := range e.Devices {
+		p.field("device "+d.Device, fmt.Sprintf("%s, attempt %d, %s", d.Outcome, d.Attempts, stamp(d.At)))
+		p.field("", verbatim(d.Reply))
+	}
+	p.field("times in", zoneOf(time.Now()))
+	for i, step := range e.Timeline {
+		name := ""
+		if i == 0 {
+			name = "timeline"
+		}
+		p.field(name, strings.TrimSpace(stamp(step.At)+" "+step.Kind+" "+step.Detail))
+		p.field("", verbatim(step.Reply))
+	}
+}
+
+// page prints names and texts, no wider than 80 columns.
+type page struct{ w io.Writer }
+
+// writePage prints a page.
+func writePage(to io.Writer, fill func(*page)) error {
+	w := bufio.NewWriter(to)
+	fill(&page{w})
+	return w.Flush() // it tells whether everything could be written
+}
+
+const (
+	// nameWidth is how wide a name may be for the texts beside it to stand in one column; columns is how wide a page is.
+	nameWidth, columns = 12, 80
+)
+
+// field prints a text beside its name, over several lines if it is long. It prints nothing for an empty text.
+func (p *page) field(name, text string) {
+	if text == "" {
+		return
+	}
+	for _, line := range wrap(text, columns-nameWidth-2) {
+		_, _ = fmt.Fprintf(p.w, "%-*s  %s\n", nameWidth, name, line)
+		name = ""
+	}
+}
+
+// wrap breaks a text into lines of at most width characters, at blanks where it can.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(localTimes(text)) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+		for utf8.RuneCountInString(line) > width {
+			cut := len(string([]rune(line)[:width]))
+			lines, line = append(lines, line[:cut]), line[cut:]
+		}
+	}
+	return append(lines, line)
+}
+
+// provided marks a text of somebody else's, in which no time is changed.
+const provided = "\u2063"
+
+// verbatim is what a provider replied.
+func verbatim(reply string) string {
+	if reply == "" {
+		return ""
+	}
+	return provided + "the provider replied: " + reply
+}
+
+// inSentence finds the times in the sentences of the ops pages.
+var inSentence = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z`)
+
+// localTimes writes the times in a sentence in the zone of this machine.
+func localTimes(text string) string {
+	if own, found := strings.CutPrefix(text, provided); found {
+		return own
+	}
+	return inSentence.ReplaceAllStringFunc(text, func(found string) string {
+		at, err := time.Parse(time.RFC3339Nano, found)
+		if err != nil {
+			return found
+		}
+		return clock(at)
+	})
+}
+
+// stamp writes a time for a sentence.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// zoneOf names the zone of this machine at a moment, such as CET (+01:00).
+func zoneOf(t time.Time) string {
+	name, offset := t.Local().Zone()
+	if offset == 0 {
+		return name
+	}
+	return name + " (" + t.Local().Format("-07:00") + ")"
+}
+
+// clock writes a time of today as a time, any other with its date.
+func clock(t time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return t.Format("15:04:05.000")
+	}
+	return t.Format("2006-01-02 15:04:05.000")
+}

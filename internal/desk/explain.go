@@ -1,0 +1,198 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Explanation is what has become of a notification, and why. Times are in UTC.
+type Explanation struct {
+	ID       string              `json:"id"`
+	UserID   string              `json:"user_id"`
+	Category string              `json:"category"`
+	Channel  string              `json:"channel"`
+	Priority string              `json:"priority"`
+	Status   notification.Status `json:"status"`
+	// Standing says what it waits for or how it ended, with the cause, in the words of [User].
+	Standing  string `json:"standing"`
+	Attempts  int    `json:"attempts"`
+	Deferrals int    `json:"deferrals"`
+	// Reason is the rule that it waits for, or why it ended. Detail says more, but for Reply: what the provider said to
+	// the latest attempt.
+	Reason string `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Reply  string `json:"reply,omitempty"`
+	// DeliverAt is when it is expected to go out; nil while only people can tell, and once it has ended.
+	DeliverAt *time.Time `json:"deliver_at,omitempty"`
+	Ahead     int        `json:"ahead,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	// Pause is what holds it back by order of an operator.
+	Pause    *control.Pause `json:"pause,omitempty"`
+	Timeline []Step         `json:"timeline"`
+	// Devices is what became of it on each device, when it has no target of its own.
+	Devices []DeviceResult `json:"devices,omitempty"`
+}
+
+// Step is one entry of a timeline.
+type Step struct {
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"`
+	Detail string    `json:"detail,omitempty"`
+	Reply  string    `json:"reply,omitempty"`
+}
+
+// Explain looks up a notification. It returns [notification.ErrNotFound] when there is none, as a [NotThisError] when
+// the id is a user's.
+func (d *Desk) Explain(ctx context.Context, id string) (*Explanation, error) {
+	e, err := d.explain(ctx, id)
+	if !errors.Is(err, notification.ErrNotFound) {
+		return e, err
+	}
+	if u, userErr := d.user(ctx, id); userErr == nil && u.Known {
+		return nil, &NotThisError{Asked: id, IsUser: true}
+	}
+	return nil, err
+}
+
+// Found is what has an id: a notification, or else a user.
+type Found struct {
+	Notification *Explanation `json:"notification,omitempty"`
+	User         *User        `json:"user,omitempty"`
+}
+
+// LookUp looks for a notification with an id, or else for a user. It also finds a user of whom nothing is known.
+func (d *Desk) LookUp(ctx context.Context, id string) (found Found, err error) {
+	if found.Notification, err = d.explain(ctx, id); errors.Is(err, notification.ErrNotFound) {
+		found.User, err = d.user(ctx, id)
+	}
+	return found, err
+}
+
+func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
+	v, err := d.cfg.Store.View(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.situation(ctx, v.UserID)
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{
+		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), Priority: v.Priority.String(),
+		Status: v.Status, Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason,
+		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v),
+	}
+	e.Detail, e.Reply = detailOf(v)
+	e.Standing = ended(e)
+	if v.Status.Waiting() {
+		w := s.waitOf(v)
+		e.Standing, e.DeliverAt = w.words, optional(w.at)
+		if w.state == StatePaused {
+			e.Pause = s.pause(v.Category, string(v.Channel))
+		} else {
+			e.Ahead = v.Ahead
+		}
+	}
+	if v.To != "" {
+		return e, nil
+	}
+	deliveries, err := d.cfg.Store.Deliveries(ctx, &v.Notification)
+	for _, of := range deliveries {
+		e.Devices = append(e.Devices, *result(of))
+	}
+	return e, err
+}
+
+// detailOf tells pacer's own words about a reason from those of the provider.
+func detailOf(v *notification.View) (detail, reply string) {
+	if v.Reason == notification.ReasonMaxDefer {
+		return v.Detail, ""
+	}
+	return "", v.Detail
+}
+
+// View is the store's view of a notification, but that one that operators hold back is not expected at any moment.
+func (d *Desk) View(ctx context.Context, id string) (*notification.View, error) {
+	v, err := d.cfg.Store.View(ctx, id)
+	if err != nil || !v.Status.Waiting() {
+		return v, err
+	}
+	s, err := d.situation(ctx, v.UserID)
+	if err != nil {
+		return nil, err
+	}
+	if w := s.waitOf(v); w.state == StatePaused {
+		v.DeliverAt, v.Ahead, v.Reason, v.Detail = time.Time{}, 0, reasonPaused, w.words
+	}
+	return v, nil
+}
+
+// reasonPaused is the reason of a notification that operators hold back.
+const reasonPaused = "paused_by_operator"
+
+// ended says how a notification ended.
+func ended(e *Explanation) string {
+	switch e.Status {
+	case notification.StatusSending:
+		return "is being sent"
+	case notification.StatusDelivered:
+		if e.Reason == "" || e.Reason == string(notification.StatusDelivered) {
+			return "delivered"
+		}
+		return e.Reason
+	default:
+	}
+	text := string(e.Status)
+	if e.Reason != "" && e.Reason != text {
+		text += ": " + e.Reason
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+// timeline is the view's, but each fact stands once.
+func timeline(v *notification.View) []Step {
+	steps := make([]Step, 0, len(v.Timeline))
+	for _, e := range v.Timeline {
+		steps = append(steps, Step{At: utc(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply})
+	}
+	if len(steps) < 2 || !v.Status.Ended() {
+		return steps
+	}
+	attempt, end := &steps[len(steps)-2], &steps[len(steps)-1]
+	// What the explanation says at its top is not repeated.
+	if outcome := fmt.Sprintf("; %s: %s", v.Status, v.Reason); attempt.Kind == "attempt" &&
+		strings.HasSuffix(attempt.Detail, outcome) {
+		attempt.Detail, attempt.Reply = strings.TrimSuffix(attempt.Detail, outcome), ""
+	}
+	if end.Detail == v.Reason {
+		end.Detail, end.Reply = "", ""
+	}
+	return steps
+}
+
+// NotThisError says that what was looked for is something else.
+type NotThisError struct {
+	// Asked is what was looked for, IsUser whether it is a user or a notification.
+	Asked  string
+	IsUser bool
+}
+
+// Unwrap makes it a [notification.ErrNotFound].
+func (e *NotThisError) Unwrap() error { return notification.ErrNotFound }
+
+// Error names the command that shows it.
+func (e *NotThisError) Error() string {
+	if e.IsUser {
+		return fmt.Sprintf("%s is a user, not a notification: use dispatcher user %s", e.Asked, e.Asked)
+	}
+	return fmt.Sprintf("%s is a notification, not a user: use dispatcher explain %s", e.Asked, e.Asked)
+}

@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+const (
+	// userKnownSQL returns a user's notifications with these ids.
+	userKnownSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = ANY ($2) AND user_id = $1"
+	// userLatestSQL returns a user's latest notifications.
+	userLatestSQL = "SELECT " + viewColumns + ` FROM pacer.notifications
+		WHERE (user_id, accepted_at) <= ($1, 'infinity') AND (user_id, accepted_at) >= ($1, '-infinity')
+		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $2`
+)
+
+// Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
+func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
+	return r.viewsOf(ctx, userKnownSQL, userID, ids)
+}
+
+// Latest returns a user's latest notifications, newest first, without timelines. It knows all of them.
+func (r *Store) Latest(ctx context.Context, userID string, n int, _ []string) ([]notification.View, string, error) {
+	views, err := r.viewsOf(ctx, userLatestSQL, userID, n)
+	return views, "", err
+}
+
+func (r *Store) viewsOf(ctx context.Context, sql string, args ...any) ([]notification.View, error) {
+	rows, err := r.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, describe("look up a user's notifications", err)
+	}
+	found, err := pgx.CollectRows(rows, scanRow)
+	if err != nil {
+		return nil, describe("look up a user's notifications", err)
+	}
+	views := make([]notification.View, len(found))
+	for i := range found {
+		r.place(ctx, &found[i])
+		views[i] = found[i].View
+	}
+	return views, nil
+}
