@@ -1,0 +1,345 @@
+package desk_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }
+
+const partitions = 2
+
+// store is what the tests need of a store.
+type store interface {
+	dispatch.Store
+	intake.Store
+	desk.Store
+	PutDevice(ctx context.Context, d *notification.Device) error
+	Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error
+	NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error
+}
+
+// preferences keeps what users want, in the set-ups that can.
+type preferences interface {
+	desk.Users
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+}
+
+// world is a store on real servers with a desk over it, and a worker that obeys pauses as the dispatcher does.
+type world struct {
+	testing.TB
+	store   store
+	users   preferences // nil on Redis
+	control control.Store
+	desk    *desk.Desk
+
+	mu     sync.Mutex
+	paused map[control.Subject]bool
+	own    map[string][]throttle.Rule // by user
+
+	made, rounds int
+	held         []heldWakeup
+	granted      []*dispatch.Grant
+}
+
+type heldWakeup struct {
+	dispatch.Wakeup
+	partition int
+	at        time.Time
+}
+
+// categories are those of the worlds' policy.
+var categories = map[string]agenda.Settings{
+	"brief":  {Plan: rules(throttle.Rule{Max: 1, Per: time.Hour}), MaxDefer: time.Minute},
+	"free":   {MaxDefer: 24 * time.Hour},
+	"gap":    {Plan: rules(throttle.Rule{Max: 1, Per: 400 * time.Millisecond}), MaxDefer: 24 * time.Hour},
+	"slow":   {Plan: rules(throttle.Rule{Max: 1, Per: time.Hour}), MaxDefer: 24 * time.Hour},
+	"urgent": {Plan: rules(throttle.Rule{Max: 1, Per: time.Hour}), MaxDefer: time.Hour, BypassFrom: notification.PriorityLow},
+}
+
+func rules(all ...throttle.Rule) throttle.Plan { return throttle.Plan{Rules: all} }
+
+// CategoryNames implements [desk.Policy].
+func (w *world) CategoryNames() []string { return []string{"brief", "free", "gap", "slow", "urgent"} }
+
+// Settings implements [desk.Policy].
+func (w *world) Settings(userID, category string) agenda.Settings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := categories[category]
+	if w.paused[control.Subject{Kind: control.Category, Name: category}] {
+		s.Paused = 50 * time.Millisecond
+	}
+	if own, has := w.own[userID]; has && category == "slow" {
+		s.Plan = s.Plan.WithOwnLimits(own)
+	}
+	return s
+}
+
+// onBoth runs a test in a world on Redis, and in one on Postgres.
+func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	for name, open := range map[string]func(*testing.T) *world{"Redis": onRedis, "Postgres": onPostgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func onRedis(t *testing.T) *world {
+	t.Helper()
+	w := &world{TB: t, paused: map[control.Subject]bool{}, own: map[string][]throttle.Rule{}}
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: partitions, Settings: w.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store, w.control = redis.New(client, agendas), control.NewRedis(client)
+	w.open(agendas)
+	return w
+}
+
+func onPostgres(t *testing.T) *world {
+	t.Helper()
+	w := &world{TB: t, paused: map[control.Subject]bool{}, own: map[string][]throttle.Rule{}}
+	url := postgrestest.URL(t)
+	if err := migrations.Up(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	agendas, err := agenda.New(redistest.Client(t), agenda.Config{
+		Partitions: partitions, Settings: w.Settings, Guarded: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := postgres.New(pool, agendas, postgres.Config{
+		Log: slog.New(slog.DiscardHandler), PlacePatience: time.Minute, AcceptTimeout: time.Minute,
+		StatementTimeout: time.Minute, ClaimPatience: time.Minute,
+	})
+	t.Cleanup(func() { _ = kept.Close() })
+	relay := postgres.NewRelay(kept, postgres.RelayConfig{
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func() time.Duration { return time.Hour },
+	})
+	if _, err := relay.RebuildLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.store, w.users, w.control = kept, kept, control.NewPostgres(pool)
+	w.open(agendas)
+	return w
+}
+
+func (w *world) open(agendas *agenda.Agendas) {
+	cfg := desk.Config{Store: w.store, Agendas: agendas, Policy: w, Pauses: w.control.Pauses}
+	if w.users != nil {
+		cfg.Users = w.users
+	}
+	w.desk = desk.New(cfg)
+}
+
+// pause pauses something, as an operator does.
+func (w *world) pause(kind control.Kind, name string) {
+	w.Helper()
+	p := control.Pause{Subject: control.Subject{Kind: kind, Name: name}, By: "grace", Why: "maintenance", At: time.Now()}
+	if err := w.control.Pause(w.Context(), p); err != nil {
+		w.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused[p.Subject] = true
+}
+
+func (w *world) isPaused(kind control.Kind, name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.paused[control.Subject{Kind: kind, Name: name}]
+}
+
+// accept makes a notification and has it accepted.
+func (w *world) accept(change func(*notification.Notification)) *notification.Notification {
+	w.Helper()
+	w.made++
+	n := &notification.Notification{
+		ID: "n" + strconv.Itoa(w.made), UserID: "ada", Category: "free", Channel: notification.ChannelLog, To: "target",
+		Priority: notification.PriorityNormal,
+	}
+	if change != nil {
+		change(n)
+	}
+	if _, err := w.store.Accept(w.Context(), []*notification.Notification{n}); err != nil {
+		w.Fatalf("accept %s: %v", n.ID, err)
+	}
+	return n
+}
+
+// round makes one take request for a partition, unless it is paused, and keeps the grants that it could claim.
+func (w *world) round(partition int) {
+	w.Helper()
+	if w.isPaused(control.Partition, strconv.Itoa(partition)) {
+		return
+	}
+	w.rounds++
+	r := dispatch.TakeRequest{Partition: partition, ID: "round." + strconv.Itoa(w.rounds), Capacity: 50, Pull: 50}
+	w.held = slices.DeleteFunc(w.held, func(h heldWakeup) bool {
+		due := h.partition == partition && time.Until(h.at) <= 0
+		if due {
+			r.Wakeups = append(r.Wakeups, h.Wakeup)
+		}
+		return due
+	})
+	result, err := w.store.Take(w.Context(), r)
+	if err != nil {
+		w.Fatalf("take from partition %d: %v", partition, err)
+	}
+	served := slices.Clone(result.Served)
+	for i, of := range result.Results {
+		served = append(served, dispatch.ServedWakeup{Wakeup: r.Wakeups[i], WakeupResult: of})
+	}
+	for _, s := range served {
+		if s.Held {
+			h := dispatch.Wakeup{UserID: s.UserID, Generation: s.Generation, Categories: s.WakeupResult.Categories}
+			w.held = append(w.held, heldWakeup{Wakeup: h, partition: partition, at: time.Now().Add(s.After)})
+		}
+		for _, g := range s.Grants {
+			w.claim(g)
+		}
+	}
+	for _, h := range result.Pulled {
+		w.held = append(w.held, heldWakeup{Wakeup: h, partition: partition, at: time.Now()})
+	}
+}
+
+// claim claims a grant. One whose channel is paused waits for its provider, as in the dispatcher.
+func (w *world) claim(g *dispatch.Grant) {
+	w.Helper()
+	ok, err := w.store.Claim(w.Context(), g)
+	switch {
+	case err != nil:
+		w.Fatalf("claim %s: %v", g.Notification.ID, err)
+	case ok && w.isPaused(control.Channel, string(g.Notification.Channel)):
+		w.settle(g, dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: "throttled: paused_by_operator", Untried: true, Refund: true,
+			RetryAfter: 100 * time.Millisecond,
+		})
+	case ok:
+		w.granted = append(w.granted, g)
+	}
+}
+
+func (w *world) settle(g *dispatch.Grant, o dispatch.Outcome) {
+	w.Helper()
+	if _, err := w.store.Settle(w.Context(), g, o); err != nil {
+		w.Fatalf("settle %s: %v", g.Notification.ID, err)
+	}
+}
+
+// look makes two rounds of every partition: the first pulls wake-ups, the second serves them.
+func (w *world) look() {
+	w.Helper()
+	for partition := range partitions {
+		w.round(partition)
+		w.round(partition)
+	}
+}
+
+// until makes rounds until a condition holds; give is what becomes of each grant.
+func (w *world) until(what string, give func(*dispatch.Grant) dispatch.Outcome, holds func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); {
+		if time.Now().After(deadline) {
+			w.Fatalf("never came: %s", what)
+		}
+		w.look()
+		for _, g := range w.granted {
+			w.settle(g, give(g))
+		}
+		w.granted = nil
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// grant waits for a grant.
+func (w *world) grant() *dispatch.Grant {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); len(w.granted) == 0; <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatal("nothing is granted")
+		}
+		w.look()
+	}
+	g := w.granted[0]
+	w.granted = w.granted[1:]
+	return g
+}
+
+// user looks up a user.
+func (w *world) user(id string) *desk.User {
+	w.Helper()
+	u, err := w.desk.User(w.Context(), id)
+	if err != nil {
+		w.Fatalf("look up user %s: %v", id, err)
+	}
+	return u
+}
+
+// category is where a user stands in a category.
+func (w *world) category(u *desk.User, name string) desk.UserCategory {
+	w.Helper()
+	for _, c := range u.Categories {
+		if c.Category == name {
+			return c
+		}
+	}
+	w.Fatalf("user %s has no category %s", u.UserID, name)
+	return desk.UserCategory{}
+}
+
+// explain looks up a notification.
+func (w *world) explain(id string) *desk.Explanation {
+	w.Helper()
+	e, err := w.desk.Explain(w.Context(), id)
+	if err != nil {
+		w.Fatalf("explain %s: %v", id, err)
+	}
+	return e
+}
+
+// wantWords wants all words in a text.
+func (w *world) wantWords(what, text string, words ...string) {
+	w.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			w.Errorf("%s says %q, want %q in it", what, text, word)
+		}
+	}
+}
+
+var delivered = dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}
