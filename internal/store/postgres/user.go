@@ -19,17 +19,19 @@ const (
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
 func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
-	return r.viewsOf(ctx, userKnownSQL, userID, ids)
+	rows, err := r.pool.Query(ctx, userKnownSQL, userID, ids)
+	return r.viewsOf(ctx, rows, err)
 }
 
 // Latest returns a user's latest notifications, newest first, without timelines. It knows all of them.
 func (r *Store) Latest(ctx context.Context, userID string, n int, _ []string) ([]notification.View, string, error) {
-	views, err := r.viewsOf(ctx, userLatestSQL, userID, n)
+	rows, err := r.pool.Query(ctx, userLatestSQL, userID, n)
+	views, err := r.viewsOf(ctx, rows, err)
 	return views, "", err
 }
 
-func (r *Store) viewsOf(ctx context.Context, sql string, args ...any) ([]notification.View, error) {
-	rows, err := r.pool.Query(ctx, sql, args...)
+// viewsOf reads the views of a query's rows.
+func (r *Store) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]notification.View, error) {
 	if err != nil {
 		return nil, describe("look up a user's notifications", err)
 	}

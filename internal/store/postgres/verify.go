@@ -88,7 +88,8 @@ ORDER BY n.accepted_at, n.id LIMIT $3`
 	verifyOpenAgainSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
 	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
-		OR n.id IN (SELECT unnest(u.ids) FROM pacer.unplaced u),
+		OR EXISTS (SELECT FROM pacer.unplaced u WHERE u.left_at BETWEEN n.accepted_at AND n.accepted_at + interval '1 min'
+			AND n.id = ANY (u.ids)),
 	n.xmin::text
 FROM pacer.notifications n
 WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
