@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
@@ -72,6 +74,19 @@ type sendTestCommand struct {
 	Body    string `name:"body" env:"-" default:"A test notification." help:"Body. Default: ${default}"`
 }
 
+// checkChannel refuses a name that no channel has, configured or not.
+func (c *sendTestCommand) checkChannel(all settings.Channels) error {
+	var names []string
+	for _, of := range all.All() {
+		names = append(names, string(of.Name))
+	}
+	if slices.Contains(names, c.Channel) {
+		return nil
+	}
+	return &settings.UsageError{Setting: "--channel", Message: fmt.Sprintf("must be one of %s, is %q%s",
+		nearest.List(names), c.Channel, nearest.Hint(c.Channel, names))}
+}
+
 // errNotDelivered makes the exit code 1: the provider did not take the test.
 var errNotDelivered = errors.New("the test was not delivered")
 
@@ -79,6 +94,9 @@ var errNotDelivered = errors.New("the test was not delivered")
 func (c *sendTestCommand) Run(ctx context.Context, to streams) (err error) {
 	resolved, err := c.Resolve()
 	if err != nil {
+		return err
+	}
+	if err := c.checkChannel(resolved.Channels); err != nil {
 		return err
 	}
 	opened, err := channel.Open(resolved.Channels.All(), channel.Process{

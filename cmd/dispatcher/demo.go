@@ -63,10 +63,10 @@ func hasBrowser(out io.Writer) bool {
 
 // openBrowser shows a page. Whether that works does not matter: the demo has named the address.
 func openBrowser(ctx context.Context, url string) {
-	ctx = context.WithoutCancel(ctx) // it may outlive the demo
-	browser := exec.CommandContext(ctx, "xdg-open", url)
+	ctx = context.WithoutCancel(ctx)                     // it may outlive the demo
+	browser := exec.CommandContext(ctx, "xdg-open", url) //nolint:gosec // the address is this process's own
 	if runtime.GOOS == "darwin" {
-		browser = exec.CommandContext(ctx, "open", url)
+		browser = exec.CommandContext(ctx, "open", url) //nolint:gosec // see above
 	}
 	if browser.Start() == nil {
 		go func() { _ = browser.Wait() }() // see above

@@ -63,8 +63,11 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 			args: []string{"--email-server", "https://u:canary@x", "--email-from", "a@example.com"}, says: "email",
 		},
 		"TestOfNothing": {args: []string{"send-test", "--channel", "apns", "--to", "canary"}, says: "not configured"},
-		"TestOfBadURL":  {args: []string{"send-test", "--channel", "webhook", "--to", "ftp://canary"}, says: "--to"},
-		"OpsListen":     {args: []string{"healthcheck", "--ops-listen", "nowhere"}, says: "--ops-listen"},
+		"TestOfNoChannel": {
+			args: []string{"send-test", "--channel", "webhok", "--to", "canary"}, says: "(did you mean webhook?)",
+		},
+		"TestOfBadURL": {args: []string{"send-test", "--channel", "webhook", "--to", "ftp://canary"}, says: "--to"},
+		"OpsListen":    {args: []string{"healthcheck", "--ops-listen", "nowhere"}, says: "--ops-listen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

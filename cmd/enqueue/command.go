@@ -217,8 +217,12 @@ type template struct {
 // api gives the API to send to: the one of a dispatcher, or with REDIS_URL one in this process.
 func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() error, error) {
 	if c.RedisURL == "" {
+		token := c.Token
+		if err := settings.ReadCredential("--token (PACER_TOKEN)", &token); err != nil {
+			return nil, nil, err
+		}
 		client := &http.Client{Timeout: 30 * time.Second}
-		return &enqueue.API{URL: c.Server, Token: c.Token, Client: client},
+		return &enqueue.API{URL: c.Server, Token: token, Client: client},
 			func() error { client.CloseIdleConnections(); return nil }, nil
 	}
 	server := settings.Server{

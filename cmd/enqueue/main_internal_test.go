@@ -192,6 +192,32 @@ func TestFlagsOfTheChannels(t *testing.T) {
 	}
 }
 
+// The token may be in a file; one that is missing is asked for.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer canary" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"title":"Unauthorized","detail":"a valid bearer token is required"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"accepted":1,"rejected":0,"results":[{"index":0,"id":"n1"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("canary\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := ask(t, "", "--user", "ada", "--server", server.URL, "--token", "file:"+file)
+	if code != exitAccepted || out != "n1\n" {
+		t.Errorf("code %d, said %q, %q", code, out, errs)
+	}
+	code, _, errs = ask(t, "", "--user", "ada", "--server", server.URL)
+	if code != exitUsage || !strings.Contains(errs, "PACER_TOKEN") {
+		t.Errorf("without it: code %d, said %q", code, errs)
+	}
+}
+
 func TestNothingReachable(t *testing.T) {
 	t.Parallel()
 	code, out, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1")

@@ -143,5 +143,8 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 	if json.Unmarshal(reply, &p) != nil || p.Title == "" {
 		p.Title = response.Status
 	}
-	return nil, backoff.Permanent(fmt.Errorf("refused: %s: %s", p.Title, p.Detail))
+	if response.StatusCode == http.StatusUnauthorized {
+		p.Detail += ": give it in PACER_TOKEN, or as file:PATH with --token"
+	}
+	return nil, backoff.Permanent(fmt.Errorf("refused by %s: %s: %s", a.URL, p.Title, p.Detail))
 }

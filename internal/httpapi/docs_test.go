@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The page shows what a caller needs to write a request: fields, which are required, what they can be, and an example of
-// the request and of the response.
+// The page shows what a caller needs to write a request: fields, which are required, what they can be, and an example
+// of the request and of the response.
 func TestDocumentationPage(t *testing.T) {
 	t.Parallel()
 	page := call(newAPI(t, &store{}), http.MethodGet, "/docs", "", nil).Body.String()

@@ -87,8 +87,8 @@ type Server struct {
 type Client struct {
 	// Server is the base URL of the HTTP API. Defaults to http://127.0.0.1:8080.
 	Server string `name:"server" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Base URL of the HTTP API. Default: ${default}."`
-	// Token is the bearer token. Defaults to none.
-	Token string `name:"token" placeholder:"TOKEN" json:"-" help:"Bearer token of the HTTP API."`
+	// Token is the bearer token, or file:PATH. Defaults to none.
+	Token string `name:"token" placeholder:"TOKEN" json:"-" help:"Bearer token of the HTTP API, or file:PATH."`
 }
 
 // Setup is which stores a deployment runs on.

@@ -57,7 +57,7 @@ var runPages = []string{readmePage, tutorialPage}
 // noCommands are the blocks without a language, by how they begin. They hold no commands.
 var noCommands = []exception{
 	{page: "README.md", first: " producers ──▶ API", reason: "a picture"},
-	{page: "docs/operate.md", first: "ACL SETUSER pacer on >PASSWORD", reason: "internal/app's test of rights reads it"},
+	{page: "docs/operate.md", first: "ACL SETUSER pacer on >PASSWORD", reason: "internal/app tests these rights"},
 	{page: "docs/channels.md", first: "order-shipped/default/title.txt", reason: "files and what they hold"},
 	{page: "docs/measurements/scale.md", first: "shards          ≥", reason: "formulas"},
 }
@@ -65,8 +65,8 @@ var noCommands = []exception{
 // shells are the languages of commands.
 var shells = []string{"sh", "bash", "shell", "zsh", "console"}
 
-// TestEveryCommandBlockIsRun wants each block of commands in README.md and below docs/ to be run by a test as printed, or
-// to be in the list of those that can't.
+// TestEveryCommandBlockIsRun wants each block of commands in README.md and below docs/ to be run by a test as printed,
+// or to be in the list of those that can't.
 func TestEveryCommandBlockIsRun(t *testing.T) {
 	t.Parallel()
 	met := map[*exception]bool{}

@@ -45,8 +45,8 @@ categories:
   bulletin: {limits: [{max: 1000, per: 1h}]}
 `
 
-// TestAPIExamplesAreTrue makes every call of the examples that /docs and /openapi.json show, in their order, and compares
-// the responses. With -update it writes them.
+// TestAPIExamplesAreTrue makes every call of the examples that /docs and /openapi.json show, in their order, and
+// compares the responses. With -update it writes them.
 func TestAPIExamplesAreTrue(t *testing.T) {
 	t.Parallel()
 	var examples []example

@@ -23,9 +23,9 @@ const (
 const untilDelivered = `until curl -s http://` + apiAddress + `/v1/stats | ` +
 	`grep -q '"queued":0,"scheduled":0,"deferred":0,"retrying":0,"sending":0'; do sleep 0.05; done`
 
-// TestReadmeIsTrue runs the commands of README.md as printed, one block after the other in one shell, against its own
-// policy, with a Redis and a Postgres of the test. Only addresses differ. What README shows must be printed; the receiver
-// prints beside the commands, so it may come anywhere. At last it runs README's SQL.
+// TestReadmeIsTrue runs the commands of README.md as printed, one block after the other in one shell, against the
+// built-in policy, with a Redis and a Postgres of the test. Only addresses differ. What README shows must be printed;
+// the receiver prints beside the commands, so it may come anywhere. At last it runs README's SQL.
 func TestReadmeIsTrue(t *testing.T) {
 	t.Parallel()
 	var steps []step
