@@ -17,7 +17,7 @@ type asking struct {
 		settings.OpsClient
 	} `cmd:""`
 	Pause struct {
-		Kind string `arg:"" enum:"channel,category"`
+		Kind string `arg:"" enum:"channel,category" help:"What to pause."`
 	} `cmd:""`
 }
 
@@ -125,6 +125,7 @@ func TestTyposAreCorrected(t *testing.T) {
 		"dance":           "program has no command dance; there are ask, pause",
 		"ask --ops-liste": "there is no flag --ops-liste (did you mean --ops-listen?); there are --config, --help, --ops-ca, --ops-listen, --ops-token, --ops-token-file",
 		"pause chanel":    `<kind> must be one of category, channel, is "chanel" (did you mean channel?)`,
+		"pause":           "program pause needs <kind>: What to pause",
 		"ask at all":      "program ask takes no argument at",
 	} {
 		t.Run(written, func(t *testing.T) {

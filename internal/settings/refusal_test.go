@@ -326,7 +326,7 @@ func TestOtherCommandsRefuse(t *testing.T) {
 		},
 	}.run(t, "enqueue")
 	_, err := parse(t, nil, "explain")
-	wantRefusals(t, err, `expected "<id>"`)
+	wantRefusals(t, err, "program explain needs <id>")
 }
 
 func TestEnvironmentRefusals(t *testing.T) {

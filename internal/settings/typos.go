@@ -15,6 +15,7 @@ import (
 var (
 	unknownFlag        = regexp.MustCompile(`^unknown flag (\S+?)(?:, did you mean .*)?$`)
 	unexpectedArgument = regexp.MustCompile(`^unexpected argument (.*?)(?:, did you mean .*)?$`)
+	missingArgument    = regexp.MustCompile(`^expected "<([^>]+)>.*"$`)
 	notInEnum          = regexp.MustCompile(`^(\S+) must be one of (\S+) but got "(.*)"$`)
 )
 
@@ -40,9 +41,12 @@ func corrected(err error) string {
 		}
 		if commands := commandNames(node); len(commands) > 0 {
 			return node.FullPath() + " has no command " + found[1] + nearest.Hint(found[1], commands) +
-				"; there are " + nearest.List(commands)
+				"; there are " + strings.Join(slices.Sorted(slices.Values(commands)), ", ")
 		}
 		return node.FullPath() + " takes no argument " + found[1]
+	}
+	if found := missingArgument.FindStringSubmatch(message); found != nil {
+		return needs(lastNode(failed.Context), found[1])
 	}
 	if found := notInEnum.FindStringSubmatch(message); found != nil {
 		values := strings.Split(strings.ReplaceAll(found[2], `"`, ""), ",")
@@ -50,6 +54,16 @@ func corrected(err error) string {
 			nearest.Hint(found[3], values)
 	}
 	return message
+}
+
+// needs says which argument of a command is missing, in the words of its help.
+func needs(node *kong.Node, argument string) string {
+	for _, positional := range node.Positional {
+		if positional.Name == argument && positional.Help != "" {
+			return node.FullPath() + " needs <" + argument + ">: " + strings.TrimSuffix(positional.Help, ".")
+		}
+	}
+	return node.FullPath() + " needs <" + argument + ">"
 }
 
 // lastNode is the command that was read last.
