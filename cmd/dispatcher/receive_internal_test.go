@@ -106,6 +106,25 @@ func TestReceiveForPrograms(t *testing.T) {
 	}
 }
 
+// What pacer signs with a secret is valid for a receiver that knows it.
+func TestReceiveVerifies(t *testing.T) {
+	t.Parallel()
+	const secret, other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcg=="
+	got := receive(t, func(url string) {
+		for _, with := range []string{secret, other} {
+			sent := ask(t, "send-test", "--channel", "webhook", "--to", url, "--webhook-secret", with)
+			if sent.code != 0 {
+				t.Errorf("%+v", sent)
+			}
+		}
+	}, "--secret", secret)
+	lines := strings.Split(got.out, "\n")
+	if len(lines) != 3 || !strings.Contains(lines[0], ", valid, ") || !strings.Contains(lines[1], ", invalid, ") ||
+		!strings.Contains(got.err, "1 with an invalid signature") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestReceiveRefuses(t *testing.T) {
 	t.Parallel()
 	receive(t, func(url string) {

@@ -61,7 +61,9 @@ type completionLine struct {
 
 func execute(ctx context.Context, args []string, with streams) error {
 	var command command
-	options := []kong.Option{kong.Writers(with.out, with.err), kong.Vars{"version": version.Current().String()}}
+	options := []kong.Option{kong.Writers(with.out, with.err), kong.Vars{
+		"version": version.Current().String(), "without_redis_url": "none, it talks to --server",
+	}}
 	parser, err := settings.NewParser(&command, "enqueue", description, options...)
 	if err != nil {
 		return fmt.Errorf("set up the command line: %w", err)

@@ -56,7 +56,7 @@ func ownFlags() []*kong.Flag {
 	var flags []*kong.Flag
 	for _, settings := range []any{&Server{}, &Client{}, &OpsClient{}} {
 		// Kong refuses a struct only for faults in its tags, and these are part of the program.
-		parser := kong.Must(settings, kong.NoDefaultHelp())
+		parser := kong.Must(settings, kong.NoDefaultHelp(), defaultVars)
 		flags = append(flags, parser.Model.Flags...)
 	}
 	return flags

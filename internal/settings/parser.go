@@ -28,6 +28,9 @@ func (e Environ) lookup(name string) (string, bool) {
 	return "", false
 }
 
+// defaultVars are what the help of shared settings says. A program that works otherwise says so with [kong.Vars].
+var defaultVars = kong.Vars{"without_redis_url": "a Redis within the process"}
+
 // NewParser builds the command line of a program. cli points to a struct with [kong]'s tags, which may embed [Server],
 // [Client] and their parts; options go to kong. [Parse] reads the command line.
 //
@@ -43,6 +46,7 @@ func NewParser(cli any, name, description string, options ...kong.Option) (*kong
 	own := []kong.Option{
 		kong.Name(name),
 		kong.Description(description),
+		defaultVars,
 		kong.PostBuild(takeEnvironment),
 		kong.ValueFormatter(showEnvironment),
 		// Kong calls this for each part of the command line that it has read. The first part is the program.

@@ -27,7 +27,7 @@ type File struct {
 // Stores are the two connection strings. Which of them are set decides the set-up; see [Stores.Setup].
 type Stores struct {
 	// RedisURL is the Redis of queue and limiter. Defaults to a Redis within the process.
-	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Default: a Redis within the process."`
+	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Default: ${without_redis_url}."`
 	// DatabaseURL is the Postgres that is the store of notifications. Defaults to none: Redis is the store.
 	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres, as the store of notifications: postgres://... Default: Redis is the store."`
 }
