@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,12 @@ var ErrFull = errors.New("Redis has hardly any memory left") //nolint:staticchec
 type Placed struct {
 	// AcceptedAt is when the entry, or an earlier one with its id, was accepted.
 	AcceptedAt time.Time
-	// Known is true when the id had been accepted before.
-	Known bool
+	// First is the earlier one with its id; nil when there was none.
+	First *First
 }
+
+// First is an entry that was accepted before another with its id.
+type First struct{ UserID, Category, Payload string }
 
 // Accept stores entries of one partition, all in one step, and makes sure that their users have wake-ups. It returns
 // one Placed for each, in order.
@@ -85,10 +89,23 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	s.reportDeferrals(r.list(0))
 	placed := make([]Placed, len(entries))
 	for i := range placed {
-		at := r.number(i + 1)
-		placed[i] = Placed{AcceptedAt: throttle.Micros(max(at, -at)).Time(), Known: at < 0}
+		placed[i] = readPlaced(&r, i+1)
 	}
 	return placed, r.fault
+}
+
+// readPlaced reads what the script says of one entry: when it was accepted, or what has its id.
+func readPlaced(r *reader, i int) Placed {
+	if _, known := r.fields[i].([]any); !known {
+		return Placed{AcceptedAt: throttle.Micros(r.number(i)).Time()}
+	}
+	known := r.list(i)
+	placed := Placed{
+		AcceptedAt: throttle.Micros(known.number(0)).Time(),
+		First:      &First{UserID: known.text(1), Category: known.text(2), Payload: known.text(3)},
+	}
+	r.fault = cmp.Or(r.fault, known.fault)
+	return placed
 }
 
 // reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on.

@@ -254,7 +254,7 @@ func (p *program) accept() string {
 	placed, err := p.procs[0].store.Accept(p.ctx, 0, entries)
 	p.must(err, "accept")
 	for i, got := range placed {
-		if at := max(want[i], -want[i]); got.AcceptedAt.UnixMicro() != at || got.Known != (want[i] < 0) {
+		if at := max(want[i], -want[i]); got.AcceptedAt.UnixMicro() != at || (got.First != nil) != (want[i] < 0) {
 			p.failf("%s was accepted as %+v, want %d", entries[i].ID, got, want[i])
 		}
 	}

@@ -47,7 +47,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), HasCategory: d.Rules.HasCategory,
+		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), CheckCategory: d.Rules.CheckCategory,
 		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)

@@ -116,7 +116,7 @@ func TestAProducerBeforeTheFirstDispatcherUsesItsOwnSettings(t *testing.T) {
 	t.Parallel()
 	url := redistest.URL(t)
 	producer := attach(t, on(t, url, 4))
-	if !producer.Rules.HasCategory("default") || producer.Renderer() != nil {
+	if producer.Rules.CheckCategory("default") != nil || producer.Renderer() != nil {
 		t.Error("want the built-in policy, and no templates")
 	}
 	_, err := open(t, on(t, url, 8), parse(t, onePolicy))
@@ -135,7 +135,7 @@ func TestARefusedDispatcherPublishesNothing(t *testing.T) {
 	broken.Templates = filepath.Join(t.TempDir(), "nowhere")
 	_, err = open(t, broken, parse(t, anotherPolicy))
 	refused(t, err, "--templates")
-	if producer := attach(t, on(t, url, 8)); !producer.Rules.HasCategory("news") {
+	if producer := attach(t, on(t, url, 8)); producer.Rules.CheckCategory("news") != nil {
 		t.Error("the policy of a refused process was published")
 	}
 }

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -18,10 +19,7 @@ type Rules struct {
 // check refuses a notification that a producer wrote into the database when its category is unknown or its channel
 // does not take it.
 func (r *Rules) check(n *notification.Notification) error {
-	if !r.HasCategory(n.Category) {
-		return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
-	}
-	return r.CheckDelivery(n)
+	return errors.Join(r.CheckCategory(n.Category), r.CheckDelivery(n))
 }
 
 // Users keeps what users want, once the rules allow it.
@@ -32,10 +30,7 @@ type Users struct {
 
 // SetPreferences keeps a user's preferences, unless they name a category or channel that the deployment does not have.
 func (u Users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	if err := u.Rules.CheckPreferences(p, func(name string) bool {
-		_, has := u.Rules.Set[notification.Channel(name)]
-		return has
-	}); err != nil {
+	if err := u.Rules.CheckPreferences(p, u.Rules.Set.Fault); err != nil {
 		return err
 	}
 	return u.Store.SetPreferences(ctx, userID, p)

@@ -3,6 +3,7 @@
 package effective
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -104,10 +107,23 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 	return cached.categories[policy.DefaultCategory]
 }
 
-// HasCategory implements intake's Rules.
-func (p *Policy) HasCategory(name string) bool {
-	_, ok := p.Current().Category(name)
-	return ok
+// CheckCategory refuses a category that the policy does not name, with a [notification.FieldError] that says which it
+// names.
+func (p *Policy) CheckCategory(name string) error {
+	if fault := p.categoryFault(name); fault != "" {
+		return &notification.FieldError{Field: "category", Message: fault}
+	}
+	return nil
+}
+
+// categoryFault says that the policy does not name the category; it is empty when the policy does.
+func (p *Policy) categoryFault(name string) string {
+	if _, ok := p.Current().Category(name); ok {
+		return ""
+	}
+	names := p.CategoryNames()
+	return fmt.Sprintf("%s is not named in the policy; it names %s%s", nearest.Quote(name), nearest.List(names),
+		nearest.Hint(name, names))
 }
 
 // MaxDefer implements intake's Rules.

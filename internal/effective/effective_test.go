@@ -132,8 +132,8 @@ func TestSettingsFollowAReplacedPolicy(t *testing.T) {
 	t.Parallel()
 	current := parse(t, rulesText)
 	p := effective.New(func() *policy.Policy { return current })
-	if !p.Since().IsZero() || !p.HasCategory("chat") {
-		t.Fatalf("before the first change: since %s, chat %t", p.Since(), p.HasCategory("chat"))
+	if !p.Since().IsZero() || p.CheckCategory("chat") != nil {
+		t.Fatalf("before the first change: since %s, chat: %v", p.Since(), p.CheckCategory("chat"))
 	}
 	before := time.Now()
 	current = parse(t, strings.Replace(rulesText, "max: 10,", "max: 20,", 1))
@@ -233,7 +233,7 @@ func TestCategoriesGoWithEachRoundUnlessTheyAreTooMany(t *testing.T) {
 func TestPreferencesAreRefusedWithEveryFault(t *testing.T) {
 	t.Parallel()
 	p := fixed(t, rulesText)
-	hasChannel := func(name string) bool { return name == "webhook" }
+	channelFault := func(name string) string { return strings.TrimPrefix("no "+name, "no webhook") }
 	for _, c := range []struct {
 		name        string
 		preferences notification.Preferences
@@ -266,7 +266,7 @@ func TestPreferencesAreRefusedWithEveryFault(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, fault := range notification.FieldErrors(p.CheckPreferences(&c.preferences, hasChannel)) {
+			for _, fault := range notification.FieldErrors(p.CheckPreferences(&c.preferences, channelFault)) {
 				got = append(got, fault.Field)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -59,7 +59,7 @@ func (e *ForbiddenError) Error() string { return "address " + e.Address + " " + 
 
 // Reasons of a ForbiddenError.
 const (
-	reasonSpecial = "is not public, and its network is not allowed"
+	reasonSpecial = "is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)"
 	reasonZone    = "must not name a zone"
 	reasonNetwork = "may be dialled by tcp only"
 )

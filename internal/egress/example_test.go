@@ -27,7 +27,7 @@ func ExampleDialer_CheckURL() {
 	// Output:
 	// https://example.com/hook may be called
 	// http://10.1.2.3/hook may be called
-	// http://10.2.0.1/hook address 10.2.0.1 is not public, and its network is not allowed
-	// http://0x7f.1/ address 127.0.0.1 is not public, and its network is not allowed
+	// http://10.2.0.1/hook address 10.2.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
+	// http://0x7f.1/ address 127.0.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
 	// ftp://example.com/ must begin with http:// or https://
 }

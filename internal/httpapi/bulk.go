@@ -12,6 +12,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 type bulkInput struct {
@@ -35,6 +37,7 @@ type BulkResult struct {
 	ID       string `json:"id,omitempty"`
 	Repeated bool   `json:"repeated,omitempty" doc:"The item had been accepted before."`
 	Error    string `json:"error,omitempty"`
+	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused or in-progress."`
 }
 
 type bulkOutput struct{ Body BulkResponse }
@@ -45,7 +48,7 @@ const (
 )
 
 func (a *api) registerBulk(h huma.API) {
-	item := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[input](), true, "Notification")
+	item := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.Input](), true, "Notification")
 	huma.Register(h, huma.Operation{
 		OperationID: "accept-notifications", Method: http.MethodPost, Path: "/v1/notifications/bulk",
 		Summary: "Accept many notifications",
@@ -69,7 +72,8 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 		return nil, err
 	}
 	if in.Results != "" && in.Results != "errors" && in.Results != "all" {
-		return nil, problem(http.StatusUnprocessableEntity, "results must be errors or all")
+		return nil, problem(http.StatusUnprocessableEntity,
+			"results: must be errors or all, is "+nearest.Quote(in.Results))
 	}
 	items, err := split(in.ContentType, in.RawBody)
 	if err != nil {
@@ -83,10 +87,11 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 	}
 	out := &bulkOutput{Body: BulkResponse{Results: []BulkResult{}}}
 	for _, result := range results {
-		if result.Error == "" {
-			out.Body.Accepted++
-		} else {
+		switch {
+		case result.Error != "":
 			out.Body.Rejected++
+		default:
+			out.Body.Accepted++
 		}
 		if result.Repeated {
 			out.Body.Repeated++
@@ -105,7 +110,7 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkR
 	var indexes []int
 	for i, item := range items {
 		results[i].Index = i
-		request, err := a.decode(item)
+		request, err := wire.Decode(item, a.own)
 		if err != nil {
 			results[i].Error = itemError(err)
 			continue
@@ -120,7 +125,7 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkR
 	for i, result := range accepted {
 		at := &results[indexes[i]]
 		if result.Err != nil {
-			at.Error = itemError(result.Err)
+			at.Error, at.Type = itemError(result.Err), problemType(result.Err)
 		} else {
 			at.ID, at.Repeated = result.Notification.ID, result.Known
 		}
@@ -145,16 +150,23 @@ func split(contentType string, body []byte) ([]json.RawMessage, error) {
 			}
 		}
 	} else if err := json.Unmarshal(body, &items); err != nil {
-		return nil, problem(http.StatusBadRequest, errArray.Error())
+		return nil, problem(http.StatusBadRequest, notArray(err))
 	}
 	if len(items) > maxBulkItems {
 		return nil, problem(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("a batch may have at most %d items, has %d", maxBulkItems, len(items)))
+			fmt.Sprintf("a batch may have at most %d items, this one has %d; divide it", maxBulkItems, len(items)))
 	}
 	if len(items) == 0 {
-		return nil, problem(http.StatusBadRequest, "the batch is empty")
+		return nil, problem(http.StatusBadRequest, "the batch is empty: send at least one notification")
 	}
 	return items, nil
 }
 
-var errArray = errors.New("the body is not a JSON array of notifications")
+// notArray says why a body is no JSON array.
+func notArray(err error) string {
+	why := "its items must stand in [ ]; send one object a line as " + mediaNDJSON
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		why = fmt.Sprintf("it is no JSON from byte %d on", syntax.Offset)
+	}
+	return "the body is not a JSON array of notifications: " + why
+}

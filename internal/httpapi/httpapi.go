@@ -17,6 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 // Intake accepts notifications.
@@ -59,8 +60,8 @@ type Config struct {
 	Users Users
 	// Devices keeps users' devices.
 	Devices Devices
-	// HasCategory tells whether the policy names a category.
-	HasCategory func(string) bool
+	// CheckCategory refuses a category that the policy does not name.
+	CheckCategory func(string) error
 	// Tokens are the bearer tokens. Defaults to none: no request needs a token.
 	Tokens []string
 	// Host tells whether the API serves requests under a Host. It is asked only where there are no tokens, since other
@@ -97,14 +98,22 @@ const (
 )
 
 // api implements the operations.
-type api struct{ cfg Config }
+type api struct {
+	cfg Config
+	own []string // the names of the channels with a format of their own
+}
 
 // New makes the handler of the API.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.CallerLimit == nil {
 		cfg.CallerLimit = func(next http.Handler) http.Handler { return next }
 	}
-	a := &api{cfg}
+	a := &api{cfg: cfg}
+	for _, c := range cfg.Channels {
+		if c.OwnFormat != "" {
+			a.own = append(a.own, string(c.Name))
+		}
+	}
 	operations := http.NewServeMux()
 	document := a.register(operations)
 	if err := addExamples(document); err != nil {
@@ -150,7 +159,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 
 // describeChannels puts the channels' names and the objects in their own formats into the document.
 func (a *api) describeChannels(schemas huma.Registry) {
-	accepted := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[input](), true, "").Ref)
+	accepted := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[wire.Input](), true, "").Ref)
 	shown := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[View](), true, "").Ref)
 	for _, c := range a.cfg.Channels {
 		name := string(c.Name)

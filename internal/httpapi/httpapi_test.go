@@ -103,7 +103,7 @@ func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		HasCategory: func(string) bool { return true }, Version: "unreleased",
+		CheckCategory: func(string) error { return nil }, Version: "unreleased",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {

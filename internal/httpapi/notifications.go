@@ -7,12 +7,16 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 // View is a notification as the API shows it.
@@ -125,7 +129,7 @@ func problems(statuses ...int) []int {
 }
 
 func (a *api) registerNotifications(h huma.API) {
-	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[input](), true, "Notification")
+	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.Input](), true, "Notification")
 	operation := huma.Operation{
 		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications",
 		Summary: "Accept a notification",
@@ -133,7 +137,7 @@ func (a *api) registerNotifications(h huma.API) {
 		Errors: problems(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
 		Responses: map[string]*huma.Response{"200": {
-			Description: "Accepted before under the same idempotency key or id; this is the first response",
+			Description: "Accepted before under the same idempotency key or id with the same content; this is the first response",
 			Content: map[string]*huma.MediaType{"application/json": {
 				Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[View](), true, "View"),
 			}},
@@ -165,27 +169,33 @@ func (a *api) registerNotifications(h huma.API) {
 
 // checkMedia refuses bodies of another media type, and encoded ones.
 func checkMedia(contentType, encoding string, accepted ...string) error {
-	media, _, err := mime.ParseMediaType(contentType)
-	for _, known := range accepted {
-		if err == nil && media == known && (encoding == "" || encoding == "identity") {
-			return nil
-		}
+	if encoding != "" && encoding != "identity" {
+		return problem(http.StatusUnsupportedMediaType,
+			"Content-Encoding "+nearest.Quote(encoding)+" is not understood; send the body without one")
 	}
-	return problem(http.StatusUnsupportedMediaType, "the body must be "+accepted[0]+", not encoded")
+	media, _, err := mime.ParseMediaType(contentType)
+	if err == nil && slices.Contains(accepted, media) {
+		return nil
+	}
+	said := "Content-Type " + nearest.Quote(contentType) + " is not accepted here"
+	if contentType == "" {
+		said = "the Content-Type is missing"
+	}
+	return problem(http.StatusUnsupportedMediaType, said+"; send "+strings.Join(accepted, " or "))
 }
 
 func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 	if err := checkMedia(in.ContentType, in.ContentEncoding, "application/json"); err != nil {
 		return nil, err
 	}
-	request, err := a.decode(in.RawBody)
+	request, err := wire.Decode(in.RawBody, a.own)
 	if err != nil {
 		return nil, refusal(err)
 	}
 	if in.IdempotencyKey != "" {
 		if request.IdempotencyKey != "" && request.IdempotencyKey != in.IdempotencyKey {
 			return nil, refusal(&notification.FieldError{
-				Field: "idempotency_key", Message: "differs from the header's",
+				Field: "idempotency_key", Message: "differs from the header Idempotency-Key; give one of the two",
 			})
 		}
 		request.IdempotencyKey = in.IdempotencyKey

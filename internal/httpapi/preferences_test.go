@@ -71,7 +71,7 @@ func TestWhatNeedsPostgresSaysSo(t *testing.T) {
 	t.Parallel()
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, HasCategory: func(string) bool { return true },
+		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, CheckCategory: func(string) error { return nil },
 		Version: "test", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -20,7 +20,30 @@ const retryAfter = 2
 // retryAfterFull is how many seconds a client should wait while the store is full, which takes longer to pass.
 const retryAfterFull = 10
 
-// problem makes an RFC 9457 problem. It never repeats what the client sent.
+// The types of problems that a program may want to tell apart.
+const (
+	// typeIDConflict: the id was accepted before with other content.
+	typeIDConflict = "id-conflict"
+	// typeKeyReused: the idempotency key was used for another notification.
+	typeKeyReused = "key-reused"
+	// typeInProgress: the first request with the idempotency key is not done yet.
+	typeInProgress = "in-progress"
+)
+
+// problemType is the type of the problem that refuses a notification; empty for a plain one.
+func problemType(err error) string {
+	switch {
+	case errors.Is(err, notification.ErrConflict):
+		return typeIDConflict
+	case errors.Is(err, intake.ErrKeyReused):
+		return typeKeyReused
+	case errors.Is(err, intake.ErrInProgress):
+		return typeInProgress
+	}
+	return ""
+}
+
+// problem makes an RFC 9457 problem. Of what the client sent it repeats names and times, never contents or targets.
 func problem(status int, detail string, faults ...error) huma.StatusError {
 	p := &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}
 	for _, fault := range faults {
@@ -34,15 +57,32 @@ func problem(status int, detail string, faults ...error) huma.StatusError {
 // refusal says why a notification was not accepted.
 func refusal(err error) error {
 	switch {
-	case errors.Is(err, intake.ErrInProgress):
-		return problem(http.StatusConflict, err.Error())
-	case errors.Is(err, intake.ErrKeyReused):
-		return problem(http.StatusUnprocessableEntity, err.Error(),
-			&notification.FieldError{Field: "idempotency_key", Message: "was used for another notification"})
+	case problemType(err) != "":
+		return typed(err)
 	case len(notification.FieldErrors(err)) > 0:
 		return problem(http.StatusUnprocessableEntity, summary(err), err)
 	}
 	return problem(http.StatusBadRequest, err.Error())
+}
+
+// typed is the refusal of a notification whose id or key was used before.
+func typed(err error) error {
+	p := &huma.ErrorModel{Type: problemType(err), Status: http.StatusConflict, Detail: err.Error()}
+	if conflict, ok := errors.AsType[*notification.ConflictError](err); ok {
+		for _, field := range conflict.Fields {
+			p.Errors = append(p.Errors, &huma.ErrorDetail{
+				Location: "body." + field, Message: "differs from what was accepted under this id",
+			})
+		}
+	}
+	if p.Type == typeKeyReused {
+		p.Status = http.StatusUnprocessableEntity
+		p.Errors = []*huma.ErrorDetail{{
+			Location: "body.idempotency_key", Message: "was used for another notification",
+		}}
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
 }
 
 // summary puts the faults of a notification into one sentence.

@@ -74,8 +74,8 @@ func (a *api) check(in *userInput) error {
 	if err := notification.CheckUserID(in.User); err != nil {
 		return problem(http.StatusUnprocessableEntity, summary(err))
 	}
-	if !a.cfg.HasCategory(in.Category) {
-		return problem(http.StatusUnprocessableEntity, "category: is not named in the policy")
+	if err := a.cfg.CheckCategory(in.Category); err != nil {
+		return problem(http.StatusUnprocessableEntity, summary(err))
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 	}{
 		{
 			name: "id", set: func(r *intake.Request) { r.ID = "a b" },
-			want: []string{"id: may hold only A-Z a-z 0-9 . _ : -"},
+			want: []string{`id: may hold only A-Z a-z 0-9 . _ : - and is "a b"`},
 		},
 		{
 			name: "user", set: func(r *intake.Request) { r.UserID = "" },
@@ -99,7 +99,7 @@ func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 		},
 		{
 			name: "target, by domain", set: func(r *intake.Request) { r.To = "a\nb" },
-			want: []string{"to: must not hold control characters"},
+			want: []string{"to: must not hold control characters, holds U+000A at byte 2"},
 		},
 		{
 			name: "title", set: func(r *intake.Request) { r.Title = "\xff" },
@@ -111,19 +111,19 @@ func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 		},
 		{
 			name: "data", set: func(r *intake.Request) { r.Data = json.RawMessage(`[]`) },
-			want: []string{"data: must be a JSON object"},
+			want: []string{`data: must be a JSON object, such as {"order":17}, is an array`},
 		},
 		{
 			name: "priority", set: func(r *intake.Request) { r.Priority = 9 },
-			want: []string{"priority: must be critical, high, normal or low"},
+			want: []string{"priority: must be critical, high, normal or low, is number 9"},
 		},
 		{
 			name: "send_at", set: func(r *intake.Request) { r.SendAt = now.Add(91 * 24 * time.Hour) },
-			want: []string{"send_at: may lie at most 90 days ahead"},
+			want: []string{"send_at: may lie at most 90 days ahead, is 2026-06-13T15:09:26Z"},
 		},
 		{
 			name: "expires_at", set: func(r *intake.Request) { r.ExpiresAt = now },
-			want: []string{"expires_at: has passed: it would expire before it can be sent"},
+			want: []string{"expires_at: 2026-03-14T15:09:26Z has passed: it would expire before it can be sent"},
 		},
 		{
 			name: "collapse_key", set: func(r *intake.Request) { r.CollapseKey = strings.Repeat("k", 65) },
@@ -131,7 +131,7 @@ func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 		},
 		{
 			name: "key of 256", set: func(r *intake.Request) { r.IdempotencyKey = strings.Repeat("k", 256) },
-			want: []string{"idempotency_key: may have at most 255 characters"},
+			want: []string{"idempotency_key: may have at most 255 characters, has 256"},
 		},
 		{
 			name: "key with a control character", set: func(r *intake.Request) { r.IdempotencyKey = "a\x1fb" },
@@ -197,26 +197,47 @@ func TestKeysWithinTheirLimitsAreAccepted(t *testing.T) {
 	}
 }
 
-// Whoever sends a known id gets the first notification with it.
+// Whoever sends a known id with the same content gets the first notification with it. Other content is a conflict.
 //
 //nolint:paralleltest,tparallel // The end looks at what all of them left behind.
-func TestAKnownIDReturnsTheFirstNotification(t *testing.T) {
+func TestAKnownIDIsARepeatOrAConflict(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	first := b.accept(t, request("n-1", "the first"))[0]
 	other := request("n-1", "of somebody else")
 	other.UserID = "u-9"
-	for name, again := range map[string]intake.Request{
-		"the same":                     request("n-1", "the first"),
-		"another body":                 request("n-1", "the second"),
-		"of another user":              other,
-		"with a key":                   {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
-		"of another user, with a key":  {Notification: other.Notification, IdempotencyKey: "k-2"},
-		"once more with that key":      {Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"},
-		"the same, with a key instead": {Notification: request("n-1", "the first").Notification, IdempotencyKey: "k-3"},
+	third := intake.Request{Notification: request("n-1", "the third").Notification, IdempotencyKey: "k-1"}
+	for _, c := range []struct {
+		name    string
+		again   intake.Request
+		differs []string
+	}{
+		{name: "the same", again: request("n-1", "the first")},
+		{name: "another body", again: request("n-1", "the second"), differs: []string{"title"}},
+		{name: "of another user", again: other, differs: []string{"user_id", "title"}},
+		{name: "with a key", again: third, differs: []string{"title"}},
+		{
+			name: "of another user, with a key", differs: []string{"user_id", "title"},
+			again: intake.Request{Notification: other.Notification, IdempotencyKey: "k-2"},
+		},
+		{name: "once more with that key", again: third, differs: []string{"title"}},
+		{
+			name:  "the same, with a key instead",
+			again: intake.Request{Notification: request("n-1", "the first").Notification, IdempotencyKey: "k-3"},
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := b.accept(t, again)[0]
+		t.Run(c.name, func(t *testing.T) {
+			r := b.accept(t, c.again)[0]
+			if c.differs != nil {
+				conflict, ok := errors.AsType[*notification.ConflictError](r.Err)
+				if !ok || !errors.Is(r.Err, notification.ErrConflict) || r.Notification != nil {
+					t.Fatalf("%+v, want a conflict only", r)
+				}
+				if diff := cmp.Diff(c.differs, conflict.Fields); diff != "" {
+					t.Errorf("fields that differ (-want +got):\n%s", diff)
+				}
+				return
+			}
 			if r.Err != nil || !r.Known {
 				t.Errorf("known %t, error %v; want it known", r.Known, r.Err)
 			}
@@ -236,9 +257,10 @@ func TestAKnownIDReturnsTheFirstNotification(t *testing.T) {
 func TestSameIDTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	b := newBench()
-	results := b.accept(t, request("n-1", "the first"), request("n-1", "the second"))
-	if results[0].Known || !results[1].Known || results[1].Notification.Title != "the first" {
-		t.Errorf("results: %+v and %+v", results[0], results[1])
+	results := b.accept(t, request("n-1", "the first"), request("n-1", "the first"), request("n-1", "the second"))
+	if results[0].Known || !results[1].Known || results[1].Notification.Title != "the first" ||
+		!errors.Is(results[2].Err, notification.ErrConflict) {
+		t.Errorf("results: %+v, %+v and %+v", results[0], results[1], results[2])
 	}
 	if len(b.store.fresh) != 1 || len(b.accepted) != 1 {
 		t.Errorf("%d accepted anew, %d acceptances reported; want one each", len(b.store.fresh), len(b.accepted))
@@ -255,8 +277,8 @@ func TestWhileTheStoreIsAwayABatchFailsAndCanBeRepeated(t *testing.T) {
 			b.store.fresh, b.accepted = nil, nil
 			b.store.fail = method
 			batch := []intake.Request{request("n-2", "new"), keyed("k-2", "new")}
-			if method == "view" { // only needed for known notifications
-				batch = append(batch, request("n-1", "known"))
+			if method == "view" { // only needed for known keys
+				batch = append(batch, keyed("k-1", "known"))
 			}
 			results, err := b.Accept(t.Context(), batch)
 			if !errors.Is(err, errAway) || results != nil {
@@ -358,7 +380,7 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 		case 3:
 			batch[i] = request("bad id", title)
 		case 4:
-			batch[i] = request("known", title)
+			batch[i] = request("known", "known")
 		}
 	}
 	var want []string

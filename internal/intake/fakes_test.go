@@ -56,7 +56,7 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 		first, known := r.known[n.ID]
 		switch {
 		case known && first.UserID != n.UserID:
-			accepted[i] = intake.Accepted{Known: true}
+			accepted[i] = intake.Accepted{Known: true, First: first}
 			continue
 		case !known:
 			first = new(*n)
@@ -65,6 +65,9 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 			r.fresh = append(r.fresh, n.ID)
 		}
 		accepted[i] = intake.Accepted{At: first.CreatedAt, Known: known}
+		if known {
+			accepted[i].First = first
+		}
 	}
 	r.accepts = append(r.accepts, ids)
 	return accepted, nil
@@ -114,7 +117,12 @@ func (r *store) View(_ context.Context, id string) (*notification.View, error) {
 // rules know the categories default and chat, no channel fcm, and one bad target.
 type rules struct{}
 
-func (rules) HasCategory(name string) bool { return name == "default" || name == "chat" }
+func (rules) CheckCategory(name string) error {
+	if name == "default" || name == "chat" {
+		return nil
+	}
+	return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
+}
 
 func (rules) MaxDefer(category string) time.Duration {
 	if category == "chat" {

@@ -6,8 +6,6 @@ package intake
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,13 +41,15 @@ type Result struct {
 	// Notification is the notification as it was accepted: now, or before when Known is true.
 	Notification *notification.Notification
 	Known        bool
-	// Err says why the request was refused: [notification.FieldError]s, [ErrKeyReused] or [ErrInProgress].
+	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], [ErrKeyReused]
+	// or [ErrInProgress].
 	Err error
 }
 
 // Why a request with an idempotency key is refused.
 var (
-	ErrKeyReused  = errors.New("the idempotency key was used for another notification")
+	ErrKeyReused = errors.New("idempotency_key: was used for another notification; repeat that one unchanged, or use " +
+		"another key")
 	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; try again shortly")
 )
 
@@ -58,8 +58,9 @@ var ErrFull = errors.New("no room for more notifications")
 
 // Rules are what the policy and the channels say of a notification.
 type Rules interface {
-	// HasCategory tells whether the policy names the category; MaxDefer how long its notifications may wait.
-	HasCategory(name string) bool
+	// CheckCategory refuses a category that the policy does not name, with a [notification.FieldError]; MaxDefer tells
+	// how long its notifications may wait.
+	CheckCategory(name string) error
 	MaxDefer(category string) time.Duration
 	// MaxContent is how long title, body and data together may be on a channel, in bytes.
 	MaxContent(channel notification.Channel) int
@@ -162,15 +163,6 @@ func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error)
 	return results, nil
 }
 
-// repeatOf is the result of a request whose key an earlier request of the batch has, whose result is r.
-func repeatOf(repeat, first *Request, r Result) Result {
-	if fingerprint(repeat) != fingerprint(first) {
-		return Result{Err: ErrKeyReused}
-	}
-	r.Known = r.Err == nil
-	return r
-}
-
 // withDevices refuses notifications without a target whose user has no device on the channel. It returns the others.
 func (in *Intake) withDevices(ctx context.Context, results []Result, pending []int) ([]int, error) {
 	if in.cfg.HasDevice == nil {
@@ -204,13 +196,12 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 	return remaining, nil
 }
 
-// complete fills in the defaults and checks everything that can be checked without the store.
-func (in *Intake) complete(r *Request) (*notification.Notification, error) {
-	n := r.Notification
+// Complete gives what a notification leaves out: an id, and the defaults.
+func Complete(n notification.Notification) (notification.Notification, error) {
 	if n.ID == "" {
 		id, err := uuid.NewV7()
 		if err != nil {
-			return nil, fmt.Errorf("make an id: %w", err)
+			return n, fmt.Errorf("make an id: %w", err)
 		}
 		n.ID = id.String()
 	}
@@ -223,15 +214,22 @@ func (in *Intake) complete(r *Request) (*notification.Notification, error) {
 	if n.Priority == 0 {
 		n.Priority = notification.PriorityNormal
 	}
+	return n, nil
+}
+
+// complete fills in the defaults and checks everything that can be checked without the store.
+func (in *Intake) complete(r *Request) (*notification.Notification, error) {
+	n, err := Complete(r.Notification)
+	if err != nil {
+		return nil, err
+	}
 	var faults []error
 	if r.Template != nil {
 		faults = append(faults, in.render(r.Template, &n))
 	}
 	faults = append(faults, n.Validate(in.cfg.Clock(), in.cfg.Rules.MaxContent(n.Channel)))
-	if !in.cfg.Rules.HasCategory(n.Category) {
-		faults = append(faults, &notification.FieldError{Field: "category", Message: "is not named in the policy"})
-	}
-	faults = append(faults, in.cfg.Rules.CheckDelivery(&n), checkKey(r.IdempotencyKey))
+	faults = append(faults, in.cfg.Rules.CheckCategory(n.Category), in.cfg.Rules.CheckDelivery(&n),
+		checkKey(r.IdempotencyKey))
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
@@ -252,75 +250,14 @@ func (in *Intake) render(t *Template, n *notification.Notification) error {
 func checkKey(key string) error {
 	if len(key) > notification.MaxIdempotencyKey {
 		return &notification.FieldError{
-			Field: "idempotency_key", Message: fmt.Sprintf("may have at most %d characters",
-				notification.MaxIdempotencyKey),
+			Field: "idempotency_key", Message: fmt.Sprintf("may have at most %d characters, has %d",
+				notification.MaxIdempotencyKey, len(key)),
 		}
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return &notification.FieldError{Field: "idempotency_key", Message: "may hold only printable ASCII characters"}
 	}
 	return nil
-}
-
-// fingerprint tells apart two requests with the same idempotency key.
-func fingerprint(r *Request) string {
-	n := r.Notification
-	n.CreatedAt = time.Time{}
-	body, err := json.Marshal(struct {
-		notification.Notification
-		Template *Template `json:",omitempty"`
-	}{n, r.Template})
-	if err != nil {
-		body = []byte(err.Error()) // the data is not JSON, and such a notification has been refused already
-	}
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:16])
-}
-
-// reserve reserves the idempotency keys of the pending requests, and returns those that are still to be stored.
-func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result, pending []int) ([]int, error) {
-	remaining := pending[:0]
-	for _, i := range pending {
-		key := batch[i].IdempotencyKey
-		if key == "" {
-			remaining = append(remaining, i)
-			continue
-		}
-		n := results[i].Notification
-		life := max(0, n.SendAt.Sub(in.cfg.Clock())) + in.cfg.Rules.MaxDefer(n.Category) + keyLife
-		r, err := in.cfg.Store.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
-		if err != nil {
-			return nil, err
-		}
-		switch r.Claim {
-		case ClaimNew:
-			n.ID = r.ID
-			remaining = append(remaining, i)
-		case ClaimDone:
-			if results[i], err = in.known(ctx, r.ID, n); err != nil {
-				return nil, err
-			}
-		case ClaimBusy:
-			results[i] = Result{Err: ErrInProgress}
-		case ClaimOther:
-			results[i] = Result{Err: ErrKeyReused}
-		}
-	}
-	return remaining, nil
-}
-
-// known returns the notification that was accepted before. Once the store has forgotten it, it returns n, which the
-// request would make.
-func (in *Intake) known(ctx context.Context, id string, n *notification.Notification) (Result, error) {
-	view, err := in.cfg.Store.View(ctx, id)
-	if errors.Is(err, notification.ErrNotFound) {
-		n.ID = id
-		return Result{Notification: n, Known: true}, nil
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	return Result{Notification: &view.Notification, Known: true}, nil
 }
 
 // store stores the pending notifications and commits their keys.
@@ -341,16 +278,12 @@ func (in *Intake) store(ctx context.Context, batch []Request, results []Result, 
 	for i, index := range pending {
 		r, key := &results[index], batch[index].IdempotencyKey
 		if accepted[i].Known {
-			if *r, err = in.known(ctx, r.Notification.ID, r.Notification); err != nil {
-				return err
-			}
+			*r = repeated(r.Notification, accepted[i])
 		} else {
 			r.Notification.CreatedAt = accepted[i].At
-		}
-		if !accepted[i].Known {
 			in.cfg.Accepted(r.Notification.Category)
 		}
-		if key != "" {
+		if key != "" { // of a conflict too, so that a repeat gets the same response
 			if err := in.cfg.Store.Commit(ctx, key); err != nil {
 				return err
 			}

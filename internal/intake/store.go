@@ -25,6 +25,9 @@ type Accepted struct {
 	At time.Time
 	// Known is true when its id had been accepted before.
 	Known bool
+	// First is then the notification that was accepted. It is nil when the store no longer has it, or knows no more
+	// than that it is another user's.
+	First *notification.Notification
 }
 
 // Claim says who has an idempotency key.

@@ -6,6 +6,7 @@ package nearest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -63,6 +64,14 @@ func List(names []string) string {
 		return strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:listed], ", "), len(all)-listed)
+}
+
+// Quote quotes what was written as Go does, and cuts it when it would fill the message.
+func Quote(written string) string {
+	if len(written) > longest {
+		return strconv.Quote(strings.ToValidUTF8(written[:longest], "")) + "…"
+	}
+	return strconv.Quote(written)
 }
 
 // first returns at most n of the names, each once, in alphabetical order.

@@ -18,9 +18,9 @@ func ExampleNotification_Validate() {
 		fmt.Println(fault)
 	}
 	// Output:
-	// id: may hold only A-Z a-z 0-9 . _ : -
-	// data: must be a JSON object
-	// expires_at: must be later than send_at: it would expire before it can be sent
+	// id: may hold only A-Z a-z 0-9 . _ : - and is "order 42"
+	// data: must be a JSON object, such as {"order":17}, is an array
+	// expires_at: must be later than send_at: it is 2026-03-14T15:10:26Z, and send_at is 2026-03-14T16:09:26Z
 }
 
 func ExampleParsePriority() {

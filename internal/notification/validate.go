@@ -75,14 +75,14 @@ func (n *Notification) Validate(now time.Time, maxContent int) error {
 // checkID checks the id of a notification or a device.
 func checkID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
-		return &FieldError{"id", fmt.Sprintf("must have 1 to %d characters", MaxIDBytes)}
+		return &FieldError{"id", fmt.Sprintf("must have 1 to %d characters, has %d", MaxIDBytes, len(id))}
 	}
 	if id == "." || id == ".." {
-		return &FieldError{"id", "must not be . or .., which no URL can hold"}
+		return &FieldError{"id", fmt.Sprintf("must not be %s, which no URL can hold", id)}
 	}
 	for _, r := range id {
 		if !isIDRune(r) {
-			return &FieldError{"id", "may hold only A-Z a-z 0-9 . _ : -"}
+			return &FieldError{"id", fmt.Sprintf("may hold only A-Z a-z 0-9 . _ : - and is %q", id)}
 		}
 	}
 	return nil
@@ -120,8 +120,9 @@ func checkText(field, value string, maxBytes int) error {
 	if !utf8.ValidString(value) {
 		return &FieldError{field, "must be valid UTF-8"}
 	}
-	if strings.ContainsFunc(value, unicode.IsControl) {
-		return &FieldError{field, "must not hold control characters"}
+	if at := strings.IndexFunc(value, unicode.IsControl); at >= 0 {
+		r, _ := utf8.DecodeRuneInString(value[at:])
+		return &FieldError{field, fmt.Sprintf("must not hold control characters, holds %U at byte %d", r, at+1)}
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func checkText(field, value string, maxBytes int) error {
 // checkPriority returns an error for a value that is not a priority.
 func checkPriority(p Priority) error {
 	if p < PriorityCritical || p > PriorityLow {
-		return &FieldError{"priority", "must be critical, high, normal or low"}
+		return &FieldError{"priority", fmt.Sprintf("must be critical, high, normal or low, is number %d", p)}
 	}
 	return nil
 }
@@ -148,12 +149,11 @@ func (n *Notification) checkContent(most int) error {
 	case len(n.Data) == 0:
 	case !utf8.Valid(n.Data): // json.Valid lets any byte pass inside a string
 		faults = append(faults, &FieldError{"data", "must be valid UTF-8"})
-	case !json.Valid(n.Data) || bytes.TrimSpace(n.Data)[0] != '{':
-		faults = append(faults, &FieldError{"data", "must be a JSON object"})
+	case !isObject(n.Data):
+		faults = append(faults, &FieldError{"data", notObject + kindOf(n.Data)})
 	}
-	if len(n.Override) > 0 && (!utf8.Valid(n.Override) || !json.Valid(n.Override) ||
-		bytes.TrimSpace(n.Override)[0] != '{') {
-		faults = append(faults, &FieldError{string(n.Channel), "must be a JSON object"})
+	if len(n.Override) > 0 && (!utf8.Valid(n.Override) || !isObject(n.Override)) {
+		faults = append(faults, &FieldError{string(n.Channel), notObject + kindOf(n.Override)})
 	}
 	if len(n.Override) > MaxOverrideBytes {
 		faults = append(faults, &FieldError{
@@ -171,18 +171,49 @@ func (n *Notification) checkContent(most int) error {
 func (n *Notification) checkTimes(now time.Time) error {
 	var faults []error
 	if n.SendAt.After(now.Add(MaxSendAhead)) {
-		faults = append(faults, &FieldError{"send_at", "may lie at most 90 days ahead"})
+		faults = append(faults, &FieldError{"send_at", fmt.Sprintf("may lie at most %d days ahead, is %s",
+			int(MaxSendAhead/(24*time.Hour)), clock(n.SendAt))})
 	}
 	if !n.ExpiresAt.IsZero() {
 		switch {
 		case !n.ExpiresAt.After(now):
-			faults = append(faults, &FieldError{"expires_at", "has passed: it would expire before it can be sent"})
-		case !n.ExpiresAt.After(n.SendAt):
 			faults = append(faults, &FieldError{
-				"expires_at",
-				"must be later than send_at: it would expire before it can be sent",
+				"expires_at", fmt.Sprintf("%s has passed: it would expire before it can be sent", clock(n.ExpiresAt)),
 			})
+		case !n.ExpiresAt.After(n.SendAt):
+			faults = append(faults, &FieldError{"expires_at", fmt.Sprintf(
+				"must be later than send_at: it is %s, and send_at is %s",
+				clock(n.ExpiresAt), clock(n.SendAt))})
 		}
 	}
 	return errors.Join(faults...)
 }
+
+// notObject begins what is said of a value that is no JSON object.
+const notObject = `must be a JSON object, such as {"order":17}, is `
+
+// isObject tells whether a text is a JSON object.
+func isObject(text json.RawMessage) bool { return json.Valid(text) && bytes.TrimSpace(text)[0] == '{' }
+
+// kindOf names what a JSON text is, without its content.
+func kindOf(text json.RawMessage) string {
+	if !json.Valid(text) {
+		return "no JSON"
+	}
+	switch bytes.TrimSpace(text)[0] {
+	case '{':
+		return "an object with invalid UTF-8"
+	case '[':
+		return "an array"
+	case '"':
+		return "a text"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// clock writes a time as producers do.
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -50,13 +50,13 @@ var validations = []validation{
 
 	{
 		name: "id empty", set: func(n *notification.Notification) { n.ID = "" },
-		want: []string{"id: must have 1 to 64 characters"},
+		want: []string{"id: must have 1 to 64 characters, has 0"},
 	},
 	{name: "id of 1", set: func(n *notification.Notification) { n.ID = "x" }},
 	{name: "id of 64", set: func(n *notification.Notification) { n.ID = strings.Repeat("x", 64) }},
 	{
 		name: "id of 65", set: func(n *notification.Notification) { n.ID = strings.Repeat("x", 65) },
-		want: []string{"id: must have 1 to 64 characters"},
+		want: []string{"id: must have 1 to 64 characters, has 65"},
 	},
 
 	{
@@ -73,23 +73,23 @@ var validations = []validation{
 	{name: "user with spaces and braces", set: func(n *notification.Notification) { n.UserID = " {a}:b " }},
 	{
 		name: "user with newline", set: func(n *notification.Notification) { n.UserID = "a\nb" },
-		want: []string{"user_id: must not hold control characters"},
+		want: []string{"user_id: must not hold control characters, holds U+000A at byte 2"},
 	},
 	{
 		name: "user with NUL", set: func(n *notification.Notification) { n.UserID = "a\x00" },
-		want: []string{"user_id: must not hold control characters"},
+		want: []string{"user_id: must not hold control characters, holds U+0000 at byte 2"},
 	},
 	{
 		name: "user with DEL", set: func(n *notification.Notification) { n.UserID = "a\x7f" },
-		want: []string{"user_id: must not hold control characters"},
+		want: []string{"user_id: must not hold control characters, holds U+007F at byte 2"},
 	},
 	{
 		name: "user with C1 control", set: func(n *notification.Notification) { n.UserID = "a\u0085" },
-		want: []string{"user_id: must not hold control characters"},
+		want: []string{"user_id: must not hold control characters, holds U+0085 at byte 2"},
 	},
 	{
 		name: "user with last control before space", set: func(n *notification.Notification) { n.UserID = "a\x1f" },
-		want: []string{"user_id: must not hold control characters"},
+		want: []string{"user_id: must not hold control characters, holds U+001F at byte 2"},
 	},
 	{
 		name: "user not UTF-8", set: func(n *notification.Notification) { n.UserID = "a\xff" },
@@ -114,7 +114,7 @@ var validations = []validation{
 	{
 		name: "target with a header smuggled in",
 		set:  func(n *notification.Notification) { n.To = "a@b.example\r\nBcc: c@d.example" },
-		want: []string{"to: must not hold control characters"},
+		want: []string{"to: must not hold control characters, holds U+000D at byte 12"},
 	},
 	{
 		name: "target not UTF-8", set: func(n *notification.Notification) { n.To = "\xc3\x28" },
@@ -123,13 +123,13 @@ var validations = []validation{
 
 	{
 		name: "priority forgotten", set: func(n *notification.Notification) { n.Priority = 0 },
-		want: []string{"priority: must be critical, high, normal or low"},
+		want: []string{"priority: must be critical, high, normal or low, is number 0"},
 	},
 	{name: "priority first", set: func(n *notification.Notification) { n.Priority = 1 }},
 	{name: "priority last", set: func(n *notification.Notification) { n.Priority = 4 }},
 	{
 		name: "priority after last", set: func(n *notification.Notification) { n.Priority = 5 },
-		want: []string{"priority: must be critical, high, normal or low"},
+		want: []string{"priority: must be critical, high, normal or low, is number 5"},
 	},
 
 	{name: "text of several lines", set: func(n *notification.Notification) { n.Title, n.Body = "a\tb", "one\ntwo" }},
@@ -147,31 +147,31 @@ var validations = []validation{
 	{name: "data nested", set: func(n *notification.Notification) { n.Data = json.RawMessage(`{"a":[1,{"b":null}]}`) }},
 	{
 		name: "data null", set: func(n *notification.Notification) { n.Data = json.RawMessage(`null`) },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is null`},
 	},
 	{
 		name: "data list", set: func(n *notification.Notification) { n.Data = json.RawMessage(`[{}]`) },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is an array`},
 	},
 	{
 		name: "data text", set: func(n *notification.Notification) { n.Data = json.RawMessage(`"{}"`) },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is a text`},
 	},
 	{
 		name: "data number", set: func(n *notification.Notification) { n.Data = json.RawMessage(`7`) },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is a number`},
 	},
 	{
 		name: "data blank", set: func(n *notification.Notification) { n.Data = json.RawMessage("  ") },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is no JSON`},
 	},
 	{
 		name: "data cut off", set: func(n *notification.Notification) { n.Data = json.RawMessage(`{"a":1`) },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is no JSON`},
 	},
 	{
 		name: "data twice", set: func(n *notification.Notification) { n.Data = json.RawMessage(`{}{}`) },
-		want: []string{"data: must be a JSON object"},
+		want: []string{`data: must be a JSON object, such as {"order":17}, is no JSON`},
 	},
 	{
 		name: "data not UTF-8",
@@ -199,16 +199,16 @@ var validations = []validation{
 	{
 		name: "to be sent later than in 90 days",
 		set:  func(n *notification.Notification) { n.SendAt = now.Add(2160*time.Hour + 1) },
-		want: []string{"send_at: may lie at most 90 days ahead"},
+		want: []string{"send_at: may lie at most 90 days ahead, is " + now.Add(2160*time.Hour).Format(time.RFC3339)},
 	},
 	{
 		name: "expires now", set: func(n *notification.Notification) { n.ExpiresAt = now },
-		want: []string{"expires_at: has passed: it would expire before it can be sent"},
+		want: []string{"expires_at: 2026-03-14T15:09:26Z has passed: it would expire before it can be sent"},
 	},
 	{name: "expires just after now", set: func(n *notification.Notification) { n.ExpiresAt = now.Add(1) }},
 	{name: "expires when it is to be sent", set: func(n *notification.Notification) {
 		n.SendAt, n.ExpiresAt = now.Add(time.Hour), now.Add(time.Hour)
-	}, want: []string{"expires_at: must be later than send_at: it would expire before it can be sent"}},
+	}, want: []string{"expires_at: must be later than send_at: it is 2026-03-14T16:09:26Z, and send_at is 2026-03-14T16:09:26Z"}},
 	{name: "expires just after it is to be sent", set: func(n *notification.Notification) {
 		n.SendAt, n.ExpiresAt = now.Add(time.Hour), now.Add(time.Hour+1)
 	}},
@@ -227,7 +227,7 @@ var validations = []validation{
 	},
 	{
 		name: "collapse key with control", set: func(n *notification.Notification) { n.CollapseKey = "a\x00b" },
-		want: []string{"collapse_key: must not hold control characters"},
+		want: []string{"collapse_key: must not hold control characters, holds U+0000 at byte 2"},
 	},
 	{
 		name: "collapse key not UTF-8", set: func(n *notification.Notification) { n.CollapseKey = "\x80" },
@@ -240,19 +240,19 @@ var validations = []validation{
 			SendAt: now.Add(3000 * time.Hour), ExpiresAt: now.Add(-1), CollapseKey: "\n",
 		}
 	}, want: []string{
-		"id: must have 1 to 64 characters",
+		"id: must have 1 to 64 characters, has 0",
 		"user_id: is required",
 		"category: is required",
 		"channel: is required",
-		"to: must not hold control characters",
-		"priority: must be critical, high, normal or low",
+		"to: must not hold control characters, holds U+000A at byte 1",
+		"priority: must be critical, high, normal or low, is number 0",
 		"title: must be valid UTF-8",
 		"body: must be valid UTF-8",
-		"data: must be a JSON object",
+		`data: must be a JSON object, such as {"order":17}, is an array`,
 		"body: title, body and data together may have at most 4096 bytes on channel , have 5004",
-		"send_at: may lie at most 90 days ahead",
-		"expires_at: has passed: it would expire before it can be sent",
-		"collapse_key: must not hold control characters",
+		"send_at: may lie at most 90 days ahead, is " + now.Add(3000*time.Hour).Format(time.RFC3339),
+		"expires_at: " + now.Add(-1).Format(time.RFC3339) + " has passed: it would expire before it can be sent",
+		"collapse_key: must not hold control characters, holds U+000A at byte 1",
 	}},
 }
 
@@ -289,7 +289,7 @@ func TestIDCharacters(t *testing.T) {
 	for _, character := range tried {
 		n := valid()
 		n.ID = "a" + character + "b"
-		want := []string{"id: may hold only A-Z a-z 0-9 . _ : -"}
+		want := []string{fmt.Sprintf("id: may hold only A-Z a-z 0-9 . _ : - and is %q", n.ID)}
 		if strings.Contains(allowed, character) {
 			want = nil
 		}
@@ -306,7 +306,7 @@ func TestCheckUserID(t *testing.T) {
 		strings.Repeat("u", 256): "",
 		"":                       "user_id: is required",
 		strings.Repeat("u", 257): "user_id: may have at most 256 bytes, has 257",
-		"a\tb":                   "user_id: must not hold control characters",
+		"a\tb":                   "user_id: must not hold control characters, holds U+0009 at byte 2",
 		"\xff":                   "user_id: must be valid UTF-8",
 	} {
 		got := ""

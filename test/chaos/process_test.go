@@ -170,8 +170,8 @@ func (p *process) settings(_, category string) agenda.Settings {
 	return found
 }
 
-// HasCategory, MaxDefer, MaxContent and CheckDelivery implement intake.Rules.
-func (p *process) HasCategory(string) bool { return true }
+// CheckCategory, MaxDefer, MaxContent and CheckDelivery implement intake.Rules.
+func (p *process) CheckCategory(string) error { return nil }
 
 // MaxDefer implements intake.Rules.
 func (p *process) MaxDefer(string) time.Duration { return 24 * time.Hour }

@@ -10,8 +10,8 @@
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
 --          r), 1 when its priority bypasses the limits, 1 when the user has limits of their own
 --
--- Result   {deferrals decided: {user, category, how many, rule, …}, then per notification: when it was accepted in µs,
---          negative when the id was known before}
+-- Result   {deferrals decided: {user, category, how many, rule, …}, then per notification: when it was accepted in µs, or
+--          when the id was known before {when that one was accepted, its user, its category, its payload}}
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]
 if ARGV[2] == 'epoch' then
@@ -102,9 +102,9 @@ end
 
 local result = { deferrals }
 for i = 4, #ARGV, 12 do
-  local known = call('HGET', partition .. 'n:' .. ARGV[i], 'v')
-  if known then
-    result[#result + 1] = -(tonumber(known) + YEAR_2020)
+  local first = call('HMGET', partition .. 'n:' .. ARGV[i], 'v', 'u', 'c', 'b')
+  if first[1] then
+    result[#result + 1] = { tonumber(first[1]) + YEAR_2020, first[2], first[3], first[4] }
   else
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 )
@@ -31,11 +32,21 @@ func (s Set) Names() []string {
 // is configured; CheckDelivery does.
 func (s Set) MaxContent(name notification.Channel) int { return s[name].MostContent() }
 
+// Fault says that a channel is not configured, and which are; it is empty for a configured channel.
+func (s Set) Fault(name string) string {
+	if _, ok := s[notification.Channel(name)]; ok {
+		return ""
+	}
+	names := s.Names()
+	return nearest.Quote(name) + " is not a configured channel; configured are " + nearest.List(names) +
+		nearest.Hint(name, names)
+}
+
 // CheckDelivery refuses a notification whose channel is not configured, or does not take its target or its content.
 func (s Set) CheckDelivery(n *notification.Notification) error {
 	channel, ok := s[n.Channel]
 	if !ok {
-		return &notification.FieldError{Field: "channel", Message: "is not a configured channel"}
+		return &notification.FieldError{Field: "channel", Message: s.Fault(string(n.Channel))}
 	}
 	var faults []error
 	if n.To == "" && !channel.Local {
@@ -59,8 +70,13 @@ func (s Set) CheckDevice(device *notification.Device) error {
 		return err
 	}
 	channel, ok := s[device.Channel]
-	if !ok || channel.Local {
-		return &notification.FieldError{Field: "channel", Message: "is not a configured channel with targets"}
+	if !ok {
+		return &notification.FieldError{Field: "channel", Message: s.Fault(string(device.Channel))}
+	}
+	if channel.Local {
+		return &notification.FieldError{
+			Field: "channel", Message: nearest.Quote(string(device.Channel)) + " has no targets, so it has no devices",
+		}
 	}
 	if err := channel.CheckTarget(device.Target); err != nil {
 		return &notification.FieldError{Field: "to", Message: err.Error()}

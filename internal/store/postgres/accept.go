@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -39,22 +40,22 @@ FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $
 ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
-// knownSQL returns when, and for whom, the first notification with an id was accepted. If that one still waits, the
-// relay checks that it stands in its backlog.
+// knownSQL returns the first notifications that were accepted with some ids. If one still waits, the relay checks that
+// it stands in its backlog.
 const knownSQL = `
 WITH known AS MATERIALIZED (
-	SELECT id, accepted_at, user_id, status IN ('waiting', 'retrying') AS waits FROM pacer.notifications
-		WHERE id = ANY ($1)
+	SELECT * FROM pacer.notifications WHERE id = ANY ($1)
 ), again AS (
-	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE waits ON CONFLICT DO NOTHING
+	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE status IN ('waiting', 'retrying') ON CONFLICT DO NOTHING
 )
-SELECT id, accepted_at, user_id FROM known`
+SELECT ` + viewColumns + ` FROM known`
 
 // insertResult is what the database did with a notification.
 type insertResult struct {
 	at time.Time
-	// fresh is true for a notification that was accepted now; sameUser is false when its id belongs to another user.
-	fresh, sameUser, optedOut bool
+	// fresh is true for a notification that was accepted now; else first is the one that has its id.
+	fresh, optedOut bool
+	first           *notification.Notification
 	// placing puts it into its backlog; nil when the relay has to.
 	placing *placing
 }
@@ -118,7 +119,7 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 	}
 	var under []*placing
 	for i := range notifications {
-		accepted[part[i]] = acceptedAs(found[i])
+		accepted[part[i]] = acceptedAs(notifications[i], found[i])
 		if p := found[i].placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
 		}
@@ -128,9 +129,9 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 }
 
 // acceptedAs turns the database's result for a notification into intake's.
-func acceptedAs(found insertResult) intake.Accepted {
-	a := intake.Accepted{At: found.at, Known: !found.fresh}
-	if !found.sameUser {
+func acceptedAs(n *notification.Notification, found insertResult) intake.Accepted {
+	a := intake.Accepted{At: found.at, Known: !found.fresh, First: found.first}
+	if a.Known && a.First.UserID != n.UserID {
 		a.At = time.Time{}
 	}
 	return a
@@ -162,7 +163,7 @@ func (r *Store) insert(ctx context.Context, batch []*notification.Notification) 
 	var found insertResult
 	fresh := 0
 	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
-		found.fresh, found.sameUser = true, true
+		found.fresh = true
 		results[places[id]] = found
 		fresh++
 		return nil
@@ -193,16 +194,25 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 	if err != nil {
 		return err
 	}
-	var id, user string
-	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&id, &at, &user}, func() error {
-		for _, i := range places[id] {
-			results[i] = insertResult{at: at, sameUser: batch[i].UserID == user}
+	known, err := pgx.CollectRows(rows, scanRow)
+	if err != nil {
+		return err
+	}
+	for i := range known {
+		first := &known[i].Notification
+		for _, at := range places[first.ID] {
+			results[at] = insertResult{at: first.CreatedAt, first: first}
 		}
-		return nil
-	})
-	return err
+		delete(places, first.ID)
+	}
+	if len(places) > 0 {
+		return errPurged
+	}
+	return nil
 }
+
+// errPurged says that a notification kept an id from being accepted again, and was gone before it could be read.
+var errPurged = errors.New("a notification with the same id was purged at this moment; try again")
 
 // columns turns notifications into the arrays that insertSQL takes.
 func columns(batch []*notification.Notification) []any {

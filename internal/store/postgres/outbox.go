@@ -69,8 +69,8 @@ const (
 // outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
 // has locked. A notification that is being sent stays until its result is written.
 const outboxSQL = `
-SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.priority, n.send_at,
-	n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
+SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority,
+	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
 WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
@@ -92,16 +92,13 @@ type outboxed struct {
 func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	var o outboxed
 	var channel string
-	var data *string
+	var data, override *string
 	var sendAt, expiresAt, notBefore *time.Time
-	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &o.Priority, &sendAt,
-		&expiresAt,
-		&o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt)
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &override, &o.Priority,
+		&sendAt, &expiresAt, &o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt)
 	o.Channel = notification.Channel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore = moment(sendAt), moment(expiresAt), moment(notBefore)
-	if data != nil {
-		o.Data = []byte(*data)
-	}
+	o.Data, o.Override = text(data), text(override)
 	return o, err
 }
 

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -32,7 +34,9 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	partitions := map[int][]int{}
 	for i, n := range batch {
 		if elsewhere[i] {
-			accepted[i] = intake.Accepted{Known: true}
+			if accepted[i], err = r.elsewhere(ctx, n.ID); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		partition := r.agendas.PartitionOf(n.UserID)
@@ -77,9 +81,40 @@ func (r *Store) put(ctx context.Context, partition int, batch []*notification.No
 		return err
 	}
 	for i, index := range part {
-		accepted[index] = intake.Accepted{At: placed[i].AcceptedAt, Known: placed[i].Known}
+		if accepted[index], err = acceptedAs(batch[index], placed[i]); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// acceptedAs turns what an agenda did with a notification into intake's form.
+func acceptedAs(n *notification.Notification, placed agenda.Placed) (intake.Accepted, error) {
+	a := intake.Accepted{At: placed.AcceptedAt}
+	if placed.First == nil {
+		return a, nil
+	}
+	a.Known = true
+	first, err := decode(n.ID, dispatch.Backlog{UserID: placed.First.UserID, Category: placed.First.Category},
+		placed.AcceptedAt, placed.First.Payload)
+	a.First = first
+	if placed.First.UserID != n.UserID {
+		a.At = time.Time{}
+	}
+	return a, err
+}
+
+// elsewhere is the result for an id that belongs to a notification in another partition, and so to another user.
+func (r *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, error) {
+	a := intake.Accepted{Known: true}
+	view, err := r.View(ctx, id)
+	switch {
+	case err == nil:
+		a.First = &view.Notification
+	case !errors.Is(err, notification.ErrNotFound):
+		return a, err
+	}
+	return a, nil
 }
 
 // claimIDs makes the ids that producers chose unique over all partitions. It returns, for each notification of the

@@ -28,10 +28,14 @@ func acceptedOnce(p *probe) {
 	if err != nil || !again[0].Known || again[0].At.Sub(first.CreatedAt).Abs() > time.Second {
 		p.Errorf("accepted again: %+v, %v", again, err)
 	}
+	if diff := cmp.Diff(&first.Notification, again[0].First); diff != "" {
+		p.Errorf("the first, as a repeat finds it (-want +got):\n%s", diff)
+	}
 	other := *n
 	other.UserID = "somebody whose partition is another, or not"
 	foreign, err := p.Accept(p.Context(), []*notification.Notification{&other})
-	if err != nil || !foreign[0].Known {
+	if err != nil || !foreign[0].Known || !foreign[0].At.IsZero() || foreign[0].First == nil ||
+		foreign[0].First.UserID != "ada" {
 		p.Errorf("the id for another user: %+v, %v", foreign, err)
 	}
 	if v := p.want(n.ID, notification.StatusQueued, 0, ""); v.UserID != "ada" {

@@ -69,6 +69,7 @@ func Cases() []Case {
 	}{
 		{"AcceptedOnce", acceptedOnce},
 		{"AcceptedInOneBatchTwice", acceptedTwiceInOneBatch},
+		{"RepeatsAreCompared", repeatsAreCompared},
 		{"ContentComesBack", contentComesBack},
 		{"GrantedOnceAndDelivered", delivered},
 		{"TheSameRequestHasTheSameResult", sameRequest},

@@ -1,0 +1,102 @@
+package intake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// repeatOf is the result of a request whose key an earlier request of the batch has, whose result is r.
+func repeatOf(repeat, first *Request, r Result) Result {
+	if fingerprint(repeat) != fingerprint(first) {
+		return Result{Err: ErrKeyReused}
+	}
+	r.Known = r.Err == nil
+	return r
+}
+
+// fingerprint tells apart two requests with the same idempotency key.
+func fingerprint(r *Request) string {
+	n := r.Notification
+	n.CreatedAt = time.Time{}
+	body, err := json.Marshal(struct {
+		notification.Notification
+		Template *Template `json:",omitempty"`
+	}{n, r.Template})
+	if err != nil {
+		body = []byte(err.Error()) // the data is not JSON, and such a notification has been refused already
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:16])
+}
+
+// reserve reserves the idempotency keys of the pending requests, and returns those that are still to be stored.
+func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result, pending []int) ([]int, error) {
+	remaining := pending[:0]
+	for _, i := range pending {
+		key := batch[i].IdempotencyKey
+		if key == "" {
+			remaining = append(remaining, i)
+			continue
+		}
+		n := results[i].Notification
+		life := max(0, n.SendAt.Sub(in.cfg.Clock())) + in.cfg.Rules.MaxDefer(n.Category) + keyLife
+		r, err := in.cfg.Store.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
+		if err != nil {
+			return nil, err
+		}
+		switch r.Claim {
+		case ClaimNew:
+			n.ID = r.ID
+			remaining = append(remaining, i)
+		case ClaimDone:
+			if results[i], err = in.known(ctx, r.ID, n, batch[i].Template != nil); err != nil {
+				return nil, err
+			}
+		case ClaimBusy:
+			results[i] = Result{Err: ErrInProgress}
+		case ClaimOther:
+			results[i] = Result{Err: ErrKeyReused}
+		}
+	}
+	return remaining, nil
+}
+
+// known returns the notification that was accepted before under the idempotency key. Once the store has forgotten it,
+// it returns n, which the request would make. When the id that the request names was taken already, it is still a
+// conflict; templates may make another content by now, so what they made is not compared.
+func (in *Intake) known(ctx context.Context, id string, n *notification.Notification, made bool) (Result, error) {
+	view, err := in.cfg.Store.View(ctx, id)
+	if errors.Is(err, notification.ErrNotFound) {
+		n.ID = id
+		return Result{Notification: n, Known: true}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if id == n.ID && !made {
+		return repeated(n, Accepted{At: view.CreatedAt, First: &view.Notification}), nil
+	}
+	return Result{Notification: &view.Notification, Known: true}, nil
+}
+
+// repeated is the result of a notification whose id had been accepted before: a repeat of the first when it has the
+// same content, and else a conflict.
+func repeated(n *notification.Notification, a Accepted) Result {
+	switch {
+	case a.First == nil && a.At.IsZero():
+		return Result{Err: &notification.ConflictError{ID: n.ID, Fields: []string{"user_id"}}}
+	case a.First == nil: // it has ended and is forgotten, since the store saw it
+		n.CreatedAt = a.At
+		return Result{Notification: n, Known: true}
+	}
+	if fields := n.Differences(a.First); len(fields) > 0 {
+		return Result{Err: &notification.ConflictError{ID: n.ID, Fields: fields}}
+	}
+	return Result{Notification: a.First, Known: true}
+}
