@@ -85,8 +85,12 @@ func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
 	if err := n.Identify(); err != nil {
 		return nil, err
 	}
+	body, err := encode(n)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue a notification: %w", err)
+	}
 	var accepted View
-	if err := c.call(ctx, http.MethodPost, "/v1/notifications", n, &accepted); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/v1/notifications", json.RawMessage(body), &accepted); err != nil {
 		return nil, fmt.Errorf("enqueue a notification: %w", err)
 	}
 	return &accepted, nil
@@ -112,44 +116,72 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 		}
 	}
 	results := make([]Result, 0, len(notifications))
-	for len(notifications) > 0 {
-		body, n, err := batch(notifications)
-		if err != nil {
-			return results, err
+	for len(results) < len(notifications) {
+		b := batchOf(notifications[len(results):])
+		if len(b.sent) > 0 {
+			if err := c.enqueueBatch(ctx, b); err != nil {
+				return results, fmt.Errorf("enqueue %d notifications: %w", len(b.sent), err)
+			}
 		}
-		var response struct {
-			Results []Result `json:"results"`
+		for i := range b.results {
+			b.results[i].Index = len(results) + i
 		}
-		if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", body, &response); err != nil {
-			return results, fmt.Errorf("enqueue %d notifications: %w", n, err)
-		}
-		if len(response.Results) != n {
-			return results, fmt.Errorf("enqueue %d notifications: the server returned %d results", n,
-				len(response.Results))
-		}
-		results = append(results, response.Results...)
-		notifications = notifications[n:]
+		results = append(results, b.results...)
 	}
 	return results, nil
 }
 
-// batch encodes as many of the notifications as one request may hold.
-func batch(notifications []Notification) (json.RawMessage, int, error) {
-	body := []byte{'['}
-	for i := range notifications {
-		item, err := json.Marshal(notifications[i])
-		if err != nil {
-			return nil, 0, fmt.Errorf("encode notification %d: %w", i, err)
-		}
-		if i == maxItems || i > 0 && len(body)+len(item)+2 > maxBytes {
-			return append(body, ']'), i, nil
-		}
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, item...)
+// enqueueBatch sends a batch, and fills in the results of what it sent.
+func (c *Client) enqueueBatch(ctx context.Context, b *batch) error {
+	var response struct {
+		Results []Result `json:"results"`
 	}
-	return append(body, ']'), len(notifications), nil
+	if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", json.RawMessage(b.body), &response); err != nil {
+		return err
+	}
+	if len(response.Results) != len(b.sent) {
+		return fmt.Errorf("the server returned %d results", len(response.Results))
+	}
+	for i, at := range b.sent {
+		b.results[at] = response.Results[i]
+	}
+	return nil
+}
+
+// batch is what one request holds of some notifications, from the first on.
+type batch struct {
+	body []byte
+	// results has one for each notification: those that can't be encoded are refused already. sent are the indexes of
+	// the others.
+	results []Result
+	sent    []int
+}
+
+// batchOf encodes as many of the notifications as one request may hold.
+func batchOf(notifications []Notification) *batch {
+	b := &batch{body: []byte{'['}}
+	for i := range notifications {
+		item, err := encode(notifications[i])
+		if err != nil {
+			refused := Result{Error: err.Error()}
+			if e, ok := errors.AsType[*Error](err); ok {
+				refused.Error = e.Detail
+			}
+			b.results = append(b.results, refused)
+			continue
+		}
+		if len(b.sent) == maxItems || len(b.sent) > 0 && len(b.body)+len(item)+2 > maxBytes {
+			break
+		}
+		if len(b.sent) > 0 {
+			b.body = append(b.body, ',')
+		}
+		b.body = append(b.body, item...)
+		b.sent = append(b.sent, i)
+		b.results = append(b.results, Result{})
+	}
+	b.body = append(b.body, ']')
+	return b
 }
 
 // Get looks up a notification. An [*Error] with status 404 says that there is no such notification.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,8 @@ import (
 type Error struct {
 	// Status is the HTTP status.
 	Status int
+	// Type tells some refusals apart for programs: id-conflict, key-reused, in-progress. Else it is empty.
+	Type string
 	// Title and Detail say what is wrong, for people.
 	Title, Detail string
 	// Fields are the fields that are wrong.
@@ -22,7 +25,19 @@ type FieldError struct {
 	Field, Message string
 }
 
-// Error reads "422 Unprocessable Entity: category: is not named in the policy".
+// ErrConflict says that an id was accepted before with other content. It is what an [*Error] of the type id-conflict is;
+// the error's Fields are those that differ.
+var ErrConflict = errors.New("the id was accepted before with other content")
+
+const (
+	typeConflict   = "id-conflict"
+	typeInProgress = "in-progress"
+)
+
+// Is makes an error of the type id-conflict an [ErrConflict].
+func (e *Error) Is(target error) bool { return target == ErrConflict && e.Type == typeConflict }
+
+// Error reads "422 Unprocessable Entity: user_id: is required".
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%d %s", e.Status, e.Title)
 	if e.Detail != "" {
@@ -35,8 +50,9 @@ func (e *Error) Error() string {
 func (e *Error) temporary() bool {
 	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented ||
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
-		// The first request with the idempotency key is still being worked on.
-		e.Status == http.StatusConflict && strings.Contains(e.Detail, "just being accepted")
+		// The first request with the idempotency key is still being worked on. Servers before the types said it in words.
+		e.Type == typeInProgress ||
+		e.Status == http.StatusConflict && e.Type == "" && strings.Contains(e.Detail, "just being accepted")
 }
 
 // maxDetail bounds what is kept of a response that is not a problem document.
@@ -44,6 +60,7 @@ const maxDetail = 200
 
 func parseError(status int, body []byte) *Error {
 	var problem struct {
+		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Detail string `json:"detail"`
 		Errors []struct {
@@ -59,7 +76,7 @@ func parseError(status int, body []byte) *Error {
 	if problem.Title != "" {
 		e.Title = problem.Title
 	}
-	e.Detail = problem.Detail
+	e.Type, e.Detail = problem.Type, problem.Detail
 	for _, fault := range problem.Errors {
 		e.Fields = append(e.Fields, FieldError{strings.TrimPrefix(fault.Location, "body."), fault.Message})
 	}

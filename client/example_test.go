@@ -60,7 +60,7 @@ func (p *pacer) bulk(w http.ResponseWriter, r *http.Request) {
 	for i, n := range batch {
 		results[i] = client.Result{Index: i, ID: n.ID}
 		if n.Category == "unheard of" {
-			results[i] = client.Result{Index: i, Error: "category: is not named in the policy"}
+			results[i] = client.Result{Index: i, Error: `category: "chatt" is not named in the policy; it names chat, default`}
 		}
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
@@ -115,7 +115,7 @@ func ExampleClient_EnqueueMany() {
 	}
 	// Output:
 	// 0 accepted as order-7
-	// 1 refused: category: is not named in the policy
+	// 1 refused: category: "chatt" is not named in the policy; it names chat, default
 }
 
 // After an error, call again with the notifications that have no result yet. They have ids by now, so none is accepted
@@ -269,6 +269,6 @@ func ExampleEnqueueTx() {
 		fmt.Println(err)
 	}
 	// Output:
-	// SELECT pacer.enqueue($1)
+	// SELECT coalesce(id, ''), repeated, faults, differs FROM pacer.try_enqueue($1)
 	// order-7 is accepted once the transaction commits
 }

@@ -2,14 +2,17 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 // Tx is a pgx transaction or connection.
@@ -20,21 +23,22 @@ type Tx interface {
 // EnqueueTx enqueues a notification if and only if the transaction commits, and returns its id. The transaction must be
 // in the database of pacer's store. pacer finds the notification within a second of the commit.
 //
-// An [*Error] with status 422 says what is wrong with the notification. Then the transaction can only be rolled back.
-// What only the policy refuses, such as an unknown category, shows later: the notification ends as failed. EnqueueTx
-// knows no idempotency keys; use an id.
+// An [*Error] with status 422 says what is wrong with the notification, and an [ErrConflict] that its id was accepted
+// with other content. The transaction goes on after either: nothing was written. What only the deployment knows shows
+// later: with a category that the policy does not name, a channel that is not configured, or a target or content that
+// the channel does not take, the notification ends as failed, with a reason that names the field. EnqueueTx knows
+// neither templates nor idempotency keys; use an id.
 func EnqueueTx(ctx context.Context, tx Tx, n Notification) (id string, err error) {
-	body, err := json.Marshal(n)
+	body, err := checkForTx(n)
 	if err != nil {
-		return "", fmt.Errorf("encode the notification: %w", err)
+		return "", fmt.Errorf("enqueue a notification: %w", err)
 	}
-	err = tx.QueryRow(ctx, "SELECT pacer.enqueue($1)", body).Scan(&id)
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == invalidParameter {
-		detail := strings.TrimPrefix(refused.Message, "pacer.enqueue: ")
-		err = &Error{
-			Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
-			Detail: detail,
-		}
+	var repeated bool
+	var faults, differs []string
+	err = tx.QueryRow(ctx, "SELECT coalesce(id, ''), repeated, faults, differs FROM pacer.try_enqueue($1)", body).Scan(
+		&id, &repeated, &faults, &differs)
+	if err == nil {
+		err = refusedInTx(id, faults, differs)
 	}
 	if err != nil {
 		return "", fmt.Errorf("enqueue a notification: %w", err)
@@ -42,5 +46,66 @@ func EnqueueTx(ctx context.Context, tx Tx, n Notification) (id string, err error
 	return id, nil
 }
 
-// invalidParameter is the error code with which pacer.enqueue refuses a notification.
-const invalidParameter = "22023"
+// refusedInTx is why pacer.try_enqueue did not accept a notification; nil when it did.
+func refusedInTx(id string, faults, differs []string) error {
+	switch {
+	case len(faults) > 0:
+		e := unprocessable(strings.Join(faults, "; "))
+		for _, fault := range faults {
+			field, message, _ := strings.Cut(fault, ": ")
+			e.Fields = append(e.Fields, FieldError{Field: field, Message: message})
+		}
+		return e
+	case len(differs) > 0:
+		e := &Error{
+			Status: http.StatusConflict, Title: http.StatusText(http.StatusConflict), Type: typeConflict,
+			Detail: (&notification.ConflictError{ID: id, Fields: differs}).Error(),
+		}
+		for _, field := range differs {
+			e.Fields = append(e.Fields, FieldError{Field: field, Message: "differs from what was accepted under this id"})
+		}
+		return e
+	}
+	return nil
+}
+
+// ownFormats are the channels whose own format a [Notification] may have.
+var ownFormats = []string{"fcm", "apns", "webpush", "email", "ntfy"}
+
+// checkForTx encodes a notification, and refuses what can be refused without the deployment.
+func checkForTx(n Notification) ([]byte, error) {
+	body, err := encode(n)
+	if err != nil {
+		return nil, err
+	}
+	request, err := wire.Decode(body, ownFormats)
+	if err == nil {
+		var complete notification.Notification
+		complete, err = intake.Complete(request.Notification)
+		err = errors.Join(err, complete.Validate(time.Now(), mostContent(complete.Channel)))
+	}
+	if n.Template != nil {
+		err = errors.Join(err, &notification.FieldError{
+			Field: "template", Message: "only the API makes contents from templates; give title and body",
+		})
+	}
+	if n.IdempotencyKey != "" {
+		err = errors.Join(err, &notification.FieldError{
+			Field:   "idempotency_key",
+			Message: "only the API keeps keys; give an id, which makes repeats one notification",
+		})
+	}
+	if err != nil {
+		return nil, fieldsRefused(err)
+	}
+	return body, nil
+}
+
+// mostContent is how long title, body and data together may be, as pacer.try_enqueue has it.
+func mostContent(channel notification.Channel) int {
+	switch channel {
+	case notification.ChannelWebhook, notification.ChannelLog, "email":
+		return notification.MaxOverrideBytes
+	}
+	return notification.MaxContentBytes
+}

@@ -2,6 +2,8 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -89,9 +91,25 @@ type Event struct {
 
 // Result is what became of one of many notifications: its ID, or why it was refused.
 type Result struct {
+	// Index is that of the notification in the slice that was handed over.
 	Index int    `json:"index"`
 	ID    string `json:"id,omitempty"`
-	Error string `json:"error,omitempty"`
+	// Repeated is true when it had been accepted before, with the same content.
+	Repeated bool   `json:"repeated,omitempty"`
+	Error    string `json:"error,omitempty"`
+	// Type tells some refusals apart, as that of an [Error] does.
+	Type string `json:"type,omitempty"`
+}
+
+// Err is why the notification was refused; nil when it was accepted. It may be an [ErrConflict].
+func (r Result) Err() error {
+	switch {
+	case r.Error == "":
+		return nil
+	case r.Type == typeConflict:
+		return fmt.Errorf("%w: %s", ErrConflict, r.Error)
+	}
+	return errors.New(r.Error)
 }
 
 // Window tells where a user stands with the limits of a category.

@@ -129,7 +129,7 @@ func TestEnqueueIsPartOfTheCallersTransaction(t *testing.T) {
 	}
 	within(false, `{"id":"never","user_id":"ada"}`)
 	ids := within(true, `{"id":"once","user_id":"ada","data":{"a":[1,2]},"priority":"high"}`,
-		`{"id":"once","user_id":"ada"}`, `{"user_id":"ada","data":null}`)
+		`{"id":"once","user_id":"ada","data":{"a": [1.0, 2]},"priority":"high"}`, `{"user_id":"ada","data":null}`)
 	if ids[0] != "once" || ids[1] != "once" || len(ids[2]) != 36 || ids[2][14] != '7' {
 		t.Errorf("ids %v, want once twice and a UUID of version 7", ids)
 	}
@@ -146,12 +146,12 @@ func TestEnqueueSaysWhatIsWrong(t *testing.T) {
 	url := postgrestest.URL(t)
 	for body, want := range map[string]string{
 		`[]`:                                    "must be a JSON object",
-		`{}`:                                    "user_id is required",
-		`{"user_id":5}`:                         "user_id must be a string",
-		`{"user_id":"ada","colour":"red"}`:      "colour is not a known field",
-		`{"user_id":"ada","data":[1]}`:          "data must be a JSON object",
-		`{"user_id":"ada","priority":"urgent"}`: "priority must be",
-		`{"user_id":"ada","send_at":"tomorrow?"}`: "send_at must be a time such as",
+		`{}`:                                    "user_id: is required",
+		`{"user_id":5}`:                         "user_id: must be a string, is a number",
+		`{"user_id":"ada","colour":"red"}`:      "colour: is not a field of a notification; its fields are id,",
+		`{"user_id":"ada","data":[1]}`:          "data: must be a JSON object",
+		`{"user_id":"ada","priority":"urgent"}`: `priority: must be critical, high, normal or low, is "urgent"`,
+		`{"user_id":"ada","send_at":"tomorrow?"}`: `send_at: must be an RFC 3339 time, such as 2026-01-02T15:04:05Z, is "tomorrow?"`,
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -175,26 +175,27 @@ func TestContentInAChannelsOwnFormat(t *testing.T) {
 		},
 		{
 			name: "of another channel", body: `{"user_id":"ada","channel":"pigeon","fcm":{}}`,
-			want: "fcm is for notifications of the channel fcm",
+			want: "fcm: is for notifications of the channel fcm, this one's is pigeon",
 		},
 		{
 			name: "of a channel without a format", body: `{"user_id":"ada","webhook":{}}`,
-			want: "webhook is not a known field",
+			want: "webhook: is not a field of a notification; its fields are id, user_id, category, channel, to, title, body, " +
+				"priority, send_at, expires_at, collapse_key, data",
 		},
 		{
 			name: "no object", body: `{"user_id":"ada","channel":"pigeon","pigeon":3}`,
-			want: "pigeon must be a JSON object",
+			want: `pigeon: must be a JSON object, such as {"order":17}, is a number`,
 		},
 		{
 			name: "too long",
 			body: `{"user_id":"ada","channel":"pigeon","pigeon":{"x":"` + strings.Repeat("x", 262_144) + `"}}`,
-			want: "pigeon may have at most 262144 bytes",
+			want: "pigeon: may have at most 262144 bytes, has 262153",
 		},
 		{
 			name: "of a channel named as a field", body: `{"user_id":"ada","channel":"data","data":3}`,
-			want: "data must be a JSON object",
+			want: `data: must be a JSON object, such as {"order":17}, is a number`,
 		},
-		{name: "no notification", body: `[]`, want: "it must be a JSON object"},
+		{name: "no notification", body: `[]`, want: "notification: must be a JSON object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -87,11 +87,10 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 	}
 	out := &bulkOutput{Body: BulkResponse{Results: []BulkResult{}}}
 	for _, result := range results {
-		switch {
-		case result.Error != "":
-			out.Body.Rejected++
-		default:
+		if result.Error == "" {
 			out.Body.Accepted++
+		} else {
+			out.Body.Rejected++
 		}
 		if result.Repeated {
 			out.Body.Repeated++

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// encode makes the JSON form of a notification. It refuses, with an [*Error], what JSON can't carry: text that is no
+// UTF-8, which would arrive as another text, and raw JSON that is none.
+func encode(n Notification) ([]byte, error) {
+	var faults []error
+	for _, text := range []struct{ field, value string }{
+		{"id", n.ID}, {"user_id", n.UserID}, {"category", n.Category}, {"channel", n.Channel}, {"to", n.To},
+		{"title", n.Title}, {"body", n.Body}, {"priority", n.Priority}, {"collapse_key", n.CollapseKey},
+		{"idempotency_key", n.IdempotencyKey},
+	} {
+		if !utf8.ValidString(text.value) {
+			faults = append(faults, &notification.FieldError{Field: text.field, Message: "must be valid UTF-8"})
+		}
+	}
+	for _, raw := range []struct {
+		field string
+		value json.RawMessage
+	}{
+		{"data", n.Data}, {"fcm", n.FCM}, {"apns", n.APNs}, {"webpush", n.WebPush}, {"email", n.Email}, {"ntfy", n.Ntfy},
+		{"template.data", n.template().Data},
+	} {
+		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {
+			faults = append(faults, &notification.FieldError{
+				Field: raw.field, Message: `must be a JSON object, such as {"order":17}, is no JSON`,
+			})
+		}
+	}
+	for _, moment := range []struct {
+		field string
+		value time.Time
+	}{{"send_at", n.SendAt}, {"expires_at", n.ExpiresAt}} {
+		if _, err := moment.value.MarshalText(); err != nil {
+			faults = append(faults, &notification.FieldError{
+				Field: moment.field, Message: "must be a time that RFC 3339 can write: " + err.Error(),
+			})
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fieldsRefused(err)
+	}
+	body, err := json.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("encode the notification: %w", err)
+	}
+	return body, nil
+}
+
+// template is the notification's template, or an empty one.
+func (n *Notification) template() Template {
+	if n.Template == nil {
+		return Template{}
+	}
+	return *n.Template
+}
+
+// unprocessable is the refusal of a notification, as the API words it.
+func unprocessable(detail string) *Error {
+	return &Error{
+		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: detail,
+	}
+}
+
+// fieldsRefused makes an [*Error] of everything that is wrong with fields.
+func fieldsRefused(err error) error {
+	var details []string
+	var fields []FieldError
+	for _, fault := range notification.FieldErrors(err) {
+		details = append(details, fault.Error())
+		fields = append(fields, FieldError{Field: fault.Field, Message: fault.Message})
+	}
+	if len(fields) == 0 {
+		return err
+	}
+	e := unprocessable(strings.Join(details, "; "))
+	e.Fields = fields
+	return e
+}
