@@ -216,7 +216,7 @@ func (a *App) Run(ctx context.Context) error {
 	<-ctx.Done()
 	a.log.InfoContext(ctx, "draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
 	err := a.Stop(ctx)
-	a.log.InfoContext(ctx, "stopped")
+	a.log.InfoContext(ctx, "this process has stopped")
 	return err
 }
 

@@ -81,7 +81,7 @@ func TestAsynqsToolsWork(t *testing.T) {
 		}
 	}
 	pauseThere()
-	d.awaitLogs("msg=paused kind=partition name="+number+" by=\"asynq's tools\"", 1)
+	d.awaitLogs("msg=\"deliveries are paused\" kind=partition name="+number+" by=\"asynq's tools\"", 1)
 	metrics := d.opsPage(d.apps[0], "/metrics")
 	if !strings.Contains(metrics, `pacer_paused{kind="partition",name="`+number+`"} 1`) {
 		t.Errorf("the metrics do not show it")

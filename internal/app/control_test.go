@@ -113,7 +113,7 @@ func pausedThingsWait(t *testing.T, on setup) {
 			d, r := newDeployment(t, on, crowdPolicy, 2), newReceiver(t)
 			c.pause.Action, c.pause.Why = "pause", "a test"
 			d.act(d.apps[1], http.StatusOK, c.pause)
-			d.awaitLogs("msg=paused", 1)
+			d.awaitLogs("deliveries are paused", 1)
 			notify := func(with item) string {
 				n := item{"user_id": "ada", "to": r.server.URL}
 				maps.Copy(n, with)

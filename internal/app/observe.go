@@ -57,18 +57,18 @@ func (a *App) report() any {
 func (a *App) logStart(ctx context.Context) {
 	a.deployment.LogSetup(ctx)
 	log := a.log
-	log.InfoContext(ctx, "process", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
+	log.InfoContext(ctx, "this process has started", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
 	if a.api != nil {
-		log.InfoContext(ctx, "API", "url", "http://"+a.api.addr())
+		log.InfoContext(ctx, "the API listens", "url", "http://"+a.api.addr())
 	}
 	if a.ops != nil {
-		log.InfoContext(ctx, "ops pages", "url", "http://"+a.ops.addr())
+		log.InfoContext(ctx, "the ops pages listen", "url", "http://"+a.ops.addr())
 	}
-	log.InfoContext(ctx, "policy", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
-	log.InfoContext(ctx, "channels", "configured", strings.Join(a.channels.Names(), ","))
-	log.InfoContext(ctx, "partitions", "count", a.cfg.Partitions)
+	log.InfoContext(ctx, "this policy is in force", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
+	log.InfoContext(ctx, "these channels are configured", "channels", strings.Join(a.channels.Names(), ","))
+	log.InfoContext(ctx, "the queue is divided into partitions", "partitions", a.cfg.Partitions)
 	if a.workers != nil {
-		log.InfoContext(ctx, "workers", "concurrency", a.cfg.Concurrency)
+		log.InfoContext(ctx, "the workers are ready", "concurrency", a.cfg.Concurrency)
 	}
 }
 

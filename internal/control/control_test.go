@@ -212,7 +212,8 @@ func TestFollower(t *testing.T) {
 			t.Errorf("once it is resumed it waits %s, and the queues are %v", wait, partitions.stopped)
 		}
 		for _, want := range []string{
-			"msg=paused kind=category name=chat by=ada why=spam", "msg=resumed kind=partition name=3",
+			`msg="deliveries are paused" kind=category name=chat by=ada why=spam`,
+			`msg="deliveries are resumed" kind=partition name=3`,
 		} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log does not say %q once: %s", want, &log)
@@ -290,7 +291,7 @@ func TestFollowerSeesPausesFromOutside(t *testing.T) {
 		partitions.set(func(q *queues) { q.away["2"] = false })
 		passes()
 		seen("it goes on", false)
-		for _, want := range []string{`msg=paused kind=partition name=2 by="asynq's tools"`} {
+		for _, want := range []string{`msg="deliveries are paused" kind=partition name=2 by="asynq's tools"`} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("the log does not say %q once: %s", want, &log)
 			}

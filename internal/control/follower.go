@@ -100,7 +100,7 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	for _, p := range pauses {
 		after.told[p.Subject] = p.At
 		if _, known := before.told[p.Subject]; !known {
-			f.log.InfoContext(ctx, "paused", "kind", p.Kind, "name", p.Name, "by", p.By, "why", p.Why)
+			f.log.InfoContext(ctx, "deliveries are paused", "kind", p.Kind, "name", p.Name, "by", p.By, "why", p.Why)
 		}
 	}
 	f.paused.Store(after)
@@ -133,7 +133,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 		_, known := outside[s]
 		switch {
 		case state.Outside && !known:
-			f.log.InfoContext(ctx, "paused", "kind", s.Kind, "name", s.Name, "by", Outside)
+			f.log.InfoContext(ctx, "deliveries are paused", "kind", s.Kind, "name", s.Name, "by", Outside)
 		case !state.Outside && known:
 			f.tellResumed(ctx, s)
 		}
@@ -147,7 +147,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 
 func (f *Follower) tellResumed(ctx context.Context, s Subject) {
 	f.resumed.Store(s, time.Now())
-	f.log.InfoContext(ctx, "resumed", "kind", s.Kind, "name", s.Name)
+	f.log.InfoContext(ctx, "deliveries are resumed", "kind", s.Kind, "name", s.Name)
 }
 
 // Resumed is when a pause of a subject ended, as far as this process saw one end; else zero.

@@ -13,16 +13,16 @@ func (d *Deployment) LogSetup(ctx context.Context) {
 	log, cfg := d.cfg.Log, d.cfg.Settings
 	switch cfg.Setup {
 	case settings.SetupEmbedded:
-		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "means",
+		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "means",
 			"Redis runs in this process and nothing survives a restart")
 	case settings.SetupRedis:
-		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "redis", cfg.Redis.String(), "means",
+		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "redis", cfg.Redis.String(), "means",
 			"all is as durable as Redis is configured")
 	case settings.SetupDurable:
-		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "redis", cfg.Redis.String(), "postgres", d.database(),
-			"means", "Postgres keeps the store, and Redis can be lost whole")
+		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "redis", cfg.Redis.String(),
+			"postgres", d.database(), "means", "Postgres keeps the store, and Redis can be lost whole")
 	case settings.SetupDurableOneNode:
-		log.InfoContext(ctx, "set-up", "kind", cfg.Setup, "postgres", d.database(),
+		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "postgres", d.database(),
 			"means", "Postgres keeps the store, and Redis runs in this process, the only one of the deployment")
 	}
 	if d.Pool != nil && storepostgres.ThroughPooler(d.Pool) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/redis/go-redis/v9"
@@ -23,12 +24,18 @@ func loadTemplates(cfg *settings.Resolved) (*templates.Set, error) {
 	}
 	set, err := templates.Load(os.DirFS(cfg.Templates))
 	if err != nil {
-		return nil, refuseTemplates(err)
+		return nil, refuseTemplates(cfg.Templates, err)
 	}
 	return set, nil
 }
 
-func refuseTemplates(err error) error { return refusal.New("--templates (PACER_TEMPLATES) %v", err) }
+// refuseTemplates says why templates can't be used. The folder itself is "." to what reads it.
+func refuseTemplates(folder string, err error) error {
+	if unreadable, ok := errors.AsType[*fs.PathError](err); ok && unreadable.Path == "." {
+		return refusal.New("--templates (PACER_TEMPLATES): the folder %s can't be read: %v", folder, unreadable.Err)
+	}
+	return refusal.New("--templates (PACER_TEMPLATES): in the folder %s: %v", folder, err)
+}
 
 // templatesKey holds the deployment's templates.
 const templatesKey = "pacer:templates"
@@ -48,7 +55,7 @@ func (d *Deployment) publishTemplates(ctx context.Context) error {
 		return client.Del(ctx, templatesKey).Err()
 	}
 	if err != nil {
-		return refuseTemplates(err)
+		return refuseTemplates(cfg.Templates, err)
 	}
 	if err := client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
 		return fmt.Errorf("publish the templates: %w", err)
@@ -85,11 +92,12 @@ func (d *Deployment) Renderer() func(*intake.Template, *notification.Notificatio
 	}
 	return func(t *intake.Template, n *notification.Notification) error {
 		content, err := d.templates.Render(t.Name, t.Locale, t.Data)
-		switch {
-		case errors.Is(err, templates.ErrUnknown):
-			return &notification.FieldError{Field: "template.name", Message: err.Error()}
-		case err != nil:
-			return &notification.FieldError{Field: "template.data", Message: err.Error()}
+		if err != nil {
+			field := "template.data"
+			if _, unknown := errors.AsType[*templates.UnknownError](err); unknown {
+				field = "template.name"
+			}
+			return &notification.FieldError{Field: field, Message: err.Error()}
 		}
 		n.Title, n.Body = content.Title, content.Body
 		if content.HTML == "" || !d.Rules.Set[n.Channel].TakesHTML {

@@ -24,7 +24,8 @@ func TestPackedTemplatesAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	for locale, want := range map[string]templates.Content{
-		"": {Title: "Hello", Body: "hello <a>", HTML: "<b>&lt;a&gt;</b>"}, "de-AT": {Body: "servus <a>"},
+		"":      {Title: "Hello", Body: "hello <a>", HTML: "<b>&lt;a&gt;</b>"},
+		"de-AT": {Title: "Hello", Body: "servus <a>", HTML: "<b>&lt;a&gt;</b>"},
 	} {
 		t.Run(locale, func(t *testing.T) {
 			t.Parallel()

@@ -1,7 +1,7 @@
 // Package templates makes the contents of notifications from named templates. A template has versions for locales, with
 // a fallback.
 //
-// A folder has one folder per template. That has one folder per locale, which holds the parts; only body.txt is
+// A folder has one folder per template. That has one folder per locale, which holds the parts; only default/body.txt is
 // required:
 //
 //	order-shipped/default/title.txt
@@ -9,9 +9,10 @@
 //	order-shipped/de/title.txt
 //	order-shipped/de/body.txt
 //	order-shipped/de/body.html    the HTML part of e-mails
+//	order-shipped/de-AT/title.txt
 //
-// For de-AT, the first of de-AT, de and default that exists is used. Data that lacks a value which the template uses is
-// refused.
+// Each part is looked for by itself: for de-AT, the first of de-AT, de and default that has it is used. Data that lacks a
+// value which the template uses is refused.
 package templates
 
 import (
@@ -22,9 +23,13 @@ import (
 	htmltemplate "html/template"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	texttemplate "text/template"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
 const (
@@ -37,12 +42,22 @@ const (
 
 // Set is the templates of a folder. It never changes.
 type Set struct {
-	// templates by name and locale
-	templates map[string]map[string]*template
+	// templates by name
+	templates map[string]locales
 }
 
-// template is a template in one locale.
-type template struct{ title, body, html executor }
+// locales are the locales of a template, and parts the files of one of them, each by its name.
+type (
+	locales map[string]parts
+	parts   map[string]executor
+)
+
+// The names of the parts.
+const (
+	titlePart = "title.txt"
+	bodyPart  = "body.txt"
+	htmlPart  = "body.html"
+)
 
 // executor is what the templates of both template packages can do.
 type executor interface {
@@ -54,7 +69,7 @@ type Content struct{ Title, Body, HTML string }
 
 // Load reads a folder. The error names every file that can't be part of a template.
 func Load(folder fs.FS) (*Set, error) {
-	s := &Set{templates: map[string]map[string]*template{}}
+	s := &Set{templates: map[string]locales{}}
 	names, err := fs.ReadDir(folder, ".")
 	if err != nil {
 		return nil, fmt.Errorf("read the folder of templates: %w", err)
@@ -64,21 +79,21 @@ func Load(folder fs.FS) (*Set, error) {
 		if !name.IsDir() || strings.HasPrefix(name.Name(), ".") {
 			continue
 		}
-		locales, err := loadLocales(folder, name.Name())
+		found, err := loadLocales(folder, name.Name())
 		if err != nil {
 			faults = append(faults, err)
 		}
-		s.templates[name.Name()] = locales
+		s.templates[name.Name()] = found
 	}
 	return s, errors.Join(faults...)
 }
 
-func loadLocales(folder fs.FS, name string) (map[string]*template, error) {
+func loadLocales(folder fs.FS, name string) (locales, error) {
 	entries, err := fs.ReadDir(folder, name)
 	if err != nil {
 		return nil, fmt.Errorf("read template %s: %w", name, err)
 	}
-	locales := map[string]*template{}
+	found := locales{}
 	var faults []error
 	for _, entry := range entries {
 		if !entry.IsDir() {
@@ -86,22 +101,26 @@ func loadLocales(folder fs.FS, name string) (map[string]*template, error) {
 				name, entry.Name()))
 			continue
 		}
-		t, err := loadTemplate(folder, path.Join(name, entry.Name()))
+		of, err := loadParts(folder, path.Join(name, entry.Name()))
 		faults = append(faults, err)
-		locales[strings.ToLower(entry.Name())] = t
+		found[strings.ToLower(entry.Name())] = of
 	}
-	if locales[fallback] == nil && errors.Join(faults...) == nil {
-		faults = append(faults, fmt.Errorf("%s: has no folder default", name))
+	switch {
+	case errors.Join(faults...) != nil:
+	case found[fallback] == nil:
+		faults = append(faults, fmt.Errorf("%s: has no folder default, which other locales fall back on", name))
+	case found[fallback][bodyPart] == nil:
+		faults = append(faults, fmt.Errorf("%s/default: has no body.txt", name))
 	}
-	return locales, errors.Join(faults...)
+	return found, errors.Join(faults...)
 }
 
-func loadTemplate(folder fs.FS, at string) (*template, error) {
+func loadParts(folder fs.FS, at string) (parts, error) {
 	entries, err := fs.ReadDir(folder, at)
 	if err != nil {
 		return nil, fmt.Errorf("read template %s: %w", at, err)
 	}
-	t := &template{}
+	found := parts{}
 	var faults []error
 	for _, entry := range entries {
 		file := path.Join(at, entry.Name())
@@ -111,30 +130,38 @@ func loadTemplate(folder fs.FS, at string) (*template, error) {
 			faults = append(faults, fmt.Errorf("%s: %w", file, err))
 			continue
 		case len(source) > maxSource:
-			faults = append(faults, fmt.Errorf("%s: may have at most %d bytes", file, maxSource))
+			faults = append(faults, fmt.Errorf("%s: may have at most %d bytes, has %d", file, maxSource, len(source)))
 			continue
 		}
 		text := strings.TrimRight(string(source), "\r\n") // editors end a file with a line break
 		switch entry.Name() {
-		case "title.txt":
-			t.title, err = texttemplate.New(file).Option("missingkey=error").Parse(text)
-		case "body.txt":
-			t.body, err = texttemplate.New(file).Option("missingkey=error").Parse(text)
-		case "body.html":
-			t.html, err = htmltemplate.New(file).Option("missingkey=error").Parse(text)
+		case titlePart, bodyPart:
+			found[entry.Name()], err = texttemplate.New(file).Option("missingkey=error").Parse(text)
+		case htmlPart:
+			found[entry.Name()], err = htmltemplate.New(file).Option("missingkey=error").Parse(text)
 		default:
 			err = fmt.Errorf("%s: is no part of a template; title.txt, body.txt and body.html are", file)
 		}
 		faults = append(faults, err)
 	}
-	if t.body == nil && errors.Join(faults...) == nil {
-		faults = append(faults, fmt.Errorf("%s: has no body.txt", at))
+	if len(entries) == 0 {
+		faults = append(faults, fmt.Errorf("%s: is empty; it may hold title.txt, body.txt and body.html", at))
 	}
-	return t, errors.Join(faults...)
+	return found, errors.Join(faults...)
 }
 
-// ErrUnknown tells that there is no template with that name.
-var ErrUnknown = errors.New("there is no template with this name")
+// UnknownError says that there is no template with that name.
+type UnknownError struct {
+	Name string
+	// Names are those that there are.
+	Names []string
+}
+
+// Error names the template, and those that there are.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("there is no template %s; there are %s%s", nearest.Quote(e.Name), nearest.List(e.Names),
+		nearest.Hint(e.Name, e.Names))
+}
 
 // DataError says that the data does not fit the template.
 type DataError struct{ message string }
@@ -144,27 +171,28 @@ func (e *DataError) Error() string { return e.message }
 
 // Render fills in a template, in the nearest locale that it has. data is a JSON object, or empty.
 func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error) {
-	t := s.nearest(name, locale)
-	if t == nil {
-		return Content{}, ErrUnknown
+	of, known := s.templates[name]
+	if !known {
+		return Content{}, &UnknownError{Name: name, Names: slices.Collect(maps.Keys(s.templates))}
 	}
 	values := map[string]any{}
 	if len(data) > 0 {
 		decoder := json.NewDecoder(bytes.NewReader(data))
 		decoder.UseNumber() // numbers come out as they were written
 		if err := decoder.Decode(&values); err != nil || values == nil {
-			return Content{}, &DataError{"must be a JSON object"}
+			return Content{}, &DataError{"must be a JSON object with the values that the template uses"}
 		}
 	}
 	var content Content
 	for _, part := range []struct {
-		of  executor
-		out *string
-	}{{t.title, &content.Title}, {t.body, &content.Body}, {t.html, &content.HTML}} {
-		if isNil(part.of) {
+		name string
+		out  *string
+	}{{titlePart, &content.Title}, {bodyPart, &content.Body}, {htmlPart, &content.HTML}} {
+		template := of.part(part.name, locale)
+		if template == nil {
 			continue
 		}
-		text, err := render(part.of, values)
+		text, err := render(template, values)
 		if err != nil {
 			return Content{}, err
 		}
@@ -173,22 +201,11 @@ func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error)
 	return content, nil
 }
 
-// isNil tells whether a part is missing. A nil *Template in an interface is not nil.
-func isNil(part executor) bool {
-	switch t := part.(type) {
-	case *texttemplate.Template:
-		return t == nil
-	case *htmltemplate.Template:
-		return t == nil
-	}
-	return part == nil
-}
-
-func (s *Set) nearest(name, locale string) *template {
-	locales := s.templates[name]
+// part finds a part in the nearest locale that has it; nil when none has.
+func (l locales) part(name, locale string) executor {
 	for tag := strings.ToLower(strings.ReplaceAll(locale, "_", "-")); tag != ""; {
-		if t := locales[tag]; t != nil {
-			return t
+		if found := l[tag][name]; found != nil {
+			return found
 		}
 		cut := strings.LastIndexByte(tag, '-')
 		if cut < 0 {
@@ -196,7 +213,7 @@ func (s *Set) nearest(name, locale string) *template {
 		}
 		tag = tag[:cut]
 	}
-	return locales[fallback]
+	return l[fallback][name]
 }
 
 func render(part executor, values map[string]any) (string, error) {

@@ -47,8 +47,32 @@ func TestTheNearestLocaleIsUsed(t *testing.T) {
 			}
 		})
 	}
-	if _, err := set.Render("README.md", "", nil); !errors.Is(err, templates.ErrUnknown) {
-		t.Errorf("a file that is no template gives %v", err)
+	_, err := set.Render("ho", "", nil)
+	if unknown, ok := errors.AsType[*templates.UnknownError](err); !ok || unknown.Name != "ho" ||
+		err.Error() != `there is no template "ho"; there are hi, other` {
+		t.Errorf("a template that is none gives %v", err)
+	}
+}
+
+// Each part falls back by itself: to the language, and then to the default.
+func TestEachPartFallsBackByItself(t *testing.T) {
+	t.Parallel()
+	set := load(t, "hi/default/title.txt", "title", "hi/default/body.txt", "body", "hi/default/body.html", "html",
+		"hi/de/body.txt", "Text", "hi/de/body.html", "HTML", "hi/de-AT/title.txt", "Titel", "hi/fr/body.html", "le HTML")
+	for locale, want := range map[string]templates.Content{
+		"":      {Title: "title", Body: "body", HTML: "html"},
+		"de":    {Title: "title", Body: "Text", HTML: "HTML"},
+		"de-CH": {Title: "title", Body: "Text", HTML: "HTML"},
+		"de-AT": {Title: "Titel", Body: "Text", HTML: "HTML"},
+		"fr-CA": {Title: "title", Body: "body", HTML: "le HTML"},
+	} {
+		t.Run(locale, func(t *testing.T) {
+			t.Parallel()
+			got, err := set.Render("hi", locale, nil)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("content differs (-want +got), %v:\n%s", err, diff)
+			}
+		})
 	}
 }
 
@@ -73,8 +97,8 @@ func TestDataThatDoesNotFitIsRefused(t *testing.T) {
 		"{{range .x}}{{$.y}}{{end}}")
 	for data, want := range map[string]string{
 		``: `lacks "name"`, `{"name":"x"}`: `lacks "address"`, `{"name":"x","address":{}}`: `lacks "city"`,
-		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object",
-		`null`: "must be a JSON object",
+		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object with the values that the template uses",
+		`null`: "must be a JSON object with the values that the template uses",
 	} {
 		t.Run(data, func(t *testing.T) {
 			t.Parallel()
@@ -94,12 +118,12 @@ func TestDataThatDoesNotFitIsRefused(t *testing.T) {
 func TestFoldersThatAreNoTemplatesAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, files := range map[string][]string{
-		"a/default/body.txt:1: unclosed action": {"a/default/body.txt", "{{.x"},
-		"a/de: has no body.txt":                 {"a/default/body.txt", "x", "a/de/title.txt", "x"},
-		"a: has no folder default":              {"a/de/body.txt", "x"},
-		"a/default/body.md: is no part":         {"a/default/body.md", "x"},
-		"a/body.txt: must be a folder":          {"a/body.txt", "x"},
-		"may have at most 262144 bytes":         {"a/default/body.txt", strings.Repeat("x", 262145)},
+		"a/default/body.txt:1: unclosed action":     {"a/default/body.txt", "{{.x"},
+		"a/default: has no body.txt":                {"a/de/body.txt", "x", "a/default/title.txt", "x"},
+		"a: has no folder default":                  {"a/de/body.txt", "x"},
+		"a/default/body.md: is no part":             {"a/default/body.md", "x"},
+		"a/body.txt: must be a folder":              {"a/body.txt", "x"},
+		"may have at most 262144 bytes, has 262145": {"a/default/body.txt", strings.Repeat("x", 262145)},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
