@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -43,27 +45,32 @@ func (c *channelsCommand) Run(ctx context.Context, to streams) error {
 
 // showChannel writes one channel; Flush of the writer tells whether it could be written.
 func showChannel(w *tabwriter.Writer, c ops.Channel) {
-	if len(c.Hosts) == 0 {
-		_, _ = fmt.Fprintf(w, "%s\t-\tconfigured, not used yet\t\t\n", c.Channel)
+	name := c.Channel
+	if c.Paused != nil {
+		_, _ = fmt.Fprintf(w, "%s\t-\t%s\t\t\n", name, pausedBy(c.Paused))
+	} else if len(c.Hosts) == 0 {
+		_, _ = fmt.Fprintf(w, "%s\t-\tconfigured, not used yet\t\t\n", name)
 	}
 	for _, host := range c.Hosts {
-		health := "responds"
-		switch {
-		case host.PausedFor != "":
-			health = "paused for " + host.PausedFor
-		case host.Breaker != "closed":
-			health = "away (breaker " + host.Breaker + ")"
-		}
-		name := host.Host
-		if name == "" {
-			name = "-"
+		on := host.Host
+		if on == "" {
+			on = "-"
 		}
 		latest := ""
 		if host.Outcome != "" {
 			latest = clock(host.OutcomeAt) + "  " + host.Outcome
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", c.Channel, name, health, host.InFlight, latest)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", name, on, host.Health(time.Now(), clock), host.InFlight, latest)
 	}
+}
+
+// pausedBy says who paused something, since when and why.
+func pausedBy(p *control.Pause) string {
+	text := "paused by " + p.By + " since " + clock(p.At)
+	if p.Why != "" {
+		text += ": " + p.Why
+	}
+	return text
 }
 
 type sendTestCommand struct {

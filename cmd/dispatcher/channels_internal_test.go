@@ -48,15 +48,17 @@ func TestChannelsAreListed(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`[{"channel":"apns","hosts":[{"breaker":"closed","in_flight":3,"outcome":"delivered","outcome_at":"2026-03-14T15:09:26Z"}]},
 			{"channel":"email","hosts":[
-  {"breaker":"closed","in_flight":0,"paused_for":"42s","outcome":"credentials_refused: 535"}]},
+  {"breaker":"closed","in_flight":0,"paused_until":"2096-03-14T15:09:26Z","outcome":"credentials_refused: 535"}]},
 			{"channel":"log","hosts":[]},
- {"channel":"webhook","hosts":[{"host":"a.example","breaker":"open","in_flight":0}]}]`))
+ {"channel":"webhook","hosts":[{"host":"a.example","breaker":"half-open","in_flight":0},
+  {"host":"b.example","breaker":"closed","in_flight":0,"outcome":"transient: dns","failing":true}]},
+  {"channel":"fcm","paused":{"kind":"channel","name":"fcm","by":"ann","why":"quota","at":"2026-03-14T15:09:26Z"},"hosts":[]}]`))
 	}))
 	t.Cleanup(ops.Close)
 	got := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
 	for _, want := range []string{
-		"apns", "responds", "delivered", "paused for 42s", "configured, not used yet", "a.example",
-		"away (breaker open)",
+		"apns", "calling", "delivered", "not called until 2096-03-14", "configured, not used yet", "a.example",
+		"trying one call", "calling, the latest call failed", "paused by ann since 2026-03-14",
 	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, and %q is missing in\n%s%s", got.code, want, got.out, got.err)

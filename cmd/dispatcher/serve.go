@@ -100,6 +100,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 type policyCommand struct {
+	Show  policyShowCommand  `cmd:"" help:"Print the policy in force of a running deployment, and which process has another one."`
 	Check policyCheckCommand `cmd:"" help:"Validate a policy file: every fault with its line; exit 1 when there is one."`
 }
 
@@ -118,6 +119,9 @@ func (c *policyCheckCommand) Run(to streams) error {
 		return errFaultyPolicy
 	}
 	p := watcher.Current()
+	for _, w := range policy.Warnings(c.File, p) {
+		_, _ = fmt.Fprintf(to.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Message) // nowhere else to tell
+	}
 	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n", c.File,
 		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"))
 	return err

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -95,55 +94,102 @@ func (c *topCommand) Run(ctx context.Context, to streams) error {
 	}
 }
 
-// showSnapshot writes the dashboard as text.
+// narrowest is how wide a terminal may be at least for every line to fit.
+const narrowest = 60
+
+// showSnapshot writes the dashboard as text, in lines of at most narrowest columns.
 func showSnapshot(to io.Writer, s *ops.Snapshot) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) } // Flush tells
+	var text strings.Builder
+	line := func(name, format string, args ...any) {
+		value := []rune(fmt.Sprintf(format, args...))
+		const room = narrowest - len("per second  ")
+		for len(value) > room {
+			cut := room
+			for i := room; i > room/2; i-- {
+				if value[i] == ' ' {
+					cut = i
+					break
+				}
+			}
+			fmt.Fprintf(&text, "%-12s%s\n", name, string(value[:cut]))
+			name, value = "", []rune(strings.TrimLeft(string(value[cut:]), " "))
+		}
+		fmt.Fprintf(&text, "%-12s%s\n", name, string(value))
+	}
+	for _, problem := range s.Problems {
+		line("!", "%s", problem)
+	}
+	showCounts(line, s)
+	showEnded(line, s)
+	if found := s.Invariants; !found.At.IsZero() {
+		line("invariants", "%d violations, %d unended, %s", found.Violations, found.Unended, clock(found.At))
+	}
+	for _, p := range s.Pauses {
+		line("paused", "%s %s %s", p.Kind, p.Name, strings.TrimPrefix(pausedBy(&p), "paused "))
+	}
+	showProcesses(line, s)
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+// lines writes one line of a name and a value.
+type lines func(name, format string, args ...any)
+
+func showCounts(line lines, s *ops.Snapshot) {
 	oldest := ""
 	if s.Deferred > 0 {
 		oldest = ", oldest " + seconds(s.OldestDeferredSeconds)
 	}
-	line("deferred\t%d\tof %d users%s", s.Deferred, s.UsersDeferred, oldest)
-	line("waiting\t\tthrottle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
-		s.Waiting.UserCap, s.Waiting.Retry,
-		s.Waiting.Provider, s.Waiting.Scheduled)
-	line("queued\t%d\t%d under way", s.Queued, s.Sending)
-	line("per second\t\taccepted %.1f, delivered %.1f, deferred %.1f, failed %.1f", s.Rates.Accepted, s.Rates.Delivered,
+	line("deferred", "%d of %s%s", s.Deferred, count(int(s.UsersDeferred), "user", "users"), oldest)
+	if left, deferred := s.Drained(); deferred {
+		bound := "in about"
+		if !s.CrowdsExact {
+			bound = "in at least"
+		}
+		line("drained", "%s %s", bound, time.Duration(left*float64(time.Second)).Round(time.Second))
+	}
+	line("waiting", "throttle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
+		s.Waiting.UserCap, s.Waiting.Retry, s.Waiting.Provider, s.Waiting.Scheduled)
+	line("queued", "%d, %d under way", s.Queued, s.Sending)
+	line("per second", "accepted %.1f, delivered %.1f, deferred %.1f, failed %.1f", s.Rates.Accepted, s.Rates.Delivered,
 		s.Rates.Deferrals, s.Rates.Failed)
-	line("in all\t\taccepted %d, delivered %d, failed %d, expired %d, cancelled %d, replaced %d", s.Totals.Accepted,
-		s.Totals.Delivered,
-		s.Totals.Failed, s.Totals.Expired, s.Totals.Cancelled, s.Totals.Replaced)
-	line("lateness\t\tp50 %s, p99 %s", seconds(s.Lateness.P50), seconds(s.Lateness.P99))
-	line("pulls\t%.2f\tper delivery", s.PullsPerDelivery)
-	if found := s.Invariants; !found.At.IsZero() {
-		line("invariants\t\t%d violations, %d unended, %s", found.Violations, found.Unended, clock(found.At))
-	}
-	for _, p := range s.Pauses {
-		line("paused\t\t%s by %s, %s %s", p.Subject, p.By, clock(p.At), p.Why)
-	}
-	showProcesses(line, s)
-	return w.Flush()
+	line("in all", "accepted %d, delivered %d, failed %d, expired %d, cancelled %d, replaced %d", s.Totals.Accepted,
+		s.Totals.Delivered, s.Totals.Failed, s.Totals.Expired, s.Totals.Cancelled, s.Totals.Replaced)
+	line("lateness", "p50 %s, p99 %s", seconds(s.Lateness.P50), seconds(s.Lateness.P99))
+	line("pulls", "%.2f per delivery", s.PullsPerDelivery)
 }
 
-func showProcesses(line func(format string, args ...any), s *ops.Snapshot) {
+// showEnded writes what ended undelivered of late, and why.
+func showEnded(line lines, s *ops.Snapshot) {
+	if s.Ended.Since.IsZero() {
+		return
+	}
+	line("since "+s.Ended.Since.Local().Format("15:04"), "failed %d, expired %d", s.Ended.Failed, s.Ended.Expired)
+	for _, r := range s.Ended.Reasons {
+		line("", "%d %s: %s", r.Count, r.Status, r.Reason)
+	}
+}
+
+func showProcesses(line lines, s *ops.Snapshot) {
 	for _, p := range s.Processes {
-		line("process\t%d\tof %d under way, up %s, %s, %s", p.InFlight, p.Concurrency,
-			s.At.Sub(p.Since).Round(time.Second), strings.Join(p.Roles, ","), p.ID)
+		policy := ""
+		if p.Policy != nil {
+			policy = ", policy " + p.Policy.Version
+		}
+		line("process", "%s: %d of %d under way, up %s, %s%s", p.ID, p.InFlight, p.Concurrency,
+			s.At.Sub(p.Since).Round(time.Second), strings.Join(p.Roles, ","), policy)
 	}
 	for _, c := range s.Channels {
 		for _, h := range c.Hosts {
-			health := "responds"
-			switch {
-			case h.PausedFor != "":
-				health = "paused for " + h.PausedFor
-			case h.Breaker != "closed":
-				health = "away (breaker " + h.Breaker + ")"
+			name := c.Channel
+			if h.Host != "" {
+				name += " " + h.Host
 			}
-			line("channel\t%d\tunder way, %s %s: %s", h.InFlight, c.Channel, h.Host, health)
+			line("channel", "%s: %s, %d under way", name, h.Health(s.At, clock), h.InFlight)
 		}
 	}
 	for _, c := range s.Crowds {
-		line("waits\t%d\t%s, user %s", c.Deferred, c.Category, c.UserID)
+		line("waits", "%d of user %s, %s", c.Deferred, c.UserID, c.Category)
 	}
 }
 

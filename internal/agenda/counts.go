@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -53,6 +54,12 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	return all, errors.Join(faults...)
 }
 
+// endReasons are those for which the scripts themselves end notifications undelivered, see finish in agenda.lua.
+var endReasons = []stats.EndReason{
+	{Status: "expired", Reason: notification.ReasonMaxDefer}, {Status: "expired", Reason: "expires_at"},
+	{Status: "failed", Reason: "crash_loop"},
+}
+
 // addPartition adds the counts of a partition to those of all: the hash of counts that the scripts keep, and the sizes
 // of its sets.
 func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
@@ -63,7 +70,9 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	}
 	one := stats.Partition{
 		Partition: partition, Queued: n("waiting") - n("deferred"), Deferred: n("deferred"), Sending: r.flight.Val(),
+		Steps: n("pulls") + n("attempts"),
 	}
+	one.SweptAt, _ = strconv.ParseInt(r.swept.Val(), 10, 64) // absent means never
 	all.Partitions[partition] = one
 	all.Queued += one.Queued
 	all.Scheduled += n("scheduled")
@@ -74,6 +83,12 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	if oldest := r.oldest.Val(); len(oldest) == 1 {
 		at := time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
 		all.OldestDeferredSeconds = max(all.OldestDeferredSeconds, time.Since(at).Seconds())
+	}
+
+	for _, reason := range endReasons {
+		if count := n(reason.Status + " " + reason.Reason); count > 0 {
+			all.Reasons = append(all.Reasons, stats.EndReason{Status: reason.Status, Reason: reason.Reason, Count: count})
+		}
 	}
 
 	w := &all.Waiting

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +61,7 @@ func times(log *redis.ZSliceCmd) []throttle.Micros {
 // partitionReplies are the replies that [Agendas.Stats] needs about a partition.
 type partitionReplies struct {
 	counts        *redis.MapStringStringCmd
+	swept         *redis.StringCmd
 	users, flight *redis.IntCmd
 	oldest        *redis.ZSliceCmd
 }
@@ -73,7 +73,7 @@ func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	replies := make([]partitionReplies, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		replies[partition] = partitionReplies{
-			counts: pipe.HGetAll(ctx, prefix+"c"), users: pipe.HLen(ctx, prefix+"v"),
+			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"), users: pipe.HLen(ctx, prefix+"v"),
 			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
@@ -104,64 +104,6 @@ func deferredOf(field string, waiting int64) int {
 	}
 	fresh, _ := strconv.ParseInt(fields[4], 10, 64) // the scripts write nothing else
 	return int(max(0, waiting-fresh))
-}
-
-// crowdsRead is how many backlogs of a partition are read to find the largest crowds: those whose first waits longest.
-const crowdsRead = 250
-
-// Crowds returns the n backlogs with the most deferred notifications. In a partition with hundreds of blocked backlogs
-// it reads those whose first waits longest, and exact is false. exact is also false when a partition can't be reached.
-func (s *Agendas) Crowds(ctx context.Context, n int) (crowds []stats.Crowd, exact bool, err error) {
-	names, sizes := make([]*redis.StringSliceCmd, len(s.partitions)), make([]*redis.IntCmd, len(s.partitions))
-	pipe := s.client.Pipeline()
-	for partition, prefix := range s.partitions {
-		names[partition] = pipe.ZRange(ctx, prefix+"o", 0, crowdsRead-1)
-		sizes[partition] = pipe.ZCard(ctx, prefix+"o")
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	exact = true
-	for partition := range s.partitions {
-		if names[partition].Err() != nil || sizes[partition].Err() != nil {
-			exact = false
-			continue
-		}
-		exact = exact && sizes[partition].Val() <= crowdsRead
-		some, err := s.crowdsOf(ctx, partition, names[partition].Val())
-		if err != nil {
-			exact = false
-			continue
-		}
-		crowds = append(crowds, some...)
-	}
-	slices.SortFunc(crowds, func(a, b stats.Crowd) int {
-		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred),
-			cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Category, b.Category))
-	})
-	return crowds[:min(n, len(crowds))], exact, nil
-}
-
-// crowdsOf counts what is deferred in some backlogs of a partition.
-func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) ([]stats.Crowd, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	prefix, pipe := s.partitions[partition], s.client.Pipeline()
-	waiting, agendaFields := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
-	for i, name := range names {
-		category, user, _ := strings.Cut(name, ":")
-		waiting[i], agendaFields[i] = pipe.ZCard(ctx, prefix+"w:"+name), pipe.HGet(ctx, prefix+"a:"+user, category)
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("count what waits in %d backlogs of partition %d: %w", len(names), partition, err)
-	}
-	var crowds []stats.Crowd
-	for i, name := range names {
-		category, user, _ := strings.Cut(name, ":")
-		if deferred := deferredOf(agendaFields[i].Val(), waiting[i].Val()); deferred > 0 {
-			crowds = append(crowds, stats.Crowd{UserID: user, Category: category, Deferred: int64(deferred)})
-		}
-	}
-	return crowds, nil
 }
 
 // PlanOf returns the plan in force for a user's category.

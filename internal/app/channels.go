@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -54,22 +52,10 @@ func (a *App) openGates() error {
 
 // health lists the configured channels with their health in this process, for the ops pages.
 func (a *App) health() []ops.Channel {
-	var all []ops.Channel
-	for _, name := range a.channels.Names() {
-		of := ops.Channel{Channel: name}
+	return ops.ChannelsHere(a.channels.Names(), func(name string) ops.HostSource {
 		if gate, ok := a.gates[notification.Channel(name)]; ok {
-			for _, s := range gate.States() {
-				host := ops.Host{
-					Host: s.Host, Breaker: s.Breaker, InFlight: s.InFlight, Outcome: s.Outcome,
-					OutcomeAt: s.OutcomeAt,
-				}
-				if s.PausedFor > 0 {
-					host.PausedFor = s.PausedFor.Round(time.Second).String()
-				}
-				of.Hosts = append(of.Hosts, host)
-			}
+			return gate
 		}
-		all = append(all, of)
-	}
-	return all
+		return nil
+	})
 }

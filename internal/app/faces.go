@@ -84,6 +84,7 @@ func (a *App) openOps(ctx context.Context) error {
 	a.live = ops.NewLive(reader.Snapshot, a.log)
 	handler := ops.Handler(ops.Config{
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
+		Policy: a.policyInForce, PolicyText: func() string { return a.policy.Current().Text },
 		Actions: a.operator(), Token: a.cfg.OpsToken,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
@@ -101,8 +102,8 @@ func (a *App) reader() *ops.Reader {
 	reader := &ops.Reader{
 		Store: d.Store, Agendas: d.Agendas, Redis: d.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: d.Memory,
 		Pool: d.Pool, Control: d.Control, Follower: a.follower, Checker: a.checker,
-		ChannelNames: a.channels.Names,
-		Categories:   d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
+		ChannelNames: a.channels.Names, Policy: a.policyInForce,
+		Categories: d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
 		BreakersOpen: func() map[string]int {
 			open := map[string]int{}
 			for channel, gate := range a.gates {

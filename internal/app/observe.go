@@ -46,7 +46,10 @@ func (a *App) openMetrics(context.Context) error {
 
 // report is what this process tells the dashboards of the others.
 func (a *App) report() any {
-	r := ops.Report{Lateness: a.metrics.LatenessCounts(), Channels: a.health()}
+	policy := a.policyInForce()
+	r := ops.Report{
+		Lateness: a.metrics.LatenessCounts(), Channels: a.health(), Ends: a.metrics.Ends(), Policy: &policy,
+	}
 	if a.workers != nil {
 		r.Concurrency = a.cfg.Concurrency
 	}
@@ -64,7 +67,8 @@ func (a *App) logStart(ctx context.Context) {
 	if a.ops != nil {
 		log.InfoContext(ctx, "the ops pages listen", "url", "http://"+a.ops.addr())
 	}
-	log.InfoContext(ctx, "this policy is in force", "file", a.policy.Name(), "categories", len(a.policy.Current().Categories))
+	log.InfoContext(ctx, "this policy is in force", "file", a.policy.Name(), "version",
+		a.policy.Current().Version(), "categories", len(a.policy.Current().Categories))
 	log.InfoContext(ctx, "these channels are configured", "channels", strings.Join(a.channels.Names(), ","))
 	log.InfoContext(ctx, "the queue is divided into partitions", "partitions", a.cfg.Partitions)
 	if a.workers != nil {

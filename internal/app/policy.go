@@ -6,6 +6,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/refusal"
 )
@@ -20,6 +21,8 @@ func (a *App) openPolicy(context.Context) error {
 	a.policy = watcher
 	return nil
 }
+
+func (a *App) policyInForce() ops.Policy { return ops.Policy(a.policy.InForce()) }
 
 // policyChanged is called when a new policy has come into force.
 func (a *App) policyChanged(p *policy.Policy) {

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
@@ -41,6 +42,10 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	case settlement.Stale:
 		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease, and its notification was granted again meanwhile; the result was discarded",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
+	case outcome.Disposition == Failed:
+		d.cfg.Observer.Ended(notification.StatusFailed, outcome.Reason)
+	case outcome.Disposition == Expired:
+		d.cfg.Observer.Ended(notification.StatusExpired, outcome.Reason)
 	}
 }
 

@@ -185,8 +185,10 @@ func (d *Dispatcher) roundID() string { return d.nonce + "." + strconv.FormatUin
 
 type nobody struct{}
 
-func (nobody) Pulled(int)                   {}
-func (nobody) Decided(time.Duration)        {}
-func (nobody) Deferred(string, string, int) {}
+func (nobody) Pulled(int)            {}
+func (nobody) Decided(time.Duration) {}
+
+func (nobody) Ended(notification.Status, string) {}
+func (nobody) Deferred(string, string, int)      {}
 func (nobody) Sent(*notification.Notification, time.Duration, time.Duration, time.Duration, *push.Error) {
 }

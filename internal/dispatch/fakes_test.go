@@ -317,6 +317,8 @@ func (j *journal) Deferred(category, rule string, n int) {
 	j.Deferral = append(j.Deferral, fmt.Sprintf("%s: %s, %d", category, rule, n))
 }
 
+func (j *journal) Ended(notification.Status, string) {}
+
 func (j *journal) Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -240,4 +240,6 @@ type Observer interface {
 	// Sent reports one delivery: how long the provider took, how long after its slot it started, see [Grant], how long
 	// after acceptance it ended, and the error; nil when it was delivered.
 	Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error)
+	// Ended counts a notification that this process ended undelivered, as failed or expired.
+	Ended(status notification.Status, reason string)
 }

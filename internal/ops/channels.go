@@ -1,32 +1,50 @@
 package ops
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"time"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/push"
 )
+
+// HostSource is what stands before a channel's provider and knows its hosts.
+type HostSource interface{ States() []push.Host }
+
+// ChannelsHere are the channels with these names as this process sees them; source gives what knows a channel's hosts,
+// or nil.
+func ChannelsHere(names []string, source func(name string) HostSource) []Channel {
+	all := make([]Channel, 0, len(names))
+	for _, name := range names {
+		of := Channel{Channel: name}
+		if from := source(name); from != nil {
+			of.Hosts = from.States()
+		}
+		all = append(all, of)
+	}
+	return all
+}
 
 // channelsOf joins what the processes report of the channels with these names. Each host is there once, however many
 // processes call it.
 func channelsOf(names []string, reports []Report) []Channel {
-	hosts := map[string]map[string]Host{} // by channel and name
+	hosts := map[string]map[string]push.Host{} // by channel and name
 	for _, name := range names {
-		hosts[name] = map[string]Host{}
+		hosts[name] = map[string]push.Host{}
 	}
 	for _, report := range reports {
 		for _, c := range report.Channels {
 			if hosts[c.Channel] == nil {
-				hosts[c.Channel] = map[string]Host{}
+				hosts[c.Channel] = map[string]push.Host{}
 			}
 			for _, h := range c.Hosts {
-				hosts[c.Channel][h.Host] = hosts[c.Channel][h.Host].join(h)
+				hosts[c.Channel][h.Host] = join(hosts[c.Channel][h.Host], h)
 			}
 		}
 	}
 	channels := make([]Channel, 0, len(hosts))
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		channel := Channel{Channel: name, Hosts: []Host{}}
+		channel := Channel{Channel: name, Hosts: []push.Host{}}
 		for _, host := range slices.Sorted(maps.Keys(hosts[name])) {
 			channel.Hosts = append(channel.Hosts, hosts[name][host])
 		}
@@ -35,33 +53,38 @@ func channelsOf(names []string, reports []Report) []Channel {
 	return channels
 }
 
-// join adds what another process says of the same host: its calls in flight, the worse breaker, the longer pause and
-// the later outcome.
-func (h Host) join(other Host) Host {
+// join adds what another process says of the same host: its calls in flight, the worse breaker and since when, the
+// longer pause and the later outcome.
+func join(h, other push.Host) push.Host {
 	h.Host = other.Host
 	h.InFlight += other.InFlight
 	if breakerRank(other.Breaker) > breakerRank(h.Breaker) {
-		h.Breaker = other.Breaker
+		h.Breaker, h.NextTry = other.Breaker, other.NextTry
 	}
-	if pause(other.PausedFor) > pause(h.PausedFor) {
-		h.PausedFor = other.PausedFor
+	if h.OpenSince.IsZero() || !other.OpenSince.IsZero() && other.OpenSince.Before(h.OpenSince) {
+		h.OpenSince = other.OpenSince
+	}
+	if other.PausedUntil.After(h.PausedUntil) {
+		h.PausedUntil = other.PausedUntil
 	}
 	if other.OutcomeAt.After(h.OutcomeAt) {
-		h.Outcome, h.OutcomeAt = other.Outcome, other.OutcomeAt
+		h.Outcome, h.OutcomeAt, h.Failing = other.Outcome, other.OutcomeAt, other.Failing
 	}
 	return h
 }
 
 // breakerRank is the higher, the less a breaker lets through; 0 without one.
 func breakerRank(state string) int {
-	return slices.Index([]string{"", "closed", "half-open", "open"}, state)
+	return slices.Index([]string{"", push.BreakerClosed, push.BreakerHalfOpen, push.BreakerOpen}, state)
 }
 
-// pause reads how long a host stays paused; 0 when it is not.
-func pause(text string) time.Duration {
-	d, err := time.ParseDuration(cmp.Or(text, "0s"))
-	if err != nil {
-		return 0 // of another version
+// markPaused notes which of the channels operators paused.
+func markPaused(channels []Channel, pauses []control.Pause) {
+	for i := range channels {
+		for _, p := range pauses {
+			if p.Kind == control.Channel && p.Name == channels[i].Channel {
+				channels[i].Paused = &p
+			}
+		}
 	}
-	return d
 }

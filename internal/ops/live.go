@@ -3,8 +3,10 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,6 +90,7 @@ func (l *Live) look(ctx context.Context) error {
 	defer cancel()
 	s, err := l.read(ctx)
 	if err != nil {
+		l.tellAway(err)
 		return err
 	}
 	l.mu.Lock()
@@ -104,6 +107,11 @@ func (l *Live) look(ctx context.Context) error {
 	if len(l.history) > historyKept {
 		l.history = l.history[1:]
 	}
+	return l.tell(s)
+}
+
+// tell sends a snapshot to all who watch.
+func (l *Live) tell(s *Snapshot) error {
 	if len(l.watchers) == 0 {
 		return nil
 	}
@@ -118,6 +126,26 @@ func (l *Live) look(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tellAway tells those who watch why the deployment can't be read, beside the figures that were read last.
+func (l *Live) tellAway(err error) {
+	away, ok := errors.AsType[*Away](err)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.latest == nil {
+		return
+	}
+	stale := *l.latest
+	stale.Stale = true
+	stale.Problems = []string{fmt.Sprintf("%s does not respond: nothing is delivered until it does. The figures are %s old.",
+		strings.Join(away.Stores, " and "), ago(time.Since(stale.At)))}
+	if err := l.tell(&stale); err != nil {
+		l.log.Debug("could not tell the dashboard that a store is away", "error", err)
+	}
 }
 
 // changed notes that the latest snapshot no longer shows the deployment as it is.

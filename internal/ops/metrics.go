@@ -30,6 +30,7 @@ type Metrics struct {
 	violations prometheus.Counter
 	unended    prometheus.Counter
 	checked    prometheus.Gauge
+	ends       ends
 }
 
 var _ dispatch.Observer = (*Metrics)(nil)
@@ -156,6 +157,12 @@ func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEn
 	m.lateness.Observe(lateness.Seconds())
 }
 
+// Ended implements [dispatch.Observer].
+func (m *Metrics) Ended(status notification.Status, reason string) { m.ends.count(status, reason) }
+
+// Ends are the most frequent reasons for which this process ended notifications undelivered.
+func (m *Metrics) Ends() []stats.EndReason { return m.ends.most(endsReported) }
+
 // LatenessCounts counts the deliveries by latency bucket; the last bucket is above all bounds.
 func (m *Metrics) LatenessCounts() []uint64 {
 	var read dto.Metric
@@ -181,6 +188,9 @@ type Gauges struct {
 	Evicts bool
 	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
 	RedisMemory float64
+	// Policy is the policy in force in this process. PoliciesDiffer tells whether processes have different ones.
+	Policy         Policy
+	PoliciesDiffer bool
 	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be.
 	BreakersOpen          map[string]int
@@ -192,8 +202,8 @@ type Gauges struct {
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, oldest, users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight,
-	concurrency *prometheus.Desc
+	states, oldest, users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
+	policy, policyLoaded, policyRefused, policiesDiffer *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -221,7 +231,13 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 			"Share of maxmemory that the fullest Redis server uses; from 0.9 on nothing is accepted; 0 without a limit."),
 		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.",
 			"channel"),
-		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),
+		policy: gauge("pacer_policy_info", "1 for the version of the policy that this process has in force.", "version"),
+		policyLoaded: gauge("pacer_policy_loaded_timestamp_seconds",
+			"When the policy that this process has in force was loaded."),
+		policyRefused: gauge("pacer_policy_refused",
+			"1 while this process refuses its policy file, and keeps the policy that it had."),
+		policiesDiffer: gauge("pacer_policy_differs", "1 while processes of the deployment have different policies in force."),
+		inFlight:       gauge("pacer_in_flight", "Deliveries under way in this process."),
 		concurrency: gauge("pacer_concurrency",
 			"Deliveries that may be under way in this process; 0 without the worker role."),
 	}
@@ -231,7 +247,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.states, c.oldest, c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
-		c.inFlight, c.concurrency,
+		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer,
 	} {
 		descs <- d
 	}
@@ -255,15 +271,23 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	for channel, n := range g.BreakersOpen {
 		tell(c.breakers, float64(n), channel)
 	}
-	evicts := 0.0
-	if g.Evicts {
-		evicts = 1
-	}
 	tell(c.memory, g.RedisMemory)
 	tell(c.maxDefer, g.MaxDefer.Seconds())
-	tell(c.evicts, evicts)
+	tell(c.evicts, oneIf(g.Evicts))
+	tell(c.policy, 1, g.Policy.Version)
+	tell(c.policyLoaded, float64(g.Policy.LoadedAt.UnixMilli())/1000)
+	tell(c.policyRefused, oneIf(g.Policy.Refused != ""))
+	tell(c.policiesDiffer, oneIf(g.PoliciesDiffer))
 	tell(c.inFlight, float64(g.InFlight))
 	tell(c.concurrency, float64(g.Concurrency))
+}
+
+// oneIf is the value of a gauge that tells whether something holds.
+func oneIf(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // tellCounts reports what the deployment counts. A partition that could not be asked has no gauge.

@@ -42,6 +42,8 @@ var added = []string{
 	"pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel",
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_partition_deferred gauge partition",
+	"pacer_policy_differs gauge", "pacer_policy_info gauge version", "pacer_policy_loaded_timestamp_seconds gauge",
+	"pacer_policy_refused gauge",
 	"pacer_partitions_unreachable gauge",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",

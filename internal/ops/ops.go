@@ -6,12 +6,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/push"
 )
 
 // Config of the ops pages.
@@ -22,6 +26,9 @@ type Config struct {
 	Desk Desk
 	// Channels lists the configured channels with their health in this process.
 	Channels func() []Channel
+	// Policy and PolicyText are the policy in force in this process, and its YAML.
+	Policy     func() Policy
+	PolicyText func() string
 	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
 	// Actions change the deployment. A request needs Token for them; without a Token it must come to a loopback
@@ -36,22 +43,11 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Channel is one that is configured, and the hosts that it calls.
+// Channel is one that is configured, and the hosts that it calls. Paused says who paused it, and when; nil when nobody did.
 type Channel struct {
-	Channel string `json:"channel"`
-	Hosts   []Host `json:"hosts"`
-}
-
-// Host is where a channel's calls go, by name; "" where the channel has only one provider. It is what one process sees,
-// or in a [Snapshot] what all processes see together.
-type Host struct {
-	Host      string `json:"host,omitempty"`
-	Breaker   string `json:"breaker"`
-	InFlight  int    `json:"in_flight"`
-	PausedFor string `json:"paused_for,omitempty"`
-	// Outcome is what became of the latest call, OutcomeAt when.
-	Outcome   string    `json:"outcome,omitempty"`
-	OutcomeAt time.Time `json:"outcome_at,omitzero"`
+	Channel string         `json:"channel"`
+	Paused  *control.Pause `json:"paused,omitempty"`
+	Hosts   []push.Host    `json:"hosts"`
 }
 
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") }
@@ -78,8 +74,11 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 	channels := h.cfg.Channels()
 	for i := range channels {
 		if channels[i].Hosts == nil {
-			channels[i].Hosts = []Host{}
+			channels[i].Hosts = []push.Host{}
 		}
+	}
+	if latest, err := h.cfg.Live.Latest(r.Context()); err == nil { // else nobody knows what is paused
+		markPaused(channels, latest.Pauses)
 	}
 	h.writeJSON(w, r, channels)
 }
@@ -87,6 +86,10 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	h.cfg.Log.WarnContext(r.Context(), "could not serve an ops page", "path", r.Pattern, "error", err)
 	w.Header().Set("Retry-After", "2")
+	if away, ok := errors.AsType[*Away](err); ok {
+		plain(w, http.StatusServiceUnavailable, strings.Join(away.Stores, " and ")+" does not respond")
+		return
+	}
 	plain(w, http.StatusServiceUnavailable, "the store can't be read now")
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/push"
 )
 
 var at = time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)
@@ -77,11 +78,16 @@ func (l *lookups) LookUp(_ context.Context, id string) (desk.Found, error) {
 // config configures pages on which all is well.
 func config() ops.Config {
 	return ops.Config{
+		Policy:     func() ops.Policy { return ops.Policy{Version: "0123456789ab", File: "policy.yaml", LoadedAt: at} },
+		PolicyText: func() string { return "version: 1\n" },
+		Live: ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+			return &ops.Snapshot{At: time.Now()}, nil
+		}, slog.New(slog.DiscardHandler)),
 		Ready:   func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: responds"}} },
 		Desk:    &lookups{explanation: explanation(), user: user()},
 		Channels: func() []ops.Channel {
 			return []ops.Channel{
-				{Channel: "fcm", Hosts: []ops.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
+				{Channel: "fcm", Hosts: []push.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
 				{Channel: "log"},
 			}
 		},

@@ -42,6 +42,8 @@ type Reader struct {
 	// ChannelNames and Categories name those of the deployment, in order; MaxDefer is the shortest of any category.
 	ChannelNames, Categories func() []string
 	MaxDefer                 func() time.Duration
+	// Policy is the policy in force in this process.
+	Policy func() Policy
 	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be, and 0 without the worker role.
 	BreakersOpen func() map[string]int
@@ -57,8 +59,13 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 	}
 	g := Gauges{
 		Counts: counts, Paused: r.Follower.Paused(), InFlight: r.InFlight(), Concurrency: r.Concurrency,
-		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(),
+		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(), Policy: r.Policy(),
 	}
+	var all Snapshot
+	if err := r.fillProcesses(ctx, &all); err != nil {
+		return Gauges{}, err
+	}
+	g.PoliciesDiffer = len(versions(all.Processes)) > 1
 	if !r.Embedded {
 		info, err := r.Redis.Info(ctx, "memory").Result()
 		if err != nil {
@@ -70,14 +77,50 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 	return g, nil
 }
 
-// Snapshot reads what the dashboard shows, without what [Live] computes from one snapshot to the next.
+// Away says which of the stores do not respond.
+type Away struct {
+	Stores []string
+	err    error
+}
+
+// Error names the stores, and then the fault.
+func (a *Away) Error() string {
+	return strings.Join(a.Stores, " and ") + " does not respond: " + a.err.Error()
+}
+
+// Unwrap gives the fault.
+func (a *Away) Unwrap() error { return a.err }
+
+// Snapshot reads what the dashboard shows, without what [Live] computes from one snapshot to the next. Its error is an
+// [*Away] when a store does not respond.
 func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
+	s, err := r.snapshot(ctx)
+	if err == nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
+	defer cancel()
+	away := &Away{err: err}
+	redis := ping(ctx, func(ctx context.Context) error { return r.Redis.Ping(ctx).Err() })
+	if r.Pool != nil && <-ping(ctx, r.Pool.Ping) != nil {
+		away.Stores = append(away.Stores, "Postgres")
+	}
+	if <-redis != nil {
+		away.Stores = append([]string{"Redis"}, away.Stores...)
+	}
+	if len(away.Stores) == 0 {
+		return nil, err
+	}
+	return nil, away
+}
+
+func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 	at := time.Now().UTC() // before anything is read, so that it is no older than it says
 	counts, err := r.Store.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
-	crowds, exact, err := r.Agendas.Crowds(ctx, crowdsShown)
+	crowds, err := r.Agendas.Crowds(ctx, crowdsShown)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +129,8 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	s := &Snapshot{
-		At: at, Counts: counts, Crowds: crowds, CrowdsExact: exact, Pauses: append(pauses, r.Follower.FromOutside()...),
-		Invariants: Invariants(r.Checker.Latest()),
+		At: at, Counts: counts, Crowds: crowds.Largest, CrowdsExact: crowds.Exact, DrainedAt: crowds.Drained,
+		Pauses: append(pauses, r.Follower.FromOutside()...), Invariants: Invariants(r.Checker.Latest()),
 	}
 	s.Categories = r.Categories()
 	if err := r.fillProcesses(ctx, s); err != nil {
@@ -96,13 +139,42 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if s.Redis, err = r.redisFigures(ctx); err != nil {
 		return nil, err
 	}
+	markPaused(s.Channels, s.Pauses)
 	if r.Pool != nil {
-		pool := r.Pool.Stat()
-		s.Postgres = &Postgres{
-			InUse: pool.AcquiredConns(), Idle: pool.IdleConns(), Max: pool.MaxConns(), Waited: pool.EmptyAcquireCount(),
-		}
+		s.Postgres = r.postgresFigures(ctx)
 	}
 	return s, nil
+}
+
+// postgresPatience is how long a look waits for Postgres.
+const postgresPatience = 1500 * time.Millisecond
+
+// postgresFigures asks Postgres for the time, and compares it with Redis's.
+func (r *Reader) postgresFigures(ctx context.Context) *Postgres {
+	pool := r.Pool.Stat()
+	p := &Postgres{
+		InUse: pool.AcquiredConns(), Idle: pool.IdleConns(), Max: pool.MaxConns(), Waited: pool.EmptyAcquireCount(),
+	}
+	asking, cancel := context.WithTimeout(ctx, postgresPatience)
+	defer cancel()
+	var theirs time.Time
+	asked := time.Now()
+	err := r.Pool.QueryRow(asking, "SELECT clock_timestamp()").Scan(&theirs)
+	took := time.Since(asked)
+	p.Took = took.Seconds()
+	if err != nil {
+		p.Error = "no reply within " + postgresPatience.String()
+		if asking.Err() == nil {
+			p.Error = err.Error()
+		}
+		return p
+	}
+	middle := asked.Add(took / 2)
+	asked = time.Now()
+	if redis, err := r.Agendas.Now(ctx); err == nil {
+		p.ClockAhead = theirs.Sub(middle).Seconds() - redis.Sub(asked.Add(time.Since(asked)/2)).Seconds()
+	}
+	return p
 }
 
 // fillProcesses fills in the processes, and what they report of the channels.
@@ -119,12 +191,15 @@ func (r *Reader) fillProcesses(ctx context.Context, s *Snapshot) error {
 				continue // of another version
 			}
 		}
-		s.Processes = append(s.Processes, NewProcess(p.Process, report))
+		one := NewProcess(p.Process, report)
+		one.ClockAhead = p.ClockAhead
+		s.Processes = append(s.Processes, one)
 		reports = append(reports, report)
 	}
 	slices.SortFunc(s.Processes, func(a, b Process) int { return strings.Compare(a.ID, b.ID) })
 	s.Channels = channelsOf(r.ChannelNames(), reports)
-	return nil
+	s.Gone, err = presence.Missing(ctx, r.Redis, processes)
+	return err
 }
 
 // redisFigures reads what the Redis server reports of itself.

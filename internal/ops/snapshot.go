@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -16,17 +17,42 @@ type Snapshot struct {
 	Lateness Lateness `json:"lateness"`
 	// PullsPerDelivery is of the last minute; 0 when nothing was delivered.
 	PullsPerDelivery float64 `json:"pulls_per_delivery"`
+	// Ended is what ended undelivered of late.
+	Ended Ended `json:"ended"`
+	// Problems are sentences for operators, most urgent first: what does not work, and why.
+	Problems []string `json:"problems"`
+	// Stale says that the deployment can't be read: the figures are those of At, only Problems is of now.
+	Stale bool `json:"stale,omitempty"`
 
 	Processes []Process `json:"processes"`
-	Channels  []Channel `json:"channels"`
+	// Gone are processes that were here of late and did not say that they stop.
+	Gone     []presence.Gone `json:"gone,omitempty"`
+	Channels []Channel       `json:"channels"`
 	// Crowds are the users' categories with the most deferred. Unless CrowdsExact, only some thousands were looked at.
-	Crowds      []stats.Crowd   `json:"crowds"`
-	CrowdsExact bool            `json:"crowds_exact"`
-	Pauses      []control.Pause `json:"pauses"`
-	Categories  []string        `json:"categories"`
-	Redis       Redis           `json:"redis"`
-	Postgres    *Postgres       `json:"postgres,omitempty"`
-	Invariants  Invariants      `json:"invariants"`
+	Crowds      []stats.Crowd `json:"crowds"`
+	CrowdsExact bool          `json:"crowds_exact"`
+	// DrainedAt is when the last of what is deferred now will have gone, by the limits in force; absent when nothing is
+	// deferred. Unless CrowdsExact, it is at least then.
+	DrainedAt  time.Time       `json:"drained_at,omitzero"`
+	Pauses     []control.Pause `json:"pauses"`
+	Categories []string        `json:"categories"`
+	Redis      Redis           `json:"redis"`
+	Postgres   *Postgres       `json:"postgres,omitempty"`
+	Invariants Invariants      `json:"invariants"`
+}
+
+// Drained says in how long what is deferred now will have gone, in seconds; false when nothing is deferred.
+func (s *Snapshot) Drained() (seconds float64, deferred bool) {
+	return max(0, s.DrainedAt.Sub(s.At).Seconds()), !s.DrainedAt.IsZero()
+}
+
+// Ended counts what failed and expired in the last hour, or since the process that tells it began to look.
+type Ended struct {
+	Since   time.Time `json:"since,omitzero"`
+	Failed  int64     `json:"failed"`
+	Expired int64     `json:"expired"`
+	// Reasons are the most frequent, of both together.
+	Reasons []stats.EndReason `json:"reasons,omitempty"`
 }
 
 // Rates are per second, since the snapshot before.
@@ -47,8 +73,13 @@ type Lateness struct {
 type Process struct {
 	stats.Process
 	Concurrency int `json:"concurrency"`
+	// Policy is the one in force there; nil for a process of a version that does not tell.
+	Policy *Policy `json:"policy,omitempty"`
+	// ClockAhead is how many seconds its clock is ahead of Redis's.
+	ClockAhead float64 `json:"clock_ahead_seconds"`
 
 	lateness []uint64
+	ends     []stats.EndReason
 }
 
 // Redis is what the Redis server reports of itself.
@@ -72,6 +103,11 @@ type Postgres struct {
 	Max   int32 `json:"max"`
 	// Waited counts how often a caller had to wait for a connection, since the process began.
 	Waited int64 `json:"waited"`
+	// Took is how many seconds it took to get a connection and a reply. Error says why there was none.
+	Took  float64 `json:"took_seconds"`
+	Error string  `json:"error,omitempty"`
+	// ClockAhead is how many seconds its clock is ahead of Redis's.
+	ClockAhead float64 `json:"clock_ahead_seconds"`
 }
 
 // Invariants is what the invariant checker found in its last round.
@@ -86,9 +122,14 @@ type Report struct {
 	Concurrency int       `json:"concurrency"`
 	Lateness    []uint64  `json:"lateness"` // deliveries by lateness bucket, since the process began
 	Channels    []Channel `json:"channels"`
+	// Ends are the most frequent reasons for which the process ended notifications undelivered, since it began.
+	Ends   []stats.EndReason `json:"ends,omitempty"`
+	Policy *Policy           `json:"policy,omitempty"`
 }
 
 // NewProcess makes a Process from its report.
 func NewProcess(process stats.Process, report Report) Process {
-	return Process{Process: process, Concurrency: report.Concurrency, lateness: report.Lateness}
+	return Process{
+		Process: process, Concurrency: report.Concurrency, Policy: report.Policy, lateness: report.Lateness, ends: report.Ends,
+	}
 }

@@ -14,6 +14,8 @@ type trend struct {
 	// seen has the counts of each process at the snapshot before, steps what each snapshot of the window added.
 	seen  map[string][]uint64
 	steps []step
+	ends  endsTrend
+	still stillness
 }
 
 // step is what was counted between two snapshots.
@@ -54,6 +56,8 @@ func (t *trend) follow(s *Snapshot) {
 		t.steps = t.steps[1:]
 	}
 	t.sum(s)
+	t.ends.follow(s)
+	s.Problems = append(problems(s), t.still.follow(s)...)
 }
 
 // sum fills in what is computed over the whole window.

@@ -20,6 +20,9 @@ type document struct {
 	file    string
 	anchors map[string]ast.Node
 	faults  []*Fault
+	// warnings are what is no fault; caps are the limits of the user cap, with their places.
+	warnings []*Fault
+	caps     []placed
 }
 
 // entry is one key of a mapping with its value, aliases already followed.

@@ -24,12 +24,16 @@ func (f *Fault) Error() string {
 
 // joinFaults makes one error of the faults, in the order of the file; nil without any.
 func joinFaults(faults []*Fault) error {
-	slices.SortStableFunc(faults, func(a, b *Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	sortFaults(faults)
 	joined := make([]error, len(faults))
 	for i, f := range faults {
 		joined[i] = f
 	}
 	return errors.Join(joined...)
+}
+
+func sortFaults(faults []*Fault) {
+	slices.SortStableFunc(faults, func(a, b *Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }

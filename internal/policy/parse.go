@@ -15,6 +15,18 @@ import (
 // Parse reads and checks a policy file. Its faults call it name. The error joins all of them, each a [*Fault], in the
 // order of the file.
 func Parse(name string, data []byte) (*Policy, error) {
+	p, _, err := parse(name, data)
+	return p, err
+}
+
+// Warnings lists the places of a policy's text that may say what they say, and hardly mean it, in the order of the
+// text. They call it name.
+func Warnings(name string, p *Policy) []*Fault {
+	_, warnings, _ := parse(name, []byte(p.Text)) // it was parsed before
+	return warnings
+}
+
+func parse(name string, data []byte) (*Policy, []*Fault, error) {
 	d := &document{file: name, anchors: map[string]ast.Node{}}
 	p := &Policy{
 		Retry: Retry{MaxAttempts: DefaultMaxAttempts, MinBackoff: DefaultMinBackoff, MaxBackoff: DefaultMaxBackoff},
@@ -24,9 +36,10 @@ func Parse(name string, data []byte) (*Policy, error) {
 		d.readPolicy(p, root)
 	}
 	if len(d.faults) > 0 {
-		return nil, joinFaults(d.faults)
+		return nil, nil, joinFaults(d.faults)
 	}
-	return p, nil
+	sortFaults(d.warnings)
+	return p, d.warnings, nil
 }
 
 func (d *document) readPolicy(p *Policy, root ast.Node) {
@@ -69,7 +82,9 @@ func (d *document) readUserCap(e entry) []throttle.Rule {
 		d.add(e.key, e.name, "needs limits, a list such as [{max: 60, per: 1h}]")
 		return nil
 	}
-	return d.readLimits("user_cap.limits", limits.value, throttle.KindCap)
+	d.caps = d.readLimits("user_cap.limits", limits.value, throttle.KindCap)
+	d.warnPointless(throttle.Rolling, d.caps, nil)
+	return merged(d.caps)
 }
 
 func (d *document) readCategories(e entry, userCap []throttle.Rule) map[string]Category {
@@ -111,20 +126,25 @@ func (d *document) readCategory(path string, e entry, userCap []throttle.Rule) C
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
 	}
-	var rules []throttle.Rule
+	var rules []placed
 	if f, ok := fields["limits"]; ok {
 		rules = d.readLimits(join(path, "limits"), f.value, throttle.KindLimit)
 	}
+	limits := merged(rules)
 	if f, ok := fields["min_gap"]; ok {
-		gap := d.window(join(path, "min_gap"), f.value)
-		rules = append(rules, throttle.Rule{Max: 1, Per: gap, Kind: throttle.KindGap})
+		gap := throttle.Rule{Max: 1, Per: d.window(join(path, "min_gap"), f.value), Kind: throttle.KindGap}
+		rules = append(rules, placed{gap, join(path, "min_gap"), f.value})
+		limits = append(limits, gap)
 	}
-	c.Plan.Rules = slices.Concat(rules, userCap)
+	c.Plan.Rules = slices.Concat(limits, userCap)
 	if f, ok := fields["max_defer"]; ok {
 		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
 	}
 	if f, ok := fields["bypass"]; ok {
 		c.Bypass = d.flag(join(path, "bypass"), f.value)
+	}
+	if len(d.faults) == 0 { // else the values may stand for what was refused
+		d.warnCategory(path, e, c, rules, d.caps)
 	}
 	return c
 }
@@ -148,7 +168,7 @@ func algorithmNames() string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []throttle.Rule {
+func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []placed {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
 		d.add(node, path, "must be a list of limits such as [{max: 10, per: 1m}]")
@@ -158,26 +178,28 @@ func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []
 		d.add(node, path, "has %d limits, more than the %d that one list may have", len(list.Values), MaxLimits)
 		return nil
 	}
-	var rules []throttle.Rule
+	var rules []placed
 	for i, value := range list.Values {
 		item := path + "[" + strconv.Itoa(i) + "]"
 		if value = d.follow(item, value); value != nil {
-			rules = addRule(rules, d.readLimit(item, value, kind))
+			rules = append(rules, placed{d.readLimit(item, value, kind), item, value})
 		}
 	}
 	return rules
 }
 
-// addRule adds a rule to a list. Of two limits over the same window only the smaller has an effect, and the limiter
+// merged are the rules of a list. Of two limits over the same window only the smaller has an effect, and the limiter
 // takes no more than one.
-func addRule(rules []throttle.Rule, rule throttle.Rule) []throttle.Rule {
-	for i := range rules {
-		if rules[i].Per == rule.Per {
+func merged(all []placed) []throttle.Rule {
+	var rules []throttle.Rule
+	for _, rule := range all {
+		if i := slices.IndexFunc(rules, func(r throttle.Rule) bool { return r.Per == rule.Per }); i >= 0 {
 			rules[i].Max = min(rules[i].Max, rule.Max)
-			return rules
+		} else {
+			rules = append(rules, rule.Rule)
 		}
 	}
-	return append(rules, rule)
+	return rules
 }
 
 func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) throttle.Rule {

@@ -6,7 +6,9 @@
 package policy
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -54,6 +56,12 @@ type Policy struct {
 	Retry Retry
 	// Text is the YAML that the policy was read from.
 	Text string
+}
+
+// Version names the policy: a short hash of its text. The same text has the same version in every process.
+func (p *Policy) Version() string {
+	sum := sha256.Sum256([]byte(p.Text))
+	return hex.EncodeToString(sum[:])[:12]
 }
 
 // Category is how one category's notifications are throttled.

@@ -42,6 +42,7 @@ type WatcherConfig struct {
 type Watcher struct {
 	cfg     WatcherConfig
 	current atomic.Pointer[Policy]
+	inForce atomic.Pointer[InForce]
 
 	mu sync.Mutex // one reload at a time
 	// lastFault is the error of the last reload, so that each is logged once; empty when there was none.
@@ -61,15 +62,45 @@ func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
 	}
 	w := &Watcher{cfg: cfg}
 	if cfg.Path == "" {
-		w.current.Store(Default())
+		w.put(Default())
 		return w, nil
 	}
 	p, err := w.read()
 	if err != nil {
 		return nil, err
 	}
-	w.current.Store(p)
+	w.put(p)
 	return w, nil
+}
+
+// InForce says which policy a process has in force.
+type InForce struct {
+	// Version is [Policy.Version], File the path of the file or [BuiltIn], LoadedAt when it came into force.
+	Version  string
+	File     string
+	LoadedAt time.Time
+	// Refused is why the file as it is now is not in force, RefusedAt since when; empty when it is.
+	Refused   string
+	RefusedAt time.Time
+}
+
+// InForce says which policy is in force, and whether its file was refused since.
+func (w *Watcher) InForce() InForce { return *w.inForce.Load() }
+
+// put puts a policy in force.
+func (w *Watcher) put(p *Policy) {
+	w.current.Store(p)
+	w.inForce.Store(&InForce{Version: p.Version(), File: w.Name(), LoadedAt: time.Now().UTC()})
+}
+
+// refuse notes that the file is not in force, or with an empty fault that it is again.
+func (w *Watcher) refuse(fault string) {
+	standing := w.InForce()
+	standing.Refused, standing.RefusedAt = fault, time.Now().UTC()
+	if fault == "" {
+		standing.RefusedAt = time.Time{}
+	}
+	w.inForce.Store(&standing)
 }
 
 // Name is the path of the policy file, or [BuiltIn].
@@ -117,12 +148,14 @@ func (w *Watcher) reload() (outcome, error) {
 		if w.lastFault == lastFault {
 			return refusedAgain, err
 		}
+		w.refuse(w.lastFault)
 		return refused, err
 	case p.Text != w.Current().Text:
-		w.current.Store(p)
+		w.put(p)
 		w.cfg.OnChange(p)
 		return replaced, nil
 	case lastFault != "":
+		w.refuse("")
 		return restored, nil
 	}
 	return unchanged, nil

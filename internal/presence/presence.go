@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,18 +20,30 @@ import (
 // Process is one process of the deployment.
 type Process struct {
 	stats.Process
+	// ClockAhead is how many seconds its clock is ahead of Redis's.
+	ClockAhead float64 `json:"clock_ahead_seconds"`
 	// Report is what the process tells of itself besides, in a form of its caller's.
 	Report json.RawMessage `json:"report,omitempty"`
+}
+
+// Gone is a process whose entry has ended, and that did not say that it stops: it died, stands still, or does not reach
+// Redis.
+type Gone struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"` // when it was missed
 }
 
 const (
 	// prefix of the keys; the tag keeps them in one slot.
 	prefix = "pacer:{processes}:"
 	index  = prefix + "all"
+	gone   = prefix + "gone" // a sorted set of ids by the second in which each was missed
 
 	interval = 2 * time.Second
 	// life of an entry that nobody renews.
 	life = 5 * interval
+	// goneLife is how long a process that is gone is told of.
+	goneLife = 15 * time.Minute
 )
 
 // Announcer keeps one process listed.
@@ -81,6 +95,7 @@ func (a *Announcer) Run(ctx context.Context) {
 func (a *Announcer) Announce(ctx context.Context) error {
 	self := a.self
 	self.InFlight = a.inFlight()
+	self.ClockAhead = a.clockAhead(ctx)
 	if a.report != nil {
 		report, err := json.Marshal(a.report())
 		if err != nil {
@@ -99,6 +114,16 @@ func (a *Announcer) Announce(ctx context.Context) error {
 		return fmt.Errorf("write the entry of process %s: %w", self.ID, err)
 	}
 	return nil
+}
+
+// clockAhead is by how many seconds this process's clock is ahead of Redis's; 0 when Redis does not say.
+func (a *Announcer) clockAhead(ctx context.Context) float64 {
+	asked := time.Now()
+	theirs, err := a.client.Time(ctx).Result()
+	if err != nil {
+		return 0
+	}
+	return asked.Add(time.Since(asked) / 2).Sub(theirs).Seconds()
 }
 
 func (a *Announcer) withdraw(ctx context.Context) {
@@ -133,7 +158,7 @@ func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) 
 	for i, entry := range entries {
 		text, alive := entry.(string)
 		if !alive {
-			if err := client.SRem(ctx, index, ids[i]).Err(); err != nil {
+			if err := miss(ctx, client, ids[i]); err != nil {
 				return nil, fmt.Errorf("forget process %s: %w", ids[i], err)
 			}
 			continue
@@ -158,4 +183,32 @@ func Alive(ctx context.Context, client redis.UniversalClient) ([]stats.Process, 
 		processes[i] = p.Process
 	}
 	return processes, nil
+}
+
+// miss takes a process off the list, and notes that it is gone.
+func miss(ctx context.Context, client redis.UniversalClient, id string) error {
+	pipe := client.TxPipeline()
+	pipe.SRem(ctx, index, id)
+	pipe.ZAdd(ctx, gone, redis.Z{Member: id, Score: float64(time.Now().Unix())})
+	pipe.ZRemRangeByScore(ctx, gone, "-inf", strconv.FormatInt(time.Now().Add(-goneLife).Unix(), 10))
+	pipe.Expire(ctx, gone, goneLife)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// Missing gives the processes that are gone, apart from those that came back, which are among alive.
+func Missing(ctx context.Context, client redis.UniversalClient, alive []Process) ([]Gone, error) {
+	since := strconv.FormatInt(time.Now().Add(-goneLife).Unix(), 10)
+	ids, err := client.ZRangeByScoreWithScores(ctx, gone, &redis.ZRangeBy{Min: since, Max: "+inf", Count: 20}).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list the processes that are gone: %w", err)
+	}
+	var missing []Gone
+	for _, z := range ids {
+		id, _ := z.Member.(string)
+		if !slices.ContainsFunc(alive, func(p Process) bool { return p.ID == id }) {
+			missing = append(missing, Gone{ID: id, At: time.Unix(int64(z.Score), 0).UTC()})
+		}
+	}
+	return missing, nil
 }

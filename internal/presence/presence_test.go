@@ -84,7 +84,10 @@ func TestAnnouncedProcessesAreListed(t *testing.T) {
 				if since := got[i].Since; since.Before(before) || since.After(after) || since.Location() != time.UTC {
 					t.Errorf("%s is there since %s, want between %s and %s", got[i].ID, since, before, after)
 				}
-				got[i].Since = time.Time{}
+				if got[i].ClockAhead > 1 || got[i].ClockAhead < -1 {
+					t.Errorf("%s says that its clock is %.1f s ahead of Redis's on the same host", got[i].ID, got[i].ClockAhead)
+				}
+				got[i].Since, got[i].ClockAhead = time.Time{}, 0
 			}
 			want := []presence.Process{
 				{Process: stats.Process{ID: a.ID(), Host: "host-a", Roles: []string{"api", "worker"}, InFlight: 9}},

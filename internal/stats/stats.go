@@ -24,7 +24,9 @@ type Counts struct {
 	UsersDeferred         int64       `json:"users_deferred" doc:"Users with deferred notifications."`
 	Totals                Totals      `json:"totals"`
 	Partitions            []Partition `json:"partitions"`
-	Partial               bool        `json:"partial,omitempty" doc:"True when a store could not be asked for everything: the figures of the unreachable partitions, the processes, or the exact totals are missing."`
+	// Reasons counts ends that the agendas decided, by reason, since the deployment began.
+	Reasons []EndReason `json:"-"`
+	Partial bool        `json:"partial,omitempty" doc:"True when a store could not be asked for everything: the figures of the unreachable partitions, the processes, or the exact totals are missing."`
 }
 
 // Waiting counts notifications that wait until a moment, by what they wait for.
@@ -49,12 +51,23 @@ type Totals struct {
 	Attempts  int64 `json:"attempts"`
 }
 
+// EndReason counts notifications that ended undelivered for one reason.
+type EndReason struct {
+	Status string `json:"status"` // failed or expired
+	Reason string `json:"reason"`
+	Count  int64  `json:"count"`
+}
+
 // Partition is one partition of the queue.
 type Partition struct {
 	Partition int   `json:"partition"`
 	Queued    int64 `json:"queued"`
 	Deferred  int64 `json:"deferred"`
 	Sending   int64 `json:"sending"`
+	// Steps grows whenever a worker takes something off the queue or begins a delivery; SweptAt is when a worker last
+	// looked the partition over, in µs on Redis's clock.
+	Steps   int64 `json:"-"`
+	SweptAt int64 `json:"-"`
 	// The figures of an unreachable partition are in none of the sums.
 	Unreachable bool `json:"unreachable,omitempty" doc:"True when the partition's Redis could not be asked: its figures are missing everywhere."`
 }

@@ -249,12 +249,16 @@ local function deferral_of(backlog, arrival)
   return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
 end
 
+-- The reasons for which scripts end notifications undelivered, by the names under which they are counted.
+local ENDS = { max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop' }
+
 -- finish ends a notification that has been taken out of its backlog. `detail` explains the reason, see the field q.
 local function finish(id, state, reason, retention, detail)
   local key = partition .. 'n:' .. id
   redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now), 'q', detail or '')
   redis.call('PEXPIRE', key, retention)
   count(state, 1)
+  if ENDS[reason] then count(ENDS[reason], 1) end
   if not GUARDED then return end
   if detail then reason = reason .. '\t' .. detail end
   redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)

@@ -148,7 +148,7 @@ func (g *Gate) key(name string) throttle.Key {
 
 // heed applies what the provider's response means for the calls that follow.
 func (g *Gate) heed(h *host, failure *push.Error) {
-	h.note(describe(failure))
+	h.note(describe(failure), outcomeOf(failure) == failed)
 	switch {
 	case failure == nil:
 		if h.resume() {
@@ -190,20 +190,8 @@ func digest(target string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// State is what operators see of a host.
-type State struct {
-	Host     string
-	Breaker  string
-	InFlight int
-	// PausedFor is how long the host stays paused; 0 when it is not.
-	PausedFor time.Duration
-	// Outcome is what became of the latest call, OutcomeAt when; empty before the first.
-	Outcome   string
-	OutcomeAt time.Time
-}
-
 // States lists the hosts that were called, now or recently, by name.
-func (g *Gate) States() []State { return g.hosts.states() }
+func (g *Gate) States() []push.Host { return g.hosts.states() }
 
 // Open counts the hosts that are not called because they failed.
 func (g *Gate) Open() int {

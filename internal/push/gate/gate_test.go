@@ -359,7 +359,7 @@ func TestChannelWideThrottlingPausesTheChannel(t *testing.T) {
 			t.Errorf("returned as %+v", failure)
 		}
 		states := g.States()
-		if len(states) != 1 || states[0].PausedFor != 20*time.Second || states[0].Breaker != "closed" {
+		if len(states) != 1 || time.Until(states[0].PausedUntil) != 20*time.Second || states[0].Breaker != "closed" {
 			t.Errorf("the states are %v", states)
 		}
 	})

@@ -74,10 +74,12 @@ type host struct {
 	withheld  int       // places that the host has not earned yet, or has lost
 	heard     time.Time // the latest response, or the first call after a time without calls
 	openSince time.Time // zero while the breaker is closed
+	opened    time.Time // when it opened last: it lets no call pass for probeEvery
 	paused    time.Time // until then; zero when it is not
 	used      time.Time
-	latest    string // the outcome of the latest call, and when it came
+	latest    string // the outcome of the latest call, when it came, and whether the call failed
 	latestAt  time.Time
+	failing   bool
 }
 
 // hosts are those of a channel.
@@ -149,6 +151,9 @@ func (h *host) changed(to gobreaker.State) {
 	case gobreaker.StateOpen, gobreaker.StateHalfOpen:
 		if h.openSince.IsZero() {
 			h.openSince = time.Now()
+		}
+		if to == gobreaker.StateOpen {
+			h.opened = time.Now()
 		}
 	}
 }
@@ -263,10 +268,10 @@ func (h *host) pause(until time.Time) {
 }
 
 // note remembers the outcome of the latest call.
-func (h *host) note(outcome string) {
+func (h *host) note(outcome string, failing bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.latest, h.latestAt = outcome, time.Now()
+	h.latest, h.latestAt, h.failing = outcome, time.Now(), failing
 }
 
 // resume ends a pause, and tells whether there was one.
@@ -279,19 +284,31 @@ func (h *host) resume() bool {
 }
 
 // states lists the hosts.
-func (all *hosts) states() []State {
+func (all *hosts) states() []push.Host {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	states := make([]State, 0, len(all.all))
+	states := make([]push.Host, 0, len(all.all))
 	for _, h := range all.all {
 		breaker := h.breaker.State() // may change it, which takes h.mu
-		h.mu.Lock()
-		states = append(states, State{
-			Host: h.name, Breaker: breaker.String(), InFlight: h.calls, PausedFor: max(0, time.Until(h.paused)),
-			Outcome: h.latest, OutcomeAt: h.latestAt,
-		})
-		h.mu.Unlock()
+		states = append(states, h.state(breaker))
 	}
-	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(states, func(a, b push.Host) int { return cmp.Compare(a.Host, b.Host) })
 	return states
+}
+
+// state is what operators see of the host.
+func (h *host) state(breaker gobreaker.State) push.Host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	state := push.Host{
+		Host: h.name, Breaker: breaker.String(), OpenSince: h.openSince, InFlight: h.calls, Outcome: h.latest,
+		OutcomeAt: h.latestAt, Failing: h.failing,
+	}
+	if time.Until(h.paused) > 0 {
+		state.PausedUntil = h.paused.UTC()
+	}
+	if breaker == gobreaker.StateOpen {
+		state.NextTry = h.opened.Add(probeEvery).UTC()
+	}
+	return state
 }

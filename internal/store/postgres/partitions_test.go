@@ -169,7 +169,7 @@ func TestCountsLackOnePartition(t *testing.T) {
 	if diff := cmp.Diff(want, counts.Partitions[:2]); diff != "" {
 		t.Errorf("partitions differ (-want +got):\n%s", diff)
 	}
-	if _, exact, err := w.agendas.Crowds(t.Context(), 5); err != nil || exact {
+	if crowds, err := w.agendas.Crowds(t.Context(), 5); err != nil || crowds.Exact {
 		t.Errorf("who waits is exact, %v", err)
 	}
 	if err := client.Close(); err != nil {

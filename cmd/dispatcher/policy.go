@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/pacer-notify/pacer/internal/ops"
+)
+
+type policyShowCommand struct {
+	opsClient
+	JSON bool `name:"json" env:"-" help:"As JSON, for programs."`
+}
+
+// Run prints the policy in force as YAML, with what the processes have in force in comments before it.
+func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
+	status, body, err := c.get(ctx, "/policy")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("read the policy in force: %s", strings.TrimSpace(string(body)))
+	}
+	if c.JSON {
+		_, err = to.out.Write(body)
+		return err
+	}
+	var in ops.PolicyInForce
+	if err := json.Unmarshal(body, &in); err != nil {
+		return fmt.Errorf("read the policy in force: %w", err)
+	}
+	var text strings.Builder
+	describePolicy(&text, "", &in.Policy)
+	same := 0
+	for _, p := range in.Processes {
+		if p.Policy != nil && p.Policy.Version == in.Version && p.Policy.Refused == "" {
+			same++
+			continue
+		}
+		describePolicy(&text, p.ID+": ", p.Policy)
+	}
+	fmt.Fprintf(&text, "# in force on %d of %s\n", same, count(len(in.Processes), "process", "processes"))
+	text.WriteString(in.Text)
+	_, err = to.out.Write([]byte(text.String()))
+	return err
+}
+
+// describePolicy writes which policy a process has in force, as a comment of YAML.
+func describePolicy(to *strings.Builder, process string, p *ops.Policy) {
+	if p == nil {
+		fmt.Fprintf(to, "# %sdoes not tell its policy: it is of an older version\n", process)
+		return
+	}
+	fmt.Fprintf(to, "# %sversion %s, from %s, loaded %s\n", process, p.Version, p.File, clock(p.LoadedAt))
+	if p.Refused != "" {
+		fmt.Fprintf(to, "# %sthe file is refused since %s:\n#   %s\n", process, clock(p.RefusedAt),
+			strings.ReplaceAll(p.Refused, "\n", "\n#   "))
+	}
+}

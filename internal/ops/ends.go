@@ -1,0 +1,146 @@
+package ops
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
+)
+
+const (
+	// endsKept is how many reasons a process counts apart, longestReason how long one may be in bytes: providers make
+	// them up. Further ones count as otherReason.
+	endsKept      = 200
+	longestReason = 80
+	otherReason   = "another reason"
+	// endsReported is how many a process reports, endsShown how many a snapshot shows.
+	endsReported = 20
+	endsShown    = 5
+	// endsWindow is the time over which a snapshot counts them, endsStep the time that is counted together.
+	endsWindow = time.Hour
+	endsStep   = time.Minute
+)
+
+// ends counts notifications that ended undelivered, by reason. Those whose reasons the agendas count are left to them.
+type ends struct {
+	mu     sync.Mutex
+	counts map[endKey]int64
+}
+
+type endKey struct{ status, reason string }
+
+func (e *ends) count(status notification.Status, reason string) {
+	reason, _, _ = strings.Cut(reason, "\n")
+	if len(reason) > longestReason {
+		reason = strings.ToValidUTF8(reason[:longestReason], "") + " …"
+	}
+	key := endKey{string(status), reason}
+	if slices.Contains([]string{notification.ReasonMaxDefer, "expires_at", "crash_loop"}, reason) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.counts == nil {
+		e.counts = map[endKey]int64{}
+	}
+	if _, known := e.counts[key]; !known && len(e.counts) >= endsKept {
+		key.reason = otherReason
+	}
+	e.counts[key]++
+}
+
+// most are the n most frequent.
+func (e *ends) most(n int) []stats.EndReason {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return mostFrequent(e.counts, n)
+}
+
+func mostFrequent(counts map[endKey]int64, n int) []stats.EndReason {
+	var all []stats.EndReason
+	for _, key := range slices.SortedFunc(maps.Keys(counts), func(a, b endKey) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.status, b.status), cmp.Compare(a.reason, b.reason))
+	}) {
+		if counts[key] > 0 && len(all) < n {
+			all = append(all, stats.EndReason{Status: key.status, Reason: key.reason, Count: counts[key]})
+		}
+	}
+	return all
+}
+
+// endsTrend computes from one snapshot to the next what ended undelivered within the last hour.
+type endsTrend struct {
+	began  time.Time
+	before map[string]map[endKey]int64 // by process; those of the agendas by ""
+	totals *stats.Totals
+	steps  []endsStepped
+}
+
+// endsStepped is what ended within a step.
+type endsStepped struct {
+	at              time.Time
+	failed, expired int64
+	reasons         map[endKey]int64
+}
+
+// follow fills in what ended.
+func (t *endsTrend) follow(s *Snapshot) {
+	if t.began.IsZero() {
+		t.began = s.At
+	}
+	if len(t.steps) == 0 || s.At.Sub(t.steps[len(t.steps)-1].at) >= endsStep {
+		t.steps = append(t.steps, endsStepped{at: s.At, reasons: map[endKey]int64{}})
+	}
+	for s.At.Sub(t.steps[0].at) > endsWindow {
+		t.steps = t.steps[1:]
+	}
+	now := &t.steps[len(t.steps)-1]
+	if t.totals != nil {
+		now.failed += max(0, s.Totals.Failed-t.totals.Failed)
+		now.expired += max(0, s.Totals.Expired-t.totals.Expired)
+	}
+	seen := map[string]map[endKey]int64{"": t.added(now, "", s.Reasons)}
+	for _, p := range s.Processes {
+		seen[p.ID] = t.added(now, p.ID, p.ends)
+	}
+	totals := s.Totals
+	t.before, t.totals = seen, &totals
+	s.Ended = t.sum()
+}
+
+// added adds to a step what a source has counted since the snapshot before, and returns its counts. One that was not
+// there before has counted nothing since.
+func (t *endsTrend) added(to *endsStepped, source string, ends []stats.EndReason) map[endKey]int64 {
+	before, known := t.before[source]
+	counts := map[endKey]int64{}
+	for _, e := range ends {
+		key := endKey{e.Status, e.Reason}
+		counts[key] = e.Count
+		if known {
+			to.reasons[key] += max(0, e.Count-before[key])
+		}
+	}
+	return counts
+}
+
+func (t *endsTrend) sum() Ended {
+	all := Ended{Since: t.steps[0].at}
+	if t.began.After(all.Since) {
+		all.Since = t.began
+	}
+	reasons := map[endKey]int64{}
+	for _, step := range t.steps {
+		all.Failed += step.failed
+		all.Expired += step.expired
+		for key, n := range step.reasons {
+			reasons[key] += n
+		}
+	}
+	all.Reasons = mostFrequent(reasons, endsShown)
+	return all
+}

@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// placed is a rule with its place in the file.
+type placed struct {
+	throttle.Rule
+
+	path string
+	node ast.Node
+}
+
+// warn notes what a file may say and hardly means.
+func (d *document) warn(node ast.Node, path, format string, args ...any) {
+	before := len(d.faults)
+	d.add(node, path, format, args...)
+	d.warnings = append(d.warnings, d.faults[before:]...)
+	d.faults = d.faults[:before]
+}
+
+// warnCategory warns of a category without any limit, of limits that never hold what bypasses them, of a gap that is
+// longer than anything may wait, and of limits that never block. limits and caps are as the file has them.
+func (d *document) warnCategory(path string, e entry, c Category, limits, caps []placed) {
+	switch {
+	case c.Bypass && len(limits) > 0:
+		d.warn(limits[0].node, limits[0].path, "never holds anything back, because the category has bypass: true; "+
+			"remove one of the two")
+		return
+	case !c.Bypass && len(limits)+len(caps) == 0:
+		d.warn(e.key, path, "has no limit, and no user_cap holds it: its notifications go out as fast as they come")
+	}
+	for _, rule := range limits {
+		if rule.Kind == throttle.KindGap && rule.Per > c.MaxDefer {
+			d.warn(rule.node, rule.path, "is %s, longer than max_defer %s: what comes right after another expires "+
+				"instead of going out", rule.Per, c.MaxDefer)
+		}
+	}
+	d.warnPointless(c.Plan.Algorithm, limits, caps)
+}
+
+// warnPointless warns of each limit that another makes pointless. Of two that do so to each other the first counts.
+func (d *document) warnPointless(algorithm throttle.Algorithm, limits, caps []placed) {
+	for i, rule := range limits {
+		for j, other := range append(limits[:len(limits):len(limits)], caps...) {
+			if i == j || !covers(algorithm, other.Rule, rule.Rule) ||
+				i < j && covers(algorithm, rule.Rule, other.Rule) && other.Kind == rule.Kind {
+				continue
+			}
+			d.warn(rule.node, rule.path, "can never be the one that blocks: %s is stricter", other.path)
+			break
+		}
+	}
+}
+
+// covers tells whether a limit blocks whenever another one would. A rolling window, like a gap or a cap, with room for
+// no more in a time that is at least as long does. So does a gap that spreads the admissions so far that the other
+// limit's window never fills. Windows and buckets of other algorithms admit more at their edges, and cover nothing.
+func covers(algorithm throttle.Algorithm, strict, loose throttle.Rule) bool {
+	if strict.Kind == throttle.KindLimit && !algorithm.KeepsLog() {
+		return false
+	}
+	if strict.Per >= loose.Per && strict.Max <= loose.Max {
+		return true
+	}
+	return strict.Kind == throttle.KindGap && loose.Kind != throttle.KindCap && spread(strict.Per, loose) <= loose.Max
+}
+
+// spread is how many admissions with a gap between them a rule's window holds at most.
+func spread(gap time.Duration, rule throttle.Rule) int { return int((rule.Per + gap - 1) / gap) }
