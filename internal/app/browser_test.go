@@ -242,7 +242,7 @@ func pausesByKeyboard(b *tab) {
 	b.await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")
 	b.press("shift+"+kb.Tab, kb.Enter) // yes
 	b.await("document.querySelector('#pauses').textContent.includes('category slow is paused')")
-	b.await("document.querySelector('#warnings').textContent.includes('Paused: category slow.')")
+	b.await("document.querySelector('#warnings').textContent.includes('Paused: category slow, by')")
 	b.tabTo("#pauses button")
 	b.press(kb.Enter)
 	b.await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")

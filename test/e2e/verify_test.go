@@ -31,9 +31,9 @@ func TestVerifyFindsNothingInABusyDeployment(t *testing.T) {
 	}
 	d.workers = []*worker{d.start(), d.start()}
 	r := newReceiver(t)
-	var answered atomic.Int64
+	var replied atomic.Int64
 	r.respond = func(w http.ResponseWriter) {
-		if n := answered.Add(1); n%10 == 0 {
+		if n := replied.Add(1); n%10 == 0 {
 			w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusTooManyRequests}[n/10%2])
 		}
 	}

@@ -23,7 +23,9 @@ function listen() {
 }
 
 function show(s) {
-  text('connection', `live, ${clock(Date.parse(s.at)).slice(-12, -4)}`)
+  text('connection', `${s.stale ? 'not live, figures of' : 'live,'} ${clock(Date.parse(s.at)).slice(-12, -4)}`)
+  warnings(s)
+  if (s.stale) return
   points.push({ at: Date.parse(s.at), ...s.rates, waiting: s.waiting })
   points = points.slice(-300)
   rates.draw(points)
@@ -32,7 +34,6 @@ function show(s) {
   partitions(s.partitions)
   tables(s)
   pauses(s)
-  warnings(s)
 }
 
 function tiles(s) {
@@ -40,8 +41,11 @@ function tiles(s) {
   text('deferred', s.deferred.toLocaleString('en'))
   text('deferred-users', `of ${number(s.users_deferred)} ${s.users_deferred === 1 ? 'user' : 'users'}`)
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
-  const draining = s.rates.delivered - s.rates.accepted
-  text('drain', s.deferred === 0 ? 'empty' : draining > 0 ? duration(s.deferred / draining) : 'growing')
+  const left = s.drained_at ? Math.max(0, Date.parse(s.drained_at) - Date.parse(s.at)) / 1000 : 0
+  text('drain', s.drained_at ? `${s.crowds_exact ? '' : 'at least '}${duration(left)}` : s.deferred ? '–' : 'empty')
+  text('drain-at', s.drained_at ? `at ${clock(Date.parse(s.drained_at)).slice(0, -4)}, by the limits` : 'by the limits')
+  ended(s.ended, 'failed')
+  ended(s.ended, 'expired')
   text('delivered', `${number(s.rates.delivered)}/s`)
   text('sending', `${number(s.sending)} under way, ${number(s.queued)} queued`)
   text('late', duration(s.lateness.p99))
@@ -49,6 +53,14 @@ function tiles(s) {
   text('pulls', s.pulls_per_delivery ? s.pulls_per_delivery.toFixed(2) : '–')
   text('violations', s.invariants.at ? number(s.invariants.violations) : '–')
   text('unended', s.invariants.at ? `${number(s.invariants.unended)} unended` : 'not checked yet')
+}
+
+// ended shows how many failed or expired of late, and for which reasons.
+function ended(all, status) {
+  text(status, number(all[status]))
+  const since = all.since ? Date.parse(all.since) : Date.now()
+  const reasons = (all.reasons ?? []).filter((r) => r.status === status).slice(0, 3).map((r) => `${number(r.count)} ${r.reason}`)
+  text(`${status}-why`, [`since ${clock(since).slice(-12, -7)}`, ...reasons].join(', '))
 }
 
 function partitions(all) {
@@ -69,15 +81,26 @@ function rows(id, all, empty, columns) {
   }))) : [element('tr', {}, element('td', { className: 'empty', colSpan: columns, textContent: empty }))]))
 }
 
-function health(h) {
-  if (h.paused_for) return element('span', { className: 'bad', textContent: `paused for ${h.paused_for}` })
-  return h.breaker === 'closed' ? 'responds' : element('span', { className: 'bad', textContent: `away, breaker ${h.breaker}` })
+// health says in words whether a host is called, as Host.Health does in Go.
+function health(h, now) {
+  const bad = (textContent) => element('span', { className: 'bad', textContent })
+  const until = [h.paused_until, h.breaker === 'open' && h.next_try].find((at) => at && Date.parse(at) > now)
+  if (until) return bad(`not called until ${clock(Date.parse(until)).slice(0, -4)}`)
+  if (h.breaker !== 'closed') return bad('trying one call')
+  return h.failing ? bad('calling, the latest call failed') : 'calling'
+}
+
+// pausedBy says who paused a channel, and since when.
+function pausedBy(p) {
+  return element('span', { className: 'bad', textContent: `paused by ${p.by} since ${clock(Date.parse(p.at)).slice(0, -4)}${p.why ? `: ${p.why}` : ''}` })
 }
 
 function tables(s) {
-  rows('channels', s.channels.flatMap((c) => c.hosts.length
-    ? c.hosts.map((h) => [c.channel, h.host || '–', health(h), h.in_flight, h.outcome ? `${clock(Date.parse(h.outcome_at)).slice(-12, -4)} ${h.outcome}` : '–'])
-    : [[c.channel, '–', 'not used yet', 0, '–']]), 'No channels.', 5)
+  const now = Date.parse(s.at)
+  rows('channels', s.channels.flatMap((c) => [
+    ...c.paused ? [[c.channel, '–', pausedBy(c.paused), 0, '–']] : c.hosts.length ? [] : [[c.channel, '–', 'not used yet', 0, '–']],
+    ...c.hosts.map((h) => [c.channel, h.host || '–', health(h, now), h.in_flight, h.outcome ? `${clock(Date.parse(h.outcome_at)).slice(-12, -4)} ${h.outcome}` : '–']),
+  ]), 'No channels.', 5)
   byId('crowds-hint').hidden = s.crowds_exact
   rows('crowds', (s.crowds ?? []).map((c) => {
     const link = element('button', { type: 'button', className: 'link', textContent: c.user_id })
@@ -85,9 +108,16 @@ function tables(s) {
     return [link, c.category, c.deferred]
   }), 'Nothing is deferred.', 3)
   rows('processes', (s.processes ?? []).map((p) => [
-    p.id, p.roles.join(', '), duration((Date.parse(s.at) - Date.parse(p.since)) / 1000), p.concurrency ? `${p.in_flight} of ${p.concurrency}` : '–',
-  ]), 'No processes.', 4)
+    p.id, p.roles.join(', '), duration((Date.parse(s.at) - Date.parse(p.since)) / 1000), p.concurrency ? `${p.in_flight} of ${p.concurrency}` : '–', policy(p.policy),
+  ]), 'No processes.', 5)
   stores(s)
+}
+
+// policy says which policy a process has in force.
+function policy(p) {
+  if (!p) return '–'
+  const loaded = `${p.version}, ${p.file}, loaded ${clock(Date.parse(p.loaded_at)).slice(0, -4)}`
+  return p.refused ? element('span', { className: 'bad', textContent: `${loaded}; refused: ${p.refused}` }) : loaded
 }
 
 function stores(s) {
@@ -125,15 +155,14 @@ function pauses(s) {
   auditLog()
 }
 
+// warnings shows the sentences about what does not work. Only a change of them is announced.
 function warnings(s) {
-  const all = []
-  if ((s.pauses ?? []).length) all.push(`Paused: ${s.pauses.map((p) => `${p.kind} ${p.name}`).join(', ')}.`)
-  const away = s.channels.filter((c) => c.hosts.some((h) => h.breaker !== 'closed')).map((c) => c.channel)
-  if (away.length) all.push(`Providers away: ${away.join(', ')}.`)
-  if (s.invariants.violations) all.push('Limits were exceeded.')
-  if (s.redis.eviction_policy && s.redis.eviction_policy !== 'noeviction') all.push('Redis evicts keys.')
-  byId('warnings').hidden = !all.length
-  text('warnings', all.join(' '))
+  const list = byId('warnings')
+  const state = JSON.stringify(s.problems ?? [])
+  if (list.dataset.state === state) return
+  list.dataset.state = state
+  list.hidden = !(s.problems ?? []).length
+  list.replaceChildren(...(s.problems ?? []).map((textContent) => element('p', { textContent })))
 }
 
 async function auditLog() {

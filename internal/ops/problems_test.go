@@ -1,0 +1,203 @@
+package ops_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/stats"
+)
+
+// looks gives the last of some snapshots, as somebody who looked at all of them sees it.
+func looks(t *testing.T, snapshots ...ops.Snapshot) *ops.Snapshot {
+	t.Helper()
+	next := 0
+	live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+		s := snapshots[next]
+		next++
+		return &s, nil
+	}, slog.New(slog.DiscardHandler))
+	var last *ops.Snapshot
+	for range snapshots {
+		var err error
+		if last, err = live.Latest(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return last
+}
+
+// What does not work is said in a sentence that names it, its state and its cause.
+func TestProblemsNameTheirCauses(t *testing.T) {
+	t.Parallel()
+	worker := func(id string, policy ops.Policy) ops.Process {
+		return ops.NewProcess(stats.Process{ID: id, Roles: []string{"worker", "ops"}}, ops.Report{Policy: &policy})
+	}
+	good := ops.Policy{Version: "aaaa", File: "policy.yaml", LoadedAt: at.Add(-time.Hour)}
+	refused := good
+	refused.Refused, refused.RefusedAt = "policy.yaml:3:5: categories.chat.limits: must be a list\npolicy.yaml:9:1: more", at.Add(-time.Minute)
+	skewed := worker("host-b", good)
+	skewed.ClockAhead = -7.25
+	channel := func(h push.Host) []ops.Channel {
+		return []ops.Channel{{Channel: "webhook", Hosts: []push.Host{h}}}
+	}
+	for name, c := range map[string]struct {
+		s    ops.Snapshot
+		want []string
+	}{
+		"nothing": {},
+		"a host away": {
+			s: ops.Snapshot{Channels: channel(push.Host{
+				Host: "shop.example.com", Breaker: push.BreakerOpen, OpenSince: at.Add(-23 * time.Second),
+				Outcome: "transient: 503",
+			})},
+			want: []string{"webhook: shop.example.com is not called (circuit open for 23s, last reply 503)."},
+		},
+		"a name that is not found": {
+			s: ops.Snapshot{Channels: channel(push.Host{
+				Host: "gone.example.com", Breaker: push.BreakerHalfOpen, OpenSince: at.Add(-time.Minute),
+				Outcome: "transient: dns",
+			})},
+			want: []string{"webhook: gone.example.com is not called (circuit open for 1m0s, last error dns)."},
+		},
+		"refused credentials": {
+			s: ops.Snapshot{Channels: channel(push.Host{
+				Breaker: push.BreakerClosed, PausedUntil: at.Add(42 * time.Second), Outcome: "credentials_refused: 401",
+			})},
+			want: []string{"webhook: the provider is not called for another 42s (it refuses the credentials: 401)."},
+		},
+		"a pause": {
+			s: ops.Snapshot{Pauses: []control.Pause{{
+				Subject: control.Subject{Kind: control.Category, Name: "chat"}, By: "ann", Why: "flood", At: at.Add(-time.Hour),
+			}}},
+			want: []string{"Paused: category chat, by ann 1h0m0s ago: flood."},
+		},
+		"a policy refused": {
+			s: ops.Snapshot{Processes: []ops.Process{worker("host-a", refused)}},
+			want: []string{"host-a refused its policy file 1m0s ago and keeps version aaaa: " +
+				"policy.yaml:3:5: categories.chat.limits: must be a list."},
+		},
+		"policies that differ": {
+			s: ops.Snapshot{Processes: []ops.Process{worker("host-a", good), worker("host-b", ops.Policy{Version: "bbbb"})}},
+			want: []string{
+				"Processes have different policies in force: version aaaa on host-a; version bbbb on host-b.",
+			},
+		},
+		"a worker dead": {
+			s: ops.Snapshot{
+				Processes: []ops.Process{worker("host-a", good)},
+				Gone:      []presence.Gone{{ID: "host-b", At: at.Add(-10 * time.Second)}},
+			},
+			want: []string{"Gone without having stopped: host-b (missed 10s ago). It died, stands still, or does not reach Redis."},
+		},
+		"no worker": {
+			s:    ops.Snapshot{Processes: []ops.Process{ops.NewProcess(stats.Process{ID: "x", Roles: []string{"api"}}, ops.Report{})}},
+			want: []string{"No worker is alive: nothing is delivered."},
+		},
+		"a clock": {
+			s:    ops.Snapshot{Processes: []ops.Process{skewed}},
+			want: []string{"The clock of host-b is 7.2 s behind Redis's: set it right."},
+		},
+		"Postgres slow": {
+			s:    ops.Snapshot{Postgres: &ops.Postgres{Took: 1.3, InUse: 20, Max: 20}},
+			want: []string{"Postgres is slow: a connection and a reply took 1.3 s; all 20 connections are in use."},
+		},
+		"Postgres away": {
+			s:    ops.Snapshot{Postgres: &ops.Postgres{Took: 1.5, Error: "no reply within 1.5s"}},
+			want: []string{"Postgres does not respond (no reply within 1.5s): nothing is accepted or delivered."},
+		},
+		"a Redis server away": {
+			s: ops.Snapshot{Counts: stats.Counts{Partitions: []stats.Partition{
+				{Partition: 0}, {Partition: 3, Unreachable: true},
+			}}},
+			want: []string{"The Redis server of partition 3 does not respond: nothing of it goes out."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.s.At = at
+			if diff := cmp.Diff(c.want, looks(t, c.s).Problems); diff != "" {
+				t.Errorf("problems differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A partition is stuck when something in it may go and nobody has moved it for long.
+func TestAStuckPartitionIsNamed(t *testing.T) {
+	t.Parallel()
+	look := func(second int, p stats.Partition) ops.Snapshot {
+		p.Partition = 3
+		return ops.Snapshot{
+			At: at.Add(time.Duration(second) * time.Second), Counts: stats.Counts{Partitions: []stats.Partition{p}},
+		}
+	}
+	for name, c := range map[string]struct {
+		looks []ops.Snapshot
+		want  string
+	}{
+		"it moves": {looks: []ops.Snapshot{
+			look(0, stats.Partition{Queued: 5, Steps: 1, SweptAt: 1}), look(20, stats.Partition{Queued: 5, Steps: 2, SweptAt: 2}),
+			look(40, stats.Partition{Queued: 5, Steps: 3, SweptAt: 3}),
+		}},
+		"nothing may go": {looks: []ops.Snapshot{
+			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1}), look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
+			look(40, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3}),
+		}},
+		"nobody sweeps": {looks: []ops.Snapshot{
+			look(0, stats.Partition{Deferred: 5, SweptAt: 1}), look(2, stats.Partition{Deferred: 5, SweptAt: 1}),
+			look(18, stats.Partition{Deferred: 5, SweptAt: 1}),
+		}, want: "Stuck: no worker looks at partition 3 (for 16s)."},
+		"nobody pulls": {looks: []ops.Snapshot{
+			look(0, stats.Partition{Queued: 5, Steps: 9, SweptAt: 1}), look(2, stats.Partition{Queued: 5, Steps: 9, SweptAt: 2}),
+			look(18, stats.Partition{Queued: 5, Steps: 9, SweptAt: 3}),
+		}, want: "Stuck: something may go, and no worker takes it, in partition 3 (for 16s)."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(looks(t, c.looks...).Problems, " "); got != c.want {
+				t.Errorf("problems: %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What ended undelivered is counted with its reasons from the first look on: what the agendas decided, and what
+// processes did.
+func TestWhatEndedIsToldWithItsReasons(t *testing.T) {
+	t.Parallel()
+	look := func(minute int, failed, expired int64) ops.Snapshot {
+		return ops.Snapshot{
+			At: at.Add(time.Duration(minute) * time.Minute),
+			Counts: stats.Counts{
+				Totals:  stats.Totals{Failed: failed, Expired: expired},
+				Reasons: []stats.EndReason{{Status: "expired", Reason: "max_defer", Count: expired}},
+			},
+			Processes: []ops.Process{ops.NewProcess(stats.Process{ID: "p"}, ops.Report{
+				Ends: []stats.EndReason{{Status: "failed", Reason: "permanent: 400", Count: failed}},
+			})},
+		}
+	}
+	got := looks(t, look(0, 100, 10), look(1, 103, 10), look(2, 104, 12)).Ended
+	want := ops.Ended{Since: at, Failed: 4, Expired: 2, Reasons: []stats.EndReason{
+		{Status: "failed", Reason: "permanent: 400", Count: 4}, {Status: "expired", Reason: "max_defer", Count: 2},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("within minutes (-want +got):\n%s", diff)
+	}
+	got = looks(t, look(0, 100, 10), look(1, 103, 10), look(90, 104, 10)).Ended
+	want = ops.Ended{Since: at.Add(90 * time.Minute), Failed: 1, Reasons: []stats.EndReason{
+		{Status: "failed", Reason: "permanent: 400", Count: 1},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after more than an hour (-want +got):\n%s", diff)
+	}
+}
