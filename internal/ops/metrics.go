@@ -39,7 +39,7 @@ var _ dispatch.Observer = (*Metrics)(nil)
 // deployment stands still.
 var (
 	latencyBuckets  = []float64{.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10}
-	latenessBuckets = append(slices.Clip(latencyBuckets), 20, 30, 40, 60, 120, 300, 900, 3600)
+	latenessBuckets = append(slices.Clip(latencyBuckets), 15, 20, 25, 30, 35, 40, 50, 60, 120, 300, 900, 3600)
 )
 
 // waitBuckets go from ten milliseconds to a day: a throttled notification waits as long as its windows are.

@@ -98,13 +98,13 @@ func (r *receiver) deliveries() []delivery {
 
 // deployment is worker processes on one Redis, or one process with a Redis inside, of which nobody sees anything.
 type deployment struct {
-	t       *testing.T
-	redis   *redistest.Server
-	url     string
+	t     *testing.T
+	redis *redistest.Server
+	url   string
 	// database is empty where Redis is the store.
 	database string
 	policy   string
-	workers []*worker
+	workers  []*worker
 }
 
 // worker is one dispatcher process.
