@@ -215,3 +215,46 @@ func TestActionsShowAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Those who watch see why the deployment can't be read, beside the figures that were read last.
+func TestWatchersSeeThatAStoreIsAway(t *testing.T) {
+	t.Parallel()
+	frozen := atomic.Bool{}
+	cfg := config()
+	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+		if frozen.Load() {
+			return nil, &ops.Away{Stores: []string{"Redis"}, Err: errAway}
+		}
+		return &ops.Snapshot{At: time.Now(), Counts: stats.Counts{Deferred: 7}}, nil
+	}, cfg.Log)
+	server := httptest.NewServer(ops.Handler(cfg))
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	next := stream(t, server.URL)
+	go func() { defer close(ended); cfg.Live.Run(ctx) }()
+	for {
+		kind, data := next()
+		var s ops.Snapshot
+		if kind != "snapshot" {
+			continue
+		}
+		if err := json.Unmarshal(data, &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Stale {
+			if s.Deferred != 7 || len(s.Problems) != 1 ||
+				!strings.HasPrefix(s.Problems[0], "Redis does not respond: nothing is delivered until it does.") {
+				t.Errorf("while Redis is away they see %d deferred and %q", s.Deferred, s.Problems)
+			}
+			break
+		}
+		frozen.Store(true)
+	}
+	if got := ask(t, cfg, "GET", "/snapshot"); got.Status != http.StatusServiceUnavailable ||
+		got.Body != "Redis does not respond\n" {
+		t.Errorf("/snapshot: %d %s", got.Status, got.Body)
+	}
+	stop()
+	<-ended
+}

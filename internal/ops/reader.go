@@ -80,16 +80,16 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 // Away says which of the stores do not respond.
 type Away struct {
 	Stores []string
-	err    error
+	Err    error
 }
 
 // Error names the stores, and then the fault.
 func (a *Away) Error() string {
-	return strings.Join(a.Stores, " and ") + " does not respond: " + a.err.Error()
+	return strings.Join(a.Stores, " and ") + " does not respond: " + a.Err.Error()
 }
 
 // Unwrap gives the fault.
-func (a *Away) Unwrap() error { return a.err }
+func (a *Away) Unwrap() error { return a.Err }
 
 // Snapshot reads what the dashboard shows, without what [Live] computes from one snapshot to the next. Its error is an
 // [*Away] when a store does not respond.
@@ -100,7 +100,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
 	defer cancel()
-	away := &Away{err: err}
+	away := &Away{Err: err}
 	redis := ping(ctx, func(ctx context.Context) error { return r.Redis.Ping(ctx).Err() })
 	if r.Pool != nil && <-ping(ctx, r.Pool.Ping) != nil {
 		away.Stores = append(away.Stores, "Postgres")
