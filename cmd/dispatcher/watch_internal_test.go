@@ -28,7 +28,8 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 		Ended: ops.Ended{Since: at, Failed: 3, Reasons: []stats.EndReason{
 			{Status: "failed", Reason: "permanent: 400", Count: 3},
 		}},
-		Processes: []ops.Process{ops.NewProcess(stats.Process{ID: long, Roles: []string{"api", "worker", "ops"}, Since: at},
+		Processes: []ops.Process{ops.NewProcess(
+			stats.Process{ID: long, Roles: []string{"api", "worker", "ops"}, Since: at},
 			ops.Report{Concurrency: 256, Policy: &ops.Policy{Version: "0123456789ab"}})},
 		Channels: []ops.Channel{{Channel: "webhook", Hosts: []push.Host{{Host: long, Breaker: "closed"}}}},
 		Crowds:   []stats.Crowd{{UserID: long, Category: "chat", Deferred: 9}},
@@ -41,7 +42,7 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > narrowest {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

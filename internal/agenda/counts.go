@@ -86,8 +86,8 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	}
 
 	for _, reason := range endReasons {
-		if count := n(reason.Status + " " + reason.Reason); count > 0 {
-			all.Reasons = append(all.Reasons, stats.EndReason{Status: reason.Status, Reason: reason.Reason, Count: count})
+		if reason.Count = n(reason.Status + " " + reason.Reason); reason.Count > 0 {
+			all.Reasons = append(all.Reasons, reason)
 		}
 	}
 

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// crowdsRead is how many backlogs of a partition are read to find the largest crowds: those whose first waits longest.
+	// crowdsRead is how many backlogs of a partition are read to find the largest crowds: those whose first waits
+	// longest.
 	crowdsRead = 250
-	// lastRead is of how many backlogs the slot of the last is asked for: of those that may take longest. A script plans
-	// each.
+	// lastRead is of how many backlogs the slot of the last is asked for: of those that may take longest. A script
+	// plans each.
 	lastRead = 3
 )
 

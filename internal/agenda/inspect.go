@@ -73,8 +73,8 @@ func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	replies := make([]partitionReplies, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		replies[partition] = partitionReplies{
-			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"), users: pipe.HLen(ctx, prefix+"v"),
-			flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
+			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"),
+			users: pipe.HLen(ctx, prefix+"v"), flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error

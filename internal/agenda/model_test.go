@@ -71,8 +71,8 @@ type modelBacklog struct {
 	paused bool
 }
 
-// admission is one in a log. It is gone once the log has forgotten it: no rule can see it any more, and none tells by it
-// since when one may go.
+// admission is one in a log. It is gone once the log has forgotten it: no rule can see it any more, and none tells by
+// it since when one may go.
 type admission struct {
 	at    int64
 	token string

@@ -148,7 +148,8 @@ func (p *program) grantings(grants []*dispatch.Grant) []granting {
 			id += " with " + g.Payload
 		}
 		slot := p.model.now + micros(g.SlotIn)
-		all = append(all, granting{id, g.AdmittedAt.UnixMicro(), slot, g.Generation, g.Attempt, g.Failures, g.Deferrals})
+		at := g.AdmittedAt.UnixMicro()
+		all = append(all, granting{id, at, slot, g.Generation, g.Attempt, g.Failures, g.Deferrals})
 	}
 	return all
 }

@@ -36,8 +36,8 @@ func TestThePolicyInForceIsTold(t *testing.T) {
 		return in
 	}
 	before := told()
-	if before.Text != crowdPolicy || before.File != own.Policy || len(before.Version) != 12 || before.LoadedAt.IsZero() ||
-		before.Refused != "" {
+	if before.Text != crowdPolicy || before.File != own.Policy || len(before.Version) != 12 ||
+		before.LoadedAt.IsZero() || before.Refused != "" {
 		t.Errorf("the policy in force is %+v", before)
 	}
 

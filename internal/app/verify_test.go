@@ -36,7 +36,8 @@ func TestVerifyOfABusyDeploymentFindsNothing(t *testing.T) {
 			for n := 0; busy.Err() == nil; n++ {
 				var items []item
 				for i := range 50 {
-					items = append(items, r.crowd(fmt.Sprintf("user-%d-%d", n%40, i%10), []string{"default", "free"}[i%2], 1)...)
+					user, category := fmt.Sprintf("user-%d-%d", n%40, i%10), []string{"default", "free"}[i%2]
+					items = append(items, r.crowd(user, category, 1)...)
 				}
 				for i, id := range d.bulk(items) {
 					if i%10 == 0 {

@@ -153,7 +153,8 @@ func TestLatenessCountsFromTheSlot(t *testing.T) {
 				}}
 				g := granted()
 				g.StartIn, g.SlotIn = test.startIn, test.slotIn
-				sent := deliver(cfg, newStore(), g, func(context.Context, push.Message) error { return nil }).journal.sends()
+				sends := func(context.Context, push.Message) error { return nil }
+				sent := deliver(cfg, newStore(), g, sends).journal.sends()
 				if len(sent) != 1 || sent[0].Lateness != test.want {
 					t.Errorf("sent %+v, want one that is %s late", sent, test.want)
 				}

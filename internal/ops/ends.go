@@ -64,7 +64,8 @@ func (e *ends) most(n int) []stats.EndReason {
 func mostFrequent(counts map[endKey]int64, n int) []stats.EndReason {
 	var all []stats.EndReason
 	for _, key := range slices.SortedFunc(maps.Keys(counts), func(a, b endKey) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.status, b.status), cmp.Compare(a.reason, b.reason))
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.status, b.status),
+			cmp.Compare(a.reason, b.reason))
 	}) {
 		if counts[key] > 0 && len(all) < n {
 			all = append(all, stats.EndReason{Status: key.status, Reason: key.reason, Count: counts[key]})

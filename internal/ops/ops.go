@@ -43,7 +43,8 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Channel is one that is configured, and the hosts that it calls. Paused says who paused it, and when; nil when nobody did.
+// Channel is one that is configured, and the hosts that it calls. Paused says who paused it, and when; nil when nobody
+// did.
 type Channel struct {
 	Channel string         `json:"channel"`
 	Paused  *control.Pause `json:"paused,omitempty"`

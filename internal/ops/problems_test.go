@@ -76,7 +76,8 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 		},
 		"a pause": {
 			s: ops.Snapshot{Pauses: []control.Pause{{
-				Subject: control.Subject{Kind: control.Category, Name: "chat"}, By: "ann", Why: "flood", At: at.Add(-time.Hour),
+				Subject: control.Subject{Kind: control.Category, Name: "chat"}, By: "ann", Why: "flood",
+				At: at.Add(-time.Hour),
 			}}},
 			want: []string{"Paused: category chat, by ann 1h0m0s ago: flood."},
 		},
@@ -86,7 +87,9 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				"policy.yaml:3:5: categories.chat.limits: must be a list."},
 		},
 		"policies that differ": {
-			s: ops.Snapshot{Processes: []ops.Process{worker("host-a", good), worker("host-b", ops.Policy{Version: "bbbb"})}},
+			s: ops.Snapshot{Processes: []ops.Process{
+				worker("host-a", good), worker("host-b", ops.Policy{Version: "bbbb"}),
+			}},
 			want: []string{
 				"Processes have different policies in force: version aaaa on host-a; version bbbb on host-b.",
 			},
@@ -99,7 +102,9 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 			want: []string{"Gone without having stopped: host-b (missed 10s ago). It died, stands still, or does not reach Redis."},
 		},
 		"no worker": {
-			s:    ops.Snapshot{Processes: []ops.Process{ops.NewProcess(stats.Process{ID: "x", Roles: []string{"api"}}, ops.Report{})}},
+			s: ops.Snapshot{Processes: []ops.Process{
+				ops.NewProcess(stats.Process{ID: "x", Roles: []string{"api"}}, ops.Report{}),
+			}},
 			want: []string{"No worker is alive: nothing is delivered."},
 		},
 		"a clock": {
@@ -145,11 +150,13 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 		want  string
 	}{
 		"it moves": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Queued: 5, Steps: 1, SweptAt: 1}), look(20, stats.Partition{Queued: 5, Steps: 2, SweptAt: 2}),
+			look(0, stats.Partition{Queued: 5, Steps: 1, SweptAt: 1}),
+			look(20, stats.Partition{Queued: 5, Steps: 2, SweptAt: 2}),
 			look(40, stats.Partition{Queued: 5, Steps: 3, SweptAt: 3}),
 		}},
 		"nothing may go": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1}), look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
+			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1}),
+			look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
 			look(40, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3}),
 		}},
 		"nobody sweeps": {looks: []ops.Snapshot{
@@ -157,7 +164,8 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 			look(18, stats.Partition{Deferred: 5, SweptAt: 1}),
 		}, want: "Stuck: no worker looks at partition 3 (for 16s)."},
 		"nobody pulls": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Queued: 5, Steps: 9, SweptAt: 1}), look(2, stats.Partition{Queued: 5, Steps: 9, SweptAt: 2}),
+			look(0, stats.Partition{Queued: 5, Steps: 9, SweptAt: 1}),
+			look(2, stats.Partition{Queued: 5, Steps: 9, SweptAt: 2}),
 			look(18, stats.Partition{Queued: 5, Steps: 9, SweptAt: 3}),
 		}, want: "Stuck: something may go, and no worker takes it, in partition 3 (for 16s)."},
 	} {

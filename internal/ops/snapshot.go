@@ -130,6 +130,7 @@ type Report struct {
 // NewProcess makes a Process from its report.
 func NewProcess(process stats.Process, report Report) Process {
 	return Process{
-		Process: process, Concurrency: report.Concurrency, Policy: report.Policy, lateness: report.Lateness, ends: report.Ends,
+		Process: process, Concurrency: report.Concurrency, Policy: report.Policy, lateness: report.Lateness,
+		ends: report.Ends,
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -47,7 +48,7 @@ func (d *document) warnCategory(path string, e entry, c Category, limits, caps [
 // warnPointless warns of each limit that another makes pointless. Of two that do so to each other the first counts.
 func (d *document) warnPointless(algorithm throttle.Algorithm, limits, caps []placed) {
 	for i, rule := range limits {
-		for j, other := range append(limits[:len(limits):len(limits)], caps...) {
+		for j, other := range append(slices.Clip(limits), caps...) {
 			if i == j || !covers(algorithm, other.Rule, rule.Rule) ||
 				i < j && covers(algorithm, rule.Rule, other.Rule) && other.Kind == rule.Kind {
 				continue

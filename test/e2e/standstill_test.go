@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A standstill of all workers is seen in the lateness of what they deliver afterwards, to its full length: in the metric
-// and on the dashboard.
+// A standstill of all workers is seen in the lateness of what they deliver afterwards, to its full length: in the
+// metric and on the dashboard.
 func TestLatenessTellsOfAStandstill(t *testing.T) {
 	const users, stands, period = 10, 34 * time.Second, 3 * time.Second
 	d, r := deploy(t, "version: 1\ncategories:\n  default: {min_gap: 3s}\n", 2), newReceiver(t)

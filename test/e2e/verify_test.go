@@ -79,8 +79,8 @@ func TestVerifyFindsNothingInABusyDeployment(t *testing.T) {
 // cancelSome cancels every twentieth notification.
 func (d *deployment) cancelSome(w *worker, ids []string) {
 	for i := 0; i < len(ids); i += 20 {
-		request, err := http.NewRequestWithContext(d.t.Context(), http.MethodDelete, "http://"+w.api+"/v1/notifications/"+ids[i],
-			http.NoBody)
+		url := "http://" + w.api + "/v1/notifications/" + ids[i]
+		request, err := http.NewRequestWithContext(d.t.Context(), http.MethodDelete, url, http.NoBody)
 		if err != nil {
 			d.t.Error(err)
 			return

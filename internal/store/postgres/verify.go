@@ -75,9 +75,9 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 	return nil
 }
 
-// verifyOpenSQL returns a page of the notifications that have not ended, verifyOpenAgainSQL those of some ids; whether the
-// relay will place each, and the version of its row, which every change raises. What is on its way from the process that
-// accepted it is only known to the second look.
+// verifyOpenSQL returns a page of the notifications that have not ended, verifyOpenAgainSQL those of some ids; whether
+// the relay will place each, and the version of its row, which every change raises. What is on its way from the process
+// that accepted it is only known to the second look.
 const (
 	verifyOpenSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
