@@ -11,6 +11,13 @@ CREATE FUNCTION pacer.given(notification jsonb) RETURNS jsonb LANGUAGE sql IMMUT
 $$;
 -- +goose StatementEnd
 
+-- Names what a JSON value is: "a number", "an array".
+-- +goose StatementBegin
+CREATE FUNCTION pacer.kind(value jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(value) IN ('array', 'object') THEN 'an ' ELSE 'a ' END || jsonb_typeof(value)
+$$;
+-- +goose StatementEnd
+
 -- Tells what is wrong with a notification in its JSON form, each fault as "field: message"; none when nothing is. It knows
 -- the limits of the API, neither the policy nor the channels: what these refuse ends as failed.
 -- +goose StatementBegin
@@ -41,7 +48,7 @@ BEGIN
     END LOOP;
     FOREACH field IN ARRAY texts LOOP
         IF n ? field AND jsonb_typeof(n -> field) <> 'string' THEN
-            faults := faults || format('%s: must be a string, is a %s', field, jsonb_typeof(n -> field));
+            faults := faults || format('%s: must be a string, is %s', field, pacer.kind(n -> field));
         END IF;
     END LOOP;
     IF faults <> '{}' THEN RETURN faults; END IF;
@@ -67,7 +74,7 @@ BEGIN
     FOREACH field IN ARRAY ARRAY['data', CASE WHEN formatted THEN own END] LOOP
         CONTINUE WHEN field IS NULL OR NOT n ? field;
         IF jsonb_typeof(n -> field) <> 'object' THEN
-            faults := faults || format('%s: must be a JSON object, such as {"order":17}, is a %s', field, jsonb_typeof(n -> field));
+            faults := faults || format('%s: must be a JSON object, such as {"order":17}, is %s', field, pacer.kind(n -> field));
         ELSIF jsonb_path_exists(n -> field, 'strict $.**{63} ? (@.type() == "object" || @.type() == "array")') THEN
             faults := faults || format('%s: may be nested at most 64 levels deep', field);
         ELSIF field <> 'data' AND octet_length((n -> field)::text) > 262144 THEN
@@ -270,4 +277,5 @@ DROP FUNCTION pacer.try_enqueue(jsonb);
 DROP FUNCTION pacer.same_time(timestamptz, timestamptz);
 DROP FUNCTION pacer.same_json(json, jsonb);
 DROP FUNCTION pacer.faults(jsonb);
+DROP FUNCTION pacer.kind(jsonb);
 DROP FUNCTION pacer.given(jsonb);

@@ -231,8 +231,8 @@ func bySQL(t *testing.T, d *fleet, body string) verdict {
 	return v
 }
 
-// Every way into every set-up gives the same verdict on the same notification. What only the deployment can tell ends as
-// failed, with a reason that names the field.
+// Every way into every set-up gives the same verdict on the same notification. What only the deployment can tell ends
+// as failed, with a reason that names the field.
 func TestOneContractForEveryWayIn(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -243,7 +243,7 @@ func TestOneContractForEveryWayIn(t *testing.T) {
 				t.Run(w.name, func(t *testing.T) {
 					t.Parallel()
 					for _, c := range contractCases() {
-						t.Run(c.name, func(t *testing.T) { judgedAlike(t, d, w, c, r.server.URL) })
+						t.Run(c.name, func(t *testing.T) { handOver(t, d, w, c, r.server.URL) })
 					}
 				})
 			}
@@ -251,8 +251,8 @@ func TestOneContractForEveryWayIn(t *testing.T) {
 	}
 }
 
-// judgedAlike hands one notification over in one way, and compares the verdict.
-func judgedAlike(t *testing.T, d *fleet, w way, c contractCase, hook string) {
+// handOver hands one notification over in one way, and compares the verdict with the one wanted.
+func handOver(t *testing.T, d *fleet, w way, c contractCase, hook string) {
 	t.Helper()
 	if c.notInGo && w.throughGo {
 		t.Skip("no Go value has this fault")

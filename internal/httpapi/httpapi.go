@@ -145,6 +145,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.CreateHooks = nil // no $schema in bodies
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
+	config.Transformers = append(config.Transformers, sayFaults)
 	h := humago.New(mux, config)
 	a.registerNotifications(h)
 	a.registerList(h)

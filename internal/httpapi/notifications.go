@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"reflect"
@@ -222,7 +223,7 @@ func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 	defer cancel()
 	view, err := a.cfg.Desk.View(ctx, in.ID)
 	if err != nil {
-		return nil, a.lookupProblem(ctx, "look up a notification", err)
+		return nil, a.lookupProblem(ctx, "look up a notification", in.ID, err)
 	}
 	shown := show(view)
 	if shown.Devices, err = a.deliveries(ctx, &view.Notification); err != nil {
@@ -235,19 +236,20 @@ func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := a.cfg.Store.Cancel(ctx, in.ID); err != nil {
-		return nil, a.lookupProblem(ctx, "cancel a notification", err)
+		return nil, a.lookupProblem(ctx, "cancel a notification", in.ID, err)
 	}
 	view, err := a.cfg.Desk.View(ctx, in.ID)
 	if err != nil {
-		return nil, a.lookupProblem(ctx, "look up a cancelled notification", err)
+		return nil, a.lookupProblem(ctx, "look up a cancelled notification", in.ID, err)
 	}
 	return &viewOutput{Body: show(view)}, nil
 }
 
-func (a *api) lookupProblem(ctx context.Context, what string, err error) error {
+func (a *api) lookupProblem(ctx context.Context, what, id string, err error) error {
 	switch {
 	case errors.Is(err, notification.ErrNotFound):
-		return problem(http.StatusNotFound, err.Error())
+		return problem(http.StatusNotFound, fmt.Sprintf(
+			"%v: %s was never accepted, or has ended longer ago than it is kept", err, nearest.Quote(id)))
 	case errors.Is(err, notification.ErrNotWaiting):
 		return problem(http.StatusConflict, err.Error())
 	}

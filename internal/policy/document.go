@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
 // document reads values out of a YAML file and collects faults with their positions. Its methods go on after a fault,
@@ -133,7 +135,7 @@ func (d *document) body(file *ast.File) ast.Node {
 		root = doc.Body
 	}
 	if root == nil {
-		d.addAt(1, 1, "the file is empty")
+		d.addAt(1, 1, "the file is empty; begin it with version: 1")
 		return nil
 	}
 	ast.Walk(anchorFinder{d}, root)
@@ -227,7 +229,8 @@ func (d *document) fields(path string, node ast.Node, known ...string) (map[stri
 	fields := make(map[string]entry, len(all))
 	for _, e := range all {
 		if !slices.Contains(known, e.name) {
-			d.add(e.key, join(path, e.name), "unknown key; known here: %s", strings.Join(known, ", "))
+			d.add(e.key, join(path, e.name), "unknown key%s; known here: %s",
+				nearest.Hint(e.name, known), strings.Join(known, ", "))
 			continue
 		}
 		fields[e.name] = e
@@ -238,7 +241,8 @@ func (d *document) fields(path string, node ast.Node, known ...string) (map[stri
 // wholeNumber reads a whole number between low and high, both included.
 func (d *document) wholeNumber(path string, node ast.Node, low, high int) int {
 	if _, ok := node.(*ast.IntegerNode); !ok {
-		d.add(node, path, "must be a whole number between %d and %d", low, high)
+		d.add(node, path, "must be a whole number between %d and %d, is %s", low, high,
+			nearest.Quote(node.String()))
 		return low
 	}
 	text := node.GetToken().Value

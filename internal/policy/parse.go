@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -54,7 +55,7 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	if version, ok := fields["version"]; !ok {
 		d.add(root, "version", "is missing; begin the file with version: 1")
 	} else if text, _ := scalar(version.value); text != "1" {
-		d.add(version.value, "version", "must be 1, the only version there is")
+		d.add(version.value, "version", "must be 1, the only version there is, is %s", nearest.Quote(text))
 	}
 	if e, ok := fields["user_cap"]; ok {
 		p.UserCap = d.readUserCap(e)
@@ -237,7 +238,7 @@ func (d *document) readPriority(e entry) notification.Priority {
 	}
 	priority, known := notification.ParsePriority(text)
 	if !ok || !known {
-		d.add(e.value, e.name, `must be critical, high, normal, low or "" for none`)
+		d.add(e.value, e.name, `must be critical, high, normal, low or "" for none, is %s`, e.value)
 	}
 	return priority
 }

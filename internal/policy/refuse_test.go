@@ -35,8 +35,8 @@ func (files faulty) run(t *testing.T) {
 func TestParseRefusesFiles(t *testing.T) {
 	t.Parallel()
 	faulty{
-		"nothing":         {text: "", want: "1:1: the file is empty"},
-		"a comment alone": {text: "# later\n", want: "1:1: the file is empty"},
+		"nothing":         {text: "", want: "1:1: the file is empty; begin it with version: 1"},
+		"a comment alone": {text: "# later\n", want: "1:1: the file is empty; begin it with version: 1"},
 		"a list":          {text: "- version: 1\n", want: "1:1: must be a mapping of keys to values"},
 		"broken YAML": {
 			text: "version: 1\ncategories: [\n", want: "2:13: not readable as YAML: sequence end token ']' not found",
@@ -71,7 +71,7 @@ func TestParseRefusesCategories(t *testing.T) {
 		},
 		"another version": {
 			text: "version: 2\ncategories: {default: {}}\n",
-			want: "1:10: version: must be 1, the only version there is",
+			want: `1:10: version: must be 1, the only version there is, is "2"`,
 		},
 		"no categories": {
 			text: "version: 1\n", want: "1:1: categories: is missing; a policy needs at least the category default",
@@ -128,7 +128,7 @@ func TestParseRefusesCategories(t *testing.T) {
 			want: "2:23: categories.default: must be a mapping of keys to values",
 		},
 		"unknown in category": {
-			text: inDefault("limit: []"), want: "4:5: categories.default.limit: unknown key; " + keys,
+			text: inDefault("limit: []"), want: "4:5: categories.default.limit: unknown key (did you mean limits?); " + keys,
 		},
 		"unknown algorithm": {
 			text: inDefault("algorithm: leaky"),
@@ -191,10 +191,11 @@ func TestParseRefusesLimits(t *testing.T) {
 			want: atMax + "must be between 1 and 1000000, is 1000001",
 		},
 		"max beyond integers": {
-			text: inDefault("limits: [{max: 99999999999999999999, per: 1s}]"), want: atMax + whole,
+			text: inDefault("limits: [{max: 99999999999999999999, per: 1s}]"),
+			want: atMax + whole + `, is "99999999999999999999"`,
 		},
-		"max a fraction": {text: inDefault("limits: [{max: 1.5, per: 1s}]"), want: atMax + whole},
-		"max a text":     {text: inDefault("limits: [{max: '5', per: 1s}]"), want: atMax + whole},
+		"max a fraction": {text: inDefault("limits: [{max: 1.5, per: 1s}]"), want: atMax + whole + `, is "1.5"`},
+		"max a text":     {text: inDefault("limits: [{max: '5', per: 1s}]"), want: atMax + whole + `, is "'5'"`},
 		"max octal": {
 			text: inDefault("limits: [{max: 010, per: 1s}]"), want: atMax + whole + ", in plain decimal digits",
 		},
@@ -255,11 +256,11 @@ func TestParseRefusesOtherSettings(t *testing.T) {
 		},
 		"unknown priority": {
 			text: atEnd("bypass_priority: urgent"),
-			want: `3:18: bypass_priority: must be critical, high, normal, low or "" for none`,
+			want: `3:18: bypass_priority: must be critical, high, normal, low or "" for none, is urgent`,
 		},
 		"priority empty": {
 			text: atEnd("bypass_priority:"),
-			want: `3:1: bypass_priority: must be critical, high, normal, low or "" for none`,
+			want: `3:1: bypass_priority: must be critical, high, normal, low or "" for none, is null`,
 		},
 		"unknown in retry": {
 			text: atEnd("retry: {attempts: 3}"),

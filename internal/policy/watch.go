@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -164,14 +165,22 @@ func (w *Watcher) reload() (outcome, error) {
 func (w *Watcher) read() (*Policy, error) {
 	file, err := os.Open(w.cfg.Path)
 	if err != nil {
-		return nil, fmt.Errorf("reading policy file: %w", err)
+		return nil, w.unreadable(err)
 	}
 	// Parse refuses a file of one byte more than allowed.
 	data, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("reading policy file: %w", err)
+		return nil, w.unreadable(err)
 	}
 	return Parse(w.cfg.Path, data)
+}
+
+// unreadable says that the policy file, which --policy names, can't be read.
+func (w *Watcher) unreadable(err error) error {
+	if why, ok := errors.AsType[*fs.PathError](err); ok {
+		err = why.Err
+	}
+	return fmt.Errorf("the policy file %s can't be read (--policy, PACER_POLICY): %w", w.cfg.Path, err)
 }
 
 // Run reloads the policy whenever its file changes, until ctx ends, and logs each reload in one line. The file may be

@@ -288,8 +288,8 @@ func TestNewWatcherRefuses(t *testing.T) {
 	faulty := filepath.Join(dir, "faulty.yaml")
 	write(t, faulty, "version: 1\n")
 	for path, want := range map[string]string{
-		filepath.Join(dir, "missing.yaml"): "reading policy file: open " + filepath.Join(dir, "missing.yaml"),
-		dir:                                "reading policy file: ",
+		filepath.Join(dir, "missing.yaml"): "the policy file " + filepath.Join(dir, "missing.yaml") + " can't be read",
+		dir:                                "the policy file " + dir + " can't be read",
 		faulty:                             faulty + ":1:1: categories: is missing",
 	} {
 		_, err := policy.NewWatcher(policy.WatcherConfig{Path: path})

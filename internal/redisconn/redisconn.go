@@ -105,7 +105,7 @@ func check(ctx context.Context, client redis.UniversalClient, address string) er
 		return RefuseRights(err)
 	}
 	if err != nil {
-		return refusal.New("Redis at %s can't be reached: %v", address, err)
+		return refusal.New("Redis at %s can't be reached (REDIS_URL): %v", address, err)
 	}
 	if version := Field(info, "redis_version"); olderThan7(version) {
 		return refusal.New("Redis at %s is version %s, pacer needs 7.0 or later", address, version)

@@ -76,7 +76,13 @@ func typeError(err error) error {
 		return ErrMalformed
 	}
 	value, _, _ := strings.Cut(wrong.Value, " ") // "number 5" shows what the producer sent
-	return &notification.FieldError{Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is a " + value}
+	article := "a "
+	if value == "array" || value == "object" {
+		article = "an "
+	}
+	return &notification.FieldError{
+		Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is " + article + value,
+	}
 }
 
 // override takes the content in the format of the notification's own channel. names are the channels that the

@@ -1,0 +1,53 @@
+package messages_test
+
+// commandRows are what the commands of the dispatcher say.
+func commandRows(_ *fleet) []row {
+	return []row{
+		{
+			name: "an unknown command", provoke: run(&dispatcherPath, nil, "srve"),
+			want: "dispatcher: dispatcher has no command srve (did you mean serve?); there are cancel, channels, " +
+				"completion, demo, explain, healthcheck, import, man, migrate, pause, policy, rebuild, receive, " +
+				"resume, retry, send-test, serve, stats, top, user and 1 more",
+		},
+		{
+			name:    "a policy file that is not there",
+			provoke: run(&dispatcherPath, nil, "policy", "check", "/nowhere.yaml"),
+			want: "the policy file /nowhere.yaml can't be read (--policy, PACER_POLICY): no such file or directory\n" +
+				"dispatcher: the policy file has faults",
+		},
+		{
+			name: "a policy file with a fault",
+			provoke: file(
+				&dispatcherPath, "policy.yaml", "version: 1\ncategories: {default: {limits: [{max: 0, per: 1s}]}}\n", "policy", "check"),
+			want: "DIR/policy.yaml:2:39: categories.default.limits[0].max: must be between 1 and 1000000, is 0\n" +
+				"dispatcher: the policy file has faults",
+		},
+		{
+			name: "migrate without a database", provoke: run(&dispatcherPath, nil, "migrate", "up"),
+			want: "dispatcher: missing flags: --database-url=URL",
+		},
+		{
+			name: "rebuild without a database", provoke: run(&dispatcherPath, nil, "rebuild"),
+			want: "dispatcher: only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: set both",
+		},
+		{
+			name: "import without stores", provoke: run(&dispatcherPath, nil, "import"),
+			want: "dispatcher: an import goes from Redis to Postgres: set REDIS_URL and DATABASE_URL",
+		},
+		{
+			name:    "explain without anybody",
+			provoke: run(&dispatcherPath, nil, "explain", "x", "--ops-listen=127.0.0.1:1"),
+			want: "dispatcher: ask the dispatcher at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection " +
+				"refused; is it running, with the ops role, and is --ops-listen its address?",
+		},
+		{
+			name: "nothing to explain", provoke: run(&dispatcherPath, nil, "explain"),
+			want: `dispatcher: expected "<id>"`,
+		},
+		{
+			name:    "pause of an unknown kind",
+			provoke: run(&dispatcherPath, nil, "pause", "user", "ada", "--ops-listen=127.0.0.1:1"),
+			want:    `dispatcher: <kind> must be one of category, channel, partition, is "user"`,
+		},
+	}
+}

@@ -1,0 +1,135 @@
+package messages_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// oneProcess is a deployment for the log of one process, on a Redis of its own.
+type oneProcess struct {
+	log    *processLog
+	server *redistest.Server
+	policy string
+	addr   string
+}
+
+func startOne(t *testing.T) *oneProcess {
+	t.Helper()
+	o := &oneProcess{log: &processLog{}, server: redistest.Start(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	if err := os.WriteFile(o.policy, []byte(messagesPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.addr = start(t, resolved(t, o.server.URL(), o.policy), o.log).Addr()
+	return o
+}
+
+// says gives the line that a process logs at its start.
+func says(holds string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		o := startOne(t)
+		return strings.ReplaceAll(o.log.await(t, holds), o.policy, "POLICY")
+	}
+}
+
+// refusedPolicy gives the line about a policy file with a fault.
+func refusedPolicy(t *testing.T) string {
+	t.Helper()
+	o := startOne(t)
+	if err := os.WriteFile(o.policy, []byte("version: 1\ncategories: {chat: {limits: []}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(o.log.await(t, "policy file refused"), o.policy, "POLICY")
+}
+
+// away gives a line that is logged while Redis is away, or once it is back.
+func away(holds string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		o := startOne(t)
+		o.server.Kill()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+o.addr+"/v1/notifications/n1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply(t, request)
+		if strings.Contains(holds, "again") {
+			o.log.await(t, "could not sweep")
+			o.server.Restart()
+		}
+		line := o.log.await(t, holds)
+		if !strings.Contains(holds, "again") {
+			o.server.Restart()
+		}
+		return line
+	}
+}
+
+// logRows are lines of the log: what a process says at its start, and under faults.
+func logRows() []row {
+	return []row{
+		{
+			name: "the set-up", provoke: says("the set-up of this"),
+			want: `level=INFO msg="the set-up of this deployment" kind=redis redis=redis://127.0.0.1:<any> ` +
+				`means="all ` +
+				`is as durable as Redis is configured"`,
+		},
+		{
+			name: "the process", provoke: says("process has started"),
+			want: `level=INFO msg="this process has started" id=<any> roles=api,worker,ops`,
+		},
+		{
+			name: "the API", provoke: says("the API listens"),
+			want: `level=INFO msg="the API listens" url=http://127.0.0.1:<any>`,
+		},
+		{
+			name: "the ops pages", provoke: says("ops pages listen"),
+			want: `level=INFO msg="the ops pages listen" url=http://127.0.0.1:<any>`,
+		},
+		{
+			name: "the policy", provoke: says("policy is in force"),
+			want: `level=INFO msg="this policy is in force" file=POLICY categories=3`,
+		},
+		{
+			name: "the channels", provoke: says("channels are configured"),
+			want: `level=INFO msg="these channels are configured" channels=log,webhook`,
+		},
+		{
+			name: "the partitions", provoke: says("divided into"),
+			want: `level=INFO msg="the queue is divided into partitions" partitions=4`,
+		},
+		{
+			name: "the workers", provoke: says("workers are ready"),
+			want: `level=INFO msg="the workers are ready" concurrency=64`,
+		},
+		{
+			name: "a policy that is refused", provoke: refusedPolicy,
+			want: `level=ERROR msg="policy file refused; the policy in force stays" policy=POLICY error="POLICY:2:1: ` +
+				`categories.default: is missing; it is for notifications that name no category"`,
+		},
+		{
+			name: "Redis away, at the API", provoke: away("could not reach the store"),
+			want: `level=ERROR msg="could not reach the store" while="look up a notification" error="look for ` +
+				`notification n1: dial tcp 127.0.0.1:<any>: connect: connection refused"`,
+		},
+		{
+			name: "Redis away, at the queue", provoke: away("could not forward due tasks"),
+			want: `level=WARN msg="could not forward due tasks; retrying" error="forward due wake-ups: dial tcp ` +
+				`127.0.0.1:<any>: connect: connection refused"`,
+		},
+		{
+			name: "Redis away, at the sweeper", provoke: away("could not sweep"),
+			want: `level=WARN msg="could not sweep a partition; retrying" error="sweep partition <any>: dial tcp ` +
+				`127.0.0.1:<any>: connect: connection refused"`,
+		},
+		{
+			name: "Redis back, at the sweeper", provoke: away("reaches all partitions again"),
+			want: `level=INFO msg="the sweeper reaches all partitions again"`,
+		},
+	}
+}

@@ -1,0 +1,127 @@
+package messages_test
+
+// settingRows are settings with which no process starts.
+func settingRows(_ *fleet) []row {
+	return []row{
+		{
+			name: "an unknown flag", provoke: run(&dispatcherPath, nil, "serve", "--partition=3"),
+			want: "dispatcher: there is no flag --partition (did you mean --partitions?); dispatcher serve --help " +
+				"lists all flags",
+		},
+		{
+			name: "a flag that is far from any", provoke: run(&dispatcherPath, nil, "serve", "--frobnicate"),
+			want: "dispatcher: there is no flag --frobnicate; dispatcher serve --help lists all flags",
+		},
+		{
+			name: "an unknown variable", provoke: run(&dispatcherPath, []string{"PACER_LISTENS=:1"}, "serve"),
+			want: "dispatcher: PACER_LISTENS is set in the environment, but there is no such setting (did you mean " +
+				"PACER_LISTEN?)",
+		},
+		{
+			name: "a word as number", provoke: run(&dispatcherPath, nil, "serve", "--concurrency=many"),
+			want: `dispatcher: --concurrency: expected a valid 64 bit int but got "many"`,
+		},
+		{
+			name: "no concurrency", provoke: run(&dispatcherPath, nil, "serve", "--concurrency=0"),
+			want: "dispatcher: --concurrency (PACER_CONCURRENCY) must be between 1 and 100000, is 0",
+		},
+		{
+			name: "no partitions", provoke: run(&dispatcherPath, nil, "serve", "--partitions=0"),
+			want: "dispatcher: --partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0",
+		},
+		{
+			name: "a word as duration", provoke: run(&dispatcherPath, nil, "serve", "--drain-timeout=soon"),
+			want: `dispatcher: --drain-timeout: expected duration but got "soon": time: invalid duration "soon"`,
+		},
+		{
+			name: "a level that is none", provoke: run(&dispatcherPath, nil, "serve", "--log-level=loud"),
+			want: `dispatcher: --log-level (PACER_LOG_LEVEL) must be debug, info, warn or error, is "loud"`,
+		},
+		{
+			name: "a format that is none", provoke: run(&dispatcherPath, nil, "serve", "--log-format=xml"),
+			want: `dispatcher: --log-format (PACER_LOG_FORMAT) must be text or json, is "xml"`,
+		},
+		{
+			name: "an unknown role", provoke: run(&dispatcherPath, nil, "serve", "--roles=api,wroker"),
+			want: `dispatcher: --roles (PACER_ROLES) must be one or several of api, worker and ops, not "wroker" ` +
+				`(did ` +
+				`you mean worker?)`,
+		},
+		{
+			name: "no role", provoke: run(&dispatcherPath, nil, "serve", "--roles="),
+			want: "dispatcher: --roles (PACER_ROLES) must name at least one of api, worker and ops",
+		},
+		{
+			name:    "a Redis URL of another kind",
+			provoke: run(&dispatcherPath, nil, "serve", "--redis-url=http://localhost"),
+			want: "dispatcher: --redis-url (REDIS_URL) must begin with redis://, rediss://, unix://, " +
+				"redis+cluster:// " +
+				"or redis+sentinel://",
+		},
+		{
+			name:    "a Redis URL without master",
+			provoke: run(&dispatcherPath, nil, "serve", "--redis-url=redis+sentinel://h1:1"),
+			want: "dispatcher: --redis-url (REDIS_URL) must name the master after the hosts, as in " +
+				"redis+sentinel://h1:26379,h2:26379/mymaster",
+		},
+		{
+			name:    "a database URL of another kind",
+			provoke: run(&dispatcherPath, nil, "serve", "--database-url=mysql://localhost/x"),
+			want: "dispatcher: --database-url (DATABASE_URL) must be of the form " +
+				"postgres://user:password@host:port/database",
+		},
+		{
+			name: "an address without port", provoke: run(&dispatcherPath, nil, "serve", "--listen=localhost"),
+			want: `dispatcher: --listen (PACER_LISTEN) must be an address such as 127.0.0.1:<any>, is "localhost"`,
+		},
+		{
+			name: "an API for all without tokens", provoke: run(&dispatcherPath, nil, "serve", "--listen=0.0.0.0:0"),
+			want: "dispatcher: --listen (PACER_LISTEN) is 0.0.0.0:0, which other machines can reach, and needs " +
+				"--api-tokens (PACER_API_TOKENS) to be set; without tokens the API only starts on a loopback address " +
+				"such as 127.0.0.1:<any>",
+		},
+		{
+			name: "a network that is none", provoke: run(&dispatcherPath, nil, "serve", "--webhook-allow=lan"),
+			want: `dispatcher: --webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or ` +
+				`fd00::/8, not "lan"`,
+		},
+		{
+			name: "an address as network", provoke: run(&dispatcherPath, nil, "serve", "--webhook-allow=10.1.2.3"),
+			want: "dispatcher: --webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks; for a single address write " +
+				"10.1.2.3/32",
+		},
+		{
+			name: "a secret without prefix", provoke: run(&dispatcherPath, nil, "serve", "--webhook-secret=hunter2"),
+			want: "dispatcher: --webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in " +
+				"base64",
+		},
+		{
+			name:    "a settings file that is not there",
+			provoke: run(&dispatcherPath, nil, "serve", "--config=/nowhere.yaml"),
+			want:    "dispatcher: --config (PACER_CONFIG) can't be read: open /nowhere.yaml: no such file or directory",
+		},
+		{
+			name:    "an unknown setting in the file",
+			provoke: file(&dispatcherPath, "pacer.yaml", "polcy: x\n", "serve", "--config"),
+			want:    `dispatcher: DIR/pacer.yaml:1:1: unknown setting "polcy" (did you mean policy?)`,
+		},
+		{
+			name:    "a setting twice in the file",
+			provoke: file(&dispatcherPath, "pacer.yaml", "listen: \":1\"\nlisten: \":2\"\n", "serve", "--config"),
+			want:    "dispatcher: DIR/pacer.yaml:2:1: listen is already set on line 1",
+		},
+		{
+			name:    "a list as settings file",
+			provoke: file(&dispatcherPath, "pacer.yaml", "- listen\n", "serve", "--config"),
+			want:    "dispatcher: DIR/pacer.yaml:1:1: a settings file must hold lines such as partitions: 16",
+		},
+		{
+			name: "a caller limit that is none", provoke: run(&dispatcherPath, nil, "serve", "--api-limits=often"),
+			want: `dispatcher: --api-limits (PACER_API_LIMITS) must be of the form 100/1s, is "often"`,
+		},
+		{
+			name: "a retention that is too short", provoke: run(&dispatcherPath, nil, "serve", "--retention=1s"),
+			want: "dispatcher: --retention (PACER_RETENTION) must be at least 1h0m0s, is 1s",
+		},
+	}
+}
