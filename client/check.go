@@ -29,8 +29,8 @@ func encode(n Notification) ([]byte, error) {
 		field string
 		value json.RawMessage
 	}{
-		{"data", n.Data}, {"fcm", n.FCM}, {"apns", n.APNs}, {"webpush", n.WebPush}, {"email", n.Email}, {"ntfy", n.Ntfy},
-		{"template.data", n.template().Data},
+		{"data", n.Data}, {"fcm", n.FCM}, {"apns", n.APNs}, {"webpush", n.WebPush}, {"email", n.Email},
+		{"ntfy", n.Ntfy}, {"template.data", n.template().Data},
 	} {
 		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {
 			faults = append(faults, &notification.FieldError{

@@ -25,8 +25,8 @@ type FieldError struct {
 	Field, Message string
 }
 
-// ErrConflict says that an id was accepted before with other content. It is what an [*Error] of the type id-conflict is;
-// the error's Fields are those that differ.
+// ErrConflict says that an id was accepted before with other content. It is what an [*Error] of the type id-conflict
+// is; the error's Fields are those that differ.
 var ErrConflict = errors.New("the id was accepted before with other content")
 
 const (
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 func (e *Error) temporary() bool {
 	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented ||
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
-		// The first request with the idempotency key is still being worked on. Servers before the types said it in words.
+		// The first request with the idempotency key is still being worked on. Earlier servers said it in words only.
 		e.Type == typeInProgress ||
 		e.Status == http.StatusConflict && e.Type == "" && strings.Contains(e.Detail, "just being accepted")
 }

@@ -60,7 +60,9 @@ func (p *pacer) bulk(w http.ResponseWriter, r *http.Request) {
 	for i, n := range batch {
 		results[i] = client.Result{Index: i, ID: n.ID}
 		if n.Category == "unheard of" {
-			results[i] = client.Result{Index: i, Error: `category: "chatt" is not named in the policy; it names chat, default`}
+			results[i] = client.Result{
+				Index: i, Error: `category: "chatt" is not named in the policy; it names chat, default`,
+			}
 		}
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})

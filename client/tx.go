@@ -62,7 +62,9 @@ func refusedInTx(id string, faults, differs []string) error {
 			Detail: (&notification.ConflictError{ID: id, Fields: differs}).Error(),
 		}
 		for _, field := range differs {
-			e.Fields = append(e.Fields, FieldError{Field: field, Message: "differs from what was accepted under this id"})
+			e.Fields = append(e.Fields, FieldError{
+				Field: field, Message: "differs from what was accepted under this id",
+			})
 		}
 		return e
 	}

@@ -122,7 +122,8 @@ func overBulk(t *testing.T, d *fleet, body string) verdict {
 		Results []struct{ ID, Type, Error string }
 	}
 	header := http.Header{"Content-Type": {"application/x-ndjson"}}
-	if status := d.call(http.MethodPost, "/v1/notifications/bulk", []byte(body), header, &reply); status != http.StatusOK {
+	status := d.call(http.MethodPost, "/v1/notifications/bulk", []byte(body), header, &reply)
+	if status != http.StatusOK {
 		t.Fatalf("the bulk is refused with %d", status)
 	}
 	if result := reply.Results[0]; result.Error != "" {
@@ -298,8 +299,8 @@ func TestAnIDThatComesAgain(t *testing.T) {
 				t.Run(first.name, func(t *testing.T) {
 					t.Parallel()
 					id := "first-" + string(rune('a'+i))
-					body := `{"id":"` + id + `","user_id":"ada","channel":"log","title":"one","data":{"b":[1.50,null],"a":"<"},` +
-						`"send_at":"2020-01-01T00:00:00.123456789+01:00"}`
+					body := `{"id":"` + id + `","user_id":"ada","channel":"log","title":"one",` +
+						`"data":{"b":[1.50,null],"a":"<"},"send_at":"2020-01-01T00:00:00.123456789+01:00"}`
 					if v := first.hand(t, body); v.id != id {
 						t.Fatalf("the first: %+v", v)
 					}
@@ -313,7 +314,8 @@ func TestAnIDThatComesAgain(t *testing.T) {
 							"user_id": strings.Replace(body, "ada", "bob", 1),
 							"send_at": strings.Replace(body, "00.123", "01.123", 1),
 						} {
-							if v := again.hand(t, other); !v.conflict || v.field != field || !strings.Contains(v.text, id) {
+							v := again.hand(t, other)
+							if !v.conflict || v.field != field || !strings.Contains(v.text, id) {
 								t.Errorf("%s: another %s: %+v, want a conflict", again.name, field, v)
 							}
 						}

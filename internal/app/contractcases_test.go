@@ -31,8 +31,16 @@ func contractCases() []contractCase {
 	return []contractCase{
 		{name: "nothing but a user", body: `{"user_id":"ada","channel":"log"}`},
 		{name: "a webhook", body: `{"user_id":"ada","to":"HOOK","title":"hi","body":"there","data":{"n":1}}`},
-		{name: "empty fields are not given", body: with(`"id":"","category":"","to":"","title":"","body":"","priority":"","send_at":"","expires_at":"","collapse_key":""`)},
-		{name: "null fields are not given", body: with(`"id":null,"category":null,"title":null,"data":null,"priority":null,"send_at":null,"collapse_key":null`)},
+		{
+			name: "empty fields are not given",
+			body: with(`"id":"","category":"","to":"","title":"","body":"","priority":"","send_at":"",` +
+				`"expires_at":"","collapse_key":""`),
+		},
+		{
+			name: "null fields are not given",
+			body: with(`"id":null,"category":null,"title":null,"data":null,"priority":null,` +
+				`"send_at":null,"collapse_key":null`),
+		},
 		{name: "every priority", body: with(`"priority":"low"`)},
 		{name: "an offset", body: with(`"send_at":"2020-01-02T03:04:05+05:30"`)},
 		{name: "parts of a second", body: with(`"send_at":"2020-01-02T03:04:05.123456789Z"`)},
@@ -68,7 +76,10 @@ func contractCases() []contractCase {
 		{name: "hour 24", body: with(`"send_at":"2027-01-31T24:00:00Z"`), field: "send_at"},
 		{name: "second 60", body: with(`"send_at":"2027-01-31T23:59:60Z"`), field: "send_at"},
 		{name: "one digit as hour", body: with(`"send_at":"2027-01-31T1:00:00Z"`), field: "send_at", notInGo: true},
-		{name: "a comma before the parts", body: with(`"send_at":"2027-01-31T01:00:00,5Z"`), field: "send_at", notInGo: true},
+		{
+			name: "a comma before the parts", field: "send_at", notInGo: true,
+			body: with(`"send_at":"2027-01-31T01:00:00,5Z"`),
+		},
 		{name: "small letters in a time", body: with(`"send_at":"2027-01-31t01:00:00z"`), field: "send_at"},
 		{name: "no offset", body: with(`"send_at":"2027-01-31T01:00:00"`), field: "send_at"},
 		{name: "an offset of a day", body: with(`"send_at":"2020-01-31T01:00:00+24:00"`), field: "send_at"},
@@ -90,7 +101,10 @@ func contractCases() []contractCase {
 		{name: "data that is too deep", body: with(`"data":` + nested(64)), field: "data"},
 		{name: "a number twice in data", body: with(`"data":{"a":1,"a":2}`), field: "data.a", unseen: true},
 		{name: "a long body", body: with(`"body":"` + x(262_145) + `"`), field: "body"},
-		{name: "a long title and body", body: with(`"title":"` + x(200_000) + `","body":"` + x(62_145) + `"`), field: "body"},
+		{
+			name: "a long title and body", field: "body",
+			body: with(`"title":"` + x(200_000) + `","body":"` + x(62_145) + `"`),
+		},
 		{name: "U+0000 in the title", body: with(`"title":"a\u0000"`), field: "title", garbled: true},
 		{name: "a list as title", body: with(`"title":["a"]`), field: "title"},
 		{name: "a field twice", body: with(`"title":"a","title":"b"`), field: "title", unseen: true, notInGo: true},
@@ -100,9 +114,18 @@ func contractCases() []contractCase {
 		{name: "a format that its channel has not", body: with(`"log":{"level":"warn"}`), field: "log"},
 
 		{name: "an unknown category", body: with(`"category":"chatt"`), field: "category", later: true},
-		{name: "an unknown channel", body: `{"user_id":"ada","channel":"pigeon","to":"roof"}`, field: "channel", later: true},
-		{name: "a channel without settings", body: `{"user_id":"ada","channel":"fcm","to":"t"}`, field: "channel", later: true},
+		{
+			name: "an unknown channel", field: "channel", later: true,
+			body: `{"user_id":"ada","channel":"pigeon","to":"roof"}`,
+		},
+		{
+			name: "a channel without settings", field: "channel", later: true,
+			body: `{"user_id":"ada","channel":"fcm","to":"t"}`,
+		},
 		{name: "no URL", body: `{"user_id":"ada","to":"gopher://x"}`, field: "to", later: true},
-		{name: "a target that is not public", body: `{"user_id":"ada","to":"http://10.1.2.3/"}`, field: "to", later: true},
+		{
+			name: "a target that is not public", field: "to", later: true,
+			body: `{"user_id":"ada","to":"http://10.1.2.3/"}`,
+		},
 	}
 }

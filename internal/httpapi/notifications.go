@@ -138,7 +138,8 @@ func (a *api) registerNotifications(h huma.API) {
 		Errors: problems(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
 		Responses: map[string]*huma.Response{"200": {
-			Description: "Accepted before under the same idempotency key or id with the same content; this is the first response",
+			Description: "Accepted before under the same idempotency key or id, with the same content; this is the " +
+				"first response",
 			Content: map[string]*huma.MediaType{"application/json": {
 				Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[View](), true, "View"),
 			}},

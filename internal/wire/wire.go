@@ -146,7 +146,8 @@ func (in *Input) request() (intake.Request, error) {
 		priority, ok := notification.ParsePriority(in.Priority)
 		if !ok {
 			faults = append(faults, &notification.FieldError{Field: "priority", Message: fmt.Sprintf(
-				"must be %s, is %s%s", priorities, nearest.Quote(in.Priority), nearest.Hint(in.Priority, priorityNames))})
+				"must be %s, is %s%s", priorities, nearest.Quote(in.Priority),
+				nearest.Hint(in.Priority, priorityNames))})
 		}
 		r.Priority = priority
 	}

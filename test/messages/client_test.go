@@ -110,7 +110,8 @@ func clientRows(d *fleet) []row {
 		{
 			name: "a conflict within a transaction",
 			provoke: withinTx(
-				d, client.Notification{ID: "tx", UserID: "ada", Title: "one"}, client.Notification{ID: "tx", UserID: "ada", Title: "two"}),
+				d, client.Notification{ID: "tx", UserID: "ada", Title: "one"},
+				client.Notification{ID: "tx", UserID: "ada", Title: "two"}),
 			want: `enqueue a notification: 409 Conflict: id: "tx" was accepted before with other content: title ` +
 				`differs; repeat it unchanged, or use another id`,
 		},

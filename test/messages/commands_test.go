@@ -18,7 +18,8 @@ func commandRows(_ *fleet) []row {
 		{
 			name: "a policy file with a fault",
 			provoke: file(
-				&dispatcherPath, "policy.yaml", "version: 1\ncategories: {default: {limits: [{max: 0, per: 1s}]}}\n", "policy", "check"),
+				&dispatcherPath, "policy.yaml",
+				"version: 1\ncategories: {default: {limits: [{max: 0, per: 1s}]}}\n", "policy", "check"),
 			want: "DIR/policy.yaml:2:39: categories.default.limits[0].max: must be between 1 and 1000000, is 0\n" +
 				"dispatcher: the policy file has faults",
 		},

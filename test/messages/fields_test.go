@@ -84,7 +84,8 @@ func fieldRows(d *fleet) []row {
 		{
 			name: "an end before the beginning",
 			provoke: d.post(
-				`{"user_id":"ada","channel":"log","send_at":"2026-12-02T00:00:00Z","expires_at":"2026-12-01T00:00:00Z"}`),
+				`{"user_id":"ada","channel":"log","send_at":"2026-12-02T00:00:00Z",` +
+					`"expires_at":"2026-12-01T00:00:00Z"}`),
 			want: "expires_at: must be later than send_at: it is 2026-12-01T00:00:00Z, and send_at is " +
 				"2026-12-02T00:00:00Z",
 		},

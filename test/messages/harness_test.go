@@ -66,7 +66,8 @@ func deploy(t *testing.T) *fleet {
 	for path, text := range map[string]string{
 		d.policy: messagesPolicy, filepath.Join(templates, "body.txt"): "hello {{.name}}",
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err := errors.Join(err, os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,8 @@ func away(holds string) func(*testing.T) string {
 		t.Helper()
 		o := startOne(t)
 		o.server.Kill()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+o.addr+"/v1/notifications/n1", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+o.addr+"/v1/notifications/n1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ func (d *fleet) cancelEnded() func(*testing.T) string {
 		t.Helper()
 		d.post(`{"id":"ended","user_id":"ada","channel":"log","category":"security"}`)(t)
 		get := d.call("GET", "/v1/notifications/ended", "", "")
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(get(t), `"delivered"`); <-time.After(20 * time.Millisecond) {
+		deadline := time.Now().Add(time.Minute)
+		for ; !strings.Contains(get(t), `"delivered"`); <-time.After(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("it is not delivered")
 			}
@@ -123,7 +124,8 @@ func requestRows(d *fleet) []row {
 		{
 			name: "limits that can't be",
 			provoke: d.call(
-				"PUT", "/v1/users/ada/preferences", "application/json", `{"limits":{"chat":{"limits":[{"max":0,"per":"1h"}]}}}`),
+				"PUT", "/v1/users/ada/preferences", "application/json",
+				`{"limits":{"chat":{"limits":[{"max":0,"per":"1h"}]}}}`),
 			want: "limits.chat: limits[0].max: must be between 1 and 1000000, is 0",
 		},
 		{

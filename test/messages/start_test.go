@@ -29,14 +29,18 @@ func startRows(d *fleet) []row {
 		{
 			name: "a Redis that is not there",
 			provoke: run(
-				&dispatcherPath, []string{"REDIS_URL=redis://127.0.0.1:1", "PACER_LISTEN=127.0.0.1:0", "PACER_OPS_LISTEN=127.0.0.1:0"}, "serve"),
+				&dispatcherPath, []string{
+					"REDIS_URL=redis://127.0.0.1:1", "PACER_LISTEN=127.0.0.1:0", "PACER_OPS_LISTEN=127.0.0.1:0",
+				}, "serve"),
 			want: "dispatcher: Redis at redis://127.0.0.1:1 can't be reached (REDIS_URL): dial tcp 127.0.0.1:1: " +
 				"connect: connection refused",
 		},
 		{
 			name: "a Postgres that is not there",
 			provoke: run(
-				&dispatcherPath, []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PACER_LISTEN=127.0.0.1:0", "PACER_OPS_LISTEN=127.0.0.1:0"}, "serve"),
+				&dispatcherPath, []string{
+					"DATABASE_URL=postgres://127.0.0.1:1/x", "PACER_LISTEN=127.0.0.1:0", "PACER_OPS_LISTEN=127.0.0.1:0",
+				}, "serve"),
 			want: "dispatcher: Postgres at 127.0.0.1:1/x can't be reached (DATABASE_URL): 127.0.0.1:1 (127.0.0.1): " +
 				"dial error: dial tcp 127.0.0.1:1: connect: connection refused",
 		},
@@ -48,7 +52,8 @@ func startRows(d *fleet) []row {
 		{
 			name: "a policy that is none",
 			provoke: file(
-				&dispatcherPath, "policy.yaml", "version: 1\ncategories:\n  chat: {limits: [{max: 0, per: 3s}]}\n", "serve", "--policy"),
+				&dispatcherPath, "policy.yaml",
+				"version: 1\ncategories:\n  chat: {limits: [{max: 0, per: 3s}]}\n", "serve", "--policy"),
 			want: "dispatcher: DIR/policy.yaml:2:1: categories.default: is missing; it is for notifications " +
 				"that name no category\n" +
 				"DIR/policy.yaml:3:25: categories.chat.limits[0].max: must be between 1 and 1000000, is 0",
@@ -56,7 +61,8 @@ func startRows(d *fleet) []row {
 		{
 			name: "templates that are not there",
 			provoke: run(
-				&dispatcherPath, nil, "serve", "--templates=/nowhere", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"),
+				&dispatcherPath, nil, "serve",
+				"--templates=/nowhere", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"),
 			want: "dispatcher: --templates (PACER_TEMPLATES): the folder /nowhere can't be read: no such file or " +
 				"directory",
 		},

@@ -39,7 +39,8 @@ func repeatsAreCompared(p *probe) {
 	ahead := time.Now().Add(time.Hour)
 	for range 40 {
 		n := p.notification(func(n *notification.Notification) {
-			n.Title, n.Body, n.Data = "title <&>", "body\n", json.RawMessage(`{"a": [1, 2.50], "b": {"c": null, "d": 1e2}}`)
+			n.Title, n.Body = "title <&>", "body\n"
+			n.Data = json.RawMessage(`{"a": [1, 2.50], "b": {"c": null, "d": 1e2}}`)
 			n.SendAt, n.ExpiresAt, n.CollapseKey = ahead, ahead.Add(time.Hour), n.ID
 		})
 		repeat, differ := *n, []string(nil)
