@@ -25,6 +25,7 @@ type commandLine struct {
 	Policy      policyCommand       `cmd:"" help:"Work with policy files."`
 	Explain     explainCommand      `cmd:"" help:"Show the timeline of a notification, and why it waits."`
 	User        userCommand         `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
+	List        listCommand         `cmd:"" help:"List notifications by user, status, category, channel, reason, host, time or text."`
 	Channels    channelsCommand     `cmd:"" help:"List the channels, and whether their providers respond."`
 	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
 	Receive     receiveCommand      `cmd:"" help:"Be a webhook target for trials: print what arrives, verify signatures, fail or be slow when told to."`

@@ -48,6 +48,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 	}
 	cfg := httpapi.Config{
 		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), CheckCategory: d.Rules.CheckCategory,
+		List: d.Store.List, Names: d.Rules.Vocabulary,
 		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
@@ -58,7 +59,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
 	}
 	if d.Postgres != nil {
-		cfg.List, cfg.Users = d.Postgres.List, deployment.Users{Store: d.Postgres, Rules: d.Rules}
+		cfg.Users = deployment.Users{Store: d.Postgres, Rules: d.Rules}
 	}
 	return httpapi.New(cfg)
 }
@@ -85,7 +86,7 @@ func (a *App) openOps(ctx context.Context) error {
 	handler := ops.Handler(ops.Config{
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
 		Policy: a.policyInForce, PolicyText: func() string { return a.policy.Current().Text },
-		Actions: a.operator(), Token: a.cfg.OpsToken,
+		Many: a.deployment.Many(), Actions: a.operator(), Token: a.cfg.OpsToken,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error

@@ -64,27 +64,47 @@ func TestOwnLimitsReplaceTheCategorys(t *testing.T) {
 
 func TestListingGoesThroughAllPages(t *testing.T) {
 	t.Parallel()
-	d, r := newDeployment(t, onPostgres, crowdPolicy, 1), newReceiver(t)
+	for _, where := range []setup{onRedis, onPostgres} {
+		t.Run(string(where), func(t *testing.T) {
+			t.Parallel()
+			listAllPages(t, where)
+		})
+	}
+}
+
+func listAllPages(t *testing.T, where setup) {
+	t.Helper()
+	d, r := newDeployment(t, where, crowdPolicy, 1), newReceiver(t)
 	ids := append(d.bulk(r.crowd("ada", "slow", 7)), d.bulk(r.crowd("ben", "slow", 5))...)
 	r.await(t, 2)
 	d.awaitStats("ten deferred", func(s stats) bool { return s.Deferred == 10 && s.Totals.Delivered == 2 })
 	for query, want := range map[string]int{
-		"":                            12,
-		"user_id=ada":                 7,
-		"status=deferred":             10,
-		"status=delivered":            2,
-		"user_id=ben&status=deferred": 4,
-		"category=default":            0,
-		"since=2099-01-01T00:00:00Z":  0,
+		"":                                    12,
+		"user=ada":                            7,
+		"user_id=ada":                         7,
+		"status=deferred":                     10,
+		"status=delivered":                    2,
+		"status=delivered,deferred":           12,
+		"user_id=ben&status=deferred":         4,
+		"category=default":                    0,
+		"channel=log":                         0,
+		"host=127.0.0.1&reason=limit":         10,
+		"since=2099-01-01T00:00:00Z":          0,
+		"since=1h&until=2099-01-01T00:00:00Z": 12,
+		"text=" + ids[0]:                      1,
 	} {
 		seen := map[string]bool{}
 		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
 			var page struct {
-				Items []struct{ ID string }
-				Next  string
+				Items      []struct{ ID string }
+				Next, Note string
 			}
-			if status := d.call(http.MethodGet, "/v1/notifications?limit=3&cursor="+url.QueryEscape(cursor)+"&"+query, nil, nil, &page); status != http.StatusOK {
+			path := "/v1/notifications?limit=3&cursor=" + url.QueryEscape(cursor) + "&" + query
+			if status := d.call(http.MethodGet, path, nil, nil, &page); status != http.StatusOK {
 				t.Fatalf("%s: status %d", query, status)
+			}
+			if (page.Note != "") != (where == onRedis) {
+				t.Errorf("the note is %q", page.Note)
 			}
 			for _, item := range page.Items {
 				seen[item.ID] = true
@@ -95,7 +115,8 @@ func TestListingGoesThroughAllPages(t *testing.T) {
 			t.Errorf("%q lists %d of %d, want %d", query, len(seen), len(ids), want)
 		}
 	}
-	if status := d.call(http.MethodGet, "/v1/notifications?cursor=made-up", nil, nil, nil); status != http.StatusUnprocessableEntity {
+	status := d.call(http.MethodGet, "/v1/notifications?cursor=made-up", nil, nil, nil)
+	if status != http.StatusUnprocessableEntity {
 		t.Errorf("a made-up cursor: status %d, want 422", status)
 	}
 }

@@ -66,6 +66,7 @@ type Store interface {
 	dispatch.Store
 	intake.Store
 	httpapi.Store
+	desk.Lister
 	devices.Store
 	invariant.Source
 	desk.Store

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/channel"
@@ -14,6 +15,11 @@ import (
 type Rules struct {
 	*effective.Policy
 	channel.Set
+}
+
+// Vocabulary are the names that a query for notifications may use.
+func (r *Rules) Vocabulary() desk.Names {
+	return desk.Names{Categories: r.CategoryNames(), Channels: r.Set.Names()}
 }
 
 // check refuses a notification that a producer wrote into the database when its category is unknown or its channel

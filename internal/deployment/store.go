@@ -7,6 +7,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push/channel"
@@ -92,3 +93,6 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	d.Rules.Own = d.OwnLimits
 	return nil
 }
+
+// Many lists the deployment's notifications.
+func (d *Deployment) Many() *desk.Many { return &desk.Many{Store: d.Store, Names: d.Rules.Vocabulary} }

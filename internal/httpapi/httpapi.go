@@ -54,7 +54,7 @@ type Config struct {
 	Desk Desk
 	// Processes lists the processes of the deployment.
 	Processes func(context.Context) ([]stats.Process, error)
-	// List returns a page of notifications, newest first. Nil means that the store can't list.
+	// List returns a page of notifications.
 	List func(context.Context, notification.Filter) (*notification.Page, error)
 	// Users keeps the users' preferences. Nil means that the store has none.
 	Users Users
@@ -62,6 +62,8 @@ type Config struct {
 	Devices Devices
 	// CheckCategory refuses a category that the policy does not name.
 	CheckCategory func(string) error
+	// Names are the names that a listing may be filtered by.
+	Names func() desk.Names
 	// Tokens are the bearer tokens. Defaults to none: no request needs a token.
 	Tokens []string
 	// Host tells whether the API serves requests under a Host. It is asked only where there are no tokens, since other
@@ -147,6 +149,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.Security = []map[string][]string{{"token": {}}}
 	config.Transformers = append(config.Transformers, sayFaults)
 	h := humago.New(mux, config)
+	h.UseMiddleware(refuseUnknownParameters(h))
 	a.registerNotifications(h)
 	a.registerList(h)
 	a.registerBulk(h)

@@ -99,11 +99,15 @@ func everyChannel() []httpapi.Channel {
 	return all
 }
 
+func names() desk.Names {
+	return desk.Names{Categories: []string{"default", "chat"}, Channels: []string{"log", "webhook"}}
+}
+
 func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		CheckCategory: func(string) error { return nil }, Version: "unreleased",
+		Names: names, CheckCategory: func(string) error { return nil }, Version: "unreleased",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
@@ -24,6 +25,8 @@ type Config struct {
 	Ready func(context.Context) Readiness
 	// Desk looks up notifications and users.
 	Desk Desk
+	// Many lists notifications by a filter.
+	Many *desk.Many
 	// Channels lists the configured channels with their health in this process.
 	Channels func() []Channel
 	// Policy and PolicyText are the policy in force in this process, and its YAML.

@@ -37,7 +37,7 @@ func (h *handler) routes() map[string]http.Handler {
 		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,
-		"GET /channels": h.channels, "GET /policy": h.policy,
+		"GET /channels": h.channels, "GET /policy": h.policy, "GET /notifications": h.list,
 	} {
 		routes[pattern] = serve
 	}

@@ -3,75 +3,204 @@ package postgres
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// The two ways to list notifications, newest first, each with an index of its own. $1 and $2 are the moment and the id
-// of the last one that was listed, $3 the earliest moment, $4 the category or "" for all, $5 the statuses, $6 how many,
-// $7 the user.
 const (
-	listSQL = `SELECT ` + viewColumns + ` FROM pacer.notifications
-		WHERE (accepted_at, id) < ($1, $2) AND accepted_at >= $3 AND ($4 = '' OR category = $4) AND status = ANY ($5)
-		ORDER BY accepted_at DESC, id DESC LIMIT $6`
-	listUserSQL = `SELECT ` + viewColumns + ` FROM pacer.notifications
-		WHERE (user_id, accepted_at, id) < ($7, $1, $2) AND (user_id, accepted_at) >= ($7, $3)
-			AND ($4 = '' OR category = $4) AND status = ANY ($5)
-		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $6`
+	// rowsLooked is how many rows a statement looks at to find those that a filter selects.
+	rowsLooked = 10_000
+	// placesLooked is about how many notifications that wait are looked up on Redis for one page, and placesAtOnce how
+	// many at the same time.
+	placesLooked = 1000
+	placesAtOnce = 16
 )
 
-// statusesOf gives the statuses that a notification of a status may have in the database.
-func statusesOf(s notification.Status) []string {
-	switch s {
-	case "":
-		return []string{"waiting", "retrying", "sending", "delivered", "failed", "expired", "cancelled", "replaced"}
-	case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred:
-		return []string{"waiting", "retrying"} // a retry that is due waits in its backlog like the others
-	case notification.StatusRetrying, notification.StatusSending, notification.StatusDelivered,
-		notification.StatusFailed,
-		notification.StatusExpired, notification.StatusCancelled, notification.StatusReplaced:
-	}
-	return []string{string(s)}
+// The four ways to find notifications, newest first, each with an index of its own: all; those that have not ended;
+// those that ended otherwise than delivered; those of one user. Each looks at $11 rows at most. It returns up to $12 of
+// those that match, and the last one that it looked at. $1 and $2 are the moment and the id of the last one that was
+// listed, $3 the earliest moment, $4 the statuses, $5 the category, $6 the channel, $7 how the reason begins, $8 the
+// host, $9 the text in lower case, $10 how the id begins, $13 the user; "" stands for any.
+//
+// A scan of a subquery keeps its order. The reason of a notification that waits is known on Redis only.
+const (
+	findSQL = findHead + `row_number() OVER (ORDER BY accepted_at DESC, id DESC) AS place FROM pacer.notifications
+		WHERE ` + findRange + findNewest
+	findOpenSQL = findHead + `row_number() OVER (ORDER BY accepted_at DESC, id DESC) AS place FROM pacer.notifications
+		WHERE ended_at IS NULL AND ` + findRange + findNewest
+	findEndedSQL = findHead + `row_number() OVER (ORDER BY accepted_at DESC, id DESC) AS place FROM (
+		SELECT * FROM pacer.notifications WHERE ended_as = 'failed' AND 'failed' = ANY ($4) AND ` + findRange + `
+		UNION ALL
+		SELECT * FROM pacer.notifications WHERE ended_as = 'expired' AND 'expired' = ANY ($4) AND ` + findRange + `
+		UNION ALL
+		SELECT * FROM pacer.notifications WHERE ended_as = 'cancelled' AND 'cancelled' = ANY ($4) AND ` + findRange + `
+		UNION ALL
+		SELECT * FROM pacer.notifications WHERE ended_as = 'replaced' AND 'replaced' = ANY ($4) AND ` + findRange + `
+		) ended ` + findNewest
+	findUserSQL = findHead + `row_number() OVER (ORDER BY user_id DESC, accepted_at DESC, id DESC) AS place
+		FROM pacer.notifications
+		WHERE (user_id, accepted_at, id) < ($13, $1, $2) AND (user_id, accepted_at) >= ($13, $3)
+		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $11) looked ` + findMatching
+
+	findHead = `
+		SELECT id, accepted_at, found FROM (SELECT id, accepted_at, (
+			status = ANY ($4) AND ($5 = '' OR category = $5) AND ($6 = '' OR channel = $6)
+			AND (ended_at IS NULL OR starts_with(reason, $7)) AND ($8 = '' OR pacer.host_of(target) = $8)
+			AND ($9 = '' OR position($9 IN lower(title)) > 0 OR position($9 IN lower(body)) > 0 OR starts_with(id, $10))
+		) AS found, `
+	findRange    = `(accepted_at, id) < ($1, $2) AND accepted_at >= $3`
+	findNewest   = ` ORDER BY accepted_at DESC, id DESC LIMIT $11) looked ` + findMatching
+	findMatching = `WHERE found OR place = $11 LIMIT $12`
+
+	// viewsSQL returns some notifications.
+	viewsSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = ANY ($1)"
+)
+
+// rareEnds are the ends that findEndedSQL finds by their index.
+var rareEnds = []notification.Status{
+	notification.StatusFailed, notification.StatusExpired, notification.StatusCancelled, notification.StatusReplaced,
 }
 
 // List returns a page of notifications, newest first. It returns a [notification.FieldError] for a cursor that no
-// listing gave.
+// listing gave. The statuses scheduled, queued and deferred differ on Redis only: for those it looks at a bounded
+// number of notifications that wait.
 func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
+	page := &notification.Page{Next: f.Cursor}
+	for looked := 0; ; {
+		next := f
+		next.Cursor, next.Limit = page.Next, f.Limit-len(page.Items)
+		found, err := r.Find(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		views, err := r.views(ctx, found.IDs)
+		if err != nil {
+			return nil, err
+		}
+		for i := range views {
+			if f.Matches(&views[i].View) {
+				page.Items = append(page.Items, views[i].View)
+			}
+		}
+		page.Next = found.Next
+		if looked += len(found.IDs); page.Next == "" || len(found.IDs) == 0 || looked >= placesLooked ||
+			len(page.Items) >= f.Limit {
+			return page, nil
+		}
+	}
+}
+
+// views returns notifications in the order of their ids. One that was purged meanwhile is missing.
+func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := r.pool.Query(ctx, viewsSQL, ids)
+	if err != nil {
+		return nil, describe("list notifications", err)
+	}
+	views, err := pgx.CollectRows(rows, scanRow)
+	if err != nil {
+		return nil, describe("list notifications", err)
+	}
+	order := make(map[string]int, len(ids))
+	for i, id := range ids {
+		order[id] = i
+	}
+	slices.SortFunc(views, func(a, b row) int { return order[a.ID] - order[b.ID] })
+	var placing errgroup.Group
+	placing.SetLimit(placesAtOnce)
+	for i := range views {
+		placing.Go(func() error {
+			r.place(ctx, &views[i])
+			return nil
+		})
+	}
+	return views, placing.Wait()
+}
+
+// Find returns the ids of a page of notifications that may match, newest first.
+func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
 	at, id, err := parseCursor(f.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	args := []any{at, id, f.Since, f.Category, statusesOf(f.Status), f.Limit}
-	var rows pgx.Rows
-	if f.UserID == "" {
-		rows, err = r.pool.Query(ctx, listSQL, args...)
-	} else {
-		rows, err = r.pool.Query(ctx, listUserSQL, append(args, f.UserID)...)
+	if !f.Until.IsZero() && f.Until.Before(at) {
+		at, id = f.Until, ""
 	}
+	rows, err := r.find(ctx, &f, []any{
+		at, id, f.Since, statusesOf(f.Statuses), f.Category, string(f.Channel), f.Reason, strings.ToLower(f.Host),
+		strings.ToLower(f.Text), f.Text, rowsLooked, f.Limit,
+	})
 	if err != nil {
-		return nil, describe("list notifications", err)
+		return nil, describe("find notifications", err)
 	}
-	found, err := pgx.CollectRows(rows, scanRow)
-	if err != nil {
-		return nil, describe("list notifications", err)
+	page, seen := &notification.Found{}, 0
+	var last struct {
+		id    string
+		at    time.Time
+		found bool
 	}
-	page := &notification.Page{}
-	for i := range found {
-		r.place(ctx, &found[i])
-		if f.Status == "" || f.Status == found[i].Status {
-			page.Items = append(page.Items, found[i].View)
+	if _, err := pgx.ForEachRow(rows, []any{&last.id, &last.at, &last.found}, func() error {
+		seen++
+		if last.found {
+			page.IDs = append(page.IDs, last.id)
 		}
+		return nil
+	}); err != nil {
+		return nil, describe("find notifications", err)
 	}
-	if len(found) == f.Limit {
-		last := found[len(found)-1]
-		page.Next = formatCursor(last.CreatedAt, last.ID)
+	// The last row is there although it does not match: the statement stopped after rowsLooked rows.
+	if len(page.IDs) == f.Limit || seen > len(page.IDs) {
+		page.Next = formatCursor(last.at, last.id)
 	}
 	return page, nil
+}
+
+// find runs the statement that finds with the fewest rows.
+func (r *Store) find(ctx context.Context, f *notification.Filter, args []any) (pgx.Rows, error) {
+	if f.UserID != "" {
+		return r.pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
+	}
+	open, rare := len(f.Statuses) > 0, len(f.Statuses) > 0
+	for _, s := range f.Statuses {
+		open, rare = open && !s.Ended(), rare && slices.Contains(rareEnds, s)
+	}
+	switch {
+	case open:
+		return r.pool.Query(ctx, findOpenSQL, args...)
+	case rare:
+		return r.pool.Query(ctx, findEndedSQL, args...)
+	}
+	return r.pool.Query(ctx, findSQL, args...)
+}
+
+// statusesOf gives the statuses in the database of notifications that have one of the given statuses; those of all when
+// none is given.
+func statusesOf(statuses []notification.Status) []string {
+	if len(statuses) == 0 {
+		statuses = notification.Statuses()
+	}
+	var stored []string
+	for _, s := range statuses {
+		switch s {
+		case notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred:
+			stored = append(stored, "waiting", "retrying") // a retry that is due waits in its backlog like the others
+		case notification.StatusRetrying, notification.StatusSending, notification.StatusDelivered,
+			notification.StatusFailed,
+			notification.StatusExpired, notification.StatusCancelled, notification.StatusReplaced:
+			stored = append(stored, string(s))
+		}
+	}
+	slices.Sort(stored)
+	return slices.Compact(stored)
 }
 
 // farFuture is where a listing begins: no notification is accepted later.

@@ -35,7 +35,9 @@ var background = map[string]bool{
 // wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows
 // of other users.
 var wantedIndexes = map[string]string{
-	"listUserSQL": "notifications_user", "waitingOptedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
+	"findUserSQL": "notifications_user", "findSQL": "notifications_accepted",
+	"findOpenSQL": "notifications_open", "findEndedSQL": "notifications_ended",
+	"waitingOptedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
 }
 
 // wantedByAlias does the same for parts of statements, by the alias of their table.

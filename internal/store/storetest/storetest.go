@@ -25,6 +25,8 @@ type Store interface {
 	devices.Store
 	invariant.Source
 	Cancel(ctx context.Context, id string) error
+	List(ctx context.Context, f notification.Filter) (*notification.Page, error)
+	Find(ctx context.Context, f notification.Filter) (*notification.Found, error)
 }
 
 // Subject is an empty store under test.
@@ -98,6 +100,9 @@ func Cases() []Case {
 		{"DeliveriesAreKept", deliveriesAreKept},
 		{"RepliesAreKept", repliesAreKept},
 		{"MaxDeferSaysWhichSlot", maxDeferSaysWhichSlot},
+		{"ListsWhatTheFilterSelects", listed},
+		{"ListsWaitingByStatus", listedWaiting},
+		{"RefusesForeignCursors", foreignCursors},
 	} {
 		cases = append(cases, Case{Name: c.name, Run: func(tb testing.TB, s Subject) {
 			tb.Helper()

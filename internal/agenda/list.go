@@ -1,0 +1,107 @@
+package agenda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// scanBatch is how many keys one step of a scan looks at.
+const scanBatch = 250
+
+// ScanPlace is a place in a scan of all notifications that Redis knows. The zero value is the beginning.
+type ScanPlace struct {
+	// Server is the number of a cluster's server, Cursor the place on it.
+	Server int
+	Cursor uint64
+}
+
+// Scan makes one step of a scan: it returns what Redis knows of some notifications, in no order that means anything,
+// and the place of the next step; done is true after the last. It does not look for their places in their backlogs, see
+// [Agendas.Place]. One that is there from the first step to the last comes at least once; one may come twice.
+func (s *Agendas) Scan(ctx context.Context, at ScanPlace) (states []*State, next ScanPlace, done bool, err error) {
+	servers, err := s.servers(ctx)
+	if err != nil {
+		return nil, at, false, err
+	}
+	if at.Server >= len(servers) {
+		return nil, at, true, nil
+	}
+	node := servers[at.Server]
+	keys, cursor, err := node.Scan(ctx, at.Cursor, "pacer:{push-*}:n:*", scanBatch).Result()
+	if err != nil {
+		return nil, at, false, fmt.Errorf("list the notifications: %w", err)
+	}
+	if states, err = s.readStates(ctx, node, keys); err != nil {
+		return nil, at, false, err
+	}
+	next = ScanPlace{Server: at.Server, Cursor: cursor}
+	if cursor == 0 {
+		next.Server++
+	}
+	return states, next, next.Server == len(servers), nil
+}
+
+// servers lists the servers that hold partitions, always in the same order.
+func (s *Agendas) servers(ctx context.Context) ([]redis.UniversalClient, error) {
+	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
+	if !ok {
+		return []redis.UniversalClient{s.cfg.Direct}, nil
+	}
+	partitions := make([]int, s.cfg.Partitions)
+	for i := range partitions {
+		partitions[i] = i
+	}
+	masters, err := s.mastersOf(ctx, cluster, partitions)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(masters, func(a, b *redis.Client) int { return strings.Compare(a.Options().Addr, b.Options().Addr) })
+	servers := make([]redis.UniversalClient, len(masters))
+	for i, master := range masters {
+		servers[i] = master
+	}
+	return servers, nil
+}
+
+// readStates reads the notifications with these keys.
+func (s *Agendas) readStates(ctx context.Context, node redis.UniversalClient, keys []string) ([]*State, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	pipe := node.Pipeline()
+	read := make([]*redis.MapStringStringCmd, len(keys))
+	for i, key := range keys {
+		read[i] = pipe.HGetAll(ctx, key)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read %d notifications: %w", len(keys), err)
+	}
+	states := make([]*State, 0, len(keys))
+	for i, key := range keys {
+		fields := read[i].Val()
+		if fields["u"] == "" { // it was forgotten meanwhile
+			continue
+		}
+		_, id, _ := strings.Cut(key, "}:n:")
+		states = append(states, s.parse(id, s.PartitionOf(fields["u"]), fields))
+	}
+	return states, nil
+}
+
+// Place fills in where a notification of a [Agendas.Scan] waits, if it does.
+func (s *Agendas) Place(ctx context.Context, state *State) error {
+	if !state.Status.Waiting() {
+		return nil
+	}
+	if err := s.findPlace(ctx, state); err != nil && !errors.Is(err, notification.ErrNotFound) {
+		return fmt.Errorf("find the place of notification %s: %w", state.ID, lost(err))
+	}
+	return nil
+}

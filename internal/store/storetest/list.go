@@ -1,0 +1,239 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// The ends that a listed notification may come to; the empty one leaves it waiting.
+var listedEnds = []dispatch.Outcome{
+	wasDelivered,
+	{Disposition: dispatch.Failed, Reason: "permanent: 400"},
+	{Disposition: dispatch.Failed, Reason: "permanent: 410"},
+	{Disposition: dispatch.Expired, Reason: notification.ReasonMaxDefer},
+	{Disposition: dispatch.Cancelled, Reason: notification.ReasonOptedOut},
+	{Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: time.Hour},
+}
+
+var (
+	listedTargets = []string{
+		"", "token", "https://Ada@Hooks.example:8443/x", "http://[::1]/y", "ada@example.com",
+		`{"endpoint":"https://push.example/send/1","keys":{}}`,
+	}
+	listedTexts = []string{"", "Your order", "ORDER shipped", "100% off_ 'now' \\"}
+)
+
+// listWorld accepts notifications of all kinds and ends most of them. It returns them as the store shows them.
+func listWorld(p *probe, random *rand.Rand) []notification.View {
+	p.Helper()
+	const size = 120
+	pick := func(of []string) string { return of[random.IntN(len(of))] }
+	outcomes := map[string]dispatch.Outcome{}
+	var ids []string
+	for i := range size {
+		n := p.accept(func(n *notification.Notification) {
+			n.UserID, n.Channel = pick([]string{"ada", "ben", "cleo"}), notification.ChannelLog
+			n.To, n.Title, n.Body = pick(listedTargets), pick(listedTexts), pick(listedTexts)
+			if i%3 == 0 {
+				n.Channel = notification.ChannelWebhook
+			}
+			switch {
+			case i%10 == 0:
+				n.Category = "slow" // most of it is deferred
+			case i%10 == 1:
+				n.SendAt = time.Now().Add(time.Hour)
+			}
+		})
+		ids = append(ids, n.ID)
+		outcomes[n.ID] = listedEnds[random.IntN(len(listedEnds))]
+	}
+	for quiet := 0; quiet < 3; quiet++ {
+		p.look()
+		for _, g := range p.granted {
+			p.settle(g, outcomes[g.Notification.ID])
+			quiet = 0
+		}
+		p.granted = nil
+	}
+	views := make([]notification.View, len(ids))
+	for i, id := range ids {
+		v, err := p.View(p.Context(), id)
+		if err != nil {
+			p.Fatal(err)
+		}
+		v.Timeline = nil
+		views[i] = *v
+	}
+	return views
+}
+
+// randomFilter makes a filter of some fields, most with values that occur.
+func randomFilter(random *rand.Rand, all []notification.View) notification.Filter {
+	var f notification.Filter
+	like := all[random.IntN(len(all))]
+	some := func() bool { return random.IntN(4) == 0 }
+	if some() {
+		f.UserID = like.UserID
+	}
+	for _, s := range notification.Statuses() {
+		if random.IntN(3) == 0 {
+			f.Statuses = append(f.Statuses, s)
+		}
+	}
+	if some() {
+		f.Statuses = []notification.Status{like.Status}
+	}
+	if some() {
+		f.Statuses = nil
+	}
+	if some() {
+		f.Category = like.Category
+	}
+	if some() {
+		f.Channel = like.Channel
+	}
+	if some() {
+		f.Reason, _, _ = strings.Cut(like.Reason, " ")
+	}
+	if some() {
+		f.Host = strings.ToUpper(notification.HostOf(like.To))
+	}
+	if some() {
+		f.Text = []string{"order", "% off_", "'NOW' \\", like.ID[:1], like.ID}[random.IntN(5)]
+	}
+	if some() {
+		f.Since = like.CreatedAt
+	}
+	if some() {
+		f.Until = like.CreatedAt
+	}
+	return f
+}
+
+// listed: whatever the filter and the size of the pages, all pages together list exactly what the filter selects. What
+// may match holds all of it.
+func listed(p *probe) {
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+	all := listWorld(p, random)
+	for range 150 {
+		f := randomFilter(random, all)
+		f.Limit = 1 + random.IntN(40)
+		var want []string
+		for i := range slices.Backward(all) {
+			if f.Matches(&all[i]) {
+				want = append(want, all[i].ID)
+			}
+		}
+		got, ordered := p.listAll(f, all)
+		if !ordered {
+			slices.Sort(got)
+			slices.Sort(want)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			p.Fatalf("seed %d: %+v lists (want -, got +):\n%s", seed, f, diff)
+		}
+		found := p.findAll(f)
+		for _, id := range want {
+			if !slices.Contains(found, id) {
+				p.Fatalf("seed %d: %+v does not find %s", seed, f, id)
+			}
+		}
+	}
+}
+
+// listAll goes through all pages, and checks that each notification is listed as the store shows it. Where the store
+// does not say otherwise, its order is that of time.
+func (p *probe) listAll(f notification.Filter, all []notification.View) (ids []string, ordered bool) {
+	p.Helper()
+	for pages := 0; ; pages++ {
+		page, err := p.List(p.Context(), f)
+		if err != nil || len(page.Items) > f.Limit || pages > 2*len(all) {
+			p.Fatalf("page %d of %+v: %d items, %v", pages, f, len(page.Items), err)
+		}
+		ordered = page.Note == ""
+		for i := range page.Items {
+			ids = append(ids, page.Items[i].ID)
+			at := slices.IndexFunc(all, func(v notification.View) bool { return v.ID == page.Items[i].ID })
+			shown := page.Items[i]
+			shown.DeliverAt, shown.Timeline = all[at].DeliverAt, nil
+			if diff := cmp.Diff(all[at], shown); diff != "" {
+				p.Fatalf("%s is listed differently (shown -, listed +):\n%s", shown.ID, diff)
+			}
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return ids, ordered
+		}
+	}
+}
+
+// findAll goes through all pages of ids.
+func (p *probe) findAll(f notification.Filter) []string {
+	p.Helper()
+	var ids []string
+	for {
+		page, err := p.Find(p.Context(), f)
+		if err != nil || len(page.IDs) > f.Limit {
+			p.Fatalf("find %+v: %d ids, %v", f, len(page.IDs), err)
+		}
+		ids = append(ids, page.IDs...)
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return ids
+		}
+	}
+}
+
+// listedWaiting: what waits is listed by what it waits for, which changes without the notification.
+func listedWaiting(p *probe) {
+	slow := func(n *notification.Notification) { n.Category = "slow" }
+	first, second := p.accept(slow), p.accept(slow)
+	later := p.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(time.Hour) })
+	list := func(statuses ...notification.Status) string {
+		page, err := p.List(p.Context(), notification.Filter{Statuses: statuses, Limit: 10})
+		if err != nil {
+			p.Fatal(err)
+		}
+		var ids []string
+		for i := range page.Items {
+			ids = append(ids, page.Items[i].ID)
+		}
+		slices.Sort(ids)
+		return strings.Join(ids, " ")
+	}
+	if got := list(notification.StatusQueued); got != first.ID+" "+second.ID {
+		p.Errorf("queued are %q", got)
+	}
+	p.grant()
+	p.wantNoGrant("the second is granted too")
+	for status, want := range map[notification.Status]string{
+		notification.StatusSending: first.ID, notification.StatusDeferred: second.ID,
+		notification.StatusScheduled: later.ID, notification.StatusQueued: "",
+	} {
+		if got := list(status); got != want {
+			p.Errorf("%s are %q, want %q", status, got, want)
+		}
+	}
+}
+
+// foreignCursors: a cursor that no listing gave is refused, and not read as another place.
+func foreignCursors(p *probe) {
+	for _, cursor := range []string{"made-up", "!", "AAAA"} {
+		for _, err := range []error{
+			second(p.List(p.Context(), notification.Filter{Limit: 1, Cursor: cursor})),
+			second(p.Find(p.Context(), notification.Filter{Limit: 1, Cursor: cursor})),
+		} {
+			if faults := notification.FieldErrors(err); len(faults) != 1 || faults[0].Field != "cursor" {
+				p.Errorf("cursor %q: %v", cursor, err)
+			}
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
