@@ -16,7 +16,14 @@ ALTER TABLE pacer.notifications ADD COLUMN ended_as text COLLATE "C" GENERATED A
     CASE WHEN status IN ('failed', 'expired', 'cancelled', 'replaced') THEN status END) STORED;
 CREATE INDEX notifications_ended ON pacer.notifications (ended_as, accepted_at, id) WHERE ended_as IS NOT NULL;
 
+-- Changes of many notifications, as the process that works on one left it. There are some hundred at most.
+CREATE TABLE pacer.jobs (
+    id  text COLLATE "C" PRIMARY KEY,
+    job json NOT NULL
+);
+
 -- +goose Down
+DROP TABLE pacer.jobs;
 DROP INDEX pacer.notifications_ended;
 ALTER TABLE pacer.notifications DROP COLUMN ended_as;
 DROP FUNCTION pacer.host_of(text);

@@ -15,7 +15,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // operator is what actions need besides: who acts, and whether he is sure.
@@ -36,8 +38,7 @@ func (o *operator) act(ctx context.Context, to streams, question string, action 
 	if err != nil {
 		return fmt.Errorf("encode the action: %w", err)
 	}
-	header := http.Header{"Content-Type": {"application/json"}, "Pacer-Operator": {whoami()}}
-	status, reply, err := o.ask(ctx, http.MethodPost, "/actions", header, bytes.NewReader(body))
+	status, reply, err := o.post(ctx, "/actions", body)
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,12 @@ func (o *operator) act(ctx context.Context, to streams, question string, action 
 	}
 	_, err = fmt.Fprintln(to.out, done.Done)
 	return err
+}
+
+// post sends JSON in the operator's name.
+func (o *operator) post(ctx context.Context, path string, body []byte) (status int, reply []byte, err error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Pacer-Operator": {whoami()}}
+	return o.ask(ctx, http.MethodPost, path, header, bytes.NewReader(body))
 }
 
 // sure asks on the terminal; without one nobody is.
@@ -99,24 +106,70 @@ func (c *resumeCommand) Run(ctx context.Context, to streams) error {
 		ops.Action{Action: "resume", Kind: control.Kind(c.Kind), Name: c.Name})
 }
 
-type cancelCommand struct {
-	operator
-	ID string `arg:"" help:"Id of the notification."`
+// some are one notification, by its id, or all that a filter selects.
+type some struct {
+	ID string `arg:"" optional:"" help:"Id of one notification."`
+	filter
+	Why    string `name:"why" env:"-" placeholder:"TEXT" help:"For the audit log, where a filter selects them."`
+	DryRun bool   `name:"dry-run" env:"-" help:"Only count those that the filter selects."`
 }
 
-// Run cancels a notification that waits.
+// errWhich is what an action ends with that says neither which notification nor which ones.
+var errWhich = &settings.UsageError{
+	Setting: "ID or a filter", Message: "is required: give one id, or at least one of --user, --status, --category, " +
+		"--channel, --reason, --host, --since, --until and --text",
+}
+
+// Validate refuses a command that names one notification and a filter, or neither.
+func (s *some) Validate() error {
+	switch filtered := len(s.query()) > 0; {
+	case s.ID == "" && !filtered:
+		return errWhich
+	case s.ID != "" && (filtered || s.DryRun):
+		return &settings.UsageError{Setting: "ID", Message: "is one notification: it goes with no filter and no --dry-run"}
+	}
+	return nil
+}
+
+type cancelCommand struct {
+	operator
+	some
+}
+
+// Run cancels notifications that wait.
 func (c *cancelCommand) Run(ctx context.Context, to streams) error {
+	if c.ID == "" {
+		return c.mendMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionCancel})
+	}
 	return c.act(ctx, to, fmt.Sprintf("Cancel notification %s? It will never be delivered.", c.ID),
-		ops.Action{Action: "cancel", ID: c.ID})
+		ops.Action{Action: desk.ActionCancel, ID: c.ID})
 }
 
 type retryCommand struct {
 	operator
-	ID string `arg:"" help:"Id of the notification."`
+	some
 }
 
-// Run sends a notification again that has failed, as a new one.
+// Run sends notifications again that have failed or expired, as new ones.
 func (c *retryCommand) Run(ctx context.Context, to streams) error {
+	if c.ID == "" {
+		return c.mendMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionRetry})
+	}
 	return c.act(ctx, to, fmt.Sprintf("Send notification %s again, as a new one?", c.ID),
-		ops.Action{Action: "retry", ID: c.ID})
+		ops.Action{Action: desk.ActionRetry, ID: c.ID})
+}
+
+type moveCommand struct {
+	operator
+	some
+	ToChannel string `name:"to-channel" env:"-" required:"" placeholder:"NAME" help:"The channel over which they go on, to the user's devices there."`
+}
+
+// Run has notifications go on over another channel.
+func (c *moveCommand) Run(ctx context.Context, to streams) error {
+	if c.ID == "" {
+		return c.mendMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionMove, Channel: c.ToChannel})
+	}
+	return c.act(ctx, to, fmt.Sprintf("Have notification %s go on over the channel %s?", c.ID, c.ToChannel),
+		ops.Action{Action: desk.ActionMove, ID: c.ID, Channel: c.ToChannel})
 }

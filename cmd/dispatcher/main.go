@@ -33,8 +33,10 @@ type commandLine struct {
 	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`
 	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`
 	Resume      resumeCommand       `cmd:"" help:"Resume what is paused."`
-	Cancel      cancelCommand       `cmd:"" help:"Cancel a notification that waits."`
-	Retry       retryCommand        `cmd:"" help:"Send a notification again that has failed or expired."`
+	Cancel      cancelCommand       `cmd:"" help:"Cancel a notification that waits, or all that a filter selects."`
+	Retry       retryCommand        `cmd:"" help:"Send a notification again that has failed or expired, or all that a filter selects."`
+	Move        moveCommand         `cmd:"" help:"Have a notification go on over another channel, or all that a filter selects."`
+	Jobs        jobsCommand         `cmd:"" help:"List the jobs that retry, cancel or move many notifications, or stop one."`
 	Healthcheck healthcheckCommand  `cmd:"" help:"Exit 0 when the local process can take work."`
 	Completion  settings.Completion `cmd:"" help:"Write what bash, zsh or fish needs to complete these commands: source <(dispatcher completion bash)"`
 	Man         manCommand          `cmd:"" help:"Write the manual page."`

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
@@ -58,6 +59,7 @@ type App struct {
 	follower   *control.Follower
 	tracer     *tracing.Tracer    // nil unless the environment asks for traces
 	live       *ops.Live          // nil without the ops role
+	many       *desk.Many         // likewise
 	checker    *invariant.Checker // likewise
 
 	api, ops *listener
@@ -171,7 +173,7 @@ func (a *App) services() []Service {
 		all = append(all, a.deployment.Memory)
 	}
 	if a.live != nil {
-		all = append(all, a.live, a.checker)
+		all = append(all, a.live, a.checker, a.many)
 	}
 	if a.deployment.OwnLimits != nil {
 		all = append(all, a.deployment.OwnLimits)

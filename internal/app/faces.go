@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -48,7 +47,7 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 	}
 	cfg := httpapi.Config{
 		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), CheckCategory: d.Rules.CheckCategory,
-		List: d.Store.List, Names: d.Rules.Vocabulary,
+		List: d.Store.List, Names: d.Rules.Vocabulary, Users: d.Users(),
 		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
@@ -57,9 +56,6 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 	}
 	for _, c := range a.cfg.Channels.All() {
 		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
-	}
-	if d.Postgres != nil {
-		cfg.Users = deployment.Users{Store: d.Postgres, Rules: d.Rules}
 	}
 	return httpapi.New(cfg)
 }
@@ -82,11 +78,11 @@ func (a *App) openOps(ctx context.Context) error {
 	if err := a.registry.Register(ops.NewGaugeCollector(reader.Gauges)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
-	a.live = ops.NewLive(reader.Snapshot, a.log)
+	a.live, a.many = ops.NewLive(reader.Snapshot, a.log), a.deployment.Many(a.intake)
 	handler := ops.Handler(ops.Config{
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
 		Policy: a.policyInForce, PolicyText: func() string { return a.policy.Current().Text },
-		Many: a.deployment.Many(), Actions: a.operator(), Token: a.cfg.OpsToken,
+		Many: a.many, Actions: a.operator(), Token: a.cfg.OpsToken,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error
@@ -122,7 +118,7 @@ func (a *App) reader() *ops.Reader {
 func (a *App) operator() *ops.Operator {
 	d := a.deployment
 	return &ops.Operator{
-		Control: d.Control, Follower: a.follower, Queue: a.queue, Store: d.Store, Accept: a.intake.Accept,
+		Control: d.Control, Follower: a.follower, Queue: a.queue, Many: a.many,
 		Channels: a.channels.Names, Categories: d.Rules.CategoryNames, Partitions: a.cfg.Partitions, Log: a.log,
 	}
 }

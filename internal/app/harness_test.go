@@ -167,7 +167,7 @@ func (d *fleet) settings() *settings.Resolved {
 		Setup: kind, Redis: where, DatabaseURL: d.databaseURL, Roles: []settings.Role{
 			settings.RoleAPI, settings.RoleWorker, settings.RoleOps,
 		},
-		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Partitions: 4,
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Policy: d.policy, Concurrency: 64, Partitions: 4, BulkRate: 1000,
 		DrainTimeout: 20 * time.Second, WebhookAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 }

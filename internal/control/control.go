@@ -1,5 +1,5 @@
-// Package control keeps what operators told the deployment: which channels, categories and partitions are paused, and
-// who did what. Every process follows it within a second.
+// Package control keeps what operators told the deployment: which channels, categories and partitions are paused, what
+// is to be done to many notifications, and who did what. Every process follows it within a second.
 package control
 
 import (
@@ -46,7 +46,7 @@ type Entry struct {
 	Detail  string    `json:"detail,omitempty"`
 }
 
-// Store keeps pauses and the audit log for all processes of a deployment.
+// Store keeps pauses, the audit log and jobs for all processes of a deployment.
 type Store interface {
 	// Pauses lists the subjects that are paused.
 	Pauses(ctx context.Context) ([]Pause, error)
@@ -58,6 +58,7 @@ type Store interface {
 	Note(ctx context.Context, e Entry) error
 	// Audit gives the latest lines, newest first.
 	Audit(ctx context.Context, limit int) ([]Entry, error)
+	Jobs
 }
 
 // Check refuses subjects of unknown kinds. Names are compared with those that the deployment has.

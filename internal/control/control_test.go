@@ -45,7 +45,9 @@ func TestStores(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keeps(t, open(t))
+			store := open(t)
+			keeps(t, store)
+			keepsJobs(t, store)
 		})
 	}
 }
@@ -87,6 +89,59 @@ func keeps(t *testing.T, store control.Store) {
 	if err != nil || len(trail) != 2 || trail[0].Action != "cancel" || trail[1].Action != "resume" ||
 		trail[0].By != "ada" || trail[0].Detail != "why" {
 		t.Errorf("the trail is %+v, %v", trail, err)
+	}
+}
+
+// keepsJobs: a job is added once, changes one after the other, and is forgotten when many newer ones have come.
+func keepsJobs(t *testing.T, store control.Store) {
+	ctx := t.Context()
+	add := func(j control.Job) {
+		t.Helper()
+		if err := store.AddJob(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(control.Job{ID: "running", Status: control.JobRunning, Counted: 3})
+	add(control.Job{ID: "running", Status: control.JobRunning, Counted: 5})
+	var changing sync.WaitGroup
+	for range 8 {
+		changing.Go(func() {
+			for range 5 {
+				if _, err := store.ChangeJob(ctx, "running", func(j *control.Job, now time.Time) error {
+					j.Done, j.HeldUntil = j.Done+1, now.Add(time.Hour)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	changing.Wait()
+	refused := errors.New("refused")
+	if _, err := store.ChangeJob(ctx, "running", func(j *control.Job, _ time.Time) error {
+		j.Done = 0
+		return refused
+	}); !errors.Is(err, refused) {
+		t.Errorf("a change that fails: %v", err)
+	}
+	if _, err := store.ChangeJob(ctx, "unknown", func(*control.Job, time.Time) error { return nil }); !errors.Is(err,
+		control.ErrNoJob) {
+		t.Errorf("an unknown job: %v", err)
+	}
+	jobs, err := store.Jobs(ctx)
+	if err != nil || len(jobs) != 1 || jobs[0].Done != 40 || jobs[0].Counted != 3 ||
+		time.Until(jobs[0].HeldUntil) < 50*time.Minute || time.Since(jobs[0].At).Abs() > time.Minute {
+		t.Fatalf("the jobs are %+v, %v", jobs, err)
+	}
+	for i := range 110 {
+		add(control.Job{ID: strconv.Itoa(i), Status: control.JobDone})
+	}
+	jobs, err = store.Jobs(ctx)
+	has := func(id string) bool {
+		return slices.ContainsFunc(jobs, func(j control.Job) bool { return j.ID == id })
+	}
+	if err != nil || len(jobs) > 103 || jobs[0].ID != "109" || has("0") || !has("running") {
+		t.Errorf("%d jobs are kept, the newest %s, %v", len(jobs), jobs[0].ID, err)
 	}
 }
 

@@ -2,7 +2,10 @@ package control
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -71,4 +74,87 @@ func (p *Postgres) Audit(ctx context.Context, limit int) ([]Entry, error) {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
 	return entries, nil
+}
+
+// AddJob implements [Jobs].
+func (p *Postgres) AddJob(ctx context.Context, j Job) error {
+	return p.inTransaction(ctx, "add a job", func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&j.At); err != nil {
+			return err
+		}
+		text, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO pacer.jobs (id, job) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`,
+			j.ID, string(text)); err != nil {
+			return err
+		}
+		jobs, err := p.jobs(ctx, tx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM pacer.jobs WHERE id = ANY ($1)`, forgotten(jobs))
+		return err
+	})
+}
+
+// Jobs implements [Jobs].
+func (p *Postgres) Jobs(ctx context.Context) ([]Job, error) {
+	jobs, err := p.jobs(ctx, p.pool)
+	if err != nil {
+		return nil, fmt.Errorf("read the jobs: %w", err)
+	}
+	return jobs, nil
+}
+
+func (p *Postgres) jobs(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+},
+) ([]Job, error) {
+	rows, err := db.Query(ctx, `SELECT job FROM pacer.jobs`)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (j Job, err error) {
+		return j, row.Scan(&j)
+	})
+	sortJobs(jobs)
+	return jobs, err
+}
+
+// ChangeJob implements [Jobs].
+func (p *Postgres) ChangeJob(ctx context.Context, id string, change func(*Job, time.Time) error) (*Job, error) {
+	var j Job
+	err := p.inTransaction(ctx, "change job "+id, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT job FROM pacer.jobs WHERE id = $1 FOR UPDATE`, id).Scan(&j)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNoJob
+		}
+		if err != nil {
+			return err
+		}
+		var now time.Time // as of when the row was locked
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+			return err
+		}
+		if err := change(&j, now.UTC()); err != nil {
+			return err
+		}
+		text, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE pacer.jobs SET job = $2 WHERE id = $1`, id, string(text))
+		return err
+	})
+	return &j, err
+}
+
+// inTransaction runs do in a transaction.
+func (p *Postgres) inTransaction(ctx context.Context, what string, do func(pgx.Tx) error) error {
+	if err := pgx.BeginFunc(ctx, p.pool, do); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ const (
 	// pausesKey is a hash of subject → pause, auditKey a list of entries, newest first.
 	pausesKey = "pacer:pauses"
 	auditKey  = "pacer:audit"
+	// jobsKey is a hash of id → job.
+	jobsKey = "pacer:jobs"
 	// auditKept is how many entries are kept on Redis.
 	auditKept = 1000
 )
@@ -99,4 +102,100 @@ func (r *Redis) Audit(ctx context.Context, limit int) ([]Entry, error) {
 		}
 	}
 	return entries, nil
+}
+
+// AddJob implements [Jobs].
+func (r *Redis) AddJob(ctx context.Context, j Job) error {
+	return r.watchJobs(ctx, "add a job", func(tx *redis.Tx, now time.Time) (*Job, []string, error) {
+		jobs, err := readJobs(ctx, tx)
+		j.At = now
+		if known := slices.IndexFunc(jobs, func(k Job) bool { return k.ID == j.ID }); known >= 0 {
+			j = jobs[known]
+		}
+		return &j, forgotten(jobs), err
+	})
+}
+
+// Jobs implements [Jobs].
+func (r *Redis) Jobs(ctx context.Context) ([]Job, error) {
+	jobs, err := readJobs(ctx, r.client)
+	if err != nil {
+		return nil, fmt.Errorf("read the jobs: %w", err)
+	}
+	return jobs, nil
+}
+
+func readJobs(ctx context.Context, from redis.Cmdable) ([]Job, error) {
+	fields, err := from.HGetAll(ctx, jobsKey).Result()
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]Job, 0, len(fields))
+	for _, text := range fields {
+		var j Job
+		if err := json.Unmarshal([]byte(text), &j); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	sortJobs(jobs)
+	return jobs, nil
+}
+
+// ChangeJob implements [Jobs].
+func (r *Redis) ChangeJob(ctx context.Context, id string, change func(*Job, time.Time) error) (*Job, error) {
+	var j Job
+	err := r.watchJobs(ctx, "change job "+id, func(tx *redis.Tx, now time.Time) (*Job, []string, error) {
+		text, err := tx.HGet(ctx, jobsKey, id).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil, nil, ErrNoJob
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		j = Job{}
+		if err := json.Unmarshal([]byte(text), &j); err != nil {
+			return nil, nil, err
+		}
+		return &j, nil, change(&j, now)
+	})
+	return &j, err
+}
+
+// watchJobs writes the job that change returns, and forgets others, unless somebody else changed a job meanwhile: then
+// it asks again.
+func (r *Redis) watchJobs(ctx context.Context, what string,
+	change func(tx *redis.Tx, now time.Time) (*Job, []string, error),
+) error {
+	for {
+		err := r.client.Watch(ctx, func(tx *redis.Tx) error {
+			now, err := tx.Time(ctx).Result()
+			if err != nil {
+				return err
+			}
+			j, forget, err := change(tx, now.UTC())
+			if err != nil {
+				return err
+			}
+			text, err := json.Marshal(j)
+			if err != nil {
+				return err
+			}
+			_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				pipe.HSet(ctx, jobsKey, j.ID, text)
+				if len(forget) > 0 {
+					pipe.HDel(ctx, jobsKey, forget...)
+				}
+				return nil
+			})
+			return err
+		}, jobsKey)
+		if errors.Is(err, redis.TxFailedErr) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
 }

@@ -66,7 +66,7 @@ type Store interface {
 	dispatch.Store
 	intake.Store
 	httpapi.Store
-	desk.Lister
+	desk.ManyStore
 	devices.Store
 	invariant.Source
 	desk.Store

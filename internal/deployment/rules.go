@@ -6,6 +6,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
@@ -32,6 +33,14 @@ func (r *Rules) check(n *notification.Notification) error {
 type Users struct {
 	*storepostgres.Store
 	Rules *Rules
+}
+
+// Users keeps what the deployment's users want; nil without Postgres.
+func (d *Deployment) Users() httpapi.Users {
+	if d.Postgres == nil {
+		return nil
+	}
+	return Users{Store: d.Postgres, Rules: d.Rules}
 }
 
 // SetPreferences keeps a user's preferences, unless they name a category or channel that the deployment does not have.

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/redismemory"
@@ -94,5 +96,10 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	return nil
 }
 
-// Many lists the deployment's notifications.
-func (d *Deployment) Many() *desk.Many { return &desk.Many{Store: d.Store, Names: d.Rules.Vocabulary} }
+// Many finds and mends many of the deployment's notifications; accept accepts what is sent again.
+func (d *Deployment) Many(accept *intake.Intake) *desk.Many {
+	return &desk.Many{
+		Store: d.Store, Names: d.Rules.Vocabulary, Intake: accept, Control: d.Control, Process: rand.Text(),
+		Rate: d.cfg.Settings.BulkRate, Log: d.cfg.Log,
+	}
+}

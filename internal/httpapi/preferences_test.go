@@ -73,7 +73,7 @@ func TestWhatNeedsPostgresSaysSo(t *testing.T) {
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, Names: names,
 		CheckCategory: func(string) error { return nil },
-		Version: "test", Log: slog.New(slog.DiscardHandler),
+		Version:       "test", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

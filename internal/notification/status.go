@@ -35,6 +35,8 @@ const (
 	ReasonCancelled   = "cancelled"
 	ReasonReplaced    = "collapse_key"
 	ReasonOptedOut    = "opted_out"
+	// ReasonMoved is followed by the id under which the notification goes on, over another channel.
+	ReasonMoved = "moved: "
 )
 
 // transitions are the statuses that may follow each status.

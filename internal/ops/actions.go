@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -22,29 +24,29 @@ type Actions interface {
 	Resume(ctx context.Context, s control.Subject) error
 	// Cancel ends a notification that waits.
 	Cancel(ctx context.Context, id string) error
-	// Retry sends a failed notification again, as a new one, and returns the new id.
+	// Retry sends a failed notification again, as a new one, and returns the new id. Move has one go on over another
+	// channel.
 	Retry(ctx context.Context, id string) (newID string, err error)
+	Move(ctx context.Context, id, channel string) (newID string, err error)
 	// Note writes an entry of the audit log, AuditLog returns the latest.
 	Note(ctx context.Context, e control.Entry) error
 	AuditLog(ctx context.Context, limit int) ([]control.Entry, error)
 }
 
 // RefusalError says why an action was not taken.
-type RefusalError struct{ Reason string }
-
-// Error is one sentence.
-func (e *RefusalError) Error() string { return e.Reason }
+type RefusalError = desk.RefusalError
 
 // Action is what is posted to /actions.
 type Action struct {
-	// Action is pause, resume, cancel or retry.
+	// Action is pause, resume, cancel, retry or move.
 	Action string `json:"action"`
 	// Kind and Name say what to pause or resume; Why is for the audit log.
 	Kind control.Kind `json:"kind,omitempty"`
 	Name string       `json:"name,omitempty"`
 	Why  string       `json:"why,omitempty"`
-	// ID is the notification to cancel or retry.
-	ID string `json:"id,omitempty"`
+	// ID is the notification to cancel, retry or move, Channel where it is moved.
+	ID      string `json:"id,omitempty"`
+	Channel string `json:"channel,omitempty"`
 }
 
 // Done is the response to an action that was taken.
@@ -121,9 +123,13 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 	case "retry":
 		id, err := h.cfg.Actions.Retry(ctx, a.ID)
 		return Done{Done: a.ID + " is sent again as " + id, ID: id}, a.ID, err
+	case "move":
+		id, err := h.cfg.Actions.Move(ctx, a.ID, a.Channel)
+		return Done{Done: a.ID + " goes on over " + a.Channel + " as " + id, ID: id}, a.ID, err
 	}
-	return done, "", &RefusalError{fmt.Sprintf("there is no action %q: it must be pause, resume, cancel or retry",
-		a.Action)}
+	names := []string{"pause", "resume", "cancel", "retry", "move"}
+	return done, "", &RefusalError{Reason: fmt.Sprintf("there is no action %q: there are %s%s", a.Action,
+		nearest.List(names), nearest.Hint(a.Action, names))}
 }
 
 func (h *handler) auditLog(w http.ResponseWriter, r *http.Request) {

@@ -1,31 +1,83 @@
 package ops
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // list serves GET /notifications: a [desk.Listing]. Its parameters are those of [desk.ParseFilter].
 func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	listing, err := h.cfg.Many.List(r.Context(), r.URL.Query())
-	if err != nil {
-		h.refused(w, r, err)
-		return
-	}
-	h.writeJSON(w, r, listing)
+	h.respond(w, r, listing, err)
 }
 
-// refused says what is wrong with a request, or that the store can't be read.
-func (h *handler) refused(w http.ResponseWriter, r *http.Request, err error) {
-	var faults []string
-	for _, fault := range notification.FieldErrors(err) {
-		faults = append(faults, fault.Error())
-	}
-	if len(faults) == 0 {
-		h.unavailable(w, r, err)
+// bulk serves POST /bulk: for a [desk.BulkOrder] without a confirmation a [desk.BulkCount], for one with it the
+// [desk.BulkJob] that it begins.
+func (h *handler) bulk(w http.ResponseWriter, r *http.Request) {
+	var order desk.BulkOrder
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAction))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&order); err != nil {
+		plain(w, http.StatusBadRequest, "the order can't be read: "+err.Error())
 		return
 	}
-	plain(w, http.StatusUnprocessableEntity, strings.Join(faults, "\n"))
+	if utf8.RuneCountInString(order.Why) > maxText {
+		plain(w, http.StatusBadRequest, fmt.Sprintf("why: at most %d characters", maxText))
+		return
+	}
+	if order.Confirm == "" {
+		count, err := h.cfg.Many.CountBulk(r.Context(), order)
+		h.respond(w, r, count, err)
+		return
+	}
+	job, err := h.cfg.Many.BeginBulk(r.Context(), order, operator(r))
+	h.respond(w, r, job, err)
+}
+
+// jobs serves GET /bulk: the latest jobs, newest first, each a [desk.BulkJob].
+func (h *handler) jobs(w http.ResponseWriter, r *http.Request) {
+	jobs, err := h.cfg.Many.Jobs(r.Context())
+	h.respond(w, r, jobs, err)
+}
+
+// job serves GET /bulk/{id}: a [desk.BulkJob].
+func (h *handler) job(w http.ResponseWriter, r *http.Request) {
+	job, err := h.cfg.Many.Job(r.Context(), r.PathValue("id"))
+	h.respond(w, r, job, err)
+}
+
+// stopJob serves POST /bulk/{id}/cancel, which ends a job early.
+func (h *handler) stopJob(w http.ResponseWriter, r *http.Request) {
+	job, err := h.cfg.Many.StopJob(r.Context(), r.PathValue("id"), operator(r))
+	h.respond(w, r, job, err)
+}
+
+// respond writes the body, or what is wrong with the request, or that the store can't be read.
+func (h *handler) respond(w http.ResponseWriter, r *http.Request, body any, err error) {
+	refusal, refused := errors.AsType[*RefusalError](err)
+	faults := notification.FieldErrors(err)
+	switch {
+	case err == nil:
+		h.writeJSON(w, r, body)
+	case errors.Is(err, control.ErrNoJob):
+		plain(w, http.StatusNotFound, "there is no such job; GET /bulk lists the latest")
+	case refused:
+		plain(w, http.StatusConflict, refusal.Reason)
+	case len(faults) > 0:
+		lines := make([]string, len(faults))
+		for i, fault := range faults {
+			lines[i] = fault.Error()
+		}
+		plain(w, http.StatusUnprocessableEntity, strings.Join(lines, "\n"))
+	default:
+		h.unavailable(w, r, err)
+	}
 }

@@ -2,17 +2,11 @@ package ops
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/pacer-notify/pacer/internal/control"
-	"github.com/pacer-notify/pacer/internal/intake"
-	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/desk"
 )
 
 // Operator carries out the actions of operators.
@@ -23,12 +17,8 @@ type Operator struct {
 	Queue interface {
 		Resume(ctx context.Context, partition int) (bool, error)
 	}
-	Store interface {
-		View(ctx context.Context, id string) (*notification.View, error)
-		Cancel(ctx context.Context, id string) error
-	}
-	// Accept accepts notifications.
-	Accept func(context.Context, []intake.Request) ([]intake.Result, error)
+	// Many mends notifications.
+	Many *desk.Many
 	// Channels and Categories name those of the deployment; Partitions counts its partitions.
 	Channels, Categories func() []string
 	Partitions           int
@@ -96,36 +86,16 @@ func (o *Operator) follow(ctx context.Context) {
 }
 
 // Cancel implements [Actions].
-func (o *Operator) Cancel(ctx context.Context, id string) error {
-	err := o.Store.Cancel(ctx, id)
-	if errors.Is(err, notification.ErrNotWaiting) {
-		return &RefusalError{Reason: id + " is " + err.Error()}
-	}
-	return err
+func (o *Operator) Cancel(ctx context.Context, id string) error { return o.Many.Cancel(ctx, id) }
+
+// Retry implements [Actions].
+func (o *Operator) Retry(ctx context.Context, id string) (string, error) {
+	return o.Many.Retry(ctx, id)
 }
 
-// Retry implements [Actions]. It accepts a failed notification again under a new id: whoever asks for the old id is
-// told that it has ended.
-func (o *Operator) Retry(ctx context.Context, id string) (string, error) {
-	view, err := o.Store.View(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	if view.Status != notification.StatusFailed && view.Status != notification.StatusExpired {
-		return "", &RefusalError{Reason: fmt.Sprintf("%s is %s: only failed and expired ones can be sent again", id,
-			view.Status)}
-	}
-	again := view.Notification
-	again.ID, again.CreatedAt = uuid.Must(uuid.NewV7()).String(), time.Time{}
-	again.SendAt, again.ExpiresAt = time.Time{}, time.Time{}
-	results, err := o.Accept(ctx, []intake.Request{{Notification: again}})
-	if err != nil {
-		return "", err
-	}
-	if err := results[0].Err; err != nil {
-		return "", &RefusalError{Reason: fmt.Sprintf("%s can't be sent again: %v", id, err)}
-	}
-	return again.ID, nil
+// Move implements [Actions].
+func (o *Operator) Move(ctx context.Context, id, channel string) (string, error) {
+	return o.Many.Move(ctx, id, channel)
 }
 
 // Note implements [Actions].

@@ -83,17 +83,41 @@ func config() ops.Config {
 		Live: ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 			return &ops.Snapshot{At: time.Now()}, nil
 		}, slog.New(slog.DiscardHandler)),
-		Ready:   func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: responds"}} },
-		Desk:    &lookups{explanation: explanation(), user: user()},
+		Ready: func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: responds"}} },
+		Desk:  &lookups{explanation: explanation(), user: user()},
 		Channels: func() []ops.Channel {
 			return []ops.Channel{
 				{Channel: "fcm", Hosts: []push.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
 				{Channel: "log"},
 			}
 		},
+		Many: &desk.Many{
+			Store: nothing{}, Control: noJobs{}, Log: slog.New(slog.DiscardHandler),
+			Names: func() desk.Names { return desk.Names{Categories: []string{"chat"}, Channels: []string{"log"}} },
+		},
 		Metrics: prometheus.NewRegistry(),
 		Log:     slog.New(slog.DiscardHandler),
 	}
+}
+
+// nothing is a store without notifications, noJobs one without jobs.
+type (
+	nothing struct{ desk.ManyStore }
+	noJobs  struct{ control.Store }
+)
+
+func (nothing) List(context.Context, notification.Filter) (*notification.Page, error) {
+	return &notification.Page{}, nil
+}
+
+func (nothing) Find(context.Context, notification.Filter) (*notification.Found, error) {
+	return &notification.Found{}, nil
+}
+
+func (noJobs) Jobs(context.Context) ([]control.Job, error) { return nil, nil }
+
+func (noJobs) ChangeJob(context.Context, string, func(*control.Job, time.Time) error) (*control.Job, error) {
+	return nil, control.ErrNoJob
 }
 
 // response is what a page responds with.

@@ -22,7 +22,8 @@ func Handler(cfg Config) http.Handler {
 // routes are all pages.
 func (h *handler) routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
-		"POST /actions": h.allowed(h.act),
+		"POST /actions": h.allowed(h.act), "POST /bulk": h.allowed(h.bulk),
+		"POST /bulk/{id}/cancel": h.allowed(h.stopJob),
 		"GET /metrics": promhttp.HandlerFor(h.cfg.Metrics,
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 	}
@@ -38,6 +39,7 @@ func (h *handler) routes() map[string]http.Handler {
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,
 		"GET /channels": h.channels, "GET /policy": h.policy, "GET /notifications": h.list,
+		"GET /bulk": h.jobs, "GET /bulk/{id}": h.job,
 	} {
 		routes[pattern] = serve
 	}

@@ -74,6 +74,7 @@ func TestDefaults(t *testing.T) {
 		Partitions:   16,
 		DrainTimeout: 20 * time.Second,
 		Retention:    720 * time.Hour,
+		BulkRate:     200,
 	}
 	if diff := cmp.Diff(want, p.Serve.Server); diff != "" {
 		t.Errorf("settings differ (-want +got):\n%s", diff)
@@ -188,6 +189,7 @@ func everySetting() settings.Server {
 		Partitions:   4,
 		DrainTimeout: 5 * time.Second,
 		Retention:    720 * time.Hour,
+		BulkRate:     200,
 		WebhookAllow: []string{"10.0.0.0/8", "fd00::/8"},
 	}
 }
@@ -324,7 +326,7 @@ func TestEnvironmentNames(t *testing.T) {
 	want := []string{
 		"DATABASE_URL", "PACER_ALLOWED_HOSTS", "PACER_API_LIMITS", "PACER_API_ROUTE_LIMITS", "PACER_API_TOKENS",
 		"PACER_APNS_ENDPOINT", "PACER_APNS_KEY", "PACER_APNS_KEY_ID", "PACER_APNS_LIMITS", "PACER_APNS_TEAM_ID",
-		"PACER_APNS_TOPIC", "PACER_CONCURRENCY", "PACER_CONFIG",
+		"PACER_APNS_TOPIC", "PACER_BULK_RATE", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN",
 		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS",

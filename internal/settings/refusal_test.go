@@ -287,6 +287,7 @@ func TestAllRefusalsAtOnce(t *testing.T) {
 		"--api-tokens (PACER_API_TOKENS) has a token that can't be used: number 1 is empty",
 		"--concurrency (PACER_CONCURRENCY) must be between 1 and 100000, is 0",
 		"--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0",
+		"--bulk-rate (PACER_BULK_RATE) must be between 1 and 10000, is 0",
 		"--drain-timeout (PACER_DRAIN_TIMEOUT) must be more than 0, is 0s",
 		"--retention (PACER_RETENTION) must be at least 1h0m0s, is 0s",
 		`--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "x"`,

@@ -19,6 +19,7 @@ import (
 const (
 	MaxPartitions  = 1024
 	MaxConcurrency = 100_000
+	MaxBulkRate    = 10_000
 )
 
 // What the log's settings can be.
@@ -62,6 +63,8 @@ type Resolved struct {
 	APILimits, APIRouteLimits []RequestLimit
 	// Concurrency is how many deliveries are in flight, Partitions how many partitions the queue has.
 	Concurrency, Partitions int
+	// BulkRate is how many notifications a bulk job changes in a second at most.
+	BulkRate int
 	// DrainTimeout is how long to wait for deliveries in flight when stopping.
 	DrainTimeout time.Duration
 	// Retention is how long Postgres keeps notifications that have ended.
@@ -85,7 +88,7 @@ func (r *Resolved) String() string {
 		"allowed-hosts", r.AllowedHosts, "policy", r.Policy, "api-tokens", len(r.APITokens),
 		"api-limits", r.APILimits, "api-route-limits", r.APIRouteLimits, "concurrency", r.Concurrency,
 		"partitions", r.Partitions, "drain-timeout", r.DrainTimeout, "retention", r.Retention,
-		"templates", r.Templates, "webhook-allow", r.WebhookAllow, "channels", r.Channels,
+		"bulk-rate", r.BulkRate, "templates", r.Templates, "webhook-allow", r.WebhookAllow, "channels", r.Channels,
 		"log-format", r.LogFormat, "log-level", r.LogLevel)
 }
 
@@ -123,14 +126,14 @@ func (s *Server) Resolve() (*Resolved, error) {
 		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
 		APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Partitions: s.Partitions,
-		DrainTimeout: s.DrainTimeout, Retention: s.Retention, Templates: s.Templates, WebhookAllow: allow,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, BulkRate: s.BulkRate, Templates: s.Templates, WebhookAllow: allow,
 		Channels: channels, LogFormat: s.LogFormat, LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
 		hostsErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency, MaxConcurrency), between("partitions", s.Partitions, MaxPartitions),
-		s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
+		between("bulk-rate", s.BulkRate, MaxBulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
 	)
 	if err != nil {
 		return nil, err

@@ -77,6 +77,8 @@ type Server struct {
 	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long SIGTERM waits for deliveries in flight. Default: ${default}."`
 	// Retention is how long Postgres keeps notifications that have ended. Defaults to 30 days.
 	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended. Default: 30 days."`
+	// BulkRate is how many notifications a bulk job retries, cancels or moves in a second at most. Defaults to 200.
+	BulkRate int `name:"bulk-rate" default:"200" placeholder:"N" help:"Notifications that a bulk job retries, cancels or moves in a second. Default: ${default}."`
 	// Templates is a folder of templates for contents. Defaults to none.
 	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of content templates. Default: none."`
 	// WebhookAllow are networks that are not public and that webhooks may reach all the same. Defaults to none.
@@ -145,7 +147,7 @@ func (s Server) String() string {
 		"api-tokens", hidden(strings.Join(s.APITokens, ",")), "api-limits", strings.Join(s.APILimits, ","),
 		"api-route-limits", strings.Join(s.APIRouteLimits, ","), "concurrency", s.Concurrency,
 		"partitions", s.Partitions, "drain-timeout", s.DrainTimeout, "retention", s.Retention,
-		"templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","), "channels", s.Channels,
+		"bulk-rate", s.BulkRate, "templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","), "channels", s.Channels,
 	})...)
 }
 

@@ -56,6 +56,7 @@ func TestResolve(t *testing.T) {
 		Partitions:   4,
 		DrainTimeout: 5 * time.Second,
 		Retention:    720 * time.Hour,
+		BulkRate:     200,
 		WebhookAllow: []string{"10.1.2.3/8", " fd00::/8"},
 		Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}},
 	}
@@ -77,6 +78,7 @@ func TestResolve(t *testing.T) {
 		Partitions:   4,
 		DrainTimeout: 5 * time.Second,
 		Retention:    720 * time.Hour,
+		BulkRate:     200,
 		WebhookAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 		Channels:     settings.Channels{Webhook: webhook.Settings{Secret: secret}},
 		LogFormat:    "text",

@@ -101,7 +101,12 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 // Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or
 // [notification.ErrNotWaiting].
 func (r *Store) Cancel(ctx context.Context, id string) error {
-	return r.end(ctx, id, notification.StatusCancelled, "cancelled")
+	return r.CancelBecause(ctx, id, notification.ReasonCancelled)
+}
+
+// CancelBecause is Cancel with a reason.
+func (r *Store) CancelBecause(ctx context.Context, id, reason string) error {
+	return r.end(ctx, id, notification.StatusCancelled, reason)
 }
 
 const (

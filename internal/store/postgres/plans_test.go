@@ -15,8 +15,8 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// smallTables have a row per partition, or per thing that operators paused: to read all of one is cheap.
-var smallTables = []string{"partitions", "partition_counts", "pauses"}
+// smallTables have a row per partition, or per thing that operators paused or began: to read all of one is cheap.
+var smallTables = []string{"partitions", "partition_counts", "pauses", "jobs"}
 
 // wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{

@@ -99,6 +99,15 @@ func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.
 // [notification.ErrNotWaiting].
 func (r *Store) Cancel(ctx context.Context, id string) error { return r.agendas.Cancel(ctx, id) }
 
+// CancelBecause is Cancel with a reason.
+func (r *Store) CancelBecause(ctx context.Context, id, reason string) error {
+	partition, err := r.agendas.Locate(ctx, id)
+	if err != nil {
+		return err
+	}
+	return r.agendas.CancelIn(ctx, partition, id, reason)
+}
+
 // View returns a notification with what has become of it, or [notification.ErrNotFound].
 func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
 	state, err := r.agendas.Lookup(ctx, id)

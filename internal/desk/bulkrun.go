@@ -1,0 +1,243 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+const (
+	// lookForJobs is how often a process looks whether there is a job to run.
+	lookForJobs = time.Second
+	// jobLease is how long a process has a job to itself. It tells that it is alive after each batch.
+	jobLease = 15 * time.Second
+	// jobBatch is how many notifications are changed between two such signs, jobAtOnce how many of them at a time.
+	jobBatch, jobAtOnce = 50, 8
+	// batchTime bounds a batch, so that a process does not work long after its lease.
+	batchTime = 10 * time.Second
+	// faultsKept is how many reasons of refusals a job shows.
+	faultsKept = 10
+)
+
+// Run runs the jobs of the deployment, one after the other, until ctx ends. Of the processes that do so, one has a job
+// at a time.
+func (m *Many) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookForJobs)
+	defer ticker.Stop()
+	for {
+		for {
+			ran, err := m.RunJob(ctx)
+			if err != nil && ctx.Err() == nil {
+				m.Log.WarnContext(ctx, "a bulk job could not go on; trying again", "error", err)
+			}
+			if err != nil || !ran {
+				break
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// RunJob runs the oldest job that has not ended to its end. It returns false when there is none, or another process has
+// it.
+func (m *Many) RunJob(ctx context.Context) (bool, error) {
+	j, err := m.takeJob(ctx)
+	if j == nil || err != nil {
+		return false, err
+	}
+	for redo := len(j.Batch) > 0; j.Status == control.JobRunning; redo = false {
+		began := time.Now()
+		if len(j.Batch) == 0 {
+			if j, err = m.nextBatch(ctx, j); err != nil {
+				return false, err
+			}
+		}
+		n := len(j.Batch)
+		if j, err = m.changeBatch(ctx, j, redo); err != nil {
+			return false, err
+		}
+		if !sleep(ctx, time.Duration(n)*time.Second/time.Duration(max(1, m.Rate))-time.Since(began)) {
+			return false, ctx.Err()
+		}
+	}
+	m.Log.InfoContext(ctx, "a bulk job has ended", "job", j.ID, "action", j.Action, "filter", j.Filter,
+		"status", j.Status, "done", j.Done, "skipped", j.Skipped, "refused", j.Refused)
+	m.note(ctx, control.Entry{
+		By: j.By, Action: "bulk " + j.Action + " " + string(j.Status), Subject: j.Filter,
+		Detail: fmt.Sprintf("%s: %d done, %d skipped, %d refused", j.ID, j.Done, j.Skipped, j.Refused),
+	})
+	return true, nil
+}
+
+// sleep waits, and returns false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(0, d))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// errTaken says that another process has the job.
+var errTaken = errors.New("another process has taken the job over")
+
+// takeJob takes the oldest job that has not ended, unless another process that is alive has it. Jobs run one after the
+// other, so that their rate holds for the deployment.
+func (m *Many) takeJob(ctx context.Context) (*control.Job, error) {
+	jobs, err := m.Control.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(jobs) - 1; i >= 0; i-- {
+		if jobs[i].Status != control.JobRunning {
+			continue
+		}
+		j, err := m.Control.ChangeJob(ctx, jobs[i].ID, func(j *control.Job, now time.Time) error {
+			if j.Status != control.JobRunning || j.Holder != m.Process && now.Before(j.HeldUntil) {
+				return errTaken
+			}
+			j.Holder, j.HeldUntil = m.Process, now.Add(jobLease)
+			return nil
+		})
+		if errors.Is(err, errTaken) {
+			return nil, nil //nolint:nilnil // another process has it: nothing to run, no fault
+		}
+		return j, err
+	}
+	return nil, nil //nolint:nilnil // there is no job, which is no fault
+}
+
+// save changes a job that this process has, and extends its lease.
+func (m *Many) save(ctx context.Context, id string, change func(j *control.Job, now time.Time)) (*control.Job, error) {
+	return m.Control.ChangeJob(ctx, id, func(j *control.Job, now time.Time) error {
+		if j.Holder != m.Process || j.Status != control.JobRunning {
+			return errTaken
+		}
+		j.HeldUntil = now.Add(jobLease)
+		change(j, now)
+		return nil
+	})
+}
+
+// nextBatch finds the notifications that a job changes next, and writes them down before anything is changed: a process
+// that takes the job over finishes them, although the filter may not select them any more. Without any the job ends.
+func (m *Many) nextBatch(ctx context.Context, j *control.Job) (*control.Job, error) {
+	f, err := m.jobFilter(j)
+	if err != nil {
+		return nil, err
+	}
+	found := &notification.Found{}
+	remaining := j.Counted - j.Done - j.Refused
+	if !j.Stopping && !j.Exhausted && remaining > 0 {
+		f.Cursor, f.Limit = j.Cursor, min(jobBatch, remaining)
+		if found, err = m.Store.Find(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	return m.save(ctx, j.ID, func(j *control.Job, now time.Time) {
+		switch {
+		case j.Stopping:
+			endJob(j, control.JobCancelled, now)
+		case j.Exhausted || remaining <= 0:
+			endJob(j, control.JobDone, now)
+		default:
+			j.Batch, j.Cursor, j.Exhausted = found.IDs, found.Next, found.Next == ""
+		}
+	})
+}
+
+func endJob(j *control.Job, status control.JobStatus, now time.Time) {
+	j.Status, j.EndedAt, j.Holder = status, now, ""
+}
+
+func addFault(j *control.Job, fault string) {
+	if j.Faults = append(j.Faults, fault); len(j.Faults) > faultsKept {
+		j.Faults = j.Faults[len(j.Faults)-faultsKept:]
+	}
+}
+
+// changeBatch changes the batch of a job, and counts what became of it. It may be repeated: a store that could not be
+// reached, or a process that died, leaves the batch as it is. redo says that this may be a repeat: then what had been
+// done before counts as done now.
+func (m *Many) changeBatch(ctx context.Context, j *control.Job, redo bool) (*control.Job, error) {
+	if len(j.Batch) == 0 {
+		return j, nil
+	}
+	f, err := m.jobFilter(j)
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
+	outcomes := make([]error, len(j.Batch))
+	var changing errgroup.Group
+	changing.SetLimit(jobAtOnce)
+	for i, id := range j.Batch {
+		changing.Go(func() error {
+			outcomes[i] = m.changeOne(bounded, j, id, &f, redo)
+			if _, refused := errors.AsType[*RefusalError](outcomes[i]); refused || errors.Is(outcomes[i], errSkipped) {
+				return nil
+			}
+			return outcomes[i]
+		})
+	}
+	if err := changing.Wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w", j.ID, err)
+	}
+	return m.save(ctx, j.ID, func(j *control.Job, _ time.Time) {
+		j.Batch = nil
+		for _, outcome := range outcomes {
+			switch {
+			case outcome == nil:
+				j.Done++
+			case errors.Is(outcome, errSkipped):
+				j.Skipped++
+			default:
+				j.Refused++
+				addFault(j, outcome.Error())
+			}
+		}
+	})
+}
+
+// jobFilter reads the filter of a job. Its names were checked when the job began, whatever the policy says by now.
+func (m *Many) jobFilter(j *control.Job) (notification.Filter, error) {
+	query, err := url.ParseQuery(j.Filter)
+	if err != nil {
+		return notification.Filter{}, fmt.Errorf("read the filter of %s: %w", j.ID, err)
+	}
+	names := Names{Categories: []string{query.Get("category")}, Channels: []string{query.Get("channel")}}
+	f, err := ParseFilter(query, names, j.At)
+	if err != nil {
+		return f, fmt.Errorf("read the filter of %s: %w", j.ID, err)
+	}
+	return f, nil
+}
+
+// errSkipped says that a notification was not to be changed, or had been before.
+var errSkipped = errors.New("skipped")
+
+// changeOne takes a job's action on one notification.
+func (m *Many) changeOne(ctx context.Context, j *control.Job, id string, f *notification.Filter, redo bool) error {
+	done, err := m.mend(ctx, j.Action, id, j.Channel, f)
+	switch {
+	case errors.Is(err, notification.ErrNotFound), errors.Is(err, notification.ErrNotWaiting), errors.Is(err, errNoLonger),
+		err == nil && done.known && !redo:
+		return errSkipped
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package desk
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// The actions that change notifications.
+const (
+	ActionRetry  = "retry"
+	ActionCancel = "cancel"
+	ActionMove   = "move"
+)
+
+var (
+	// waiting and givenUp are the statuses of what can be cancelled, and of what can be sent again.
+	waiting = []notification.Status{
+		notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred, notification.StatusRetrying,
+	}
+	givenUp = []notification.Status{notification.StatusFailed, notification.StatusExpired}
+)
+
+// mended is what an action did to one notification.
+type mended struct {
+	// id is that of the notification that goes on instead; empty when none does.
+	id string
+	// known is true when the action had been done before.
+	known bool
+}
+
+// Cancel ends a notification that waits.
+func (m *Many) Cancel(ctx context.Context, id string) error {
+	_, err := m.mend(ctx, ActionCancel, id, "", nil)
+	return err
+}
+
+// Retry sends a notification that failed or expired again, as a new one, and returns the new id. A notification is sent
+// again once: to repeat the call returns the same id.
+func (m *Many) Retry(ctx context.Context, id string) (string, error) {
+	done, err := m.mend(ctx, ActionRetry, id, "", nil)
+	return done.id, err
+}
+
+// Move has a notification that waits, failed or expired go on over another channel, to the user's devices there. It
+// returns the new id.
+func (m *Many) Move(ctx context.Context, id, channel string) (string, error) {
+	if err := oneOf("channel", channel, m.Names().Channels); err != nil {
+		return "", &RefusalError{Reason: err.Error()}
+	}
+	done, err := m.mend(ctx, ActionMove, id, channel, nil)
+	return done.id, err
+}
+
+// mend takes an action on one notification, unless the filter no longer selects it. It may be repeated: it ends in the
+// same. A [RefusalError] says why nothing was changed, any other error that it is unknown what was.
+func (m *Many) mend(ctx context.Context, action, id, channel string, f *notification.Filter) (mended, error) {
+	view, err := m.Store.View(ctx, id)
+	if err != nil {
+		return mended{}, err
+	}
+	moved := action == ActionMove && view.Status == notification.StatusCancelled &&
+		view.Reason == notification.ReasonMoved+successor(view, channel)
+	switch {
+	case f != nil && action == ActionCancel && view.Status == notification.StatusCancelled:
+		return mended{known: true}, nil
+	case f != nil && !moved && !f.Matches(view):
+		return mended{}, errNoLonger
+	case action == ActionCancel:
+		return mended{}, m.cancel(ctx, id, notification.ReasonCancelled)
+	case action == ActionRetry && slices.Contains(givenUp, view.Status):
+		return m.again(ctx, view, again(view, string(view.Channel)))
+	case action == ActionRetry:
+		return mended{}, refuse("%s is %s: only failed and expired ones can be sent again", id, view.Status)
+	case string(view.Channel) == channel:
+		return mended{}, refuse("%s goes over the channel %s already", id, channel)
+	case moved:
+		return m.finishMove(ctx, view, again(view, channel))
+	case slices.Contains(givenUp, view.Status):
+		return m.again(ctx, view, again(view, channel))
+	}
+	return m.move(ctx, view, channel)
+}
+
+// errNoLonger says that a notification is not one of those any more that a job is for.
+var errNoLonger = &RefusalError{Reason: "it is no longer one of these"}
+
+func refuse(format string, args ...any) error {
+	return &RefusalError{Reason: fmt.Sprintf(format, args...)}
+}
+
+func (m *Many) cancel(ctx context.Context, id, reason string) error {
+	err := m.Store.CancelBecause(ctx, id, reason)
+	if errors.Is(err, notification.ErrNotWaiting) {
+		return &RefusalError{Reason: id + " is " + err.Error(), Err: err}
+	}
+	return err
+}
+
+// move cancels a notification that waits, and accepts it over another channel. What would be refused there is not
+// cancelled. The reason of the cancellation names the new id: whoever finds the one cancelled and the other not
+// accepted, because a process died in between, finishes the move.
+func (m *Many) move(ctx context.Context, view *notification.View, channel string) (mended, error) {
+	next := again(view, channel)
+	refused, err := m.Intake.Check(ctx, intake.Request{Notification: next})
+	if err != nil {
+		return mended{}, err
+	}
+	if refused != nil {
+		return mended{}, refuse("%s can't be moved: %v", view.ID, refused)
+	}
+	if err := m.cancel(ctx, view.ID, notification.ReasonMoved+next.ID); err != nil {
+		return mended{}, err
+	}
+	return m.finishMove(ctx, view, next)
+}
+
+// finishMove accepts what was cancelled to be moved. Where the channel does not take it any more, it goes on over its
+// old one.
+func (m *Many) finishMove(ctx context.Context, view *notification.View, next notification.Notification) (mended, error) {
+	back := again(view, string(view.Channel))
+	goesBack := func(why any) error {
+		return refuse("%s goes on as %s over its old channel: %v", view.ID, back.ID, why)
+	}
+	if _, err := m.Store.View(ctx, back.ID); err == nil {
+		return mended{}, goesBack("the other did not take it")
+	} else if !errors.Is(err, notification.ErrNotFound) {
+		return mended{}, err
+	}
+	done, refused := m.again(ctx, view, next)
+	if _, ok := errors.AsType[*RefusalError](refused); !ok {
+		return done, refused
+	}
+	if _, err := m.again(ctx, view, back); err != nil {
+		return mended{}, err
+	}
+	return mended{}, goesBack(refused)
+}
+
+// again accepts a notification in place of an earlier one.
+func (m *Many) again(ctx context.Context, earlier *notification.View, next notification.Notification) (mended, error) {
+	results, err := m.Intake.Accept(ctx, []intake.Request{{Notification: next}})
+	if err != nil {
+		return mended{}, err
+	}
+	if refused := results[0].Err; refused != nil {
+		return mended{}, refuse("%s can't be sent again: %v", earlier.ID, refused)
+	}
+	return mended{id: next.ID, known: results[0].Known}, nil
+}
+
+// again makes the notification that goes on in place of another, over a channel. Over its own channel it keeps the
+// target and the content in the channel's format; over another it goes to the user's devices. One that still waits
+// keeps its times.
+func again(v *notification.View, channel string) notification.Notification {
+	next := v.Notification
+	next.ID, next.CreatedAt, next.TraceParent = successor(v, channel), time.Time{}, ""
+	if channel != string(v.Channel) {
+		next.Channel, next.To, next.Override = notification.Channel(channel), "", nil
+	}
+	if slices.Contains(givenUp, v.Status) {
+		next.SendAt, next.ExpiresAt = time.Time{}, time.Time{}
+	}
+	return next
+}
+
+// successor is the id of the notification that goes on in place of another, over a channel. It has the form of the ids
+// that intake makes, and follows from the old one: so the same step, done twice, accepts one notification.
+func successor(v *notification.View, channel string) string {
+	sum := sha256.Sum256([]byte("again\x00" + v.ID + "\x00" + channel))
+	id := uuid.UUID(sum[:16])
+	ms := v.CreatedAt.UnixMilli()
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
+	return id.String()
+}
