@@ -31,6 +31,7 @@ type commandLine struct {
 	Receive     receiveCommand      `cmd:"" help:"Be a webhook target for trials: print what arrives, verify signatures, fail or be slow when told to."`
 	Top         topCommand          `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`
+	History     historyCommand      `cmd:"" help:"Show what was accepted, delivered, deferred, failed and expired, by hour, for up to 30 days."`
 	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`
 	Resume      resumeCommand       `cmd:"" help:"Resume what is paused."`
 	Cancel      cancelCommand       `cmd:"" help:"Cancel a notification that waits, or all that a filter selects."`

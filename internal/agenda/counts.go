@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,17 +20,20 @@ type PartitionCounts struct {
 	// Epoch is the number of the state that holds the counts; 0 when the partition has lost it, or is not guarded.
 	Epoch            int64
 	Pulls, Deferrals int64
+	// ByCategory are the deferrals of each category, in a guarded store.
+	ByCategory map[string]int64
 }
 
 // Counts reads the counts that only Redis keeps. It returns those of the partitions that can be reached, and the joined
 // errors of the others.
 func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	pipe := s.client.Pipeline()
-	epochs, counts := make([]*redis.StringCmd, len(s.partitions)), make([]*redis.SliceCmd, len(s.partitions))
+	epochs := make([]*redis.StringCmd, len(s.partitions))
+	counts := make([]*redis.MapStringStringCmd, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		// The epoch comes first: a rebuild in between can only lower the counts.
 		epochs[partition] = pipe.Get(ctx, prefix+"epoch")
-		counts[partition] = pipe.HMGet(ctx, prefix+"c", "pulls", "deferrals")
+		counts[partition] = pipe.HGetAll(ctx, prefix+"c")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var all []PartitionCounts
@@ -43,13 +47,22 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 			faults = append(faults, fmt.Errorf("read the pulls and deferrals of partition %d: %w", partition, err))
 			continue
 		}
-		n := func(i int) int64 {
-			text, _ := counts[partition].Val()[i].(string)
-			value, _ := strconv.ParseInt(text, 10, 64) // absent means 0
-			return value
+		c := PartitionCounts{
+			Partition: partition, Epoch: Epoch(epochs[partition].Val()).number(), ByCategory: map[string]int64{},
 		}
-		epoch := Epoch(epochs[partition].Val()).number()
-		all = append(all, PartitionCounts{Partition: partition, Epoch: epoch, Pulls: n(0), Deferrals: n(1)})
+		for field, text := range counts[partition].Val() {
+			n, _ := strconv.ParseInt(text, 10, 64) // the scripts write nothing else
+			category, ofCategory := strings.CutPrefix(field, "deferrals:")
+			switch {
+			case ofCategory:
+				c.ByCategory[category] = n
+			case field == "pulls":
+				c.Pulls = n
+			case field == "deferrals":
+				c.Deferrals = n
+			}
+		}
+		all = append(all, c)
 	}
 	return all, errors.Join(faults...)
 }

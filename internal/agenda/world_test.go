@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -296,7 +297,27 @@ func (w *world) total() stats.Counts {
 	if err != nil {
 		w.t.Fatalf("stats: %v", err)
 	}
+	w.wantHistory(all.Totals)
 	return all
+}
+
+// wantHistory checks that what happened in all hours adds up to the totals.
+func (w *world) wantHistory(totals stats.Totals) {
+	w.t.Helper()
+	hours, err := w.store.History(w.test.Context(), w.now.Add(-time.Hour), w.now.Add(time.Hour))
+	if err != nil {
+		w.t.Fatalf("history: %v", err)
+	}
+	var sum stats.Totals
+	for _, h := range hours {
+		sum.Accepted, sum.Delivered, sum.Failed = sum.Accepted+h.Accepted, sum.Delivered+h.Delivered, sum.Failed+h.Failed
+		sum.Expired, sum.Cancelled = sum.Expired+h.Expired, sum.Cancelled+h.Cancelled
+		sum.Replaced, sum.Deferrals = sum.Replaced+h.Replaced, sum.Deferrals+h.Deferred
+	}
+	totals.Pulls, totals.Attempts = 0, 0
+	if sum != totals {
+		w.t.Fatalf("the history adds up to %+v, the totals are %+v", sum, totals)
+	}
 }
 
 // leftovers lists the keys that are neither counts nor records nor limiter logs.
@@ -324,6 +345,9 @@ func expectedKey(key string) bool {
 		return true
 	case "e", "y", "o", "v", "wakeups":
 		return false
+	}
+	if strings.HasPrefix(rest, "history:") {
+		return true
 	}
 	return slices.Contains([]string{"n:", "l:", "u:", "f:", "b:", "h:", "ro"}, rest[:2])
 }

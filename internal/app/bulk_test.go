@@ -88,6 +88,7 @@ func TestWhatFailedIsSentAgain(t *testing.T) {
 			d.awaitStats("all delivered", func(s stats) bool {
 				return s.Totals.Delivered == n && s.Totals.Accepted == 2*n
 			})
+			d.awaitHistory(stats{Totals: totals{Accepted: 2 * n, Delivered: n, Failed: n}})
 			if log := d.opsPage(d.apps[0], "/audit"); !strings.Contains(log, "bulk retry done") ||
 				!strings.Contains(log, "well again") {
 				t.Errorf("the audit log is %s", log)

@@ -20,13 +20,13 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// rules accept everything but notifications without a target on a channel that needs one.
-type rules struct{}
+// lenient rules accept everything but notifications without a target on a channel that needs one.
+type lenient struct{}
 
-func (rules) HasCategory(string) bool                        { return true }
-func (rules) MaxDefer(string) time.Duration                  { return time.Hour }
-func (rules) MaxContent(notification.Channel) int            { return 4096 }
-func (rules) CheckDelivery(*notification.Notification) error { return nil }
+func (lenient) HasCategory(string) bool                        { return true }
+func (lenient) MaxDefer(string) time.Duration                  { return time.Hour }
+func (lenient) MaxContent(notification.Channel) int            { return 4096 }
+func (lenient) CheckDelivery(*notification.Notification) error { return nil }
 
 // deployment is a store with what works on it. Its processes come and go.
 type deployment struct {
@@ -49,7 +49,7 @@ func newDeployment(t *testing.T) *deployment {
 	return &deployment{
 		t: t, store: store, control: control.NewRedis(client),
 		intake: intake.New(intake.Config{
-			Store: store, Rules: rules{}, Log: slog.New(slog.DiscardHandler),
+			Store: store, Rules: lenient{}, Log: slog.New(slog.DiscardHandler),
 			HasDevice: func(_ context.Context, user string, _ notification.Channel) (bool, error) {
 				return user != "without", nil
 			},

@@ -33,6 +33,7 @@ type Many struct {
 // ManyStore keeps the notifications.
 type ManyStore interface {
 	Lister
+	HistoryStore
 	View(ctx context.Context, id string) (*notification.View, error)
 	// CancelBecause ends a notification that waits as cancelled. Else it returns [notification.ErrNotFound] or
 	// [notification.ErrNotWaiting].

@@ -29,6 +29,7 @@ type Intake interface {
 type Store interface {
 	Cancel(ctx context.Context, id string) error
 	Stats(ctx context.Context) (stats.Counts, error)
+	desk.HistoryStore
 }
 
 // Desk looks up notifications and users.

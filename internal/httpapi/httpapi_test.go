@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -59,6 +60,10 @@ func (s *store) Window(context.Context, string, string) (httpapi.Window, error) 
 func (s *store) Clear(context.Context, string, string) error { return s.away }
 
 func (s *store) Stats(context.Context) (stats.Counts, error) { return stats.Counts{}, s.away }
+
+func (s *store) History(context.Context, time.Time, time.Time) ([]stats.Hour, error) {
+	return nil, s.away
+}
 
 func (s *store) Processes(context.Context) ([]stats.Process, error) { return nil, s.away }
 
@@ -143,6 +148,7 @@ var operations = []operation{
 	{method: "GET", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
 	{method: "DELETE", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
 	{method: "GET", path: "/v1/stats", template: "/v1/stats"},
+	{method: "GET", path: "/v1/history?since=7d", template: "/v1/history"},
 	{method: "GET", path: "/v1/notifications?user_id=ada&status=deferred&limit=5", template: "/v1/notifications"},
 	{method: "GET", path: "/v1/users/ada/preferences", template: "/v1/users/{user}/preferences"},
 	{

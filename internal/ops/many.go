@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/control"
@@ -58,6 +59,12 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) {
 func (h *handler) stopJob(w http.ResponseWriter, r *http.Request) {
 	job, err := h.cfg.Many.StopJob(r.Context(), r.PathValue("id"), operator(r))
 	h.respond(w, r, job, err)
+}
+
+// history serves GET /history: a [desk.History]. Its parameters are category and since.
+func (h *handler) history(w http.ResponseWriter, r *http.Request) {
+	history, err := desk.ReadHistory(r.Context(), h.cfg.Many.Store, r.URL.Query(), time.Now())
+	h.respond(w, r, history, err)
 }
 
 // respond writes the body, or what is wrong with the request, or that the store can't be read.

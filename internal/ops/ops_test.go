@@ -24,6 +24,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 var at = time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)
@@ -113,6 +114,8 @@ func (nothing) List(context.Context, notification.Filter) (*notification.Page, e
 func (nothing) Find(context.Context, notification.Filter) (*notification.Found, error) {
 	return &notification.Found{}, nil
 }
+
+func (nothing) History(context.Context, time.Time, time.Time) ([]stats.Hour, error) { return nil, nil }
 
 func (noJobs) Jobs(context.Context) ([]control.Job, error) { return nil, nil }
 

@@ -39,7 +39,7 @@ func (h *handler) routes() map[string]http.Handler {
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,
 		"GET /channels": h.channels, "GET /policy": h.policy, "GET /notifications": h.list,
-		"GET /bulk": h.jobs, "GET /bulk/{id}": h.job,
+		"GET /bulk": h.jobs, "GET /history": h.history, "GET /bulk/{id}": h.job,
 	} {
 		routes[pattern] = serve
 	}

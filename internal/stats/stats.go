@@ -81,6 +81,19 @@ type Process struct {
 	InFlight int       `json:"in_flight"`
 }
 
+// Hour counts what happened in a category in one hour.
+type Hour struct {
+	Hour      time.Time `json:"hour" doc:"When the hour began."`
+	Category  string    `json:"category"`
+	Accepted  int64     `json:"accepted"`
+	Delivered int64     `json:"delivered"`
+	Deferred  int64     `json:"deferred" doc:"Deferrals: how often a notification began to wait for a slot."`
+	Failed    int64     `json:"failed"`
+	Expired   int64     `json:"expired"`
+	Cancelled int64     `json:"cancelled"`
+	Replaced  int64     `json:"replaced"`
+}
+
 // Crowd is a user's category with deferred notifications.
 type Crowd struct {
 	UserID   string `json:"user_id"`

@@ -34,7 +34,7 @@ local function replace_earlier(agenda, n)
   if not earlier then return n.arrival end
   local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
   if not remove_waiting(agenda, earlier) then return n.arrival end
-  finish(earlier, 'R', 'collapse_key', retention)
+  finish(earlier, n.category, 'R', 'collapse_key', retention)
   if f[1] == 't' then return n.arrival end
   return tonumber(f[2] or f[3])
 end
@@ -86,12 +86,13 @@ local function accept(n)
   last = math.max(last, n.arrival)
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
   count('accepted', 1)
+  note_history('A', n.category)
   local agenda, from = open_agenda(n.user), n.arrival
   if n.personal then mark_personal(agenda) end
   if n.collapse ~= '' then
     store(n, 'q', optional_fields(n, from))
     if superseded(n.category, n.user, n.id) then
-      finish(n.id, 'R', 'collapse_key', retention) -- a newer one came first, and may have been sent
+      finish(n.id, n.category, 'R', 'collapse_key', retention) -- a newer one came first, and may have been sent
       return
     end
     from = replace_earlier(agenda, n)

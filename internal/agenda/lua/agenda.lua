@@ -4,7 +4,8 @@
 -- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so
 -- that they share its hash tag and with it a slot. Per partition:
 --   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap), scheduled,
---                     retrying (of these held, which wait for their provider, not after a failure); and the totals
+--                     retrying (of these held, which wait for their provider, not after a failure); the totals; in
+--                     a guarded store the deferrals of each category
 --   a          string the latest arrival
 --   e          zset   in flight: notification → end of its lease
 --   y          zset   waiting with an expiry: notification → when it expires
@@ -14,6 +15,7 @@
 --   generation string that of the wake-ups that were pulled last, see take.lua
 --   holders    hash   process → when it swept or pulled last, µs
 --   round:<process>   string what its latest round gave out
+--   history:<hour>    hash   kind and category → how many in that hour since 1970, see note_history; kept for 31 days
 --   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
 --   sweep      hash   last: when the partition was swept last; truce: when the latest truce began; before: when the
 --                     one before it began
@@ -61,10 +63,24 @@ local YEAR_2020 = 1577836800000000
 local counted = {}
 local function count(name, n) counted[name] = (counted[name] or 0) + n end
 
+-- The changes of the present hour's history, by kind and category; write_changes writes them. The kinds are A accepted,
+-- W deferred, and the states of ends.
+local happened = {}
+local function note_history(kind, category)
+  if GUARDED then return end
+  local field = kind .. (category or '')
+  happened[field] = (happened[field] or 0) + 1
+end
+
 -- The deferrals that this script decided, for the metrics of its caller: user, category, count, rule, and so on.
 local deferrals = {}
 local function note_deferrals(user, category, n, rule)
   count('deferrals', n)
+  if GUARDED then
+    count('deferrals:' .. category, n)
+  else
+    happened['W' .. category] = (happened['W' .. category] or 0) + n
+  end
   local i = #deferrals
   deferrals[i + 1], deferrals[i + 2], deferrals[i + 3], deferrals[i + 4] = user, category, n, rule
 end
@@ -252,13 +268,15 @@ end
 -- The reasons for which scripts end notifications undelivered, by the names under which they are counted.
 local ENDS = { max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop' }
 
--- finish ends a notification that has been taken out of its backlog. `detail` explains the reason, see the field q.
-local function finish(id, state, reason, retention, detail)
+-- finish ends a notification of a category that has been taken out of its backlog. `detail` explains the reason, see the
+-- field q.
+local function finish(id, category, state, reason, retention, detail)
   local key = partition .. 'n:' .. id
   redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now), 'q', detail or '')
   redis.call('PEXPIRE', key, retention)
   count(state, 1)
   if ENDS[reason] then count(ENDS[reason], 1) end
+  note_history(state, category)
   if not GUARDED then return end
   if detail then reason = reason .. '\t' .. detail end
   redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)
@@ -320,8 +338,8 @@ local function earliest_later(agenda)
   return due
 end
 
--- remove_waiting takes a notification out of its backlog, or out of what is later. It returns false when the
--- notification is in neither.
+-- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category. It returns
+-- false when the notification is in neither.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
@@ -340,7 +358,7 @@ local function remove_waiting(agenda, id)
   end
   release_collapse(f[1], agenda.user, id, f[2])
   if f[3] then redis.call('ZREM', partition .. 'y', id) end
-  return true
+  return f[1]
 end
 
 -- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival. One that

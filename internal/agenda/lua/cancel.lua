@@ -10,8 +10,9 @@ local id = ARGV[1]
 local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
 if not user then return -1 end
 local agenda = open_agenda(user)
-if not remove_waiting(agenda, id) then return 0 end
-finish(id, 'C', ARGV[3], ARGV[2])
+local category = remove_waiting(agenda, id)
+if not category then return 0 end
+finish(id, category, 'C', ARGV[3], ARGV[2])
 save_agenda(agenda)
 remove_if_empty(agenda)
 write_changes()

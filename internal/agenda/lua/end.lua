@@ -14,11 +14,11 @@ local partition, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2])
 
-local ended, counts = {}, {}
+local ended, counts, happened = {}, {}, {}
 
 local function write(id, generation, state, reason, reply)
   local key = partition .. 'n:' .. id
-  local f = call('HMGET', key, 's', 'g')
+  local f = call('HMGET', key, 's', 'g', 'c')
   if f[2] ~= generation then return 0 end
   if f[1] == 'q' then return 2 end
   if f[1] ~= 's' then return f[1] == state and 1 or 0 end
@@ -30,6 +30,8 @@ local function write(id, generation, state, reason, reply)
   redis.call('PEXPIRE', key, retention)
   ended[#ended + 1] = id
   counts[state] = (counts[state] or 0) + 1
+  local field = state .. (f[3] or '')
+  happened[field] = (happened[field] or 0) + 1
   return 1
 end
 
@@ -39,4 +41,10 @@ for i = 2, #ARGV, 5 do
 end
 if #ended > 0 then call('ZREM', partition .. 'e', unpack(ended)) end
 for state, n in pairs(counts) do call('HINCRBY', partition .. 'c', state, string.format('%d', n)) end
+if not GUARDED then -- as in write_changes
+  local history = partition .. 'history:' .. string.format('%d', math.floor(clock[1] / 3600))
+  for field, n in pairs(happened) do
+    if call('HINCRBY', history, field, string.format('%d', n)) == n then redis.call('EXPIRE', history, '2678400') end
+  end
+end
 return written

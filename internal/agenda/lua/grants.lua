@@ -51,8 +51,7 @@ local function read_first(agenda, backlog)
     if budget <= 0 then return false end
     budget = budget - 1
     if f[1] then
-      remove_waiting(agenda, id)
-      finish(id, 'E', 'expires_at', retention)
+      finish(id, remove_waiting(agenda, id), 'E', 'expires_at', retention)
     else -- its hash is gone
       redis.call('ZREM', backlog.key, id)
       note_removal(agenda, backlog, f[11])
@@ -63,8 +62,7 @@ end
 -- expire_overdue ends a notification that can't go within max_defer, since its slot (as text) would be too late.
 local function expire_overdue(agenda, id, slot, category_settings)
   budget = budget - 1
-  remove_waiting(agenda, id)
-  finish(id, 'E', 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
+  finish(id, remove_waiting(agenda, id), 'E', 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
 end
 
 -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since

@@ -81,7 +81,7 @@ local function settle()
     redis.call('DEL', key)
     count('attempts', -1)
   else
-    finish(id, outcome, reason, retention, reply ~= '' and reply or nil)
+    finish(id, category, outcome, reason, retention, reply ~= '' and reply or nil)
   end
 end
 

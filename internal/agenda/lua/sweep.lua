@@ -40,12 +40,12 @@ local function end_lease(id)
   if f[3] ~= 's' then return end
   result[1] = result[1] + 1
   if redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
-    finish(id, 'F', 'crash_loop', retention)
+    finish(id, f[1], 'F', 'crash_loop', retention)
     return
   end
   add_to_history(id, now, 'lease_ended', '')
   if superseded(f[1], f[2], id) then
-    finish(id, 'R', 'collapse_key', retention)
+    finish(id, f[1], 'R', 'collapse_key', retention)
     return
   end
   redis.call('HSET', key, 'a', f[4])
@@ -60,8 +60,9 @@ local function expire(id)
   local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
   if not user then return end
   local agenda = open_agenda(user)
-  if not remove_waiting(agenda, id) then return end
-  finish(id, 'E', 'expires_at', retention)
+  local category = remove_waiting(agenda, id)
+  if not category then return end
+  finish(id, category, 'E', 'expires_at', retention)
   result[2] = result[2] + 1
   save_agenda(agenda)
   remove_if_empty(agenda)

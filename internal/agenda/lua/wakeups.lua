@@ -84,4 +84,9 @@ local function write_changes()
     if n ~= 0 then redis.call('HINCRBY', partition .. 'c', name, digits(n)) end
   end
   counted = {}
+  local history = partition .. 'history:' .. digits(math.floor(now / 3600000000))
+  for field, n in pairs(happened) do
+    if redis.call('HINCRBY', history, field, digits(n)) == n then redis.call('EXPIRE', history, '2678400') end
+  end
+  happened = {}
 end

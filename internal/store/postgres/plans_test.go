@@ -16,11 +16,12 @@ import (
 )
 
 // smallTables have a row per partition, or per thing that operators paused or began: to read all of one is cheap.
-var smallTables = []string{"partitions", "partition_counts", "pauses", "jobs"}
+var smallTables = []string{"partitions", "partition_counts", "category_deferrals", "pauses", "jobs"}
 
 // wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{
 	"missing":    "rebuild --verify compares everything that waits",
+	"historySQL": "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
 	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
 	"windowsSQL": "a rebuild reads every admission that a window may hold, and what is being sent",
 	"Audit":      "the newest entries, to a limit, unfiltered: the index is read from its end",
@@ -30,6 +31,7 @@ var wholeReaders = map[string]string{
 // so while a table fills, until it is analysed for the first time.
 var background = map[string]bool{
 	"admissionsSQL": true, "oldestOpenSQL": true, "openSQL": true, "fillersSQL": true, "foldSQL": true,
+	"purgeHistorySQL": true,
 }
 
 // wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows
@@ -65,7 +67,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	for _, table := range []string{
 		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
-		"tallies", "accepted_elsewhere",
+		"tallies", "accepted_elsewhere", "history",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
@@ -86,7 +88,8 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "backlog", fill: []string{"ANALYZE"}},
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences,
-				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere`},
+				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere,
+				pacer.history`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
 		)},
@@ -153,6 +156,8 @@ func fillTables(endedAt, status string) []string {
 		`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at)
 			SELECT 'k' || i, 'f', 'n', now() + interval '1 day'` + series,
 		`INSERT INTO pacer.tallies (accepted) SELECT 1` + series,
+		`INSERT INTO pacer.history (hour, category, accepted)
+			SELECT now() - i % 700 * interval '1 hour', 'category' || i, 1` + series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
 	}
 }

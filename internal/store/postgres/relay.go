@@ -121,7 +121,7 @@ func (r *Store) Purge(ctx context.Context) (int64, error) {
 			break
 		}
 	}
-	return total, errors.Join(r.purgeImported(ctx), r.purgeKeys(ctx))
+	return total, errors.Join(r.purgeImported(ctx), r.purgeKeys(ctx), r.purgeHistory(ctx))
 }
 
 // purgeKeysSQL removes idempotency keys that have expired.

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,7 +22,8 @@ SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, 
 	coalesce(sum(expired), 0)::bigint, coalesce(sum(cancelled), 0)::bigint, coalesce(sum(replaced), 0)::bigint,
 	coalesce(sum(attempts), 0)::bigint FROM pacer.tallies`
 
-	// foldSQL replaces up to $1 tallies by their sum.
+	// foldSQL replaces up to $1 tallies by their sum, and adds those of an hour to the history. Several may run at once:
+	// all lock the rows of the history in one order.
 	foldSQL = `
 WITH taken AS (
 	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1
@@ -31,6 +34,17 @@ WITH taken AS (
 	INSERT INTO pacer.tallies (accepted, delivered, failed, expired, cancelled, replaced, attempts)
 	SELECT sum(accepted), sum(delivered), sum(failed), sum(expired), sum(cancelled), sum(replaced), sum(attempts)
 	FROM taken HAVING count(*) > 0
+), kept AS (
+	INSERT INTO pacer.history AS h
+		(hour, category, accepted, delivered, deferred, failed, expired, cancelled, replaced)
+	SELECT hour, category, sum(accepted), sum(delivered), sum(deferred), sum(failed), sum(expired), sum(cancelled),
+		sum(replaced)
+	FROM taken WHERE hour IS NOT NULL GROUP BY hour, category ORDER BY hour, category
+	ON CONFLICT (hour, category) DO UPDATE SET
+		accepted = h.accepted + excluded.accepted, delivered = h.delivered + excluded.delivered,
+		deferred = h.deferred + excluded.deferred, failed = h.failed + excluded.failed,
+		expired = h.expired + excluded.expired, cancelled = h.cancelled + excluded.cancelled,
+		replaced = h.replaced + excluded.replaced
 )
 SELECT count(*) FROM taken`
 
@@ -43,9 +57,20 @@ WITH taken AS (
 )
 SELECT category, sum(accepted)::bigint, count(*) FROM taken GROUP BY category`
 
-	// noteSQL notes the counts of partitions, as Redis has them in the partitions' present epochs. Within an epoch the
-	// counts only grow. When a newer epoch begins, those of the one before are added to the earlier counts.
+	// noteSQL notes the counts of partitions, as Redis has them in the partitions' present epochs, and the deferrals of
+	// their categories. Within an epoch the counts only grow. When a newer epoch begins, those of the one before are
+	// added to the earlier counts. Several may run at once: all lock the rows in one order.
 	noteSQL = `
+WITH categories AS (
+	INSERT INTO pacer.category_deferrals AS d (partition, category, epoch, deferrals)
+	SELECT * FROM unnest($5::int[], $6::text[], $7::bigint[], $8::bigint[]) AS c(partition, category, epoch, deferrals)
+	ON CONFLICT (partition, category) DO UPDATE SET
+		earlier = d.earlier + CASE WHEN excluded.epoch > d.epoch THEN d.deferrals ELSE 0 END,
+		deferrals = CASE WHEN excluded.epoch > d.epoch THEN excluded.deferrals
+			ELSE greatest(d.deferrals, excluded.deferrals) END,
+		epoch = excluded.epoch
+	WHERE excluded.epoch >= d.epoch
+)
 INSERT INTO pacer.partition_counts AS p (partition, epoch, pulls, deferrals)
 SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c(partition, epoch, pulls, deferrals)
 ON CONFLICT (partition) DO UPDATE SET
@@ -133,10 +158,10 @@ func (r *Store) readNoted(ctx context.Context) (map[int]noted, error) {
 	return before, nil
 }
 
-// keepTotals folds the tallies to a few rows, counts what producers accepted in this process's metrics, and notes the
-// counts of Redis.
+// keepTotals counts what producers accepted in this process's metrics, notes the counts of Redis, and folds the tallies
+// to a few rows and the history.
 func (l *Relay) keepTotals(ctx context.Context) error {
-	return errors.Join(l.fold(ctx), l.adopt(ctx), l.noteCounts(ctx))
+	return errors.Join(l.adopt(ctx), l.noteCounts(ctx), l.fold(ctx))
 }
 
 func (l *Relay) fold(ctx context.Context) error {
@@ -183,9 +208,18 @@ func (l *Relay) noteCounts(ctx context.Context) error {
 func (l *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error {
 	var partitions []int32
 	var epochs, pulls, deferrals []int64
+	var of []int32
+	var categories []string
+	var categoryEpochs, categoryDeferrals []int64
 	for _, c := range counts {
-		if c.Epoch == 0 || l.noted[c.Partition] == c {
+		before := l.noted[c.Partition]
+		if c.Epoch == 0 || before.Epoch == c.Epoch && before.Pulls == c.Pulls && before.Deferrals == c.Deferrals {
 			continue
+		}
+		for _, category := range slices.Sorted(maps.Keys(c.ByCategory)) {
+			of, categories = append(of, int32(c.Partition)), append(categories, category)
+			categoryEpochs = append(categoryEpochs, c.Epoch)
+			categoryDeferrals = append(categoryDeferrals, c.ByCategory[category])
 		}
 		partitions, epochs = append(partitions, int32(c.Partition)), append(epochs, c.Epoch)
 		pulls, deferrals = append(pulls, c.Pulls), append(deferrals, c.Deferrals)
@@ -193,7 +227,8 @@ func (l *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error
 	if len(partitions) == 0 {
 		return nil
 	}
-	if _, err := l.store.pool.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals); err != nil {
+	if _, err := l.store.pool.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals, of, categories, categoryEpochs,
+		categoryDeferrals); err != nil {
 		return describe("note what Redis counts", err)
 	}
 	for _, c := range counts {

@@ -254,6 +254,7 @@ func TestTotalsAreExact(t *testing.T) {
 				&want.Replaced, &want.Attempts); err != nil {
 				t.Fatal(err)
 			}
+			s.wantHistory(t)
 			got := s.stats(t).Totals
 			got.Pulls, got.Deferrals = 0, 0 // Redis counts them
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -270,6 +271,48 @@ func TestTotalsAreExact(t *testing.T) {
 				t.Errorf("%d rows are added up at each request, %v", rows, err)
 			}
 		})
+	}
+}
+
+// wantHistory checks that the history adds up to the totals, and that the relay has put what is old enough together.
+func (w *world) wantHistory(t *testing.T) {
+	t.Helper()
+	hours, err := w.store.History(t.Context(), time.Now().Add(-2*time.Hour), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum stats.Totals
+	for _, h := range hours {
+		sum.Accepted, sum.Delivered, sum.Failed = sum.Accepted+h.Accepted, sum.Delivered+h.Delivered, sum.Failed+h.Failed
+		sum.Expired, sum.Cancelled = sum.Expired+h.Expired, sum.Cancelled+h.Cancelled
+		sum.Replaced, sum.Deferrals = sum.Replaced+h.Replaced, sum.Deferrals+h.Deferred
+	}
+	totals := w.stats(t).Totals
+	totals.Pulls, totals.Attempts = 0, 0
+	if diff := cmp.Diff(totals, sum); diff != "" {
+		t.Errorf("the history does not add up to the totals (totals -, history +):\n%s", diff)
+	}
+}
+
+// What is older than a month is forgotten, whatever its category; the totals keep it.
+func TestTheHistoryForgetsAfterAMonth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.accept(t, "ada", "free", 3)
+	w.round(t)
+	w.accept(t, "ben", "free", 1)
+	w.round(t)
+	w.wantHistory(t)
+	w.exec(t, "UPDATE pacer.history SET hour = hour - interval '32 days', category = 'gone'")
+	if _, err := w.store.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.history").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows are left, %v", rows, err)
+	}
+	if got := w.stats(t).Totals.Accepted; got != 4 {
+		t.Errorf("the total is %d, want 4", got)
 	}
 }
 
@@ -307,6 +350,7 @@ func TestPullsAndDeferralsSurviveALoss(t *testing.T) {
 		lose()
 		for range 2 {
 			w.round(t)
+			w.wantHistory(t)
 			if got := w.stats(t).Totals; got.Pulls != want.Pulls || got.Deferrals != want.Deferrals {
 				t.Errorf("after %s: %d pulls and %d deferrals, want %d and %d", name, got.Pulls, got.Deferrals,
 					want.Pulls, want.Deferrals)

@@ -159,5 +159,10 @@ func replyOf(s *agenda.State) string {
 	return s.Detail
 }
 
+// History returns what happened in each category and hour, from the hour of since to that of until.
+func (r *Store) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
+	return r.agendas.History(ctx, since, until)
+}
+
 // Stats returns the counts of the deployment.
 func (r *Store) Stats(ctx context.Context) (stats.Counts, error) { return r.agendas.Stats(ctx) }
