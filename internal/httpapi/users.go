@@ -92,7 +92,7 @@ func (a *api) user(ctx context.Context, in *userOnlyInput) (*userOutput, error) 
 			other.Asked)
 	}
 	if err != nil {
-		return nil, a.lookupProblem(ctx, "look up a user", err)
+		return nil, a.lookupProblem(ctx, "look up a user", in.User, err)
 	}
 	return &userOutput{Body: *u}, nil
 }
