@@ -82,7 +82,11 @@ func (p *page) explanation(e *desk.Explanation) {
 		if i == 0 {
 			name = "timeline"
 		}
-		p.field(name, strings.TrimSpace(stamp(step.At)+" "+step.Kind+" "+step.Detail))
+		what := step.Kind + " " + step.Detail
+		if strings.HasPrefix(step.Detail, step.Kind+" ") {
+			what = step.Detail
+		}
+		p.field(name, strings.TrimSpace(stamp(step.At)+" "+what))
 		p.field("", verbatim(step.Reply))
 	}
 }

@@ -46,7 +46,7 @@ func (p *page) user(u *desk.User) {
 			free = append(free, c.Category)
 			continue
 		}
-		p.category(&c)
+		p.category(&c, strings.Contains(u.Standing, c.Standing))
 	}
 	if len(free) > 0 {
 		p.field("free", strings.Join(free, ", ")+": may send now")
@@ -67,11 +67,15 @@ func (p *page) user(u *desk.User) {
 	}
 }
 
-// category prints one category.
-func (p *page) category(c *desk.UserCategory) {
-	p.field("category", c.Category+": "+c.Standing)
+// category prints one category; said is true when its sentence stands on the page already.
+func (p *page) category(c *desk.UserCategory, said bool) {
+	if said {
+		p.field("category", c.Category+": "+strings.ReplaceAll(string(c.State), "_", " "))
+	} else {
+		p.field("category", c.Category+": "+c.Standing)
+	}
 	for _, rule := range c.Limits.Rules {
-		text := fmt.Sprintf("%s: %d used, %d left", rule.Rule, rule.Used, rule.Remaining)
+		text := fmt.Sprintf("%s: %d used, %d left", strings.TrimPrefix(rule.Rule, "limit "), rule.Used, rule.Remaining)
 		if rule.FreesAt != nil {
 			text += ", the next free at " + stamp(*rule.FreesAt)
 		}
