@@ -102,7 +102,7 @@ func writePage(to io.Writer, fill func(*page)) error {
 }
 
 const (
-	// nameWidth is how wide a name may be for the texts beside it to stand in one column; columns is how wide a page is.
+	// nameWidth is how wide a name may be for the texts beside it to stand in one column, columns how wide a page is.
 	nameWidth, columns = 12, 80
 )
 
@@ -120,7 +120,7 @@ func (p *page) field(name, text string) {
 // wrap breaks a text into lines of at most width characters, at blanks where it can.
 func wrap(text string, width int) (lines []string) {
 	line := ""
-	for _, word := range strings.Fields(localTimes(text)) {
+	for word := range strings.FieldsSeq(localTimes(text)) {
 		switch {
 		case line == "":
 			line = word

@@ -24,7 +24,8 @@ func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Disposition],
-		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention, strconv.FormatInt(g.Epoch, 10), s.replyOf(o))
+		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention,
+		strconv.FormatInt(g.Epoch, 10), s.replyOf(o))
 	if o.Refund {
 		args = s.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
 	}

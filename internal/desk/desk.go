@@ -2,8 +2,8 @@
 // has become of a notification. Its types are the one JSON shape that the API, the ops pages and the command line
 // share. They serve it and print it; none of them computes anything of its own.
 //
-// Whatever it looks at is bounded: a user with a million waiting notifications costs as much as one with a hundred. What
-// a store does not keep, the result says in words.
+// Whatever it looks at is bounded: a user with a million waiting notifications costs as much as one with a hundred.
+// What a store does not keep, the result says in words.
 package desk
 
 import (

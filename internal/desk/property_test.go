@@ -33,8 +33,8 @@ func TestTheDeskSaysWhatThenHappens(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, w *world) {
-				random := rand.New(rand.NewPCG(seed, 15)) //nolint:gosec // a seed, no secret
+			onBoth(t, func(_ *testing.T, w *world) {
+				random := rand.New(rand.NewPCG(seed, 15))
 				w.randomly(random)
 				said := w.sayAll()
 				went := w.watch(said)
@@ -136,7 +136,8 @@ func (w *world) watch(said map[string]*desk.User) map[string][]*dispatch.Grant {
 	}, func() bool {
 		for user, u := range said {
 			for _, c := range u.Categories {
-				if len(c.Waiting) > 0 && c.NextAt != nil && c.NextAt.Before(until) && len(went[user+" "+c.Category]) == 0 {
+				soon := len(c.Waiting) > 0 && c.NextAt != nil && c.NextAt.Before(until)
+				if soon && len(went[user+" "+c.Category]) == 0 {
 					return false
 				}
 			}

@@ -209,7 +209,9 @@ func (s *situation) tooLate(v *notification.View) string {
 }
 
 // category says where the user stands in a category.
-func (s *situation) category(w agenda.UserWaiting, windows *agenda.UserWindows, views []*notification.View) UserCategory {
+func (s *situation) category(w agenda.UserWaiting, windows *agenda.UserWindows,
+	views []*notification.View,
+) UserCategory {
 	c := UserCategory{
 		Category: w.Category, Queued: w.Backlog - w.Deferred, Deferred: w.Deferred, Scheduled: w.Scheduled,
 		Retrying: w.Retrying, Held: w.Held, Waiting: []WaitingItem{}, Limits: s.limits(w.Category, windows),
@@ -277,7 +279,10 @@ func (c *UserCategory) counts() string {
 		n    int
 		name string
 	}{
-		{c.Queued, "queued"}, {c.Deferred, "deferred"}, {c.Scheduled, "scheduled"}, {c.Retrying, "retrying"},
+		{c.Queued, "queued"},
+		{c.Deferred, "deferred"},
+		{c.Scheduled, "scheduled"},
+		{c.Retrying, "retrying"},
 		{c.Held, "held for the provider"},
 	} {
 		if part.n > 0 {

@@ -127,8 +127,8 @@ type Brief struct {
 	Attempts   int                 `json:"attempts"`
 }
 
-// User looks up a user. While Redis can't be read, it tells what Postgres knows. It returns a [NotThisError] when nothing
-// is known of a user with this id, and a notification has it.
+// User looks up a user. While Redis can't be read, it tells what Postgres knows. It returns a [NotThisError] when
+// nothing is known of a user with this id, and a notification has it.
 func (d *Desk) User(ctx context.Context, userID string) (*User, error) {
 	u, err := d.user(ctx, userID)
 	if err != nil || u.Known {
@@ -168,7 +168,8 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 	}
 	u.fillPreferences(s)
 	u.Pauses = s.concerning(u)
-	u.Known = len(latest)+len(u.Devices) > 0 || s.hasPreferences() || slices.ContainsFunc(u.Categories, UserCategory.used)
+	u.Known = len(latest)+len(u.Devices) > 0 || s.hasPreferences() ||
+		slices.ContainsFunc(u.Categories, UserCategory.used)
 	u.Standing = u.standing(away != nil)
 	return u, nil
 }

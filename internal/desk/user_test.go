@@ -40,48 +40,64 @@ func TestTheCauseIsNamed(t *testing.T) {
 		maySend  bool
 		moment   bool // whether the next moment is known
 	}{
-		{name: "Retrying", category: "free", state: desk.StateRetrying, maySend: true, moment: true,
+		{
+			name: "Retrying", category: "free", state: desk.StateRetrying, maySend: true, moment: true,
 			words: []string{"an attempt failed (transient: 503), next attempt at "},
-			bring: func(w *world) string { return w.bring("free", retry) }},
-		{name: "Held", category: "free", state: desk.StateHeld, maySend: true, moment: true,
+			bring: func(w *world) string { return w.bring("free", retry) },
+		},
+		{
+			name: "Held", category: "free", state: desk.StateHeld, maySend: true, moment: true,
 			words: []string{"waits for its provider (throttled: provider_budget), tried at "},
-			bring: func(w *world) string { return w.bring("free", held) }},
-		{name: "Deferred", category: "slow", state: desk.StateDeferred, moment: true,
+			bring: func(w *world) string { return w.bring("free", held) },
+		},
+		{
+			name: "Deferred", category: "slow", state: desk.StateDeferred, moment: true,
 			words: []string{"deferred by limit 1/1h, goes out at "},
-			bring: func(w *world) string { return w.deferred("slow") }},
-		{name: "Scheduled", category: "free", state: desk.StateScheduled, maySend: true, moment: true,
+			bring: func(w *world) string { return w.deferred("slow") },
+		},
+		{
+			name: "Scheduled", category: "free", state: desk.StateScheduled, maySend: true, moment: true,
 			words: []string{"scheduled, goes out at "},
 			bring: func(w *world) string {
 				return w.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(time.Hour) }).ID
-			}},
-		{name: "CategoryPaused", category: "slow", state: desk.StatePaused,
+			},
+		},
+		{
+			name: "CategoryPaused", category: "slow", state: desk.StatePaused,
 			words: []string{"category slow is paused by grace since ", "(maintenance)"},
 			bring: func(w *world) string {
 				id := w.deferred("slow")
 				w.pause(control.Category, "slow")
 				return id
-			}},
-		{name: "ChannelPaused", category: "free", state: desk.StatePaused,
+			},
+		},
+		{
+			name: "ChannelPaused", category: "free", state: desk.StatePaused,
 			words: []string{"channel log is paused by grace since ", "(maintenance)"},
 			bring: func(w *world) string {
 				w.pause(control.Channel, "log")
 				return w.accept(nil).ID
-			}},
-		{name: "PartitionPaused", category: "free", state: desk.StatePaused,
+			},
+		},
+		{
+			name: "PartitionPaused", category: "free", state: desk.StatePaused,
 			words: []string{"partition ", " is paused by grace since ", "(maintenance)"},
 			bring: func(w *world) string {
 				for partition := range partitions {
 					w.pause(control.Partition, strconv.Itoa(partition))
 				}
 				return w.accept(nil).ID
-			}},
-		{name: "RetryUnderAPause", category: "free", state: desk.StatePaused,
+			},
+		},
+		{
+			name: "RetryUnderAPause", category: "free", state: desk.StatePaused,
 			words: []string{"category free is paused by grace since "},
 			bring: func(w *world) string {
 				id := w.bring("free", retry)
 				w.pause(control.Category, "free")
 				return id
-			}},
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -219,14 +235,15 @@ func TestFailuresAndDevices(t *testing.T) {
 // One that expired for max_defer says when its slot would have been.
 func TestMaxDeferSaysWhichSlot(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(_ *testing.T, w *world) {
 		w.bring("brief", delivered)
 		n := w.accept(in("brief"))
 		w.until("an end", func(*dispatch.Grant) dispatch.Outcome { return delivered }, func() bool {
 			return w.explain(n.ID).Status == notification.StatusExpired
 		})
 		e := w.explain(n.ID)
-		w.wantWords("the notification", e.Standing, "expired: max_defer: its slot would be ", ", later than max_defer 1m")
+		w.wantWords("the notification", e.Standing, "expired: max_defer: its slot would be ",
+			", later than max_defer 1m")
 		w.wantWords("the user", w.user("ada").Standing, n.ID+", expired: max_defer (its slot would be ")
 	})
 }

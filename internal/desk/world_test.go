@@ -168,7 +168,8 @@ func (w *world) open(agendas *agenda.Agendas) {
 // pause pauses something, as an operator does.
 func (w *world) pause(kind control.Kind, name string) {
 	w.Helper()
-	p := control.Pause{Subject: control.Subject{Kind: kind, Name: name}, By: "grace", Why: "maintenance", At: time.Now()}
+	subject := control.Subject{Kind: kind, Name: name}
+	p := control.Pause{Subject: subject, By: "grace", Why: "maintenance", At: time.Now()}
 	if err := w.control.Pause(w.Context(), p); err != nil {
 		w.Fatal(err)
 	}

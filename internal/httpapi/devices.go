@@ -179,7 +179,8 @@ func (a *api) deliveries(ctx context.Context, n *notification.Notification) ([]D
 	shown := make([]Delivery, 0, len(all))
 	for _, d := range all {
 		shown = append(shown, Delivery{
-			Device: d.DeviceID, Attempts: d.Attempts, Outcome: d.Outcome, Reply: d.Reply, Ended: d.Ended, At: instant(d.At),
+			Device: d.DeviceID, Attempts: d.Attempts, Outcome: d.Outcome, Reply: d.Reply, Ended: d.Ended,
+			At: instant(d.At),
 		})
 	}
 	return shown, err

@@ -81,7 +81,8 @@ func show(v *notification.View) View {
 		DeliverAt: optional(v.DeliverAt), override: v.Override,
 	}
 	for _, e := range v.Timeline {
-		shown.Timeline = append(shown.Timeline, Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply})
+		event := Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply}
+		shown.Timeline = append(shown.Timeline, event)
 	}
 	return shown
 }

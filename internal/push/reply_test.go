@@ -29,7 +29,10 @@ func TestReply(t *testing.T) {
 			name: "its parts", text: "cannot POST /services/T0000AAAA/XyZ123456789 by ada:s3cr3t, sig abcdef",
 			target: hook, want: "cannot POST /*** by ada:***, sig ***",
 		},
-		{name: "a device token", text: "token fcm:device.1 is unknown", target: "fcm:device.1", want: "token *** is unknown"},
+		{
+			name: "a device token", text: "token fcm:device.1 is unknown", target: "fcm:device.1",
+			want: "token *** is unknown",
+		},
 		{name: "as JSON writes it", text: `{"to":"a\/b\/c d"}`, target: "a/b/c d", want: `{"to":"***"}`},
 		{name: "a secret", text: "key swordfish refused", secrets: []string{"swordfish"}, want: "key *** refused"},
 		{name: "webhook secret", text: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw!", want: "***!"},
@@ -40,13 +43,22 @@ func TestReply(t *testing.T) {
 		{name: "JSON in JSON", text: `{"e":"{\"api_key\":\"k1\",\"x\":1}"}`, want: `{"e":"{\"api_key\":\***}`},
 		{name: "form", text: "access_token=abc&x=1", want: "access_token=***&x=1"},
 		{name: "cookie", text: "Set-Cookie: sid=1; Path=/", want: "Set-Cookie: ***; Path=/"},
-		{name: "what is wrong with it", text: "token: expired; signature: invalid", want: "token: expired; signature: invalid"},
-		{name: "credentials in a URL", text: "proxy http://u:p@10.0.0.1:3128 refused", want: "proxy http://***@10.0.0.1:3128 refused"},
+		{
+			name: "what is wrong with it", text: "token: expired; signature: invalid",
+			want: "token: expired; signature: invalid",
+		},
+		{
+			name: "credentials in a URL", text: "proxy http://u:p@10.0.0.1:3128 refused",
+			want: "proxy http://***@10.0.0.1:3128 refused",
+		},
 		{name: "a query", text: "see https://a.example/x?id=1&k=v.", want: "see https://a.example/x?***"},
 		{name: "JSON web token", text: "jwt eyJhbGciOi.eyJzdWIi.c2ln bad", want: "jwt *** bad"},
 		{name: "hexadecimal", text: "dev " + strings.Repeat("0aF1", 16), want: "dev ***"},
 		{name: "long and random", text: "reg " + strings.Repeat("Ab-_9", 10), want: "reg ***"},
-		{name: "an id", text: "id 123e4567-e89b-12d3-a456-426614174000", want: "id 123e4567-e89b-12d3-a456-426614174000"},
+		{
+			name: "an id", text: "id 123e4567-e89b-12d3-a456-426614174000",
+			want: "id 123e4567-e89b-12d3-a456-426614174000",
+		},
 		{
 			name: "Google's type", text: `{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError"}`,
 			want: `{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError"}`,
@@ -54,7 +66,8 @@ func TestReply(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := push.Reply([]byte(c.text), &notification.Notification{To: c.target}, c.secrets...); got != c.want {
+			n := &notification.Notification{To: c.target}
+			if got := push.Reply([]byte(c.text), n, c.secrets...); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -72,7 +85,9 @@ func TestReplyShowsNoContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"bad: " + string(sent), "bad: AT61 1904 3002 and Your <code>", "bad: " + n.Body[:100] + "..."} {
+	for _, text := range []string{
+		"bad: " + string(sent), "bad: AT61 1904 3002 and Your <code>", "bad: " + n.Body[:100] + "...",
+	} {
 		got := push.Reply([]byte(text), n)
 		for _, private := range []string{"code", "private", "AT61"} {
 			if strings.Contains(got, private) || !strings.HasPrefix(got, "bad: ") {

@@ -43,11 +43,11 @@
 --   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
 --                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
 --                     m admitted at, t not before, z ended, h history, w waits for its provider,
---                     r when its latest retry was due, l the arrival that its place follows instead of v,
---                     j how often its backlog had been blocked when it joined (absent: 0), i 1 when its priority
---                     bypasses, a the generation whose lease ended, until it is granted anew or settled,
---                     q what explains the reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too late, with a + when
---                     that is the earliest possible
+--                     r when its latest retry was due, l the arrival that its place follows instead of v, j how
+--                     often its backlog had been blocked when it joined (absent: 0), i 1 when its priority bypasses,
+--                     a the generation whose lease ended, until it is granted anew or settled, q what explains the
+--                     reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too
+--                     late, with a + when that is the earliest possible
 --
 -- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
 -- C cancelled, R replaced. "deferred" is not a state: deferred is everything in a blocked backlog that does not bypass.

@@ -103,7 +103,7 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 	}{
 		"password": {
 			change: func(c *email.Config) { c.Password = secret.New("wrong") }, code: "535",
-			reply: "535 5.7.8 wrong",
+			reply: "535 5.7.8 Authentication failed",
 		},
 		"certificate": {change: func(c *email.Config) { c.Roots = nil }, code: "tls_or_auth"},
 		"no STARTTLS": {
@@ -120,7 +120,7 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 			want := &push.Error{Class: push.CredentialsRefused, Code: c.code, Unsent: true, ChannelWide: true}
 			want.Reply = c.reply
 			if !cmp.Equal(want, got) {
-				t.Errorf("%s gives %#v, want %#v", name, got, want)
+				t.Errorf("%s gives %+v, want %+v", name, got, want)
 			}
 		})
 	}

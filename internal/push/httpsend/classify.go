@@ -13,16 +13,14 @@ import (
 // maxReply is how much of a response is read, in bytes.
 const maxReply = 64 << 10
 
-// Finish reads a response to its end, so that the connection can be used again, and closes it. The failure, nil when
-// there is none, gets the beginning of it as its Reply, as [push.Reply]
-// makes it.
+// Finish reads a response to its end, so that the connection can be used again once it is closed. The failure, nil
+// when there is none, gets the beginning of it as its Reply, as [push.Reply] makes it.
 func Finish(response *http.Response, failure *push.Error, n *notification.Notification, secrets ...string) {
 	if failure != nil {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, push.ReplyRead)) // what could be read has to do
 		failure.Reply = push.Reply(text, n, secrets...)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
-	_ = response.Body.Close()
 }
 
 // Classify says what the status of a response means by itself; nil is delivered. A channel whose provider says more

@@ -77,6 +77,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return trace.Classify(err)
 	}
+	defer response.Body.Close()
 	failure := classify(response, own)
 	httpsend.Finish(response, failure, m.Notification, s.token.Reveal())
 	if failure != nil {

@@ -131,6 +131,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return trace.Classify(err)
 	}
+	defer response.Body.Close()
 	failure := httpsend.Classify(response) // only the status counts
 	httpsend.Finish(response, failure, m.Notification)
 	if failure != nil {

@@ -139,7 +139,8 @@ func TestResponsesAreClassified(t *testing.T) {
 				_, _ = io.WriteString(w, "because of "+r.URL.String())
 			}))
 			t.Cleanup(server.Close)
-			failure := push.Classify(newSender(t, webhook.Config{}).Send(t.Context(), message(server.URL+"/hooks/T0123456789")))
+			target := server.URL + "/hooks/T0123456789"
+			failure := push.Classify(newSender(t, webhook.Config{}).Send(t.Context(), message(target)))
 			if calls != 1 {
 				t.Errorf("%d calls, want 1", calls)
 			}

@@ -129,6 +129,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	if err != nil {
 		return trace.Classify(err)
 	}
+	defer response.Body.Close()
 	failure := classify(response) // only the status counts
 	httpsend.Finish(response, failure, n, to.endpoint, authorization)
 	if failure == nil {

@@ -78,7 +78,7 @@ func TestResponsesAreClassified(t *testing.T) {
 				t.Fatalf("gives %v, want %v", err, c.want)
 			}
 			if c.want != nil { // the path is the subscription's secret
-				c.want.Reply = "no, since ***"
+				c.want.Reply = "no, since /***"
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("outcome differs (-want +got):\n%s", diff)

@@ -146,7 +146,9 @@ func timeline(s *agenda.State) []notification.Event {
 		events = append(events[:at], append([]notification.Event{last}, events[at:]...)...)
 	}
 	if !s.EndedAt.IsZero() {
-		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason, Reply: replyOf(s)})
+		events = append(events, notification.Event{
+			At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason, Reply: replyOf(s),
+		})
 	}
 	return events
 }

@@ -46,9 +46,9 @@ func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notif
 	return views, nil
 }
 
-// Latest returns the latest of a user's notifications that it finds, newest first, without timelines: of those that have
-// one of the ids, and of a bounded number of others. Redis keeps no list of a user's notifications, so the note says
-// what may be missing.
+// Latest returns the latest of a user's notifications that it finds, newest first, without timelines: of those that
+// have one of the ids, and of a bounded number of others. Redis keeps no list of a user's notifications, so the note
+// says what may be missing.
 func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
 	others, all, err := r.lookFor(ctx, userID)
 	if err != nil {
