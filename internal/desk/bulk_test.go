@@ -23,7 +23,7 @@ import (
 // lenient rules accept everything but notifications without a target on a channel that needs one.
 type lenient struct{}
 
-func (lenient) HasCategory(string) bool                        { return true }
+func (lenient) CheckCategory(string) error                     { return nil }
 func (lenient) MaxDefer(string) time.Duration                  { return time.Hour }
 func (lenient) MaxContent(notification.Channel) int            { return 4096 }
 func (lenient) CheckDelivery(*notification.Notification) error { return nil }
