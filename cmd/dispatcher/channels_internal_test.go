@@ -52,7 +52,8 @@ func TestChannelsAreListed(t *testing.T) {
 			{"channel":"log","hosts":[]},
  {"channel":"webhook","hosts":[{"host":"a.example","breaker":"half-open","in_flight":0},
   {"host":"b.example","breaker":"closed","in_flight":0,"outcome":"transient: dns","failing":true}]},
-  {"channel":"fcm","paused":{"kind":"channel","name":"fcm","by":"ann","why":"quota","at":"2026-03-14T15:09:26Z"},"hosts":[]}]`))
+  {"channel":"fcm","hosts":[],
+   "paused":{"kind":"channel","name":"fcm","by":"ann","why":"quota","at":"2026-03-14T15:09:26Z"}}]`))
 	}))
 	t.Cleanup(ops.Close)
 	got := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))

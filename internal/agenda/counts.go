@@ -69,7 +69,8 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 
 // endReasons are those for which the scripts themselves end notifications undelivered, see finish in agenda.lua.
 var endReasons = []stats.EndReason{
-	{Status: "expired", Reason: notification.ReasonMaxDefer}, {Status: "expired", Reason: "expires_at"},
+	{Status: "expired", Reason: notification.ReasonMaxDefer},
+	{Status: "expired", Reason: "expires_at"},
 	{Status: "failed", Reason: "crash_loop"},
 }
 
