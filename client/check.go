@@ -17,8 +17,15 @@ import (
 func encode(n Notification) ([]byte, error) {
 	var faults []error
 	for _, text := range []struct{ field, value string }{
-		{"id", n.ID}, {"user_id", n.UserID}, {"category", n.Category}, {"channel", n.Channel}, {"to", n.To},
-		{"title", n.Title}, {"body", n.Body}, {"priority", n.Priority}, {"collapse_key", n.CollapseKey},
+		{"id", n.ID},
+		{"user_id", n.UserID},
+		{"category", n.Category},
+		{"channel", n.Channel},
+		{"to", n.To},
+		{"title", n.Title},
+		{"body", n.Body},
+		{"priority", n.Priority},
+		{"collapse_key", n.CollapseKey},
 		{"idempotency_key", n.IdempotencyKey},
 	} {
 		if !utf8.ValidString(text.value) {
@@ -29,8 +36,13 @@ func encode(n Notification) ([]byte, error) {
 		field string
 		value json.RawMessage
 	}{
-		{"data", n.Data}, {"fcm", n.FCM}, {"apns", n.APNs}, {"webpush", n.WebPush}, {"email", n.Email},
-		{"ntfy", n.Ntfy}, {"template.data", n.template().Data},
+		{"data", n.Data},
+		{"fcm", n.FCM},
+		{"apns", n.APNs},
+		{"webpush", n.WebPush},
+		{"email", n.Email},
+		{"ntfy", n.Ntfy},
+		{"template.data", n.template().Data},
 	} {
 		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {
 			faults = append(faults, &notification.FieldError{

@@ -11,8 +11,8 @@
 //	order-shipped/de/body.html    the HTML part of e-mails
 //	order-shipped/de-AT/title.txt
 //
-// Each part is looked for by itself: for de-AT, the first of de-AT, de and default that has it is used. Data that lacks a
-// value which the template uses is refused.
+// Each part is looked for by itself: for de-AT, the first of de-AT, de and default that has it is used. Data that lacks
+// a value which the template uses is refused.
 package templates
 
 import (

@@ -58,7 +58,8 @@ func TestTheNearestLocaleIsUsed(t *testing.T) {
 func TestEachPartFallsBackByItself(t *testing.T) {
 	t.Parallel()
 	set := load(t, "hi/default/title.txt", "title", "hi/default/body.txt", "body", "hi/default/body.html", "html",
-		"hi/de/body.txt", "Text", "hi/de/body.html", "HTML", "hi/de-AT/title.txt", "Titel", "hi/fr/body.html", "le HTML")
+		"hi/de/body.txt", "Text", "hi/de/body.html", "HTML", "hi/de-AT/title.txt", "Titel",
+		"hi/fr/body.html", "le HTML")
 	for locale, want := range map[string]templates.Content{
 		"":      {Title: "title", Body: "body", HTML: "html"},
 		"de":    {Title: "title", Body: "Text", HTML: "HTML"},

@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 		t.Run(surface, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range all {
-				t.Run(r.name, func(t *testing.T) { //nolint:paralleltest // the surfaces are parallel
+				t.Run(r.name, func(t *testing.T) {
 					if got := r.provoke(t); !r.matches(got) {
 						t.Errorf("says\n%s\nwant\n%s", got, r.want)
 					}
