@@ -139,7 +139,7 @@ type cancelCommand struct {
 // Run cancels notifications that wait.
 func (c *cancelCommand) Run(ctx context.Context, to streams) error {
 	if c.ID == "" {
-		return c.mendMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionCancel})
+		return c.changeMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionCancel})
 	}
 	return c.act(ctx, to, fmt.Sprintf("Cancel notification %s? It will never be delivered.", c.ID),
 		ops.Action{Action: desk.ActionCancel, ID: c.ID})
@@ -153,7 +153,7 @@ type retryCommand struct {
 // Run sends notifications again that have failed or expired, as new ones.
 func (c *retryCommand) Run(ctx context.Context, to streams) error {
 	if c.ID == "" {
-		return c.mendMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionRetry})
+		return c.changeMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionRetry})
 	}
 	return c.act(ctx, to, fmt.Sprintf("Send notification %s again, as a new one?", c.ID),
 		ops.Action{Action: desk.ActionRetry, ID: c.ID})
@@ -168,7 +168,7 @@ type moveCommand struct {
 // Run has notifications go on over another channel.
 func (c *moveCommand) Run(ctx context.Context, to streams) error {
 	if c.ID == "" {
-		return c.mendMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionMove, Channel: c.ToChannel})
+		return c.changeMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionMove, Channel: c.ToChannel})
 	}
 	return c.act(ctx, to, fmt.Sprintf("Have notification %s go on over the channel %s?", c.ID, c.ToChannel),
 		ops.Action{Action: desk.ActionMove, ID: c.ID, Channel: c.ToChannel})

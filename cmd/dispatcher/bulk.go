@@ -26,9 +26,9 @@ var bulkVerbs = map[string][2]string{
 	desk.ActionMove: {"Move", "moved"},
 }
 
-// mendMany counts the notifications that a filter selects, and begins and follows the job that changes them once that is
+// changeMany counts the notifications that a filter selects, and begins and follows the job that changes them once that is
 // confirmed.
-func (o *operator) mendMany(ctx context.Context, to streams, s *some, order desk.BulkOrder) error {
+func (o *operator) changeMany(ctx context.Context, to streams, s *some, order desk.BulkOrder) error {
 	order.Filter, order.Why = s.query().Encode(), s.Why
 	var count desk.BulkCount
 	if err := o.postBulk(ctx, order, &count); err != nil {
@@ -43,7 +43,7 @@ func (o *operator) mendMany(ctx context.Context, to streams, s *some, order desk
 		_, err := fmt.Fprintf(to.out, "%s would be %s: %s\n", size, verb[1], readable(count.Filter))
 		return err
 	}
-	if question := fmt.Sprintf("%s %s (%s)?", verb[0], size, readable(count.Filter)); !o.Yes && !sure(to, question) {
+	if prompt := fmt.Sprintf("%s %s (%s)?", verb[0], size, readable(count.Filter)); !o.Yes && !sure(to, prompt) {
 		return errNotSure
 	}
 	order.Filter, order.Confirm = count.Filter, count.Confirm

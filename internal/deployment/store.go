@@ -96,7 +96,7 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	return nil
 }
 
-// Many finds and mends many of the deployment's notifications; accept accepts what is sent again.
+// Many finds and changes many of the deployment's notifications; accept accepts what is sent again.
 func (d *Deployment) Many(accept *intake.Intake) *desk.Many {
 	return &desk.Many{
 		Store: d.Store, Names: d.Rules.Vocabulary, Intake: accept, Control: d.Control, Process: rand.Text(),

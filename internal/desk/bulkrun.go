@@ -233,7 +233,7 @@ var errSkipped = errors.New("skipped")
 
 // changeOne takes a job's action on one notification.
 func (m *Many) changeOne(ctx context.Context, j *control.Job, id string, f *notification.Filter, redo bool) error {
-	done, err := m.mend(ctx, j.Action, id, j.Channel, f)
+	done, err := m.change(ctx, j.Action, id, j.Channel, f)
 	switch {
 	case errors.Is(err, notification.ErrNotFound), errors.Is(err, notification.ErrNotWaiting), errors.Is(err, errNoLonger),
 		err == nil && done.known && !redo:

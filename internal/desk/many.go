@@ -9,7 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Many finds and mends many notifications: it lists them by a filter, and retries, cancels or moves them, one alone or
+// Many finds and changes many notifications: it lists them by a filter, and retries, cancels or moves them, one alone or
 // many in a [control.Job].
 //
 // A job is kept by the control store, so it goes on when the process that runs it dies: another takes it over, and

@@ -36,8 +36,8 @@ func Start(ctx context.Context) *Redis {
 	r := &Redis{
 		server: server, stop: stop,
 		client: redis.NewClient(&redis.Options{
-			Addr:                     "127.0.0.1:1", // never dialled: the connections are in memory
-			Dialer:                   Dialer(server),
+			Addr:   "127.0.0.1:1", // never dialled: the connections are in memory
+			Dialer: Dialer(server),
 			// Nothing gets lost in memory. A late reply means a busy machine, and to give up would only ask it twice.
 			ReadTimeout:              patience,
 			WriteTimeout:             patience,

@@ -17,7 +17,7 @@ type Operator struct {
 	Queue interface {
 		Resume(ctx context.Context, partition int) (bool, error)
 	}
-	// Many mends notifications.
+	// Many changes notifications.
 	Many *desk.Many
 	// Channels and Categories name those of the deployment; Partitions counts its partitions.
 	Channels, Categories func() []string

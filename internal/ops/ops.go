@@ -25,7 +25,7 @@ type Config struct {
 	Ready func(context.Context) Readiness
 	// Desk looks up notifications and users.
 	Desk Desk
-	// Many finds notifications, and mends many at once.
+	// Many finds notifications, and changes many at once.
 	Many *desk.Many
 	// Channels lists the configured channels with their health in this process.
 	Channels func() []Channel

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// rowsLooked is how many rows a statement looks at to find those that a filter selects.
-	rowsLooked = 10_000
 	// placesLooked is about how many notifications that wait are looked up on Redis for one page, and placesAtOnce how
 	// many at the same time.
 	placesLooked = 1000
@@ -50,7 +48,7 @@ const (
 		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $11) looked ` + findMatching
 
 	findHead = `
-		SELECT id, accepted_at, found FROM (SELECT id, accepted_at, (
+		SELECT id, accepted_at, place, found FROM (SELECT id, accepted_at, (
 			status = ANY ($4) AND ($5 = '' OR category = $5) AND ($6 = '' OR channel = $6)
 			AND (ended_at IS NULL OR starts_with(reason, $7)) AND ($8 = '' OR pacer.host_of(target) = $8)
 			AND ($9 = '' OR position($9 IN lower(title)) > 0 OR position($9 IN lower(body)) > 0 OR starts_with(id, $10))
@@ -90,7 +88,8 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 			}
 		}
 		page.Next = found.Next
-		if looked += len(found.IDs); page.Next == "" || len(found.IDs) == 0 || looked >= placesLooked ||
+		// Go on only where the statement found enough, and it turned out that those wait for something else.
+		if looked += len(found.IDs); page.Next == "" || len(found.IDs) < next.Limit || looked >= placesLooked ||
 			len(page.Items) >= f.Limit {
 			return page, nil
 		}
@@ -137,19 +136,19 @@ func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	}
 	rows, err := r.find(ctx, &f, []any{
 		at, id, f.Since, statusesOf(f.Statuses), f.Category, string(f.Channel), f.Reason, strings.ToLower(f.Host),
-		strings.ToLower(f.Text), f.Text, rowsLooked, f.Limit,
+		strings.ToLower(f.Text), f.Text, r.cfg.RowsLooked, f.Limit,
 	})
 	if err != nil {
 		return nil, describe("find notifications", err)
 	}
-	page, seen := &notification.Found{}, 0
+	page := &notification.Found{}
 	var last struct {
 		id    string
 		at    time.Time
+		place int
 		found bool
 	}
-	if _, err := pgx.ForEachRow(rows, []any{&last.id, &last.at, &last.found}, func() error {
-		seen++
+	if _, err := pgx.ForEachRow(rows, []any{&last.id, &last.at, &last.place, &last.found}, func() error {
 		if last.found {
 			page.IDs = append(page.IDs, last.id)
 		}
@@ -157,8 +156,7 @@ func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	}); err != nil {
 		return nil, describe("find notifications", err)
 	}
-	// The last row is there although it does not match: the statement stopped after rowsLooked rows.
-	if len(page.IDs) == f.Limit || seen > len(page.IDs) {
+	if len(page.IDs) == f.Limit || last.place == r.cfg.RowsLooked {
 		page.Next = formatCursor(last.at, last.id)
 	}
 	return page, nil

@@ -29,8 +29,8 @@ var (
 	givenUp = []notification.Status{notification.StatusFailed, notification.StatusExpired}
 )
 
-// mended is what an action did to one notification.
-type mended struct {
+// changed is what an action did to one notification.
+type changed struct {
 	// id is that of the notification that goes on instead; empty when none does.
 	id string
 	// known is true when the action had been done before.
@@ -39,14 +39,14 @@ type mended struct {
 
 // Cancel ends a notification that waits.
 func (m *Many) Cancel(ctx context.Context, id string) error {
-	_, err := m.mend(ctx, ActionCancel, id, "", nil)
+	_, err := m.change(ctx, ActionCancel, id, "", nil)
 	return err
 }
 
 // Retry sends a notification that failed or expired again, as a new one, and returns the new id. A notification is sent
 // again once: to repeat the call returns the same id.
 func (m *Many) Retry(ctx context.Context, id string) (string, error) {
-	done, err := m.mend(ctx, ActionRetry, id, "", nil)
+	done, err := m.change(ctx, ActionRetry, id, "", nil)
 	return done.id, err
 }
 
@@ -56,32 +56,32 @@ func (m *Many) Move(ctx context.Context, id, channel string) (string, error) {
 	if err := oneOf("channel", channel, m.Names().Channels); err != nil {
 		return "", &RefusalError{Reason: err.Error()}
 	}
-	done, err := m.mend(ctx, ActionMove, id, channel, nil)
+	done, err := m.change(ctx, ActionMove, id, channel, nil)
 	return done.id, err
 }
 
-// mend takes an action on one notification, unless the filter no longer selects it. It may be repeated: it ends in the
+// change takes an action on one notification, unless the filter no longer selects it. It may be repeated: it ends in the
 // same. A [RefusalError] says why nothing was changed, any other error that it is unknown what was.
-func (m *Many) mend(ctx context.Context, action, id, channel string, f *notification.Filter) (mended, error) {
+func (m *Many) change(ctx context.Context, action, id, channel string, f *notification.Filter) (changed, error) {
 	view, err := m.Store.View(ctx, id)
 	if err != nil {
-		return mended{}, err
+		return changed{}, err
 	}
 	moved := action == ActionMove && view.Status == notification.StatusCancelled &&
 		view.Reason == notification.ReasonMoved+successor(view, channel)
 	switch {
 	case f != nil && action == ActionCancel && view.Status == notification.StatusCancelled:
-		return mended{known: true}, nil
+		return changed{known: true}, nil
 	case f != nil && !moved && !f.Matches(view):
-		return mended{}, errNoLonger
+		return changed{}, errNoLonger
 	case action == ActionCancel:
-		return mended{}, m.cancel(ctx, id, notification.ReasonCancelled)
+		return changed{}, m.cancel(ctx, id, notification.ReasonCancelled)
 	case action == ActionRetry && slices.Contains(givenUp, view.Status):
 		return m.again(ctx, view, again(view, string(view.Channel)))
 	case action == ActionRetry:
-		return mended{}, refuse("%s is %s: only failed and expired ones can be sent again", id, view.Status)
+		return changed{}, refuse("%s is %s: only failed and expired ones can be sent again", id, view.Status)
 	case string(view.Channel) == channel:
-		return mended{}, refuse("%s goes over the channel %s already", id, channel)
+		return changed{}, refuse("%s goes over the channel %s already", id, channel)
 	case moved:
 		return m.finishMove(ctx, view, again(view, channel))
 	case slices.Contains(givenUp, view.Status):
@@ -108,53 +108,53 @@ func (m *Many) cancel(ctx context.Context, id, reason string) error {
 // move cancels a notification that waits, and accepts it over another channel. What would be refused there is not
 // cancelled. The reason of the cancellation names the new id: whoever finds the one cancelled and the other not
 // accepted, because a process died in between, finishes the move.
-func (m *Many) move(ctx context.Context, view *notification.View, channel string) (mended, error) {
+func (m *Many) move(ctx context.Context, view *notification.View, channel string) (changed, error) {
 	next := again(view, channel)
 	refused, err := m.Intake.Check(ctx, intake.Request{Notification: next})
 	if err != nil {
-		return mended{}, err
+		return changed{}, err
 	}
 	if refused != nil {
-		return mended{}, refuse("%s can't be moved: %v", view.ID, refused)
+		return changed{}, refuse("%s can't be moved: %v", view.ID, refused)
 	}
 	if err := m.cancel(ctx, view.ID, notification.ReasonMoved+next.ID); err != nil {
-		return mended{}, err
+		return changed{}, err
 	}
 	return m.finishMove(ctx, view, next)
 }
 
 // finishMove accepts what was cancelled to be moved. Where the channel does not take it any more, it goes on over its
 // old one.
-func (m *Many) finishMove(ctx context.Context, view *notification.View, next notification.Notification) (mended, error) {
+func (m *Many) finishMove(ctx context.Context, view *notification.View, next notification.Notification) (changed, error) {
 	back := again(view, string(view.Channel))
 	goesBack := func(why any) error {
 		return refuse("%s goes on as %s over its old channel: %v", view.ID, back.ID, why)
 	}
 	if _, err := m.Store.View(ctx, back.ID); err == nil {
-		return mended{}, goesBack("the other did not take it")
+		return changed{}, goesBack("the other did not take it")
 	} else if !errors.Is(err, notification.ErrNotFound) {
-		return mended{}, err
+		return changed{}, err
 	}
 	done, refused := m.again(ctx, view, next)
 	if _, ok := errors.AsType[*RefusalError](refused); !ok {
 		return done, refused
 	}
 	if _, err := m.again(ctx, view, back); err != nil {
-		return mended{}, err
+		return changed{}, err
 	}
-	return mended{}, goesBack(refused)
+	return changed{}, goesBack(refused)
 }
 
 // again accepts a notification in place of an earlier one.
-func (m *Many) again(ctx context.Context, earlier *notification.View, next notification.Notification) (mended, error) {
+func (m *Many) again(ctx context.Context, earlier *notification.View, next notification.Notification) (changed, error) {
 	results, err := m.Intake.Accept(ctx, []intake.Request{{Notification: next}})
 	if err != nil {
-		return mended{}, err
+		return changed{}, err
 	}
 	if refused := results[0].Err; refused != nil {
-		return mended{}, refuse("%s can't be sent again: %v", earlier.ID, refused)
+		return changed{}, refuse("%s can't be sent again: %v", earlier.ID, refused)
 	}
-	return mended{id: next.ID, known: results[0].Known}, nil
+	return changed{id: next.ID, known: results[0].Known}, nil
 }
 
 // again makes the notification that goes on in place of another, over a channel. Over its own channel it keeps the
