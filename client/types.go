@@ -64,7 +64,9 @@ type View struct {
 	Attempts  int `json:"attempts"`
 	Deferrals int `json:"deferrals"`
 	// Reason says why it waits or ended. While it waits, DeliverAt says when it is expected to be sent.
-	Reason    string    `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Detail is the reason in words, with what decides it.
+	Detail    string    `json:"detail,omitempty"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
 	// Timeline is what happened to it, the oldest first.
 	Timeline []Event `json:"timeline,omitempty"`
@@ -77,9 +79,11 @@ type Delivery struct {
 	Device   string `json:"device"`
 	Attempts int    `json:"attempts"`
 	// Outcome is "delivered", or why the latest attempt failed. Ended is true once the device will not be tried again.
-	Outcome string    `json:"outcome"`
-	Ended   bool      `json:"ended"`
-	At      time.Time `json:"at"`
+	Outcome string `json:"outcome"`
+	// Reply is what the provider replied, as far as it is kept.
+	Reply string    `json:"reply,omitempty"`
+	Ended bool      `json:"ended"`
+	At    time.Time `json:"at"`
 }
 
 // Event is one entry of a timeline.
@@ -87,6 +91,8 @@ type Event struct {
 	At     time.Time `json:"at"`
 	Kind   string    `json:"kind"`
 	Detail string    `json:"detail,omitempty"`
+	// Reply is what the provider replied, as far as it is kept.
+	Reply string `json:"reply,omitempty"`
 }
 
 // Result is what became of one of many notifications: its ID, or why it was refused.
