@@ -108,7 +108,7 @@ func (b *tab) press(keys ...string) {
 // tabTo presses Tab until what a selector finds has the focus.
 func (b *tab) tabTo(selector string) {
 	b.Helper()
-	for range 100 {
+	for range 400 { // a list has some two hundred links
 		if eval[bool](b, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
 			return
 		}

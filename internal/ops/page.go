@@ -15,14 +15,18 @@ var static embed.FS
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// page serves the dashboard's files.
-func page() http.Handler {
+// page serves the dashboard's files, and lists their names.
+func page() (serve http.Handler, names []string) {
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}
+	names, err = fs.Glob(files, "*")
+	if err != nil {
+		panic(err) // the pattern is a right one
+	}
 	server := http.FileServerFS(files)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", contentPolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -30,4 +34,5 @@ func page() http.Handler {
 		header.Set("Cache-Control", "no-cache")
 		server.ServeHTTP(w, r)
 	})
+	return serve, names
 }

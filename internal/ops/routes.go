@@ -27,12 +27,10 @@ func (h *handler) routes() map[string]http.Handler {
 		"GET /metrics": promhttp.HandlerFor(h.cfg.Metrics,
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 	}
-	files := page()
-	for _, path := range []string{
-		"GET /{$}", "GET /app.js", "GET /chart.js", "GET /lookup.js", "GET /style.css",
-		"GET /icon.svg",
-	} {
-		routes[path] = files
+	files, names := page()
+	routes["GET /{$}"] = files
+	for _, name := range names {
+		routes["GET /"+name] = files
 	}
 	for pattern, serve := range map[string]http.HandlerFunc{
 		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,

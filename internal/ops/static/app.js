@@ -1,10 +1,9 @@
 // The dashboard: it listens to the stream of snapshots and shows each.
 
 import { Chart, clock, duration, number } from './chart.js'
-import { element, lookUp } from './lookup.js'
-
-const byId = (id) => document.getElementById(id)
-const text = (id, value) => { if (byId(id).textContent !== value) byId(id).textContent = value }
+import { byId, element, rows, text } from './dom.js'
+import { act } from './act.js'
+import { lookUp } from './lookup.js'
 
 const rates = new Chart(byId('rates-chart'), 'Per second', [
   [(p) => p.accepted, 'accepted'], [(p) => p.delivered, 'delivered'], [(p) => p.deferrals, 'deferred'], [(p) => p.failed, 'failed'],
@@ -68,17 +67,6 @@ function partitions(all) {
   byId('partitions').replaceChildren(...all.map((l) => element('li', {
     className: l.deferred ? `heat${Math.ceil(5 * l.deferred / most)}` : '', title: `partition ${l.partition}: ${l.deferred} deferred, ${l.queued} queued, ${l.sending} under way`,
   }, String(l.partition), element('b', { textContent: number(l.deferred) }))))
-}
-
-// rows fills a table's body. A cell is a text, a number or an element.
-function rows(id, all, empty, columns) {
-  const body = byId(id)
-  if (body.contains(document.activeElement)) return // do not take away what has the focus
-  body.replaceChildren(...(all.length ? all.map((cells) => element('tr', {}, ...cells.map((cell, i) => {
-    const made = i === 0 ? element('th', { scope: 'row' }) : element('td', typeof cell === 'number' ? { className: 'number' } : {})
-    made.append(typeof cell === 'number' ? number(cell) : cell)
-    return made
-  }))) : [element('tr', {}, element('td', { className: 'empty', colSpan: columns, textContent: empty }))]))
 }
 
 // health says in words whether a host is called, as Host.Health does in Go.
@@ -171,49 +159,6 @@ async function auditLog() {
   rows('audit', (await response.json() ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'No entries yet.', 5)
 }
 
-// ask shows a question and returns whether the operator said yes. It does not wait for the dialog's close event. That event
-// comes some time after the dialog closes, so it could be taken for the reply to the next question.
-function ask(question, token) {
-  const dialog = byId('sure')
-  const closed = new AbortController()
-  text('sure-text', question)
-  byId('sure-token').hidden = !token
-  dialog.showModal()
-  byId(token ? 'token' : 'sure-no').focus()
-  return new Promise((resolve) => {
-    const close = (yes) => {
-      closed.abort()
-      resolve(yes)
-    }
-    dialog.addEventListener('submit', (event) => close(event.submitter?.value === 'yes'), { signal: closed.signal })
-    dialog.addEventListener('cancel', () => close(false), { signal: closed.signal })
-  })
-}
-
-// act asks for confirmation, takes an action, and returns whether it was taken.
-export async function act(action, question) {
-  let token = sessionStorage.getItem('token') ?? ''
-  let again = false
-  for (;;) {
-    if (!await ask(again ? `${question} This needs the token.` : question, again)) return false
-    if (again) token = byId('token').value
-    const headers = { 'Content-Type': 'application/json', 'Pacer-Operator': 'dashboard' }
-    if (token) headers.Authorization = `Bearer ${token}`
-    const response = await fetch('actions', { method: 'POST', headers, body: JSON.stringify(action) })
-    byId('token').value = ''
-    if (response.status === 401) {
-      again = true
-      continue
-    }
-    if (token) sessionStorage.setItem('token', token)
-    const message = response.ok ? (await response.json()).done : await response.text()
-    text('connection', message)
-    if (!response.ok) await ask(`That did not work: ${message}`, false)
-    auditLog()
-    return response.ok
-  }
-}
-
 byId('search').addEventListener('submit', (event) => {
   event.preventDefault()
   lookUp(byId('query').value.trim())
@@ -224,5 +169,6 @@ byId('pause').addEventListener('submit', (event) => {
   act({ action: 'pause', kind, name, why: byId('why').value }, `Pause ${kind} ${name}? Its notifications wait until it is resumed.`)
 })
 
+document.addEventListener('acted', auditLog)
 auditLog()
 listen()

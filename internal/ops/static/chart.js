@@ -21,9 +21,10 @@ export function number(n) {
 export function duration(seconds) {
   if (seconds < 0.001) return '0'
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.round(seconds % 3600 / 60)} min`
+  if (seconds < 59.5) return `${seconds.toFixed(seconds < 9.95 ? 1 : 0)} s`
+  const whole = Math.round(seconds), minutes = Math.round(seconds / 60)
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`
+  if (minutes < 2880) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
   return `${Math.round(seconds / 86400)} days`
 }
 

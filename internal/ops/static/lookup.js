@@ -1,17 +1,12 @@
 // The search: it shows a notification with its timeline, or a user with the windows that throttle the user.
 
 import { clock, duration, moments } from './chart.js'
-import { act } from './app.js'
+import { act } from './act.js'
+import { byId, element } from './dom.js'
 
-const section = document.getElementById('found')
-const title = document.getElementById('found-title')
-const body = document.getElementById('found-body')
-
-export function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties)
-  made.append(...children)
-  return made
-}
+const section = byId('found')
+const title = byId('found-title')
+const body = byId('found-body')
 
 function show(text, ...children) {
   title.textContent = text
@@ -20,13 +15,24 @@ function show(text, ...children) {
   title.focus()
 }
 
-document.getElementById('found-close').addEventListener('click', () => {
+// What is shown stands in the address, so it can be kept, sent, and gone back to.
+const shown = () => new URLSearchParams(location.search).get('q')
+
+function close() {
   section.hidden = true
-  document.getElementById('query').focus()
+  byId('query').focus()
+}
+
+byId('found-close').addEventListener('click', () => {
+  history.pushState(null, '', './')
+  close()
 })
+addEventListener('popstate', () => shown() ? lookUp(shown()) : close())
 
 // lookUp searches for a notification with this id, or else for a user.
 export async function lookUp(query) {
+  if (shown() !== query) history.pushState(null, '', `./?q=${encodeURIComponent(query)}`)
+  byId('query').value = query
   try {
     const response = await fetch(`lookup/${encodeURIComponent(query)}`)
     if (!response.ok) throw new Error(await response.text())
@@ -119,3 +125,5 @@ function showUser(u) {
   ]))
   show(`User ${u.user_id}`, ...children)
 }
+
+if (shown()) lookUp(shown())

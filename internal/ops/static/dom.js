@@ -1,0 +1,25 @@
+// What every page needs to build its elements.
+
+import { number } from './chart.js'
+
+export const byId = (id) => document.getElementById(id)
+
+// text changes a text only when it differs, so that screen readers are not told the same again.
+export const text = (id, value) => { if (byId(id).textContent !== value) byId(id).textContent = value }
+
+export function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties)
+  made.append(...children)
+  return made
+}
+
+// rows fills a table's body. A cell is a text, a number or an element.
+export function rows(id, all, empty, columns) {
+  const body = byId(id)
+  if (body.contains(document.activeElement)) return // do not take away what has the focus
+  body.replaceChildren(...(all.length ? all.map((cells) => element('tr', {}, ...cells.map((cell, i) => {
+    const made = i === 0 ? element('th', { scope: 'row' }) : element('td', typeof cell === 'number' ? { className: 'number' } : {})
+    made.append(typeof cell === 'number' ? number(cell) : cell)
+    return made
+  }))) : [element('tr', {}, element('td', { className: 'empty', colSpan: columns, textContent: empty }))]))
+}
