@@ -26,8 +26,8 @@ var bulkVerbs = map[string][2]string{
 	desk.ActionMove: {"Move", "moved"},
 }
 
-// changeMany counts the notifications that a filter selects, and begins and follows the job that changes them once that is
-// confirmed.
+// changeMany counts the notifications that a filter selects. Once that is confirmed, it begins the job that changes
+// them, and follows it.
 func (o *operator) changeMany(ctx context.Context, to streams, s *some, order desk.BulkOrder) error {
 	order.Filter, order.Why = s.query().Encode(), s.Why
 	var count desk.BulkCount

@@ -59,7 +59,8 @@ func showHistory(to streams, hours []stats.Hour) error {
 	add := func(all, h *stats.Hour) {
 		all.Hour, all.Accepted, all.Delivered = h.Hour, all.Accepted+h.Accepted, all.Delivered+h.Delivered
 		all.Deferred, all.Failed = all.Deferred+h.Deferred, all.Failed+h.Failed
-		all.Expired, all.Cancelled, all.Replaced = all.Expired+h.Expired, all.Cancelled+h.Cancelled, all.Replaced+h.Replaced
+		all.Expired, all.Cancelled = all.Expired+h.Expired, all.Cancelled+h.Cancelled
+		all.Replaced += h.Replaced
 	}
 	for i := range hours {
 		add(&sum, &hours[i])

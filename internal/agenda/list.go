@@ -62,7 +62,9 @@ func (s *Agendas) servers(ctx context.Context) ([]redis.UniversalClient, error) 
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(masters, func(a, b *redis.Client) int { return strings.Compare(a.Options().Addr, b.Options().Addr) })
+	slices.SortFunc(masters, func(a, b *redis.Client) int {
+		return strings.Compare(a.Options().Addr, b.Options().Addr)
+	})
 	servers := make([]redis.UniversalClient, len(masters))
 	for i, master := range masters {
 		servers[i] = master

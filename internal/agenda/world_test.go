@@ -310,7 +310,8 @@ func (w *world) wantHistory(totals stats.Totals) {
 	}
 	var sum stats.Totals
 	for _, h := range hours {
-		sum.Accepted, sum.Delivered, sum.Failed = sum.Accepted+h.Accepted, sum.Delivered+h.Delivered, sum.Failed+h.Failed
+		sum.Accepted, sum.Delivered = sum.Accepted+h.Accepted, sum.Delivered+h.Delivered
+		sum.Failed += h.Failed
 		sum.Expired, sum.Cancelled = sum.Expired+h.Expired, sum.Cancelled+h.Cancelled
 		sum.Replaced, sum.Deferrals = sum.Replaced+h.Replaced, sum.Deferrals+h.Deferred
 	}

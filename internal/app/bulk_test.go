@@ -64,7 +64,9 @@ func TestWhatFailedIsSentAgain(t *testing.T) {
 			d.awaitStats("all failed", func(s stats) bool { return s.Totals.Failed == n })
 			well.Store(true)
 			for round, want := range []desk.BulkJob{{Done: n}, {Skipped: n}} {
-				order := desk.BulkOrder{Action: desk.ActionRetry, Filter: "reason=permanent&host=127.0.0.1", Why: "well again"}
+				order := desk.BulkOrder{
+					Action: desk.ActionRetry, Filter: "reason=permanent&host=127.0.0.1", Why: "well again",
+				}
 				var count desk.BulkCount
 				d.bulkOrder(d.apps[0], order, &count)
 				if count.Count != n || count.More {
@@ -73,7 +75,8 @@ func TestWhatFailedIsSentAgain(t *testing.T) {
 				order.Filter, order.Confirm = count.Filter, count.Confirm
 				var job desk.BulkJob
 				d.bulkOrder(d.apps[1], order, &job)
-				for deadline := time.Now().Add(patience); job.Status == control.JobRunning; <-time.After(20 * time.Millisecond) {
+				deadline := time.Now().Add(patience)
+				for ; job.Status == control.JobRunning; <-time.After(20 * time.Millisecond) {
 					if err := json.Unmarshal([]byte(d.opsPage(d.apps[0], "/bulk/"+job.ID)), &job); err != nil {
 						t.Fatal(err)
 					}
@@ -81,7 +84,8 @@ func TestWhatFailedIsSentAgain(t *testing.T) {
 						t.Fatalf("the job does not end: %+v", job)
 					}
 				}
-				if job.Status != control.JobDone || job.Done != want.Done || job.Skipped != want.Skipped || job.Refused != 0 {
+				if job.Status != control.JobDone || job.Done != want.Done || job.Skipped != want.Skipped ||
+					job.Refused != 0 {
 					t.Errorf("round %d: the job is %+v", round, job)
 				}
 			}

@@ -46,8 +46,8 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		return nil, err
 	}
 	cfg := httpapi.Config{
-		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), CheckCategory: d.Rules.CheckCategory,
-		List: d.Store.List, Names: d.Rules.Vocabulary, Users: d.Users(),
+		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), Users: d.Users(),
+		CheckCategory: d.Rules.CheckCategory, List: d.Store.List, Names: d.Rules.Vocabulary,
 		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)

@@ -197,10 +197,10 @@ func (j jobs) ChangeJob(ctx context.Context, id string, change func(*control.Job
 
 // Wherever the process dies that runs a job, another finishes it: each notification goes on exactly once, over the
 // other channel.
-func TestAMoveSurvivesEveryDeath(t *testing.T) {
+func TestAMoveSurvivesEveryDeath(t *testing.T) { //nolint:tparallel // a case tells whether there is a next one
 	t.Parallel()
 	const n = 3
-	for _, late := range []bool{false, true} {
+	for _, late := range []bool{false, true} { //nolint:paralleltest // see above
 		for die, reached := 1, true; reached; die++ {
 			t.Run(fmt.Sprintf("step %d, done %t", die, late), func(t *testing.T) {
 				d := newDeployment(t)
@@ -285,7 +285,8 @@ func TestEachIsSentAgainOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Retry(t.Context(), old[0]); err == nil || !strings.Contains(err.Error(), "is cancelled: only failed") {
+	if _, err := m.Retry(t.Context(), old[0]); err == nil ||
+		!strings.Contains(err.Error(), "is cancelled: only failed") {
 		t.Errorf("a cancelled one is sent again: %v", err)
 	}
 	if err := m.Cancel(t.Context(), old[0]); !errors.Is(err, notification.ErrNotWaiting) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -102,7 +103,7 @@ func (m *Many) takeJob(ctx context.Context) (*control.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := len(jobs) - 1; i >= 0; i-- {
+	for i := range slices.Backward(jobs) {
 		if jobs[i].Status != control.JobRunning {
 			continue
 		}
@@ -235,7 +236,8 @@ var errSkipped = errors.New("skipped")
 func (m *Many) changeOne(ctx context.Context, j *control.Job, id string, f *notification.Filter, redo bool) error {
 	done, err := m.change(ctx, j.Action, id, j.Channel, f)
 	switch {
-	case errors.Is(err, notification.ErrNotFound), errors.Is(err, notification.ErrNotWaiting), errors.Is(err, errNoLonger),
+	case errors.Is(err, notification.ErrNotFound), errors.Is(err, notification.ErrNotWaiting),
+		errors.Is(err, errNoLonger),
 		err == nil && done.known && !redo:
 		return errSkipped
 	}

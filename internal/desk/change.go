@@ -24,7 +24,8 @@ const (
 var (
 	// waiting and givenUp are the statuses of what can be cancelled, and of what can be sent again.
 	waiting = []notification.Status{
-		notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred, notification.StatusRetrying,
+		notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred,
+		notification.StatusRetrying,
 	}
 	givenUp = []notification.Status{notification.StatusFailed, notification.StatusExpired}
 )
@@ -60,8 +61,8 @@ func (m *Many) Move(ctx context.Context, id, channel string) (string, error) {
 	return done.id, err
 }
 
-// change takes an action on one notification, unless the filter no longer selects it. It may be repeated: it ends in the
-// same. A [RefusalError] says why nothing was changed, any other error that it is unknown what was.
+// change takes an action on one notification, unless the filter no longer selects it. It may be repeated: it ends in
+// the same. A [RefusalError] says why nothing was changed, any other error that it is unknown what was.
 func (m *Many) change(ctx context.Context, action, id, channel string, f *notification.Filter) (changed, error) {
 	view, err := m.Store.View(ctx, id)
 	if err != nil {
@@ -125,7 +126,9 @@ func (m *Many) move(ctx context.Context, view *notification.View, channel string
 
 // finishMove accepts what was cancelled to be moved. Where the channel does not take it any more, it goes on over its
 // old one.
-func (m *Many) finishMove(ctx context.Context, view *notification.View, next notification.Notification) (changed, error) {
+func (m *Many) finishMove(ctx context.Context, view *notification.View,
+	next notification.Notification,
+) (changed, error) {
 	back := again(view, string(view.Channel))
 	goesBack := func(why any) error {
 		return refuse("%s goes on as %s over its old channel: %v", view.ID, back.ID, why)

@@ -41,8 +41,8 @@ type HistoryStore interface {
 // HistoryParameters lists the parameters of a query for the history.
 func HistoryParameters() []string { return []string{"category", "since"} }
 
-// ReadHistory reads a query such as category=chat&since=7d, and returns the history. A category that the policy no longer
-// names may be asked for: it is forgotten after a month.
+// ReadHistory reads a query such as category=chat&since=7d, and returns the history. A category that the policy no
+// longer names may be asked for: it is forgotten after a month.
 func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, now time.Time) (*History, error) {
 	since := now.Add(-historyDefault)
 	err := CheckParameters(query, HistoryParameters())

@@ -9,8 +9,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Many finds and changes many notifications: it lists them by a filter, and retries, cancels or moves them, one alone or
-// many in a [control.Job].
+// Many finds and changes many notifications: it lists them by a filter, and retries, cancels or moves them, one alone
+// or many in a [control.Job].
 //
 // A job is kept by the control store, so it goes on when the process that runs it dies: another takes it over, and
 // every step may be repeated. What is sent again has an id that follows from the old one, so it is accepted once,

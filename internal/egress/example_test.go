@@ -19,7 +19,7 @@ func ExampleDialer_CheckURL() {
 		"ftp://example.com/",
 	} {
 		if err := dialer.CheckURL(target); err != nil {
-			fmt.Println(target, err)
+			fmt.Printf("%s\n  %v\n", target, err)
 			continue
 		}
 		fmt.Println(target, "may be called")
@@ -27,7 +27,10 @@ func ExampleDialer_CheckURL() {
 	// Output:
 	// https://example.com/hook may be called
 	// http://10.1.2.3/hook may be called
-	// http://10.2.0.1/hook address 10.2.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
-	// http://0x7f.1/ address 127.0.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
-	// ftp://example.com/ must begin with http:// or https://
+	// http://10.2.0.1/hook
+	//   address 10.2.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
+	// http://0x7f.1/
+	//   address 127.0.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
+	// ftp://example.com/
+	//   must begin with http:// or https://
 }

@@ -19,7 +19,8 @@ func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		Names: names, CheckCategory: func(string) error { return nil }, Version: "test", Log: slog.New(slog.DiscardHandler),
+		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
+		Log:    slog.New(slog.DiscardHandler),
 		Tokens: tokens, Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
 	})
 	if err != nil {

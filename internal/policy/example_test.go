@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -22,10 +23,11 @@ categories:
       - {max: 0, per: 1m}
     mingap: 3s
 `))
-	fmt.Println(err)
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n  "))
 	// Output:
 	// my.yaml:5:15: categories.default.limits[0].max: must be between 1 and 1000000, is 0
-	// my.yaml:6:5: categories.default.mingap: unknown key (did you mean min_gap?); known here: algorithm, limits, min_gap, max_defer, bypass
+	// my.yaml:6:5: categories.default.mingap: unknown key (did you mean min_gap?);
+	//   known here: algorithm, limits, min_gap, max_defer, bypass
 }
 
 // A chat: one message each three seconds, at most a hundred a day, and nothing that is older than two hours.

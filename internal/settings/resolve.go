@@ -126,8 +126,9 @@ func (s *Server) Resolve() (*Resolved, error) {
 		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
 		APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Partitions: s.Partitions,
-		DrainTimeout: s.DrainTimeout, Retention: s.Retention, BulkRate: s.BulkRate, Templates: s.Templates, WebhookAllow: allow,
-		Channels: channels, LogFormat: s.LogFormat, LogLevel: level,
+		DrainTimeout: s.DrainTimeout, Retention: s.Retention, BulkRate: s.BulkRate, Templates: s.Templates,
+		WebhookAllow: allow,
+		Channels:     channels, LogFormat: s.LogFormat, LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,

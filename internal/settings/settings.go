@@ -147,7 +147,8 @@ func (s Server) String() string {
 		"api-tokens", hidden(strings.Join(s.APITokens, ",")), "api-limits", strings.Join(s.APILimits, ","),
 		"api-route-limits", strings.Join(s.APIRouteLimits, ","), "concurrency", s.Concurrency,
 		"partitions", s.Partitions, "drain-timeout", s.DrainTimeout, "retention", s.Retention,
-		"bulk-rate", s.BulkRate, "templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","), "channels", s.Channels,
+		"bulk-rate", s.BulkRate, "templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","),
+		"channels", s.Channels,
 	})...)
 }
 

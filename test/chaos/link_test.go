@@ -257,9 +257,9 @@ func (l *link) pause(deadline time.Time) bool {
 // glance is how long a look for what Postgres has replied lasts, on the real clock.
 const glance = 2 * time.Millisecond
 
-// lookAgain is when a connection that waits for a lock looks again by itself, on the world's clock. Usually another step
-// frees the lock, and the world wakes the connection after each. But it may be the world itself that waits, for a lock
-// that the server's own cleaning has.
+// lookAgain is when a connection that waits for a lock looks again by itself, on the world's clock. Usually another
+// step frees the lock, and the world wakes the connection after each. But it may be the world itself that waits, for a
+// lock that the server's own cleaning has.
 const lookAgain = 10 * time.Millisecond
 
 // receive gives what the server has sent. While it waits for a lock, which another step can free, the world goes on.

@@ -38,7 +38,8 @@ func (r *Store) History(ctx context.Context, since, until time.Time) ([]stats.Ho
 		return nil, describe("read the history", err)
 	}
 	hours, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h stats.Hour, err error) {
-		err = row.Scan(&h.Hour, &h.Category, &h.Accepted, &h.Delivered, &h.Deferred, &h.Failed, &h.Expired, &h.Cancelled,
+		err = row.Scan(&h.Hour, &h.Category,
+			&h.Accepted, &h.Delivered, &h.Deferred, &h.Failed, &h.Expired, &h.Cancelled,
 			&h.Replaced)
 		h.Hour = h.Hour.UTC()
 		return h, err

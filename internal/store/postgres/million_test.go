@@ -3,7 +3,6 @@
 package postgres_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 // A page of a million rows, 5,000 of them failed: the time of the slowest of 20 pages for each kind of filter.
 func TestListOfAMillion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	w.exec(t, "SET session_replication_role = replica; "+`INSERT INTO pacer.notifications
 		(id, user_id, category, channel, target, title, body, priority, accepted_at, status, reason, ended_at)
@@ -52,6 +52,6 @@ func TestListOfAMillion(t *testing.T) {
 			}
 			slowest, items, f.Cursor = max(slowest, time.Since(began)), items+len(page.Items), page.Next
 		}
-		t.Log(fmt.Sprintf("%-26s %2d pages, %4d items, slowest %s", name, pages, items, slowest.Round(100*time.Microsecond)))
+		t.Logf("%-26s %2d pages, %4d items, slowest %s", name, pages, items, slowest.Round(100*time.Microsecond))
 	}
 }

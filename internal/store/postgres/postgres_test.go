@@ -139,7 +139,8 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 		tb.Fatal(err)
 	}
 	w.store = postgres.New(pool, w.agendas, postgres.Config{
-		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: storetest.MaxCrashes, Log: slog.New(slog.DiscardHandler), RowsLooked: 7, // a listing needs many statements
+		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: storetest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
+		RowsLooked:    7, // a listing needs many statements
 		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute,
 		ClaimPatience: time.Minute, // a busy machine
 	})

@@ -22,8 +22,8 @@ SELECT coalesce(sum(accepted), 0)::bigint, coalesce(sum(delivered), 0)::bigint, 
 	coalesce(sum(expired), 0)::bigint, coalesce(sum(cancelled), 0)::bigint, coalesce(sum(replaced), 0)::bigint,
 	coalesce(sum(attempts), 0)::bigint FROM pacer.tallies`
 
-	// foldSQL replaces up to $1 tallies by their sum, and adds those of an hour to the history. Several may run at once:
-	// all lock the rows of the history in one order.
+	// foldSQL replaces up to $1 tallies by their sum, and adds those of an hour to the history. Several may run at
+	// once: all lock the rows of the history in one order.
 	foldSQL = `
 WITH taken AS (
 	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1

@@ -44,10 +44,10 @@ func listWorld(p *probe, random *rand.Rand) []notification.View {
 			if i%3 == 0 {
 				n.Channel = notification.ChannelWebhook
 			}
-			switch {
-			case i%10 == 0:
+			switch i % 10 {
+			case 0:
 				n.Category = "slow" // most of it is deferred
-			case i%10 == 1:
+			case 1:
 				n.SendAt = time.Now().Add(time.Hour)
 			}
 		})
@@ -121,7 +121,7 @@ func randomFilter(random *rand.Rand, all []notification.View) notification.Filte
 // may match holds all of it.
 func listed(p *probe) {
 	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+	random := rand.New(rand.NewPCG(seed, 1))
 	all := listWorld(p, random)
 	for range 150 {
 		f := randomFilter(random, all)
