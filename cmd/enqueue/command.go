@@ -228,8 +228,8 @@ func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() e
 	server := settings.Server{
 		Stores: c.Stores, Logging: settings.Logging{LogLevel: "warn"}, Roles: []string{string(settings.RoleWorker)},
 		Policy: c.Policy, Partitions: c.Partitions, Concurrency: 1,
-		// Of the workers: a producer does neither drain nor purge.
-		DrainTimeout: time.Second, Retention: 30 * 24 * time.Hour,
+		// Of the others: a producer neither drains nor purges, and runs no bulk job.
+		DrainTimeout: time.Second, Retention: 30 * 24 * time.Hour, BulkRate: 1,
 	}
 	resolved, err := server.Resolve()
 	if err != nil {

@@ -121,9 +121,9 @@ func cancelsAll(b *tab, d *fleet) {
 	b.tabTo("#cancel-all")
 	b.press(kb.Enter)
 	b.await("document.querySelector('#sure')?.open === true && document.activeElement.id === 'sure-no'")
-	if question := eval[string](b, "document.querySelector('#sure-text').textContent"); !strings.HasPrefix(question,
-		"Cancel 4 notifications?") || !strings.Contains(question, "user ada") {
-		b.Errorf("the question is %q", question)
+	if asked := eval[string](b, "document.querySelector('#sure-text').textContent"); !strings.HasPrefix(asked,
+		"Cancel 4 notifications?") || !strings.Contains(asked, "user ada") {
+		b.Errorf("the dialog says %q", asked)
 	}
 	b.press("shift+"+kb.Tab, kb.Enter)
 	b.await("document.querySelector('#jobs').textContent.includes('done: 4 of 4 cancelled')")

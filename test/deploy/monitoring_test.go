@@ -97,7 +97,8 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("the runbook has no section for %s, or its URL leads elsewhere", r.Alert)
 		}
 	}
-	if sections := strings.Count(runbook, "\n## "); sections != len(rules) {
+	others := strings.Count(runbook, "\n## A user says that nothing arrives\n") // no alert, but what people come with
+	if sections := strings.Count(runbook, "\n## ") - others; sections != len(rules) {
 		t.Errorf("the runbook has %d sections for %d alerts", sections, len(rules))
 	}
 }

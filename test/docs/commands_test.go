@@ -52,7 +52,7 @@ var notRun = []exception{
 }
 
 // runPages are the pages whose blocks of commands a test runs, one after the other in one shell.
-var runPages = []string{readmePage, tutorialPage}
+var runPages = []string{readmePage, tutorialPage, operatePage}
 
 // noCommands are the blocks without a language, by how they begin. They hold no commands.
 var noCommands = []exception{
