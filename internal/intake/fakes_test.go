@@ -95,6 +95,22 @@ func (r *store) Reserve(
 	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
 }
 
+func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
+	if err := r.failing("reserved"); err != nil {
+		return intake.Reservation{}, err
+	}
+	held, found := r.keys[key]
+	switch {
+	case !found:
+		return intake.Reservation{Claim: intake.ClaimNew}, nil
+	case held.Fingerprint != fingerprint:
+		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}, nil
+	case held.Pending:
+		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}, nil
+	}
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
+}
+
 func (r *store) Commit(_ context.Context, key string) error {
 	if err := r.failing("commit"); err != nil {
 		return err
@@ -147,14 +163,15 @@ func (rules) CheckDelivery(n *notification.Notification) error {
 type bench struct {
 	*intake.Intake
 	store    *store
+	clock    time.Time
 	accepted []string // categories that were reported
 	log      bytes.Buffer
 }
 
 func newBench() *bench {
-	b := &bench{store: newStore()}
+	b := &bench{store: newStore(), clock: now}
 	b.Intake = intake.New(intake.Config{
-		Store: b.store, Rules: rules{}, Clock: func() time.Time { return now },
+		Store: b.store, Rules: rules{}, Clock: func() time.Time { return b.clock },
 		Accepted: func(category string) { b.accepted = append(b.accepted, category) },
 		Log:      slog.New(slog.NewTextHandler(&b.log, nil)),
 	})

@@ -133,11 +133,10 @@ func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error)
 	same := map[int]int{}    // index → index of the first request with the same key
 	for i := range batch {
 		n, err := in.complete(&batch[i])
+		results[i] = Result{Notification: n, Err: err}
 		if err != nil {
-			results[i].Err = err
 			continue
 		}
-		results[i].Notification = n
 		if key := batch[i].IdempotencyKey; key != "" {
 			if first, repeated := keys[key]; repeated {
 				same[i] = first
@@ -149,6 +148,9 @@ func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error)
 	}
 	pending, err := in.withDevices(ctx, results, pending)
 	if err != nil {
+		return nil, err
+	}
+	if err := in.recognize(ctx, batch, results); err != nil {
 		return nil, err
 	}
 	if pending, err = in.reserve(ctx, batch, results, pending); err != nil {
@@ -186,9 +188,9 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 			asked[at] = has
 		}
 		if n.To == "" && n.Channel != notification.ChannelLog && !has {
-			results[i] = Result{Err: &notification.FieldError{
+			results[i].Err = &notification.FieldError{
 				Field: "to", Message: "is required: the user has no active device on the channel " + string(n.Channel),
-			}}
+			}
 			continue
 		}
 		remaining = append(remaining, i)
@@ -217,7 +219,8 @@ func Complete(n notification.Notification) (notification.Notification, error) {
 	return n, nil
 }
 
-// complete fills in the defaults and checks everything that can be checked without the store.
+// complete fills in the defaults and checks everything that can be checked without the store. With an error the
+// notification is what was refused.
 func (in *Intake) complete(r *Request) (*notification.Notification, error) {
 	n, err := Complete(r.Notification)
 	if err != nil {
@@ -230,10 +233,7 @@ func (in *Intake) complete(r *Request) (*notification.Notification, error) {
 	faults = append(faults, n.Validate(in.cfg.Clock(), in.cfg.Rules.MaxContent(n.Channel)))
 	faults = append(faults, in.cfg.Rules.CheckCategory(n.Category), in.cfg.Rules.CheckDelivery(&n),
 		checkKey(r.IdempotencyKey))
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return &n, nil
+	return &n, errors.Join(faults...)
 }
 
 // render puts the content of a template into a notification.

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -65,6 +67,58 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 		}
 	}
 	return remaining, nil
+}
+
+// changing are the fields, besides those of templates, whose checks depend on the moment: expires_at passes, a category
+// leaves the policy, a device is gone.
+var changing = []string{"category", "channel", "to", "send_at", "expires_at"}
+
+// recognize makes repeats of requests that are refused now, but were accepted before: whoever repeats a request because
+// its response was lost has to learn that. It clears the notifications of those that stay refused.
+func (in *Intake) recognize(ctx context.Context, batch []Request, results []Result) error {
+	for i := range results {
+		r := &results[i]
+		if r.Err == nil {
+			continue
+		}
+		n := r.Notification
+		r.Notification = nil
+		faults := notification.FieldErrors(r.Err)
+		if n == nil || len(faults) == 0 || slices.ContainsFunc(faults, isFixed) {
+			continue
+		}
+		if err := in.recognizeOne(ctx, &batch[i], n, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isFixed tells whether a fault is one at every moment.
+func isFixed(fault *notification.FieldError) bool {
+	return !slices.Contains(changing, fault.Field) && !strings.HasPrefix(fault.Field, "template")
+}
+
+// recognizeOne looks for what was accepted with the key of a refused request, or else with its id.
+func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notification.Notification, r *Result) error {
+	if key := request.IdempotencyKey; key != "" {
+		held, err := in.cfg.Store.Reserved(ctx, key, fingerprint(request))
+		if err == nil && held.Claim == ClaimDone {
+			*r, err = in.known(ctx, held.ID, n, request.Template != nil)
+		}
+		return err
+	}
+	if request.Notification.ID == "" {
+		return nil
+	}
+	view, err := in.cfg.Store.View(ctx, n.ID)
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		return nil
+	case err == nil && len(n.Differences(&view.Notification)) == 0:
+		*r = Result{Notification: &view.Notification, Known: true}
+	}
+	return err
 }
 
 // known returns the notification that was accepted before under the idempotency key. Once the store has forgotten it,

@@ -13,6 +13,8 @@ type Store interface {
 	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
 	// Reserve reserves an idempotency key for at least life.
 	Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (Reservation, error)
+	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody.
+	Reserved(ctx context.Context, key, fingerprint string) (Reservation, error)
 	// Commit notes that the notification with a reserved key has been accepted.
 	Commit(ctx context.Context, key string) error
 	// View returns a notification that was accepted.

@@ -76,6 +76,32 @@ func (r *Store) reserve(ctx context.Context, key, fingerprint, id string,
 	return reservation, nil
 }
 
+// reservedSQL returns who has an idempotency key.
+const reservedSQL = `
+SELECT fingerprint, notification_id, accepting_until IS NOT NULL FROM pacer.idempotency_keys
+WHERE key = $1 AND expires_at > clock_timestamp()`
+
+// Reserved implements [intake.Store].
+func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
+	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+	defer cancel()
+	var owner string
+	var accepting bool
+	held := intake.Reservation{Claim: intake.ClaimDone}
+	err := r.pool.QueryRow(ctx, reservedSQL, key).Scan(&owner, &held.ID, &accepting)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return intake.Reservation{Claim: intake.ClaimNew}, nil
+	case err != nil:
+		return intake.Reservation{}, describe("look up an idempotency key", err)
+	case owner != fingerprint:
+		held.Claim = intake.ClaimOther
+	case accepting:
+		held.Claim = intake.ClaimBusy
+	}
+	return held, nil
+}
+
 // Commit implements [intake.Store].
 func (r *Store) Commit(ctx context.Context, key string) error {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)

@@ -45,6 +45,24 @@ func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
 	return intake.Reservation{Claim: outcome, ID: reply[1]}, nil
 }
 
+// Reserved implements [intake.Store].
+func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
+	held, err := r.client.HGetAll(ctx, r.reservationKey(key)).Result()
+	if err != nil {
+		return intake.Reservation{}, fmt.Errorf("look up an idempotency key: %w", err)
+	}
+	_, accepting := held["p"]
+	switch {
+	case held["i"] == "":
+		return intake.Reservation{Claim: intake.ClaimNew}, nil
+	case held["f"] != fingerprint:
+		return intake.Reservation{Claim: intake.ClaimOther, ID: held["i"]}, nil
+	case accepting: // or given up: only Reserve asks the clock, which takes it over then
+		return intake.Reservation{Claim: intake.ClaimBusy, ID: held["i"]}, nil
+	}
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held["i"]}, nil
+}
+
 // Commit implements [intake.Store].
 func (r *Store) Commit(ctx context.Context, key string) error {
 	if err := r.client.HDel(ctx, r.reservationKey(key), "p").Err(); err != nil {

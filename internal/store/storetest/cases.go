@@ -367,9 +367,19 @@ func keys(p *probe) {
 			p.Errorf("%s: %+v, want %+v", step.id, got, step.want)
 		}
 	}
+	reserved := func(key, fingerprint string, want intake.Reservation) {
+		p.Helper()
+		if got, err := p.Reserved(p.Context(), key, fingerprint); err != nil || got != want {
+			p.Errorf("%s of %s is reserved as %+v, %v; want %+v", key, fingerprint, got, err, want)
+		}
+	}
+	reserved("key", "body", intake.Reservation{Claim: intake.ClaimBusy, ID: "first"})
+	reserved("key", "other", intake.Reservation{Claim: intake.ClaimOther, ID: "first"})
+	reserved("another key", "other", intake.Reservation{Claim: intake.ClaimNew})
 	if err := p.Commit(p.Context(), "key"); err != nil {
 		p.Fatal(err)
 	}
+	reserved("key", "body", intake.Reservation{Claim: intake.ClaimDone, ID: "first"})
 	if got := reserve("key", "body", "fourth"); got != (intake.Reservation{Claim: intake.ClaimDone, ID: "first"}) {
 		p.Errorf("after the commit: %+v", got)
 	}
