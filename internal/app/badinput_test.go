@@ -135,7 +135,7 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // th
 			"Deep": {
 				body: `{"user_id":"ada","channel":"log","data":{"a":` + strings.Repeat("[",
 					10_000) + strings.Repeat("]", 10_000) + `}}`,
-				status: 400,
+				status: 422,
 			},
 			"Huge": {
 				body: `{"user_id":"ada","channel":"log","body":"` + strings.Repeat("b", 3<<20) + `"}`, status: 413,

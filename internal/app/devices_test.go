@@ -98,9 +98,9 @@ func TestDevicesThatCannotBe(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"channel":"webhook","to":"http://169.254.169.254/"}`: "to: ",
 		`{"channel":"webhook","to":""}`:                        "to: is required",
-		`{"channel":"pigeon","to":"x"}`:                        "channel: is not a configured channel",
-		`{"channel":"fcm","to":"x"}`:                           "channel: is not a configured channel",
-		`{"channel":"log","to":"x"}`:                           "channel: is not a configured channel with targets",
+		`{"channel":"pigeon","to":"x"}`:                        `channel: "pigeon" is not a configured channel`,
+		`{"channel":"fcm","to":"x"}`:                           `channel: "fcm" is not a configured channel`,
+		`{"channel":"log","to":"x"}`:                           `channel: "log" has no targets`,
 	} {
 		var problem struct{ Detail string }
 		status := d.call(http.MethodPut, "/v1/users/ada/devices/phone", []byte(body), nil, &problem)
@@ -157,10 +157,10 @@ func TestTemplates(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"user_id":"ada","channel":"log","template":{"name":"hi"}}`:               `template.data: lacks "name"`,
 		`{"user_id":"ada","channel":"log","template":{"name":"ho"}}`:               "template.name: there is no template",
-		`{"user_id":"ada","channel":"log","template":{"nam":"hi"}}`:                "template: must be an object with name, locale and data",
+		`{"user_id":"ada","channel":"log","template":{"nam":"hi"}}`:                "template: must be an object with name (text), locale (text) and data (an object)",
 		`{"user_id":"ada","channel":"log","title":"x","template":{"name":"hi"}}`:   "template: makes title and body",
 		`{"user_id":"ada","channel":"log","fcm":{}}`:                               "fcm: is for notifications of the channel fcm",
-		`{"user_id":"ada","channel":"email","to":"a@example.com","email":{"a":1}}`: "channel: is not a configured channel",
+		`{"user_id":"ada","channel":"email","to":"a@example.com","email":{"a":1}}`: `channel: "email" is not a configured channel`,
 	} {
 		var problem struct{ Detail string }
 		status := d.call(http.MethodPost, "/v1/notifications", []byte(body), nil, &problem)

@@ -89,13 +89,22 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	case !result.now:
 		return notification.ErrNotWaiting
 	}
-	err = r.agendas.CancelIn(ctx, r.agendas.PartitionOf(result.userID), id, reason)
-	if err != nil && !errors.Is(err, agenda.ErrLost) && !errors.Is(err, notification.ErrNotFound) {
+	r.removeEnded(ctx, r.agendas.PartitionOf(result.userID), id, reason)
+	return nil
+}
+
+// removeEnded removes a notification that has ended from its agenda. One that is not there may still be on its way from
+// the process that accepted it, so it is left to the relay, which looks again once it has arrived.
+func (r *Store) removeEnded(ctx context.Context, partition int, id, reason string) {
+	err := r.agendas.CancelIn(ctx, partition, id, reason)
+	if err == nil || errors.Is(err, agenda.ErrLost) {
+		return
+	}
+	if left := r.leaveInOutbox(ctx, []string{id}); left != nil {
 		r.cfg.Log.WarnContext(ctx,
 			"could not remove an ended notification from its agenda; the next worker that gets it drops it",
-			"notification_id", id, "error", err)
+			"notification_id", id, "error", errors.Join(err, left))
 	}
-	return nil
 }
 
 // Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or

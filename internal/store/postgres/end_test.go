@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -278,4 +279,39 @@ func TestCancelAfterACrash(t *testing.T) {
 			w.wantGone(t, "old")
 		})
 	}
+}
+
+// Redis is slow, so a notification is cancelled before it has reached its backlog. It gets there afterwards, and the
+// relay takes it out again.
+func TestACancelMayOvertakeThePlacing(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	release := make(chan struct{})
+	slow := w.process(t, postgres.Config{PlacePatience: time.Millisecond}, func(*process) error {
+		<-release
+		return nil
+	})
+	if _, err := slow.store.Accept(t.Context(), batchOf("ada", "free", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Cancel(t.Context(), "ada-free-000"); err != nil {
+		t.Fatal(err)
+	}
+	w.round(t)
+	close(release)
+	w.await(t, "it is in its backlog", func() bool {
+		var unplaced int
+		if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.unplaced").Scan(&unplaced); err != nil {
+			t.Fatal(err)
+		}
+		return unplaced == 0
+	})
+	w.round(t)
+	if got := w.differences(t); len(got) > 0 {
+		t.Errorf("Redis and Postgres differ: %v", got)
+	}
+	if waiting := w.stats(t).Queued; waiting != 0 {
+		t.Errorf("%d wait", waiting)
+	}
+	w.wantNothingLeft(t)
 }

@@ -67,12 +67,15 @@ const (
 )
 
 // outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
-// has locked. A notification that is being sent stays until its result is written.
+// has locked. A notification that is being sent stays until its result is written, and one that has ended until it is
+// no longer on its way to its backlog.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority,
 	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
 WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
+	AND (n.ended_at IS NULL OR NOT EXISTS (SELECT FROM pacer.unplaced u
+		WHERE u.left_at BETWEEN n.accepted_at AND n.accepted_at + interval '1 min' AND n.id = ANY (u.ids)))
 ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
 
 // outboxPlace is a place in the outbox; the zero value is its beginning.
@@ -184,14 +187,16 @@ func (a *partitionsAway) err() error {
 }
 
 // place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the
-// outbox. It ends those that must not be delivered.
+// outbox. It ends those that must not be delivered, and removes from their backlogs those that have ended.
 func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *partitionsAway) ([]string, error) {
 	var done []string
 	partitions := map[int][]agenda.Entry{}
 	for i := range batch {
 		o := &batch[i]
 		if o.ended {
-			done = append(done, o.ID)
+			if l.removed(ctx, o, away) {
+				done = append(done, o.ID)
+			}
 			continue
 		}
 		if err := l.cfg.Check(&o.Notification); err != nil {
@@ -223,6 +228,21 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *pa
 	}
 	placing.Wait()
 	return done, nil
+}
+
+// removed removes a notification that has ended from its agenda, and tells whether it is not there.
+func (l *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
+	partition := l.store.agendas.PartitionOf(o.UserID)
+	if away.has(partition) {
+		return false
+	}
+	err := l.store.agendas.CancelIn(ctx, partition, o.ID, notification.ReasonCancelled)
+	if err == nil || errors.Is(err, agenda.ErrLost) || errors.Is(err, notification.ErrNotFound) ||
+		errors.Is(err, notification.ErrNotWaiting) {
+		return true
+	}
+	away.note(partition, err)
+	return false
 }
 
 // entry is the notification as its agenda takes it. Its acceptance decides its place in the backlog, however late it

@@ -263,10 +263,12 @@ func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 	return asleep.settle(ctx)
 }
 
-// endedSQL returns, of some ids, those of notifications that have ended or never existed.
+// endedSQL returns, of some ids, those of notifications that have ended or never existed. What is in the outbox the
+// relay removes.
 const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
-LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id]) WHERE n.id IS NULL OR n.ended_at IS NOT NULL`
+LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id])
+WHERE n.id IS NULL OR n.ended_at IS NOT NULL AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[w.id]))`
 
 // ended returns those that have ended, with their statuses.
 func (l *Relay) ended(ctx context.Context, of []surplus) ([]surplus, error) {
