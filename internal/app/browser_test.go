@@ -161,6 +161,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	b.await("document.querySelector('#connection').textContent.startsWith('live')")
 
 	showsWhatWaits(b, d, r)
+	showsHistory(b)
 	waiting := searches(b, d, r)
 	pausesByKeyboard(b)
 	closesEachDialog(b)
@@ -209,6 +210,16 @@ func showsWhatWaits(b *tab, d *fleet, r *receiver) {
 		b.Errorf("the page says 0 deferred, the API %+v", s)
 	}
 	b.await("document.querySelector('#rates-chart svg').getAttribute('aria-label').startsWith('Per second: accepted ')")
+}
+
+// showsHistory: the last hours of one category, by keyboard.
+func showsHistory(b *tab) {
+	b.Helper()
+	b.await("document.querySelector('#history-category').options.length === 4")
+	b.tabTo("#history-category")
+	b.press("drip")
+	b.await("document.querySelector('#history-chart svg').getAttribute('aria-label').startsWith(" +
+		"'drip, last 24h: accepted 4, delivered 4, ')")
 }
 
 // searches finds a notification and a user, and gives one that waits.

@@ -3,6 +3,7 @@
 import { Chart, clock, duration, number } from './chart.js'
 import { byId, element, rows, text } from './dom.js'
 import { act } from './act.js'
+import { offer } from './history.js'
 import { lookUp } from './lookup.js'
 
 const rates = new Chart(byId('rates-chart'), 'Per second', [
@@ -33,6 +34,7 @@ function show(s) {
   partitions(s.partitions)
   tables(s)
   pauses(s)
+  offer(s.categories ?? [])
 }
 
 function tiles(s) {

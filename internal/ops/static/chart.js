@@ -29,7 +29,7 @@ export function duration(seconds) {
 }
 
 // ceiling is the next round number above the largest value.
-function ceiling(largest) {
+export function ceiling(largest) {
   if (largest <= 0) return 1
   const power = 10 ** Math.floor(Math.log10(largest))
   return [1, 2, 5, 10].find((step) => step * power >= largest) * power

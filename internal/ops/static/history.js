@@ -1,0 +1,81 @@
+// History: what happened by the hour, or over a month by the day, of one category or of all.
+
+import { ceiling, draw, number } from './chart.js'
+import { byId, element } from './dom.js'
+
+const WIDTH = 1240, HEIGHT = 180, LEFT = 48, BOTTOM = 22, TOP = 8
+const HOUR = 3600000
+const drawn = [['delivered', 'f2'], ['failed', 'f4'], ['expired', 'f3']]
+const counted = ['accepted', 'delivered', 'deferred', 'failed', 'expired', 'cancelled', 'replaced']
+const colours = new Map(drawn)
+const spans = { '24h': { hours: 24, step: 1 }, '7d': { hours: 168, step: 1 }, '30d': { hours: 720, step: 24 } }
+
+// bars adds up the hours of each bar.
+function bars(hours, span) {
+  const first = Math.floor(Date.now() / HOUR) - span.hours + 1
+  const all = Array.from({ length: span.hours / span.step }, (_, i) => ({ at: (first + i * span.step) * HOUR, ...Object.fromEntries(counted.map((name) => [name, 0])) }))
+  for (const h of hours) {
+    const bar = all[Math.floor((Date.parse(h.hour) / HOUR - first) / span.step)]
+    if (bar) for (const name of counted) bar[name] += h[name] ?? 0
+  }
+  return all
+}
+
+// label says when a bar begins.
+function label(at, span) {
+  const t = new Date(at)
+  return span.hours === 24 ? t.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }) : t.toLocaleDateString('en-CA').slice(5)
+}
+
+function picture(all, span, title) {
+  const top = ceiling(Math.max(...all.map((bar) => drawn.reduce((sum, [name]) => sum + bar[name], 0))))
+  const width = (WIDTH - LEFT - 8) / all.length
+  const y = (v) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - v / top)
+  const parts = [0, 0.5, 1].flatMap((share) => [
+    draw('line', { class: 'grid', x1: LEFT, x2: WIDTH - 8, y1: y(top * share), y2: y(top * share) }),
+    draw('text', { x: LEFT - 6, y: y(top * share) + 4, 'text-anchor': 'end' }, number(top * share)),
+  ])
+  all.forEach((bar, i) => {
+    let base = 0
+    for (const [name, colour] of drawn) {
+      if (bar[name]) parts.push(draw('rect', { class: colour, x: LEFT + i * width, width: Math.max(1, width - 1), y: y(base + bar[name]), height: y(base) - y(base + bar[name]) }, draw('title', {}, `${label(bar.at, span)}: ${number(bar[name])} ${name}`)))
+      base += bar[name]
+    }
+    if (i % Math.ceil(all.length / 8) === 0) parts.push(draw('text', { x: LEFT + i * width, y: HEIGHT - 6 }, label(bar.at, span)))
+  })
+  return draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': title }, ...parts)
+}
+
+function legend(sums) {
+  return element('ul', { className: 'legend' }, ...counted.map((name) => {
+    const item = element('li', {})
+    if (colours.has(name)) item.append(draw('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, draw('rect', { width: 12, height: 12, rx: 2, class: colours.get(name) })))
+    item.append(`${name} ${number(sums[name])}`)
+    return item
+  }))
+}
+
+async function show() {
+  const span = byId('history-span').value, category = byId('history-category').value
+  const response = await fetch(`history?${new URLSearchParams({ since: span, ...(category && { category }) })}`)
+  if (!response.ok) return
+  const history = await response.json()
+  const all = bars(history.hours, spans[span])
+  const sums = Object.fromEntries(counted.map((name) => [name, all.reduce((sum, bar) => sum + bar[name], 0)]))
+  const title = `${category || 'All categories'}, last ${span}: ${counted.map((name) => `${name} ${number(sums[name])}`).join(', ')}`
+  byId('history-chart').replaceChildren(picture(all, spans[span], title), legend(sums))
+}
+
+// offer offers the categories that there are.
+export function offer(categories) {
+  const select = byId('history-category')
+  if (select.options.length === categories.length + 1) return
+  const chosen = select.value
+  select.replaceChildren(element('option', { value: '', textContent: 'all categories' }), ...categories.map((name) => element('option', { value: name, textContent: name })))
+  select.value = categories.includes(chosen) ? chosen : ''
+}
+
+byId('history-span').addEventListener('change', show)
+byId('history-category').addEventListener('change', show)
+setInterval(show, 60000)
+show()
