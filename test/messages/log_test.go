@@ -94,7 +94,7 @@ func logRows() []row {
 		},
 		{
 			name: "the policy", provoke: says("policy is in force"),
-			want: `level=INFO msg="this policy is in force" file=POLICY categories=3`,
+			want: `level=INFO msg="this policy is in force" file=POLICY version=<any> categories=3`,
 		},
 		{
 			name: "the channels", provoke: says("channels are configured"),
