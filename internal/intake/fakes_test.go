@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type store struct {
 	accepts [][]string // ids of each call of Accept
 	fresh   []string   // ids that were newly accepted
 	fail    string     // the method that fails
+	views   atomic.Int64
 }
 
 func newStore() *store {
@@ -120,6 +122,7 @@ func (r *store) Commit(_ context.Context, key string) error {
 }
 
 func (r *store) View(_ context.Context, id string) (*notification.View, error) {
+	r.views.Add(1)
 	if err := r.failing("view"); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package intake_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -62,5 +63,24 @@ func TestARefusedRepeatFailsWhileTheStoreIsAway(t *testing.T) {
 		if _, err := b.Accept(t.Context(), []intake.Request{brief(r)}); !errors.Is(err, errAway) {
 			t.Errorf("while %s fails: %v", method, err)
 		}
+	}
+}
+
+// A batch that is refused whole costs a bounded number of looks at the store.
+func TestABatchThatIsRefusedWholeIsToldSoInTime(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.clock = now.Add(time.Minute)
+	batch := make([]intake.Request, 3000)
+	for i := range batch {
+		batch[i] = brief(request(fmt.Sprint("n", i), "hi"))
+	}
+	for _, r := range b.accept(t, batch...) {
+		if r.Err == nil || r.Known || r.Notification != nil {
+			t.Fatalf("it gives %+v, want it refused", r)
+		}
+	}
+	if looks := b.store.views.Load(); looks == 0 || looks > 1000 {
+		t.Errorf("the store was asked %d times, want 1 to 1000", looks)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -73,9 +75,18 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 // leaves the policy, a device is gone.
 var changing = []string{"category", "channel", "to", "send_at", "expires_at"}
 
+const (
+	// lookups is of how many refused requests of a batch it is asked whether they were accepted before: a batch may be
+	// refused whole, and must be told so in time. lookupsAtOnce is how many are asked side by side.
+	lookups       = 1000
+	lookupsAtOnce = 16
+)
+
 // recognize makes repeats of requests that are refused now, but were accepted before: whoever repeats a request because
 // its response was lost has to learn that. It clears the notifications of those that stay refused.
 func (in *Intake) recognize(ctx context.Context, batch []Request, results []Result) error {
+	asking, asked := errgroup.Group{}, 0
+	asking.SetLimit(lookupsAtOnce)
 	for i := range results {
 		r := &results[i]
 		if r.Err == nil {
@@ -84,14 +95,14 @@ func (in *Intake) recognize(ctx context.Context, batch []Request, results []Resu
 		n := r.Notification
 		r.Notification = nil
 		faults := notification.FieldErrors(r.Err)
-		if n == nil || len(faults) == 0 || slices.ContainsFunc(faults, isFixed) {
+		if n == nil || len(faults) == 0 || slices.ContainsFunc(faults, isFixed) || asked == lookups ||
+			batch[i].Notification.ID == "" && batch[i].IdempotencyKey == "" {
 			continue
 		}
-		if err := in.recognizeOne(ctx, &batch[i], n, r); err != nil {
-			return err
-		}
+		asked++
+		asking.Go(func() error { return in.recognizeOne(ctx, &batch[i], n, r) })
 	}
-	return nil
+	return asking.Wait()
 }
 
 // isFixed tells whether a fault is one at every moment.
@@ -107,9 +118,6 @@ func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notific
 			*r, err = in.known(ctx, held.ID, n, request.Template != nil)
 		}
 		return err
-	}
-	if request.Notification.ID == "" {
-		return nil
 	}
 	view, err := in.cfg.Store.View(ctx, n.ID)
 	switch {
