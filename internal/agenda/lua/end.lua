@@ -22,7 +22,7 @@ local function write(id, generation, state, reason, reply)
   if f[2] ~= generation then return 0 end
   if f[1] == 'q' then return 2 end
   if f[1] ~= 's' then return f[1] == state and 1 or 0 end
-  if reply == '' then
+  if state == 'D' then -- what explained an earlier attempt is left, and not shown
     call('HSET', key, 's', state, 'y', reason, 'z', now)
   else
     call('HSET', key, 's', state, 'y', reason, 'z', now, 'q', reply)

@@ -35,6 +35,15 @@ func repliesAreKept(p *probe) {
 	})
 	p.settle(p.grant(), wasDelivered)
 	p.wantDetail(n.ID, notification.StatusDelivered, "", "busy")
+
+	// What explained an earlier attempt does not explain a failure without a reply.
+	n = p.accept(nil)
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", Reply: "busy", Failure: true,
+		RetryAfter: 50 * time.Millisecond,
+	})
+	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: connection", Failure: true})
+	p.wantDetail(n.ID, notification.StatusFailed, "", "busy")
 }
 
 // wantDetail checks what explains a notification's reason, and the replies in its timeline.
