@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -13,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/memory"
 )
 
 // verbose has every run print how much of Redis's CPU it used.
@@ -113,7 +114,7 @@ func main() {
 	if o.smoke {
 		o.rounds, o.n = 1, 500
 	}
-	app.CollectLess() // as the dispatcher does; the peers in this process collect less too
+	memory.Tune(slog.Default()) // as the dispatcher does; the peers in this process collect less too
 	if err := profiled(*profile, func() error { return run(ctx, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

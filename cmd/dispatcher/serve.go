@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/logging"
+	"github.com/pacer-notify/pacer/internal/memory"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -29,7 +30,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	log := newLogger(to.err, resolved)
-	app.CollectLess()
+	memory.Tune(log)
 	process, err := hooks().New(ctx, resolved, log)
 	if err != nil {
 		return err

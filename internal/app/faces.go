@@ -2,9 +2,10 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
@@ -21,7 +22,7 @@ func (a *App) openAPI(ctx context.Context) error {
 	if !a.cfg.HasRole(settings.RoleAPI) {
 		return nil
 	}
-	handler, err := a.apiHandler(a.cfg.APITokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has)
+	handler, err := a.apiHandler(a.cfg.APITokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has, a.registry)
 	if err != nil {
 		return err
 	}
@@ -37,8 +38,9 @@ func (a *App) openAPI(ctx context.Context) error {
 	return nil
 }
 
-// apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all.
-func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler, error) {
+// apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all. It has
+// metrics unless the registry is nil.
+func (a *App) apiHandler(tokens []string, host func(string) bool, metrics prometheus.Registerer) (http.Handler, error) {
 	d := a.deployment
 	limiter := throttle.NewRedis(d.Redis.Pipe, func(string) string { return "pacer:{api}:" })
 	callers, err := httpapi.CallerLimit(limiter, rulesOf(a.cfg.APILimits), rulesOf(a.cfg.APIRouteLimits), a.log)
@@ -52,7 +54,8 @@ func (a *App) apiHandler(tokens []string, host func(string) bool) (http.Handler,
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
 		},
-		Tokens: tokens, Host: host, CallerLimit: callers, Version: version.Current().Version, Log: a.log,
+		Tokens: tokens, Host: host, CallerLimit: callers, Metrics: metrics,
+		Version: version.Current().Version, Log: a.log,
 	}
 	for _, c := range a.cfg.Channels.All() {
 		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat})
@@ -75,8 +78,8 @@ func (a *App) openOps(ctx context.Context) error {
 	}
 	a.openChecker()
 	reader := a.reader()
-	if err := a.registry.Register(ops.NewGaugeCollector(reader.Gauges)); err != nil {
-		return fmt.Errorf("register the metrics: %w", err)
+	if err := reader.Register(a.registry); err != nil {
+		return err
 	}
 	a.live, a.many = ops.NewLive(reader.Snapshot, a.log), a.deployment.Many(a.intake)
 	handler := ops.Handler(ops.Config{

@@ -42,7 +42,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if err := a.openIntake(ctx); err != nil {
 		return nil, err
 	}
-	handler, err := a.apiHandler(nil, nil)
+	handler, err := a.apiHandler(nil, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// origin is what is known of a request once it has been authenticated.
+// origin is what is known of a request: at first its route, once it has been authenticated also its token.
 type origin struct {
 	token string // the hash of its token, in hex; empty without a token
 	route string // the pattern that it matches; empty for none
@@ -65,7 +65,9 @@ func (a *api) authenticate(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusUnauthorized, "a valid bearer token is required")
 			return
 		}
-		next.ServeHTTP(w, origin{token: hex.EncodeToString(given[:16])}.put(r))
+		found := originOf(r)
+		found.token = hex.EncodeToString(given[:16])
+		next.ServeHTTP(w, found.put(r))
 	})
 }
 

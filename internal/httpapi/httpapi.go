@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -73,6 +74,8 @@ type Config struct {
 	// CallerLimit wraps everything that needs a token. It learns from [TokenOf] and [RouteOf] who asks for what.
 	// Defaults to no limit.
 	CallerLimit func(http.Handler) http.Handler
+	// Metrics is where the API registers its metrics. Nil means that it has none.
+	Metrics prometheus.Registerer
 	// Channels are all channels that pacer has, configured or not.
 	Channels []Channel
 	// Version of the program, for the document.
@@ -133,7 +136,15 @@ func New(cfg Config) (http.Handler, error) {
 	front := http.NewServeMux()
 	front.HandleFunc("GET /openapi.json", serveBytes("application/json", spec))
 	front.HandleFunc("GET /docs", serveBytes("text/html; charset=utf-8", page))
-	front.Handle("/", a.authenticate(withRoute(operations, cfg.CallerLimit(withFallback(operations)))))
+	served := a.authenticate(cfg.CallerLimit(withFallback(operations)))
+	if cfg.Metrics != nil {
+		measure, err := measured(cfg.Metrics)
+		if err != nil {
+			return nil, err
+		}
+		served = measure(served)
+	}
+	front.Handle("/", withRoute(operations, served))
 	return a.apartFromPages(front), nil
 }
 

@@ -12,3 +12,6 @@ func Patterns(cfg Config) []string {
 
 // ChannelsOf joins what processes report of their channels.
 func ChannelsOf(names []string, reports []Report) []Channel { return channelsOf(names, reports) }
+
+// NewPoolCollector makes the collector of a process's connections.
+var NewPoolCollector = newPoolCollector

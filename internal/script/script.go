@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -60,7 +61,9 @@ var requests atomic.Uint64
 // and returns [ErrForeignReply].
 func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	nonce := nonces + strconv.FormatUint(requests.Add(1), 36)
+	began := time.Now()
 	cmd := s.script.Run(ctx, client, keys, append(slices.Clip(args), nonce)...)
+	measure(began, cmd.Err())
 	if cmd.Err() != nil {
 		return cmd
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
 )
 
@@ -51,14 +52,19 @@ func metricNames(t *testing.T) []string {
 	if _, err := ops.NewMetrics(registry); err != nil {
 		t.Fatal(err)
 	}
+	if err := (&ops.Reader{}).Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := httpapi.New(httpapi.Config{Metrics: registry}); err != nil {
+		t.Fatal(err)
+	}
 	descs := make(chan *prometheus.Desc, 100)
 	registry.Describe(descs)
-	ops.NewGaugeCollector(nil).Describe(descs)
 	close(descs)
 	var names []string
 	for desc := range descs {
 		name := regexp.MustCompile(`fqName: "([^"]*)"`).FindStringSubmatch(desc.String())[1]
-		names = append(names, name, name+"_bucket")
+		names = append(names, name, name+"_bucket", name+"_count")
 	}
 	return names
 }
