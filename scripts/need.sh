@@ -1,7 +1,7 @@
 #!/bin/sh
 # need.sh PROGRAM sees to it that the program is on this machine, since the tests start it themselves: redis, postgres,
-# pgbouncer, node, chromium, promtool or gcc. Where it is missing it is installed with the system's package manager, if
-# that is possible without asking for a password; else one sentence says what to do.
+# pgbouncer, node, chromium, promtool, systemd or gcc. Where it is missing it is installed with the system's package
+# manager, if that is possible without asking for a password; else one sentence says what to do.
 # need.sh --check PROGRAM installs nothing: where the program is missing, one sentence says so.
 # need.sh --check-package FOLDER does the same for what npm installs there.
 set -eu
@@ -27,8 +27,13 @@ pgbouncer) program=pgbouncer apt=pgbouncer dnf=pgbouncer apk=pgbouncer brew=pgbo
 node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
 chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
 promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
+systemd)
+	# systemd-analyze, for the units; they are for Linux only, as their test is.
+	[ "$(uname)" = Linux ] || exit 0
+	program=systemd-analyze apt=systemd dnf=systemd apk=systemd brew=systemd
+	;;
 gcc) program=gcc apt="gcc libc6-dev" dnf="gcc glibc-devel" apk="gcc musl-dev" brew=gcc ;;
-*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|node|chromium|promtool|gcc" >&2 && exit 2 ;;
+*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|node|chromium|promtool|systemd|gcc" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs, and from other users than root PgBouncer, away from PATH; the tests look there too.

@@ -105,7 +105,7 @@ func postgresUse(pool *pgxpool.Pool) poolUse {
 	stat := pool.Stat()
 	return poolUse{
 		inUse: int(stat.AcquiredConns()), idle: int(stat.IdleConns()), most: int(stat.MaxConns()),
-		waits: uint64(stat.EmptyAcquireCount()), waited: stat.EmptyAcquireWaitTime(), //nolint:gosec // counts from 0
-		failed: uint64(stat.CanceledAcquireCount()), opened: uint64(stat.NewConnsCount()), //nolint:gosec // the same
+		waits: uint64(stat.EmptyAcquireCount()), waited: stat.EmptyAcquireWaitTime(),
+		failed: uint64(stat.CanceledAcquireCount()), opened: uint64(stat.NewConnsCount()),
 	}
 }

@@ -46,20 +46,17 @@ pacer_pool_connections{state="in_use",store="postgres"} 1
 # TYPE pacer_pool_connections_max gauge
 pacer_pool_connections_max{store="postgres"} 3
 `
-	for _, test := range []struct {
-		name string
-		pool *pgxpool.Pool
-		want string
-	}{{name: "Redis alone", want: redisOnly}, {name: "with Postgres", pool: pool, want: both}} {
-		t.Run(test.name, func(t *testing.T) {
-			if err := testutil.CollectAndCompare(ops.NewPoolCollector(client, test.pool), strings.NewReader(test.want),
-				"pacer_pool_connections", "pacer_pool_connections_max"); err != nil {
-				t.Error(err)
-			}
-			if problems, err := testutil.CollectAndLint(ops.NewPoolCollector(client, test.pool)); err != nil || problems != nil {
-				t.Errorf("the metrics break the conventions: %v, %v", problems, err)
-			}
-		})
+	compare := func(name string, pool *pgxpool.Pool, want string) {
+		collector := ops.NewPoolCollector(client, pool)
+		if err := testutil.CollectAndCompare(collector, strings.NewReader(want), "pacer_pool_connections",
+			"pacer_pool_connections_max"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if problems, err := testutil.CollectAndLint(collector); err != nil || problems != nil {
+			t.Errorf("%s: the metrics break the conventions: %v, %v", name, problems, err)
+		}
 	}
+	compare("Redis alone", nil, redisOnly)
+	compare("with Postgres", pool, both)
 	held.Release()
 }

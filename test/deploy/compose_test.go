@@ -93,6 +93,27 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
+// While its image initialises the database, Postgres responds on its socket only. Whoever started then would be cut
+// off.
+func TestComposeWaitsForAnInitialisedPostgres(t *testing.T) {
+	t.Parallel()
+	project, err := load(t.Context(), composeFile(t), environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err = project.WithProfiles([]string{"durable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := project.Services["postgres"].HealthCheck.Test
+	if at := slices.Index(test, "--host"); at < 0 || test[at+1] != "127.0.0.1" {
+		t.Errorf("the health check is %q, which does not ask over TCP", test)
+	}
+	if needs := project.Services["migrate"].DependsOn["postgres"].Condition; needs != types.ServiceConditionHealthy {
+		t.Errorf("the schema waits for Postgres to be %q", needs)
+	}
+}
+
 func TestComposeAsksForTokens(t *testing.T) {
 	t.Parallel()
 	_, err := load(t.Context(), composeFile(t), types.Mapping{})
@@ -153,7 +174,7 @@ func TestComposeFaultsAreFound(t *testing.T) {
 			new: "disable: true", want: redis + "no healthcheck",
 		},
 		{
-			name: "PostgresHealthcheckOff", old: "test: [CMD, pg_isready, --username, pacer, --dbname, pacer]",
+			name: "PostgresHealthcheckOff", old: "test: [CMD, pg_isready, --host, 127.0.0.1, --username, pacer, --dbname, pacer]",
 			new: "disable: true", want: "postgres: no healthcheck",
 		},
 		{

@@ -1,7 +1,7 @@
 package deploy_test
 
 import (
-	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,36 +10,37 @@ import (
 	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
-// manifests are the documents of the Kubernetes file by kind and name, each read as Kubernetes reads it: a field that
-// it does not know is a fault.
-func manifests(t *testing.T) map[string]any {
+// manifests are what Kustomize makes of a folder, by kind and name, each read as Kubernetes reads it: a field that it
+// does not know is a fault.
+func manifests(t *testing.T, folder string) map[string]any {
 	t.Helper()
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		filepath.Join("..", "..", folder))
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := map[string]any{}
-	for document := range bytes.SplitSeq([]byte(readFile(t, "deploy/kubernetes/pacer.yaml")), []byte("\n---\n")) {
-		var head struct {
-			meta.TypeMeta   `json:",inline"`
-			meta.ObjectMeta `json:"metadata"`
-		}
-		if err := yaml.Unmarshal(document, &head); err != nil {
-			t.Fatal(err)
-		}
+	for _, resource := range rendered.Resources() {
 		object := map[string]any{
 			"batch/v1 Job": &batch.Job{}, "apps/v1 Deployment": &apps.Deployment{}, "v1 Service": &core.Service{},
 			"policy/v1 PodDisruptionBudget":          &policy.PodDisruptionBudget{},
 			"autoscaling/v2 HorizontalPodAutoscaler": &autoscaling.HorizontalPodAutoscaler{},
-		}[head.APIVersion+" "+head.Kind]
+			"networking.k8s.io/v1 NetworkPolicy":     &networking.NetworkPolicy{},
+		}[resource.GetApiVersion()+" "+resource.GetKind()]
 		if object == nil {
-			t.Fatalf("%s %s is of no kind that this test knows", head.APIVersion, head.Kind)
+			t.Fatalf("%s is of no kind that this test knows", resource.CurId())
 		}
-		if err := yaml.UnmarshalStrict(document, object); err != nil {
-			t.Errorf("%s %s: %v", head.Kind, head.Name, err)
+		if err := yaml.UnmarshalStrict([]byte(resource.MustYaml()), object); err != nil {
+			t.Errorf("%s: %v", resource.CurId(), err)
 		}
-		found[head.Kind+" "+head.Name] = object
+		found[resource.GetKind()+" "+resource.GetName()] = object
 	}
 	return found
 }
@@ -47,47 +48,108 @@ func manifests(t *testing.T) map[string]any {
 // The manifests fit the API of Kubernetes, and one another.
 func TestKubernetesManifests(t *testing.T) {
 	t.Parallel()
-	all := manifests(t)
+	all := manifests(t, "deploy/kubernetes")
 	for _, want := range []string{
-		"Job pacer-migrate", "Deployment pacer-worker", "Deployment pacer-api", "Service pacer-api",
-		"Service pacer-ops",
-		"PodDisruptionBudget pacer-worker", "HorizontalPodAutoscaler pacer-worker",
+		"Deployment pacer-worker", "Deployment pacer-api", "Service pacer-api", "Service pacer-ops",
+		"PodDisruptionBudget pacer-worker", "PodDisruptionBudget pacer-api", "HorizontalPodAutoscaler pacer-worker",
+		"NetworkPolicy pacer",
 	} {
 		if all[want] == nil {
 			t.Fatalf("there is no %s", want)
 		}
 	}
-	labels := map[string]map[string]string{}
+	pods := map[string]core.PodTemplateSpec{}
 	for name, object := range all {
 		if deployment, ok := object.(*apps.Deployment); ok {
-			labels[name] = deployment.Spec.Template.Labels
+			pods[name] = deployment.Spec.Template
 			checkDeployment(t, deployment)
 		}
 	}
 	for name, object := range all {
-		if service, ok := object.(*core.Service); ok &&
-			!slices.ContainsFunc([]string{"Deployment pacer-worker", "Deployment pacer-api"}, func(d string) bool {
-				return matches(service.Spec.Selector, labels[d])
-			}) {
-			t.Errorf("%s leads to no pod", name)
+		switch object := object.(type) {
+		case *core.Service:
+			checkSelects(t, name, object.Spec.Selector, pods)
+		case *policy.PodDisruptionBudget:
+			checkSelects(t, name, object.Spec.Selector.MatchLabels, pods)
+		case *networking.NetworkPolicy:
+			checkSelects(t, name, object.Spec.PodSelector.MatchLabels, pods)
+			checkReach(t, object)
+		case *autoscaling.HorizontalPodAutoscaler:
+			if target := object.Spec.ScaleTargetRef; all[target.Kind+" "+target.Name] == nil {
+				t.Errorf("the autoscaler scales %s %s, which does not exist", target.Kind, target.Name)
+			}
+			checkMetrics(t, object)
 		}
 	}
-	scaler, _ := all["HorizontalPodAutoscaler pacer-worker"].(*autoscaling.HorizontalPodAutoscaler) // looked for above
-	if target := scaler.Spec.ScaleTargetRef; all[target.Kind+" "+target.Name] == nil {
-		t.Errorf("the autoscaler scales %s %s, which does not exist", target.Kind, target.Name)
+}
+
+// checkSelects wants the selector to select the pods of some deployment.
+func checkSelects(t *testing.T, name string, selector map[string]string, pods map[string]core.PodTemplateSpec) {
+	t.Helper()
+	for _, pod := range pods {
+		if matches(selector, pod.Labels) {
+			return
+		}
 	}
+	t.Errorf("%s leads to no pod", name)
+}
+
+// checkMetrics wants the autoscaler's metrics to be pacer's, and the adapter to make them.
+func checkMetrics(t *testing.T, scaler *autoscaling.HorizontalPodAutoscaler) {
+	t.Helper()
 	adapter := readFile(t, "deploy/kubernetes/adapter.yaml")
 	for _, metric := range scaler.Spec.Metrics {
-		if metric.External != nil && !strings.Contains(adapter, "as: "+metric.External.Metric.Name) {
+		if metric.External == nil {
+			continue
+		}
+		if !strings.Contains(adapter, "as: "+metric.External.Metric.Name) {
 			t.Errorf("the adapter does not make %s", metric.External.Metric.Name)
 		}
-		if metric.External != nil {
-			known(t, "the autoscaler", metric.External.Metric.Name, metricNames(t))
+		known(t, "the autoscaler", metric.External.Metric.Name, metricNames(t))
+	}
+}
+
+// checkReach wants everybody to reach the API, and only those that are named to reach the ops pages.
+func checkReach(t *testing.T, network *networking.NetworkPolicy) {
+	t.Helper()
+	reached := map[string]int{}
+	for _, rule := range network.Spec.Ingress {
+		for _, port := range rule.Ports {
+			reached[port.Port.StrVal] = len(rule.From)
 		}
 	}
-	budget, _ := all["PodDisruptionBudget pacer-worker"].(*policy.PodDisruptionBudget)
-	if !matches(budget.Spec.Selector.MatchLabels, labels["Deployment pacer-worker"]) {
-		t.Error("the disruption budget is of no pod")
+	if from, named := reached["ops"]; !named || from == 0 {
+		t.Errorf("the ops pages can be reached from %d kinds of pods, 0 is everybody: %v", from, reached)
+	}
+	if from, named := reached["api"]; !named || from != 0 {
+		t.Errorf("not everybody reaches the API: %v", reached)
+	}
+}
+
+// The Job for the schema runs the image that the processes run, and is replaced by those who can't delete it by hand.
+func TestKubernetesMigration(t *testing.T) {
+	t.Parallel()
+	all := manifests(t, "deploy/kubernetes/migrate")
+	job, ok := all["Job pacer-migrate"].(*batch.Job)
+	if !ok || len(all) != 1 {
+		t.Fatalf("the folder has %d objects and the Job is there: %v; want the Job alone", len(all), ok)
+	}
+	for annotation, want := range map[string]string{
+		"argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation", "kustomize.toolkit.fluxcd.io/force": "enabled",
+	} {
+		if job.Annotations[annotation] != want {
+			t.Errorf("%s is %q, want %q", annotation, job.Annotations[annotation], want)
+		}
+	}
+	api, ok := manifests(t, "deploy/kubernetes")["Deployment pacer-api"].(*apps.Deployment)
+	if !ok {
+		t.Fatal("there is no API")
+	}
+	migrate, serve := job.Spec.Template.Spec.Containers[0], api.Spec.Template.Spec.Containers[0]
+	if migrate.Image != serve.Image || job.Namespace != api.Namespace ||
+		!slices.Equal(migrate.Args, []string{"migrate", "up"}) {
+		t.Errorf("the Job runs %q of %s in %s, the API %s in %s", migrate.Args, migrate.Image, job.Namespace, serve.Image,
+			api.Namespace)
 	}
 }
 
@@ -113,7 +175,25 @@ func checkDeployment(t *testing.T, d *apps.Deployment) {
 			probe.TimeoutSeconds)
 	}
 	security := container.SecurityContext
-	if *pod.TerminationGracePeriodSeconds < 30 || !*pod.SecurityContext.RunAsNonRoot ||
+	delay := int64(0)
+	if container.Lifecycle != nil {
+		delay = container.Lifecycle.PreStop.Sleep.Seconds
+	}
+	if serves := ports["api"]; serves != (delay > 0) {
+		t.Errorf("%s: has an API: %v, and stops %d s after its pod has left the service", d.Name, serves, delay)
+	}
+	if len(pod.TopologySpreadConstraints) == 0 {
+		t.Errorf("%s: all its pods may be on one node", d.Name)
+	}
+	for _, spread := range pod.TopologySpreadConstraints {
+		if !matches(spread.LabelSelector.MatchLabels, d.Spec.Template.Labels) {
+			t.Errorf("%s: is spread by %s, but apart from other pods", d.Name, spread.TopologyKey)
+		}
+	}
+	if container.Resources.Limits.Memory().IsZero() {
+		t.Errorf("%s: has no memory limit to keep to", d.Name)
+	}
+	if *pod.TerminationGracePeriodSeconds-delay < 30 || !*pod.SecurityContext.RunAsNonRoot ||
 		!*security.ReadOnlyRootFilesystem || *security.AllowPrivilegeEscalation {
 		t.Errorf("%s: has too little time, or too many privileges", d.Name)
 	}
@@ -139,40 +219,4 @@ func matches(selector, labels map[string]string) bool {
 		}
 	}
 	return len(selector) > 0
-}
-
-// The units for systemd run commands that there are, and give a stopping process time to drain.
-func TestSystemdUnits(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string][]string{
-		"pacer.service": {
-			"ExecStart=/usr/local/bin/dispatcher serve", "ExecReload=/bin/kill -HUP $MAINPID",
-			"TimeoutStopSec=40", "User=pacer", "Restart=on-failure",
-		},
-		"pacer-migrate.service": {
-			"ExecStart=/usr/local/bin/dispatcher migrate up", "Type=oneshot",
-			"Before=pacer.service", "User=pacer",
-		},
-	} {
-		unit := readFile(t, "deploy/systemd/"+name)
-		section := ""
-		for line := range strings.Lines(unit) {
-			line = strings.TrimSpace(line)
-			switch {
-			case line == "" || strings.HasPrefix(line, "#"):
-			case strings.HasPrefix(line, "["):
-				section = line
-				if !slices.Contains([]string{"[Unit]", "[Service]", "[Install]"}, section) {
-					t.Errorf("%s has a section %s", name, section)
-				}
-			case section == "" || !strings.Contains(line, "="):
-				t.Errorf("%s: %q belongs to nothing", name, line)
-			}
-		}
-		for _, line := range want {
-			if !strings.Contains(unit, "\n"+line+"\n") {
-				t.Errorf("%s does not say %s", name, line)
-			}
-		}
-	}
 }
