@@ -17,45 +17,55 @@ import (
 const (
 	// placesLooked is about how many notifications that wait are looked up on Redis for one page, and placesAtOnce how
 	// many at the same time.
-	placesLooked = 1000
+	placesLooked = 300
 	placesAtOnce = 16
+	// scatteredCost is how many rows that were accepted one after the other are read as fast as one that stands alone:
+	// those of one user, and those that few others are like, lie each in a page of its own.
+	scatteredCost = 4
 )
 
 // The four ways to find notifications, newest first, each with an index of its own: all; those that have not ended;
-// those that ended otherwise than delivered; those of one user. Each looks at $11 rows at most. It returns up to $12 of
-// those that match, and the last one that it looked at. $1 and $2 are the moment and the id of the last one that was
-// listed, $3 the earliest moment, $4 the statuses, $5 the category, $6 the channel, $7 how the reason begins, $8 the
-// host, $9 the text in lower case, $10 how the id begins, $13 the user; "" stands for any.
+// those that ended otherwise than delivered; those of one user. Each looks at rows that cost $11 in all, and at one row
+// at least. It returns up to $12 of those that match, and the last one that it looked at. $1 and $2 are the moment and
+// the id of the last one that was listed, $3 the earliest moment, $4 the statuses, $5 the category, $6 the channel, $7
+// how the reason begins, $8 the host, $9 the text in lower case, $10 how the id begins, $13 the user; "" stands for
+// any.
+//
+// A row costs 1, and 1 more for each 100 bytes in which a text is sought: title and body may have 256 KiB. To read the
+// host out of a target takes longer than all else, so that is done only where it may be the one that is sought.
 //
 // A scan of a subquery keeps its order. The reason of a notification that waits is known on Redis only.
 const (
-	findSQL = findHead + `row_number() OVER (ORDER BY accepted_at DESC, id DESC) AS place FROM pacer.notifications
-		WHERE ` + findRange + findNewest
-	findOpenSQL = findHead + `row_number() OVER (ORDER BY accepted_at DESC, id DESC) AS place FROM pacer.notifications
-		WHERE ended_at IS NULL AND ` + findRange + findNewest
-	findEndedSQL = findHead + `row_number() OVER (ORDER BY accepted_at DESC, id DESC) AS place FROM (
-		SELECT * FROM pacer.notifications WHERE ended_as = 'failed' AND 'failed' = ANY ($4) AND ` + findRange + `
-		UNION ALL
-		SELECT * FROM pacer.notifications WHERE ended_as = 'expired' AND 'expired' = ANY ($4) AND ` + findRange + `
-		UNION ALL
-		SELECT * FROM pacer.notifications WHERE ended_as = 'cancelled' AND 'cancelled' = ANY ($4) AND ` + findRange + `
-		UNION ALL
-		SELECT * FROM pacer.notifications WHERE ended_as = 'replaced' AND 'replaced' = ANY ($4) AND ` + findRange + `
-		) ended ` + findNewest
-	findUserSQL = findHead + `row_number() OVER (ORDER BY user_id DESC, accepted_at DESC, id DESC) AS place
-		FROM pacer.notifications
-		WHERE (user_id, accepted_at, id) < ($13, $1, $2) AND (user_id, accepted_at) >= ($13, $3)
+	findSQL     = findHead + `accepted_at DESC, id DESC` + findFrom + findInRange + findLooked
+	findOpenSQL = findHead + `accepted_at DESC, id DESC` + findFrom + `ended_at IS NULL AND ` + findInRange + findLooked
+
+	// Each end is read in its order, so that they are merged: nothing is sorted.
+	findEndedSQL = findHead + `accepted_at DESC, id DESC ROWS UNBOUNDED PRECEDING) AS spent FROM (
+		(` + findEnd + `'failed' AND 'failed' = ANY ($4) AND ` + findInRange + `) UNION ALL
+		(` + findEnd + `'expired' AND 'expired' = ANY ($4) AND ` + findInRange + `) UNION ALL
+		(` + findEnd + `'cancelled' AND 'cancelled' = ANY ($4) AND ` + findInRange + `) UNION ALL
+		(` + findEnd + `'replaced' AND 'replaced' = ANY ($4) AND ` + findInRange + `)
+		) ended` + findInOrder + findLooked
+	findEnd = `SELECT * FROM pacer.notifications WHERE ended_as = `
+
+	findUserSQL = findHead + `user_id DESC, accepted_at DESC, id DESC` + findFrom + `
+		(user_id, accepted_at, id) < ($13, $1, $2) AND (user_id, accepted_at) >= ($13, $3)
 		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $11) looked ` + findMatching
 
 	findHead = `
-		SELECT id, accepted_at, place, found FROM (SELECT id, accepted_at, (
+		SELECT id, accepted_at, spent, found FROM (SELECT id, accepted_at, spent, (
 			status = ANY ($4) AND ($5 = '' OR category = $5) AND ($6 = '' OR channel = $6)
-			AND (ended_at IS NULL OR starts_with(reason, $7)) AND ($8 = '' OR pacer.host_of(target) = $8)
+			AND (ended_at IS NULL OR starts_with(reason, $7))
+			AND ($8 = '' OR (position('/' || $8 IN lower(target)) > 0 OR position('@' || $8 IN lower(target)) > 0)
+				AND pacer.host_of(target) = $8)
 			AND ($9 = '' OR position($9 IN lower(title)) > 0 OR position($9 IN lower(body)) > 0 OR starts_with(id, $10))
-		) AS found, `
-	findRange    = `(accepted_at, id) < ($1, $2) AND accepted_at >= $3`
-	findNewest   = ` ORDER BY accepted_at DESC, id DESC LIMIT $11) looked ` + findMatching
-	findMatching = `WHERE found OR place = $11 LIMIT $12`
+		) AS found FROM (SELECT *, ` + findCost + ` AS cost, sum(` + findCost + `) OVER (ORDER BY `
+	findCost     = `1 + CASE WHEN $9 = '' THEN 0 ELSE (octet_length(title) + octet_length(body)) / 100 END`
+	findFrom     = ` ROWS UNBOUNDED PRECEDING) AS spent FROM pacer.notifications WHERE `
+	findInRange  = `(accepted_at, id) < ($1, $2) AND accepted_at >= $3` + findInOrder
+	findInOrder  = ` ORDER BY accepted_at DESC, id DESC LIMIT $11`
+	findLooked   = `) looked ` + findMatching
+	findMatching = `WHERE spent - cost < $11) matched WHERE found OR spent >= $11 LIMIT $12`
 
 	// viewsSQL returns some notifications.
 	viewsSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = ANY ($1)"
@@ -134,21 +144,45 @@ func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	if !f.Until.IsZero() && f.Until.Before(at) {
 		at, id = f.Until, ""
 	}
-	rows, err := r.find(ctx, &f, []any{
+	open, rare := len(f.Statuses) > 0, len(f.Statuses) > 0
+	for _, s := range f.Statuses {
+		open, rare = open && !s.Ended(), rare && slices.Contains(rareEnds, s)
+	}
+	budget := r.cfg.RowsLooked
+	if f.UserID != "" || rare {
+		budget = max(1, budget/scatteredCost)
+	}
+	args := []any{
 		at, id, f.Since, statusesOf(f.Statuses), f.Category, string(f.Channel), f.Reason, strings.ToLower(f.Host),
-		strings.ToLower(f.Text), f.Text, r.cfg.RowsLooked, f.Limit,
-	})
+		strings.ToLower(f.Text), f.Text, budget, f.Limit,
+	}
+	var rows pgx.Rows
+	switch { // the statement that finds with the fewest rows
+	case f.UserID != "":
+		rows, err = r.pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
+	case open:
+		rows, err = r.pool.Query(ctx, findOpenSQL, args...)
+	case rare:
+		rows, err = r.pool.Query(ctx, findEndedSQL, args...)
+	default:
+		rows, err = r.pool.Query(ctx, findSQL, args...)
+	}
 	if err != nil {
 		return nil, describe("find notifications", err)
 	}
+	return collectFound(rows, f.Limit, budget)
+}
+
+// collectFound reads the rows of a statement that finds up to limit among rows that cost budget.
+func collectFound(rows pgx.Rows, limit, budget int) (*notification.Found, error) {
 	page := &notification.Found{}
 	var last struct {
 		id    string
 		at    time.Time
-		place int
+		spent int
 		found bool
 	}
-	if _, err := pgx.ForEachRow(rows, []any{&last.id, &last.at, &last.place, &last.found}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&last.id, &last.at, &last.spent, &last.found}, func() error {
 		if last.found {
 			page.IDs = append(page.IDs, last.id)
 		}
@@ -156,28 +190,10 @@ func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	}); err != nil {
 		return nil, describe("find notifications", err)
 	}
-	if len(page.IDs) == f.Limit || last.place == r.cfg.RowsLooked {
+	if len(page.IDs) == limit || last.spent >= budget {
 		page.Next = formatCursor(last.at, last.id)
 	}
 	return page, nil
-}
-
-// find runs the statement that finds with the fewest rows.
-func (r *Store) find(ctx context.Context, f *notification.Filter, args []any) (pgx.Rows, error) {
-	if f.UserID != "" {
-		return r.pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
-	}
-	open, rare := len(f.Statuses) > 0, len(f.Statuses) > 0
-	for _, s := range f.Statuses {
-		open, rare = open && !s.Ended(), rare && slices.Contains(rareEnds, s)
-	}
-	switch {
-	case open:
-		return r.pool.Query(ctx, findOpenSQL, args...)
-	case rare:
-		return r.pool.Query(ctx, findEndedSQL, args...)
-	}
-	return r.pool.Query(ctx, findSQL, args...)
 }
 
 // statusesOf gives the statuses in the database of notifications that have one of the given statuses; those of all when

@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -32,5 +34,30 @@ func TestClaimsAndRetriesTouchNoIndex(t *testing.T) {
 	}
 	if changed != 3 || hot != 3 {
 		t.Errorf("%d of %d updates touched no index, want all", hot, changed)
+	}
+}
+
+// A search through long texts reads a bounded part of them for each page, and finds what stands at the end.
+func TestASearchReadsABoundedLengthOfText(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	// 30 texts of 250,000 bytes: two to a page.
+	w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, body, priority, accepted_at)
+		SELECT 'n' || i, 'ada', 'chat', 'log', repeat('x', 250000) || ' order ' || i, 3, now() - i * interval '1 second'
+		FROM generate_series(1, 30) i`)
+	store := postgres.New(w.pool, w.agendas, postgres.Config{})
+	defer func() { _ = store.Close() }()
+	f := notification.Filter{Text: "Order 30", Limit: 100}
+	var found []string
+	pages := 0
+	for more := true; more; more = f.Cursor != "" {
+		page, err := store.Find(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, found, f.Cursor = pages+1, append(found, page.IDs...), page.Next
+	}
+	if pages < 15 || pages > 17 || len(found) != 1 || found[0] != "n30" {
+		t.Errorf("found %v on %d pages, want n30 on 15 to 17", found, pages)
 	}
 }

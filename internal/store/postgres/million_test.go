@@ -3,55 +3,199 @@
 package postgres_test
 
 import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A page of a million rows, 5,000 of them failed: the time of the slowest of 20 pages for each kind of filter.
+// Pages of a million rows, 5,000 of them failed and 100,000 scheduled, for each kind of filter: the first 20, and those
+// in the middle and at the end. The test asserts how many rows and pages of the database one reads, which no busy
+// machine changes, and tells how long the median and the slowest took.
 func TestListOfAMillion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	w.exec(t, "SET session_replication_role = replica; "+`INSERT INTO pacer.notifications
-		(id, user_id, category, channel, target, title, body, priority, accepted_at, status, reason, ended_at)
+		(id, user_id, category, channel, target, title, body, priority, accepted_at, status, reason, ended_at, send_at)
 		SELECT 'n' || i, 'user' || i % 10000, CASE WHEN i % 1000 = 7 THEN 'rare' ELSE 'chat' END, 'webhook',
 			'https://host' || i % 50 || '.example/hook', 'Order ' || i, repeat('x', 200), 3,
-			now() - i * interval '1 second', CASE WHEN i % 200 = 0 THEN 'failed' ELSE 'delivered' END,
-			CASE WHEN i % 200 = 0 THEN 'permanent: 400' ELSE 'delivered' END, now() - i * interval '1 second'
-		FROM generate_series(1, 1000000) i; SET session_replication_role = origin; ANALYZE pacer.notifications`)
-	store := postgres.New(w.pool, w.agendas, postgres.Config{})
+			now() - i * interval '1 second', CASE WHEN i % 200 = 0 THEN 'failed' WHEN i % 10 = 3 THEN 'waiting'
+			ELSE 'delivered' END, CASE WHEN i % 200 = 0 THEN 'permanent: 400' WHEN i % 10 = 3 THEN '' ELSE 'delivered' END,
+			CASE WHEN i % 10 <> 3 THEN now() - i * interval '1 second' END,
+			CASE WHEN i % 10 = 3 THEN now() + interval '1 day' END
+		FROM generate_series(1, 1000000) i; SET session_replication_role = origin`)
+	w.exec(t, "VACUUM ANALYZE pacer.notifications")
+	w.exec(t, "CHECKPOINT") // or the first pages also write what the insertion left
+	finds := &finds{}
+	config := w.pool.Config()
+	config.ConnConfig.Tracer = finds
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store := postgres.New(pool, w.agendas, postgres.Config{})
 	defer func() { _ = store.Close() }()
 	failed := []notification.Status{notification.StatusFailed, notification.StatusExpired}
-	for name, f := range map[string]notification.Filter{
-		"all": {}, "user": {UserID: "user7"}, "failed": {Statuses: failed},
-		"failed, host and reason": {Statuses: failed, Host: "host0.example", Reason: "permanent"},
-		"failed, rare category":   {Statuses: failed, Category: "rare"},
-		"delivered, rare category": {
-			Statuses: []notification.Status{notification.StatusDelivered}, Category: "rare",
+	for _, tc := range []struct {
+		name   string
+		filter notification.Filter
+		// rows is how many rows a page may look at, pages how many pages of the database.
+		rows, pages int
+	}{
+		{name: "all", rows: 110, pages: 30},
+		{name: "user", filter: notification.Filter{UserID: "user7"}, rows: 110, pages: 130},
+		{name: "failed", filter: notification.Filter{Statuses: failed}, rows: 110, pages: 130},
+		{
+			name:   "failed, host and reason",
+			filter: notification.Filter{Statuses: failed, Host: "host0.example", Reason: "permanent"},
+			rows:   110, pages: 130,
 		},
-		"host": {Host: "host7.example"}, "reason that none has": {Reason: "transient"},
-		"text": {Text: "order 77777"}, "text that none has": {Text: "nothing like it"},
-		"long ago": {Until: time.Now().Add(-200 * time.Hour), Category: "rare"},
-		"waiting":  {Statuses: []notification.Status{notification.StatusDeferred}},
-		"everything at once": {
-			UserID: "user7", Statuses: failed, Category: "rare", Channel: "webhook", Reason: "p", Host: "host7.example",
-			Text: "order", Since: time.Now().Add(-300 * time.Hour),
+		{
+			name: "failed, rare category", filter: notification.Filter{Statuses: failed, Category: "rare"},
+			rows: 1260, pages: 1330,
+		},
+		{
+			name: "delivered, rare category", filter: notification.Filter{
+				Statuses: []notification.Status{notification.StatusDelivered}, Category: "rare",
+			},
+			rows: 5010, pages: 500,
+		},
+		{name: "host", filter: notification.Filter{Host: "host7.example"}, rows: 5010, pages: 500},
+		{name: "host that none has", filter: notification.Filter{Host: "none.example"}, rows: 5010, pages: 500},
+		{name: "reason that none has", filter: notification.Filter{Reason: "transient"}, rows: 5010, pages: 500},
+		{name: "text", filter: notification.Filter{Text: "order 77777"}, rows: 5010, pages: 500},
+		{name: "text that none has", filter: notification.Filter{Text: "nothing like it"}, rows: 5010, pages: 500},
+		{
+			name:   "scheduled",
+			filter: notification.Filter{Statuses: []notification.Status{notification.StatusScheduled}},
+			rows:   110, pages: 130,
+		},
+		{
+			name:   "deferred, of which there are none",
+			filter: notification.Filter{Statuses: []notification.Status{notification.StatusDeferred}},
+			rows:   110, pages: 130,
+		},
+		{
+			name: "everything at once", filter: notification.Filter{
+				UserID: "user7", Statuses: failed, Category: "rare", Channel: "webhook", Reason: "p",
+				Host: "host7.example", Text: "order", Since: time.Now().Add(-300 * time.Hour),
+			},
+			rows: 1260, pages: 1330,
 		},
 	} {
-		f.Limit = 100
-		var slowest time.Duration
-		pages, items := 0, 0
-		for ; pages < 20 && (pages == 0 || f.Cursor != ""); pages++ {
-			began := time.Now()
-			page, err := store.List(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
+		for _, part := range []struct {
+			name string
+			ago  time.Duration
+		}{
+			{name: "first"}, {name: "middle", ago: 500_000 * time.Second}, {name: "last", ago: 999_000 * time.Second},
+		} {
+			f := tc.filter
+			f.Limit = 100
+			if part.ago > 0 {
+				f.Until = time.Now().Add(-part.ago)
 			}
-			slowest, items, f.Cursor = max(slowest, time.Since(began)), items+len(page.Items), page.Next
+			var all []time.Duration
+			var reads reading
+			listed, items := 0, 0
+			for ; listed < 20 && (listed == 0 || f.Cursor != ""); listed++ {
+				began := time.Now()
+				page, err := store.List(t.Context(), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				took := time.Since(began)
+				for _, find := range finds.take() {
+					reads.add(find.explain(t, w.pool))
+				}
+				all, items, f.Cursor = append(all, took), items+len(page.Items), page.Next
+			}
+			slices.Sort(all)
+			t.Logf("%-33s %-6s %2d pages, %4d items, at most %4d rows in %4d pages of the database, median %s, slowest %s",
+				tc.name, part.name, listed, items, reads.rows, reads.pages,
+				all[len(all)/2].Round(100*time.Microsecond), all[len(all)-1].Round(100*time.Microsecond))
+			if reads.rows > tc.rows || reads.pages > tc.pages {
+				t.Errorf("%s, %s: a page looks at %d rows in %d pages of the database, want at most %d in %d",
+					tc.name, part.name, reads.rows, reads.pages, tc.rows, tc.pages)
+			}
 		}
-		t.Logf("%-26s %2d pages, %4d items, slowest %s", name, pages, items, slowest.Round(100*time.Microsecond))
 	}
+}
+
+// reading is the most that statements read.
+type reading struct{ rows, pages int }
+
+// add counts a statement that was run.
+func (r *reading) add(ran plan) {
+	r.rows = max(r.rows, ran.rowsRead())
+	r.pages = max(r.pages, ran.SharedHits+ran.SharedReads)
+}
+
+// rowsRead is how many rows of tables the statement read.
+func (p plan) rowsRead() int {
+	if len(p.Plans) == 0 {
+		return p.Rows
+	}
+	rows := 0
+	for _, below := range p.Plans {
+		rows += below.rowsRead()
+	}
+	return rows
+}
+
+// find is a statement that looks for notifications.
+type find struct {
+	sql  string
+	args []any
+}
+
+// finds remembers those that a store runs.
+type finds struct {
+	mu  sync.Mutex
+	all []find
+}
+
+func (f *finds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if strings.Contains(q.SQL, "AS found") {
+		f.all = append(f.all, find{sql: q.SQL, args: q.Args})
+	}
+	return ctx
+}
+
+func (*finds) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// take returns those since the last call.
+func (f *finds) take() []find {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.all
+	f.all = nil
+	return all
+}
+
+// explain runs it again, and gives its plan with what it read.
+func (f find) explain(t *testing.T, pool *pgxpool.Pool) plan {
+	t.Helper()
+	var text []byte
+	if err := pool.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+f.sql, f.args...).
+		Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var ran []struct{ Plan plan }
+	if err := json.Unmarshal(text, &ran); err != nil {
+		t.Fatal(err)
+	}
+	return ran[0].Plan
 }

@@ -58,7 +58,8 @@ type Config struct {
 	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
 	// accepts.
 	Apart bool
-	// RowsLooked is how many rows a statement looks at to find those that a filter selects. Defaults to 10,000.
+	// RowsLooked is how many rows a statement looks at to find those that a filter selects; fewer where rows are dear,
+	// such as long texts that are searched. Defaults to 5,000.
 	RowsLooked int
 	// Retention is how long ended notifications are kept. Defaults to 30 days.
 	Retention time.Duration
@@ -72,7 +73,7 @@ func (c Config) withDefaults() Config {
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
 	c.ClaimPatience = cmp.Or(c.ClaimPatience, 5*time.Second)
-	c.RowsLooked = cmp.Or(c.RowsLooked, 10_000)
+	c.RowsLooked = cmp.Or(c.RowsLooked, 5_000)
 	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c

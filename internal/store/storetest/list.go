@@ -25,9 +25,11 @@ var listedEnds = []dispatch.Outcome{
 var (
 	listedTargets = []string{
 		"", "token", "https://Ada@Hooks.example:8443/x", "http://[::1]/y", "ada@example.com",
-		`{"endpoint":"https://push.example/send/1","keys":{}}`,
+		`{"endpoint":"https://push.example/send/1","keys":{}}`, "https://push.example.org/hooks.example@push.example",
 	}
-	listedTexts = []string{"", "Your order", "ORDER shipped", "100% off_ 'now' \\"}
+	listedTexts = []string{
+		"", "Your order", "ORDER shipped", "100% off_ 'now' \\", strings.Repeat("a long text ", 100) + "with an Order",
+	}
 )
 
 // listWorld accepts notifications of all kinds and ends most of them. It returns them as the store shows them.
