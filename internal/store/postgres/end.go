@@ -15,7 +15,7 @@ import (
 // endsSQL ends notifications, unless they have ended or are being sent. When the lease of a worker has run out, its
 // notification is not being sent any more: it ends, its attempt is noted as crashed, and a late result of the worker is
 // refused. For each id the statement returns the user, whether it ended the notification, and whether the notification
-// has ended at all.
+// has ended at all. With $5 it leaves what it ended in the outbox, for the relay to take out of its agenda.
 const endsSQL = `
 WITH told AS MATERIALIZED (
 	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e(id, status, reason, detail)
@@ -33,6 +33,8 @@ WITH told AS MATERIALIZED (
 		'the worker did not report in time'
 	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
 	ON CONFLICT DO NOTHING
+), noted AS (
+	INSERT INTO pacer.outbox (id) SELECT id FROM ended WHERE $5 ON CONFLICT DO NOTHING
 )
 SELECT t.id, coalesce(n.user_id, ''), d.id IS NOT NULL, n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL
 FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[t.id])`
@@ -52,13 +54,13 @@ type querier interface {
 }
 
 // endAll runs endsSQL.
-func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endResult, error) {
+func endAll(ctx context.Context, db querier, noted bool, ends ...agenda.End) ([]endResult, error) {
 	ids, statuses := make([]string, len(ends)), make([]string, len(ends))
 	reasons, details := make([]string, len(ends)), make([]string, len(ends))
 	for i, end := range ends {
 		ids[i], statuses[i], reasons[i], details[i] = end.ID, string(end.Status), end.Reason, end.Detail
 	}
-	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons, details)
+	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons, details, noted)
 	if err != nil {
 		return nil, err
 	}
@@ -67,20 +69,26 @@ func endAll(ctx context.Context, db querier, ends ...agenda.End) ([]endResult, e
 	})
 }
 
-// endOne ends one notification.
-func (r *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) (endResult, error) {
+// endOne ends one notification, unless it has ended.
+func (r *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) error {
+	_, err := r.endNoted(ctx, false, agenda.End{ID: id, Status: status, Reason: reason})
+	return err
+}
+
+// endNoted ends one notification. When the end is noted, the relay takes the notification out of its agenda.
+func (r *Store) endNoted(ctx context.Context, noted bool, end agenda.End) (endResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	results, err := endAll(ctx, r.pool, agenda.End{ID: id, Status: status, Reason: reason})
+	results, err := endAll(ctx, r.pool, noted, end)
 	if err != nil {
-		return endResult{}, describe("end notification "+id, err)
+		return endResult{}, describe("end notification "+end.ID, err)
 	}
 	return results[0], nil
 }
 
 // end ends a notification that still waits, in the database and then in its agenda.
 func (r *Store) end(ctx context.Context, id string, status notification.Status, reason string) error {
-	result, err := r.endOne(ctx, id, status, reason)
+	result, err := r.endNoted(ctx, true, agenda.End{ID: id, Status: status, Reason: reason})
 	switch {
 	case err != nil:
 		return err
@@ -93,17 +101,20 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	return nil
 }
 
-// removeEnded removes a notification that has ended from its agenda. One that is not there may still be on its way from
-// the process that accepted it, so it is left to the relay, which looks again once it has arrived.
+// removeEnded removes a notification that has ended from its agenda, and its note from the outbox. If the process dies
+// before that, the relay does it. It also does where the notification is not in its agenda: then it may still be on its
+// way from the process that accepted it, and the relay looks again once it has arrived.
 func (r *Store) removeEnded(ctx context.Context, partition int, id, reason string) {
 	err := r.agendas.CancelIn(ctx, partition, id, reason)
-	if err == nil || errors.Is(err, agenda.ErrLost) {
+	if err != nil && !errors.Is(err, agenda.ErrLost) {
 		return
 	}
-	if left := r.leaveInOutbox(ctx, []string{id}); left != nil {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	if _, err := r.pool.Exec(ctx, "DELETE FROM pacer.outbox WHERE id = $1", id); err != nil {
 		r.cfg.Log.WarnContext(ctx,
-			"could not remove an ended notification from its agenda; the next worker that gets it drops it",
-			"notification_id", id, "error", errors.Join(err, left))
+			"could not note that an ended notification is out of its agenda; the relay will check it",
+			"notification_id", id, "error", err)
 	}
 }
 
@@ -164,7 +175,7 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	results, err := endAll(ctx, r.pool, ends...)
+	results, err := endAll(ctx, r.pool, false, ends...)
 	if err != nil {
 		return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), err)
 	}

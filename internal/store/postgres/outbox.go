@@ -78,6 +78,12 @@ WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until
 		WHERE u.left_at BETWEEN n.accepted_at AND n.accepted_at + interval '1 min' AND n.id = ANY (u.ids)))
 ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
 
+// leaveOutboxSQL takes notifications out of the outbox. One that was cancelled since it was read, so that its id is not
+// in $2, stays for another round: it may have reached its backlog after the cancel had looked there.
+const leaveOutboxSQL = `
+DELETE FROM pacer.outbox o WHERE o.id = ANY ($1) AND (o.id = ANY ($2) OR NOT EXISTS (
+	SELECT FROM pacer.notifications n WHERE n.id = ANY (ARRAY[o.id]) AND n.status = 'cancelled'))`
+
 // outboxPlace is a place in the outbox; the zero value is its beginning.
 type outboxPlace struct {
 	leftAt time.Time
@@ -143,7 +149,7 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int,
 		found = len(batch)
 		if ids, err := l.place(ctx, tx, batch, away); err != nil {
 			return err
-		} else if _, err := tx.Exec(ctx, "DELETE FROM pacer.outbox WHERE id = ANY ($1)", ids); err != nil {
+		} else if _, err := tx.Exec(ctx, leaveOutboxSQL, ids, endedOf(batch)); err != nil {
 			return err
 		}
 		if len(away.errs) > 0 {
@@ -201,7 +207,7 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *pa
 		}
 		if err := l.cfg.Check(&o.Notification); err != nil {
 			end := agenda.End{ID: o.ID, Status: notification.StatusFailed, Reason: "refused: " + err.Error()}
-			if _, err := endAll(ctx, tx, end); err != nil {
+			if _, err := endAll(ctx, tx, false, end); err != nil {
 				return nil, err
 			}
 			done = append(done, o.ID)
@@ -228,6 +234,17 @@ func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *pa
 	}
 	placing.Wait()
 	return done, nil
+}
+
+// endedOf gives the ids of those that had ended when they were read.
+func endedOf(batch []outboxed) []string {
+	ids := []string{}
+	for i := range batch {
+		if batch[i].ended {
+			ids = append(ids, batch[i].ID)
+		}
+	}
+	return ids
 }
 
 // removed removes a notification that has ended from its agenda, and tells whether it is not there.

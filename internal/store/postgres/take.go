@@ -167,16 +167,16 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 		outcome.RetryAfter = c.busyFor + 50*time.Millisecond
 	case c.crashes >= r.cfg.MaxCrashes:
 		outcome.Disposition, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
-		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
+		err = r.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
 	case c.expired:
 		outcome.Disposition, outcome.Reason = dispatch.Expired, notification.ReasonExpired
-		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
+		err = r.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
 	case c.superseded:
 		outcome.Disposition, outcome.Reason = dispatch.Replaced, notification.ReasonReplaced
-		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
+		err = r.endOne(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
 	case c.optedOut:
 		outcome.Disposition, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
-		_, err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
+		err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
 		// Whatever forbade the claim is over.
 		outcome.Disposition, pause = dispatch.Returned, changedPause
