@@ -31,7 +31,7 @@ var (
 		mutations: roomy.mutations + ",no-sweeper",
 	}
 	// What has ended is not claimed again, whatever Redis believes; and Redis is told of an end until it knows.
-	fencing = protection{name: "fence", rewrites: slices.Concat(unfenced, claimsWhatEnded)}
+	fencing  = protection{name: "fence", rewrites: slices.Concat(unfenced, claimsWhatEnded)}
 	sweeping = protection{name: "sweeper", mutations: "no-sweep"}
 	relaying = protection{name: "relay", mutations: "no-sweeper"}
 )
