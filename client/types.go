@@ -93,6 +93,13 @@ type Event struct {
 	Detail string    `json:"detail,omitempty"`
 	// Reply is what the provider replied, as far as it is kept.
 	Reply string `json:"reply,omitempty"`
+	// Attempt is the number of an attempt to deliver it; 0 for everything else. Outcome is the status that the attempt
+	// led to, or crashed; "" while it is under way. Reason is the class and code of the provider's response, and TookMS
+	// how many milliseconds it took; 0 when that is not known.
+	Attempt int     `json:"attempt,omitempty"`
+	Outcome string  `json:"outcome,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	TookMS  float64 `json:"took_ms,omitempty"`
 }
 
 // Result is what became of one of many notifications: its ID, or why it was refused.

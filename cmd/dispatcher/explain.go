@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/desk"
@@ -19,13 +22,18 @@ import (
 
 type explainCommand struct {
 	opsClient
-	ID   string `arg:"" help:"Id of the notification."`
-	JSON bool   `help:"Print JSON, with times in UTC."`
+	ID       string `arg:"" help:"Id of the notification."`
+	Contents bool   `name:"contents" env:"-" help:"Also show what it says, to those who may act: on a loopback address, or with the ops token."`
+	JSON     bool   `help:"Print JSON, with times in UTC."`
 }
 
 // Run shows what has become of a notification, and why.
 func (c *explainCommand) Run(ctx context.Context, to streams) error {
-	body, err := c.look(ctx, "explain", "/explain/", c.ID)
+	query := ""
+	if c.Contents {
+		query = "?contents"
+	}
+	body, err := c.look(ctx, "explain", "/explain/", c.ID, query)
 	if err != nil {
 		return err
 	}
@@ -41,11 +49,11 @@ func (c *explainCommand) Run(ctx context.Context, to streams) error {
 }
 
 // look reads the page of one notification or user.
-func (c *opsClient) look(ctx context.Context, command, path, id string) ([]byte, error) {
+func (c *opsClient) look(ctx context.Context, command, path, id, query string) ([]byte, error) {
 	if strings.TrimSpace(id) == "" {
 		return nil, &settings.UsageError{Message: command + " needs an id, which is empty"}
 	}
-	status, body, err := c.get(ctx, path+url.PathEscape(id))
+	status, body, err := c.get(ctx, path+url.PathEscape(id)+query)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +84,7 @@ func (p *page) explanation(e *desk.Explanation) {
 		p.field("device "+d.Device, fmt.Sprintf("%s, attempt %d, %s", d.Outcome, d.Attempts, stamp(d.At)))
 		p.field("", verbatim(d.Reply))
 	}
+	p.contents(e)
 	p.field("times in", zoneOf(time.Now()))
 	for i, step := range e.Timeline {
 		name := ""
@@ -87,7 +96,31 @@ func (p *page) explanation(e *desk.Explanation) {
 			what = step.Detail
 		}
 		p.field(name, strings.TrimSpace(stamp(step.At)+" "+what))
-		p.field("", verbatim(step.Reply))
+		if step.Attempt < e.Attempts || step.Reply != e.Reply { // else it stands above
+			p.field("", verbatim(step.Reply))
+		}
+	}
+}
+
+// contents prints what a notification says, or why it is not shown.
+func (p *page) contents(e *desk.Explanation) {
+	if e.Withheld != "" {
+		p.field("contents", "not shown: "+e.Withheld)
+	}
+	c := e.Contents
+	if c == nil {
+		return
+	}
+	p.field("to", cmp.Or(c.To, "the user's devices"))
+	for _, text := range []struct{ name, text string }{
+		{"title", c.Title}, {"body", c.Body}, {"data", string(c.Data)}, {"for " + e.Channel, string(c.Override)},
+	} {
+		if strings.ContainsFunc(text.text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			text.text = strconv.Quote(text.text) // it could change the terminal
+		}
+		if text.text != "" {
+			p.field(text.name, provided+text.text)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ type userCommand struct {
 
 // Run shows everything that decides whether a user's notifications go out.
 func (c *userCommand) Run(ctx context.Context, to streams) error {
-	body, err := c.look(ctx, "user", "/user/", c.User)
+	body, err := c.look(ctx, "user", "/user/", c.User, "")
 	if err != nil {
 		return err
 	}

@@ -153,15 +153,21 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 // arrivalEpoch is the beginning of arrivals (the year 2020) in µs since the Unix epoch, as in agenda.lua.
 const arrivalEpoch = 1577836800000000
 
-// ParseHistory reads lines of "µs kind detail", and after a tab the provider's reply.
+// ParseHistory reads lines of "µs kind detail", and after a tab the provider's reply. After another tab, a line about an
+// attempt that failed has the moment of its admission and its number.
 func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
 	var events []notification.Event
 	for line := range strings.Lines(lines) {
 		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		kind, detail, _ := strings.Cut(rest, " ")
 		detail, reply, _ := strings.Cut(detail, "\t")
+		reply, attempt, tried := strings.Cut(reply, "\t")
 		when, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
+			continue
+		}
+		if event, ok := failedAttempt(when, kind, detail, reply, attempt); tried && ok {
+			events = append(events, event)
 			continue
 		}
 		events = append(events, notification.Event{
@@ -169,6 +175,22 @@ func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
 		})
 	}
 	return events
+}
+
+// failedAttempt reads "admitted number" of an attempt that ended at a moment, with "until reason".
+func failedAttempt(ended int64, kind, detail, reply, attempt string) (notification.Event, bool) {
+	from, number, _ := strings.Cut(attempt, " ")
+	admitted, err := strconv.ParseInt(from, 10, 64)
+	n, err2 := strconv.Atoi(number)
+	if err != nil || err2 != nil {
+		return notification.Event{}, false
+	}
+	_, reason, _ := strings.Cut(detail, " ")
+	a := &notification.Attempt{
+		Number: n, Outcome: kind, Reason: reason,
+		Took: time.Duration(max(0, ended-admitted)) * time.Microsecond,
+	}
+	return a.Event(time.UnixMicro(admitted), reply), true
 }
 
 // Deferral is one deferral of a notification.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
@@ -35,6 +34,9 @@ type Explanation struct {
 	// Pause is what holds it back by order of an operator.
 	Pause    *control.Pause `json:"pause,omitempty"`
 	Timeline []Step         `json:"timeline"`
+	// Contents are for those who may read them. Withheld says why somebody who asked does not get them.
+	Contents *Contents `json:"contents,omitempty"`
+	Withheld string    `json:"contents_withheld,omitempty"`
 	// Devices is what became of it on each device, when it has no target of its own.
 	Devices []DeviceResult `json:"devices,omitempty"`
 }
@@ -45,6 +47,12 @@ type Step struct {
 	Kind   string    `json:"kind"`
 	Detail string    `json:"detail,omitempty"`
 	Reply  string    `json:"reply,omitempty"`
+	// Attempt is the number of an attempt, Outcome the status that it led to, or "crashed", and TookMS how long it took
+	// in milliseconds, where that is known; of everything else they are absent.
+	Attempt int     `json:"attempt,omitempty"`
+	Outcome string  `json:"outcome,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	TookMS  float64 `json:"took_ms,omitempty"`
 }
 
 // Explain looks up a notification. It returns [notification.ErrNotFound] when there is none, as a [NotThisError] when
@@ -86,7 +94,7 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 	e := &Explanation{
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), Priority: v.Priority.String(),
 		Status: v.Status, Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason,
-		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v),
+		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v), Contents: contents(&v.Notification),
 	}
 	e.Detail, e.Reply = detailOf(v)
 	e.Standing = ended(e)
@@ -162,22 +170,24 @@ func ended(e *Explanation) string {
 func timeline(v *notification.View) []Step {
 	steps := make([]Step, 0, len(v.Timeline))
 	for _, e := range v.Timeline {
-		steps = append(steps, Step{At: utc(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply})
+		step := Step{At: utc(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply}
+		if a := e.Attempt; a != nil {
+			step.Attempt, step.Outcome, step.Reason, step.TookMS = a.Number, a.Outcome, a.Reason, Milliseconds(a.Took)
+			if brief := *a; a.Reason == v.Reason && v.Status.Ended() {
+				brief.Reason = "" // the explanation says it at its top
+				step.Detail = brief.String()
+			}
+		}
+		steps = append(steps, step)
 	}
-	if len(steps) < 2 || !v.Status.Ended() {
-		return steps
-	}
-	attempt, end := &steps[len(steps)-2], &steps[len(steps)-1]
-	// What the explanation says at its top is not repeated.
-	if outcome := fmt.Sprintf("; %s: %s", v.Status, v.Reason); attempt.Kind == "attempt" &&
-		strings.HasSuffix(attempt.Detail, outcome) {
-		attempt.Detail, attempt.Reply = strings.TrimSuffix(attempt.Detail, outcome), ""
-	}
-	if end.Detail == v.Reason {
-		end.Detail, end.Reply = "", ""
+	if last := len(steps) - 1; v.Status.Ended() && last >= 0 && steps[last].Detail == v.Reason {
+		steps[last].Detail = "" // likewise
 	}
 	return steps
 }
+
+// Milliseconds writes a duration for programs.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // NotThisError says that what was looked for is something else.
 type NotThisError struct {

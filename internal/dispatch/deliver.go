@@ -106,6 +106,7 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant) Outcome {
 	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(d.slot(g))),
 		end.Sub(g.Notification.CreatedAt), classified)
 	outcome := d.outcome(g, classified)
+	outcome.Took = end.Sub(start)
 	if d.cfg.Log.Enabled(ctx, slog.LevelDebug) {
 		d.cfg.Log.DebugContext(ctx, "delivery", "notification_id", g.Notification.ID, "channel", g.Notification.Channel,
 			"attempt", g.Attempt, "outcome", outcome.Reason)

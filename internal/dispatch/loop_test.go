@@ -67,7 +67,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 			t.Errorf("%d rounds have the names %v", len(rounds), names)
 		}
 		if diff := cmp.Diff([]dispatch.Outcome{
-			{Disposition: dispatch.Delivered, Reason: "delivered"},
+			{Disposition: dispatch.Delivered, Reason: "delivered", Took: 70 * time.Millisecond},
 		}, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)
 		}

@@ -176,6 +176,8 @@ type Outcome struct {
 	Reason string
 	// Reply is what the provider replied to an attempt that failed, as [push.Reply] makes it.
 	Reply string
+	// Took is how long the sender took; 0 when nothing was sent.
+	Took time.Duration
 	// RetryAfter is how long to wait before a retry.
 	RetryAfter time.Duration
 	// Refund gives the throttle slot back: nobody got anything.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -68,6 +69,11 @@ type Event struct {
 	Kind   string    `json:"kind"`
 	Detail string    `json:"detail,omitempty"`
 	Reply  string    `json:"reply,omitempty" doc:"What the provider replied: its first 500 bytes, secrets and content masked."`
+
+	Attempt int     `json:"attempt,omitempty" doc:"Of an attempt: its number."`
+	Outcome string  `json:"outcome,omitempty" doc:"Of an attempt: the status that it led to, or crashed; absent while it is under way."`
+	Reason  string  `json:"reason,omitempty" doc:"Of an attempt: the class and code of the provider's response."`
+	TookMS  float64 `json:"took_ms,omitempty" doc:"Of an attempt: how long it took, in milliseconds, where that is known."`
 }
 
 // show makes the JSON form of a notification.
@@ -82,6 +88,10 @@ func show(v *notification.View) View {
 	}
 	for _, e := range v.Timeline {
 		event := Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply}
+		if a := e.Attempt; a != nil {
+			event.Attempt, event.Outcome, event.Reason = a.Number, a.Outcome, a.Reason
+			event.TookMS = desk.Milliseconds(a.Took)
+		}
 		shown.Timeline = append(shown.Timeline, event)
 	}
 	return shown

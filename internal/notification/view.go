@@ -2,6 +2,7 @@ package notification
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -37,6 +38,52 @@ type Event struct {
 	Detail string
 	// Reply is what the provider replied, as far as that may be shown.
 	Reply string
+	// Attempt tells of a delivery that was tried; nil of everything else.
+	Attempt *Attempt
+}
+
+// KindAttempt is the kind of an [Event] about a delivery that was tried.
+const KindAttempt = "attempt"
+
+// Attempt is a delivery that was tried.
+type Attempt struct {
+	// Number counts from 1.
+	Number int
+	// Outcome is the status that it led to, or "crashed"; "" while it is under way. Reason is the class and code of the
+	// provider's response, such as transient: 503.
+	Outcome, Reason string
+	// Took is how long it took; 0 when nobody knows.
+	Took time.Duration
+}
+
+// String says how it ended, for people.
+func (a *Attempt) String() string {
+	text := fmt.Sprintf("attempt %d", a.Number)
+	switch {
+	case a.Outcome == "":
+		return text + ": under way"
+	case a.Reason == "" || a.Reason == a.Outcome:
+		text += ": " + a.Outcome
+	default:
+		text += ": " + a.Outcome + ", " + a.Reason
+	}
+	if a.Took > 0 {
+		text += ", after " + briefly(a.Took)
+	}
+	return text
+}
+
+// briefly writes a duration with three digits.
+func briefly(d time.Duration) string {
+	unit := time.Microsecond
+	for ; d >= 1000*unit; unit *= 10 {
+	}
+	return d.Round(unit).String()
+}
+
+// Event tells of the attempt, which began at a moment.
+func (a *Attempt) Event(at time.Time, reply string) Event {
+	return Event{At: at, Kind: KindAttempt, Detail: a.String(), Reply: reply, Attempt: a}
 }
 
 // Errors that every part of pacer shares.

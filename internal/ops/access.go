@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/pacer-notify/pacer/internal/desk"
 )
 
 // underOwnName serves a request only when its host is the listener's or it has the token. So another site that points
@@ -25,18 +27,44 @@ func (h *handler) underOwnName(next http.Handler) http.Handler {
 func (h *handler) allowed(next http.HandlerFunc) http.Handler {
 	own := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case h.cfg.Token != "":
-			if !h.withToken(r) {
-				unauthorized(w)
-				return
-			}
-		case !loopback(r):
-			plain(w, http.StatusForbidden, "actions work only on a loopback address, or with --ops-token")
-			return
+		switch refused := h.refusal(r); refused {
+		case 0:
+			own.ServeHTTP(w, r)
+		case http.StatusUnauthorized:
+			unauthorized(w)
+		default:
+			plain(w, refused, "actions work only on a loopback address, or with --ops-token")
 		}
-		own.ServeHTTP(w, r)
 	})
+}
+
+// refusal is the status for those who may neither act nor read contents; 0 for those who may.
+func (h *handler) refusal(r *http.Request) int {
+	switch {
+	case h.cfg.Token != "" && !h.withToken(r):
+		return http.StatusUnauthorized
+	case h.cfg.Token == "" && !loopback(r):
+		return http.StatusForbidden
+	}
+	return 0
+}
+
+// withhold takes the contents away from somebody who did not ask for them, or may not read them: they are for those who
+// may act. Where a token is set, it says so even on this machine, which others may use too.
+func (h *handler) withhold(r *http.Request, e *desk.Explanation) *desk.Explanation {
+	if e == nil || e.Contents == nil {
+		return e
+	}
+	shown := *e
+	switch refused := h.refusal(r); {
+	case !r.URL.Query().Has("contents"):
+		shown.Contents = nil
+	case refused == http.StatusUnauthorized:
+		shown.Contents, shown.Withheld = nil, needsToken
+	case refused != 0:
+		shown.Contents, shown.Withheld = nil, "contents are shown only on a loopback address, or with --ops-token"
+	}
+	return &shown
 }
 
 // profile shows profiles only to those who are on this machine or have the token: a profile costs time and shows how
@@ -62,8 +90,10 @@ func (h *handler) withToken(r *http.Request) bool {
 
 func unauthorized(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	plain(w, http.StatusUnauthorized, "this needs the token of --ops-token")
+	plain(w, http.StatusUnauthorized, needsToken)
 }
+
+const needsToken = "this needs the token of --ops-token"
 
 // loopback tells whether a request came to a loopback address, under a name of this machine. Another name may belong to
 // a web page that had it point here.

@@ -73,6 +73,9 @@ func (l *lookups) User(_ context.Context, id string) (*desk.User, error) {
 
 func (l *lookups) LookUp(_ context.Context, id string) (desk.Found, error) {
 	l.asked = append(l.asked, id)
+	if l.user == nil {
+		return desk.Found{Notification: l.explanation}, l.fault
+	}
 	return desk.Found{User: l.user}, l.fault
 }
 

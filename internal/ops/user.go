@@ -17,9 +17,10 @@ type Desk interface {
 	LookUp(ctx context.Context, id string) (desk.Found, error)
 }
 
+// explain serves GET /explain/{id}: a [desk.Explanation], with the contents for ?contents from those who may read them.
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	e, err := h.cfg.Desk.Explain(r.Context(), r.PathValue("id"))
-	h.writeFound(w, r, e, err)
+	h.writeFound(w, r, h.withhold(r, e), err)
 }
 
 func (h *handler) user(w http.ResponseWriter, r *http.Request) {
@@ -27,9 +28,11 @@ func (h *handler) user(w http.ResponseWriter, r *http.Request) {
 	h.writeFound(w, r, u, err)
 }
 
-// lookup searches. It never responds with 404, which browsers report as an error.
+// lookup serves GET /lookup/{query}: a [desk.Found], with the contents as explain. It never responds
+// with 404, which browsers report as an error.
 func (h *handler) lookup(w http.ResponseWriter, r *http.Request) {
 	found, err := h.cfg.Desk.LookUp(r.Context(), r.PathValue("query"))
+	found.Notification = h.withhold(r, found.Notification)
 	h.writeFound(w, r, found, err)
 }
 
@@ -41,6 +44,7 @@ func (h *handler) writeFound(w http.ResponseWriter, r *http.Request, body any, e
 	case err != nil:
 		h.unavailable(w, r, err)
 	default:
+		w.Header().Set("Cache-Control", "no-store")
 		h.writeJSON(w, r, body)
 	}
 }

@@ -24,7 +24,7 @@ local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3
 local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id
-local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a')
+local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o')
 local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
 if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] then return STALE end
 
@@ -44,9 +44,18 @@ local function untried()
   count('attempts', -1)
 end
 
+-- note_failure adds what became of the attempt to the history: until when it waits, why, the reply, when the attempt was
+-- admitted and its number.
+local function note_failure(due)
+  local told = digits(due) .. ' ' .. reason .. '\t' .. reply
+  if counts_as == '2' then
+    add_to_history(id, now, 'held', told)
+  else
+    add_to_history(id, now, 'retrying', told .. '\t' .. f[4] .. ' ' .. digits(generation - (f[8] or 0)))
+  end
+end
+
 local function retry(due)
-  local kind = counts_as == '2' and 'held' or 'retrying'
-  add_to_history(id, now, kind, digits(due) .. ' ' .. reason .. (reply ~= '' and '\t' .. reply or ''))
   redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due), 'q', reply)
   add_later(agenda, id, digits(due))
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
@@ -66,6 +75,7 @@ local function settle()
   if refunds then refund(plan_of(13, category, user), tonumber(f[4]), id .. '#' .. generation) end
   if counts_as == '1' then redis.call('HINCRBY', key, 'f', '1') end
   local due = now + wait
+  if outcome == 'r' then note_failure(due) end
   if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason, reply = 'E', 'expires_at', '' end
   if (outcome == 'r' or outcome == 'q') and superseded(category, user, id) then
     if outcome == 'q' or counts_as == '2' then untried() end

@@ -36,14 +36,15 @@ end
 local function end_lease(id)
   redis.call('ZREM', partition .. 'e', id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'c', 'u', 's', 'g')
+  local f = redis.call('HMGET', key, 'c', 'u', 's', 'g', 'm', 'o')
   if f[3] ~= 's' then return end
   result[1] = result[1] + 1
+  add_to_history(id, now, 'crashed', digits(now) .. ' the worker did not report in time\t\t' .. f[5] .. ' ' ..
+    digits(f[4] - (f[6] or 0)))
   if redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
     finish(id, f[1], 'F', 'crash_loop', retention)
     return
   end
-  add_to_history(id, now, 'lease_ended', '')
   if superseded(f[1], f[2], id) then
     finish(id, f[1], 'R', 'collapse_key', retention)
     return

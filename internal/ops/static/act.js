@@ -28,23 +28,38 @@ export function ask(question, token = false) {
   })
 }
 
-// post sends a request of an operator, and asks for the token where it is needed. It returns the response, or null when the
-// operator gave none.
-export async function post(path, body) {
-  let token = sessionStorage.getItem('token') ?? ''
+// send makes a request, with the token once it is known.
+function send(path, options = {}) {
+  const token = sessionStorage.getItem('token')
+  return fetch(path, token ? { ...options, headers: { ...options.headers, Authorization: `Bearer ${token}` } } : options)
+}
+
+// askToken asks for the token, and returns whether the operator gave one. It is kept until the tab closes.
+export async function askToken() {
+  if (!await ask('This needs the token.', true)) return false
+  sessionStorage.setItem('token', byId('token').value)
+  byId('token').value = ''
+  return true
+}
+
+// request asks for the token where it is needed. It returns the response, or null when the operator gave none.
+async function request(path, options) {
   for (;;) {
-    const headers = { 'Content-Type': 'application/json', 'Pacer-Operator': 'dashboard' }
-    if (token) headers.Authorization = `Bearer ${token}`
-    const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) })
-    if (response.status !== 401) {
-      if (token) sessionStorage.setItem('token', token)
-      return response
-    }
-    if (!await ask('This needs the token.', true)) return null
-    token = byId('token').value
-    byId('token').value = ''
+    const response = await send(path, options)
+    if (response.status !== 401) return response
+    sessionStorage.removeItem('token') // it was a wrong one
+    if (!await askToken()) return null
   }
 }
+
+// post sends a request of an operator, as request does.
+export function post(path, body) {
+  const headers = { 'Content-Type': 'application/json', 'Pacer-Operator': 'dashboard' }
+  return request(path, { method: 'POST', headers, body: JSON.stringify(body) })
+}
+
+// get reads a page as request does.
+export const get = (path) => request(path, {})
 
 // act asks for confirmation, takes an action, and returns whether it was taken.
 export async function act(action, question) {

@@ -94,7 +94,7 @@ export class Chart {
 }
 
 // moments draws marks on a time line. Each is {at, kind, label}; kinds are f1 to f5. With even they stand at equal
-// distances, for marks with hours between some and milliseconds between others.
+// distances, for marks with hours between some and milliseconds between others. On a narrow screen it scrolls by itself.
 export function moments(title, marks, { now, even = false } = {}) {
   const width = 900, height = 64, left = 10, right = 10
   const times = marks.map((m) => m.at)
@@ -116,7 +116,10 @@ export function moments(title, marks, { now, even = false } = {}) {
   if (!even && last > first) {
     svg.append(draw('text', { x: left, y: 54 }, clock(first)), draw('text', { x: width - right, y: 54, 'text-anchor': 'end' }, clock(last)))
   }
-  return svg
+  const holder = document.createElement('div')
+  Object.assign(holder, { className: 'scroll', tabIndex: 0, role: 'group', ariaLabel: 'Time line' })
+  holder.append(svg)
+  return holder
 }
 
 export function clock(milliseconds) {

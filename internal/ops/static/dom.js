@@ -13,6 +13,13 @@ export function element(name, properties = {}, ...children) {
   return made
 }
 
+// fields lists names and texts, or elements; those without a value are left out.
+export function fields(pairs) {
+  const list = element('dl', { className: 'fields' })
+  for (const [name, value] of pairs) if (value) list.append(element('dt', { textContent: name }), element('dd', {}, value))
+  return list
+}
+
 // rows fills a table's body. A cell is a text, a number or an element.
 export function rows(id, all, empty, columns) {
   const body = byId(id)

@@ -1,7 +1,7 @@
 // The list of notifications. Its filter is the page's address, so a view can be kept, sent, and gone back to.
 
 import { clock, duration } from './chart.js'
-import { ask, post } from './act.js'
+import { ask, get, post } from './act.js'
 import { byId, element, rows, text } from './dom.js'
 
 const statuses = ['scheduled', 'queued', 'deferred', 'sending', 'retrying', 'delivered', 'failed', 'expired', 'cancelled', 'replaced']
@@ -77,7 +77,8 @@ async function load() {
   query.set('limit', perPage)
   text('connection', 'loading …')
   try {
-    const response = await fetch(`notifications?${query}`)
+    const response = await get(`notifications?${query}`)
+    if (!response) return text('connection', 'a search for a text needs the token')
     const fault = response.ok ? '' : await response.text()
     const page = response.ok ? await response.json() : { items: [] }
     if (mine !== latest) return

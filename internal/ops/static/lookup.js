@@ -1,8 +1,9 @@
 // The search: it shows a notification with its timeline, or a user with the windows that throttle the user.
 
-import { clock, duration, moments } from './chart.js'
-import { act } from './act.js'
-import { byId, element } from './dom.js'
+import { clock, moments } from './chart.js'
+import { get } from './act.js'
+import { byId, element, fields } from './dom.js'
+import { local, notification } from './notification.js'
 
 const section = byId('found')
 const title = byId('found-title')
@@ -34,62 +35,15 @@ export async function lookUp(query) {
   if (shown() !== query) history.pushState(null, '', `./?q=${encodeURIComponent(query)}`)
   byId('query').value = query
   try {
-    const response = await fetch(`lookup/${encodeURIComponent(query)}`)
+    const response = await get(`lookup/${encodeURIComponent(query)}?contents`)
     if (!response.ok) throw new Error(await response.text())
-    const { notification, user } = await response.json()
-    if (notification) showNotification(notification)
-    else showUser(user)
+    const found = await response.json()
+    if (shown() !== query) return // another was looked up meanwhile
+    if (found.notification) show(`Notification ${query}`, ...notification(found.notification, lookUp))
+    else showUser(found.user)
   } catch (error) {
     show(`Could not look up ${query}`, element('p', { textContent: String(error) }))
   }
-}
-
-// local writes the times in a sentence as this page writes times.
-const local = (text) => text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (at) => clock(Date.parse(at)))
-
-const kinds = { accepted: 'f1', deferred: 'f3', sending: 'f5', attempt: 'f5', retrying: 'f3', held: 'f3', delivered: 'f2', failed: 'f4', expired: 'f4', cancelled: 'f4', replaced: 'f4' }
-
-function fields(pairs) {
-  const list = element('dl', { className: 'fields' })
-  for (const [name, value] of pairs) if (value) list.append(element('dt', { textContent: name }), element('dd', { textContent: value }))
-  return list
-}
-
-function button(text, action, question) {
-  const made = element('button', { type: 'button', textContent: text })
-  made.addEventListener('click', async () => { if (await act(action, question)) lookUp(action.id) })
-  return made
-}
-
-function showNotification(n) {
-  const steps = n.timeline.map((s) => ({ ...s, ms: Date.parse(s.at) }))
-  const list = element('ol', { className: 'steps' }, ...steps.map((s, i) => element('li', {},
-    element('time', { dateTime: s.at, textContent: clock(s.ms) }), ` ${s.kind}`,
-    s.detail ? `: ${local(s.detail)}` : '', s.reply ? `; the provider replied: ${s.reply}` : '', i > 0 ? ` (after ${duration((s.ms - steps[i - 1].ms) / 1000)})` : '')))
-  const children = [
-    fields([
-      ['status', n.status], ['because', n.standing !== n.status && local(n.standing)],
-      ['provider replied', n.reply],
-      ['expected', n.deliver_at && (Date.parse(n.deliver_at) > Date.now() ? `in ${duration((Date.parse(n.deliver_at) - Date.now()) / 1000)}` : 'now')],
-      ['before it', n.ahead && `${n.ahead} of this user's, by priority, then arrival; under a user cap, over all categories`],
-      ['user', n.user_id], ['category', `${n.category}, ${n.priority}, by ${n.channel}`],
-      ['attempts', String(n.attempts)], ['deferrals', String(n.deferrals)],
-      ...(n.devices ?? []).map((d) => [`device ${d.device}`, `${d.outcome}${d.reply ? `; the provider replied: ${d.reply}` : ''}`]),
-    ]),
-    moments(`Timeline of ${n.id}: ${steps.map((s) => s.kind).join(', ')}`,
-      steps.map((s) => ({ at: s.ms, kind: kinds[s.kind] ?? 'f1', label: s.kind, title: `${clock(s.ms)} ${s.detail ?? ''}` })), { even: true }),
-    list,
-  ]
-  const userButton = element('button', { type: 'button', textContent: `Show user ${n.user_id}` })
-  userButton.addEventListener('click', () => lookUp(n.user_id))
-  const row = element('div', { className: 'row' }, userButton)
-  if (['scheduled', 'queued', 'deferred', 'retrying'].includes(n.status)) {
-    row.append(button('Cancel …', { action: 'cancel', id: n.id }, `Cancel notification ${n.id}? It will never be delivered.`))
-  }
-  if (['failed', 'expired'].includes(n.status)) {
-    row.append(button('Send again …', { action: 'retry', id: n.id }, `Send notification ${n.id} again, as a new one?`))
-  }
-  show(`Notification ${n.id}`, ...children, row)
 }
 
 function showUser(u) {

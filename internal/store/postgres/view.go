@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ const (
 	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
 	// attemptsSQL returns the attempts at a notification, oldest first.
 	attemptsSQL = `
-SELECT attempt, admitted_at, ended_at, outcome, reason, reply FROM pacer.attempts
+SELECT attempt, admitted_at, outcome, reason, reply, took_us FROM pacer.attempts
 WHERE notification_id = $1 ORDER BY generation`
 	// fillersSQL returns the ids of a user's latest deliveries between two moments, in the category $4 or, when that is
 	// "", in all of them.
@@ -147,15 +146,6 @@ func (r *Store) lookup(ctx context.Context, partition int, id string) *agenda.St
 	}
 }
 
-// attempt is one attempt at a notification.
-type attempt struct {
-	number          int
-	admittedAt      int64
-	endedAt         time.Time
-	outcome, reason string
-	reply           string
-}
-
 // timeline lists what happened to a notification, oldest first.
 func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
 	events := []notification.Event{{At: v.CreatedAt, Kind: "accepted"}}
@@ -167,16 +157,17 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 	if err != nil {
 		return nil, describe("look up the attempts at notification "+v.ID, err)
 	}
-	var a attempt
+	var a notification.Attempt
+	var admittedAt, took int64
+	var reply string
 	first := time.Time{}
-	fields := []any{&a.number, &a.admittedAt, &a.endedAt, &a.outcome, &a.reason, &a.reply}
+	fields := []any{&a.Number, &admittedAt, &a.Outcome, &a.Reason, &reply, &took}
 	if _, err := pgx.ForEachRow(rows, fields, func() error {
-		events = append(events, notification.Event{
-			At: time.UnixMicro(a.admittedAt), Kind: "attempt",
-			Detail: fmt.Sprintf("attempt %d admitted; %s: %s", a.number, a.outcome, a.reason), Reply: a.reply,
-		})
+		one := a
+		one.Took = time.Duration(took) * time.Microsecond
+		events = append(events, one.Event(time.UnixMicro(admittedAt), reply))
 		if first.IsZero() {
-			first = time.UnixMicro(a.admittedAt)
+			first = time.UnixMicro(admittedAt)
 		}
 		return nil
 	}); err != nil {
@@ -184,15 +175,14 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 	}
 	for _, e := range deferred {
 		// The attempts say more of a retry than the history does. Of imported retries there is the history alone.
-		if first.IsZero() || e.At.Before(first) || e.Kind != string(notification.StatusRetrying) {
+		failed := e.Kind == notification.KindAttempt || e.Kind == string(notification.StatusRetrying)
+		if first.IsZero() || e.At.Before(first) || !failed {
 			events = append(events, e)
 		}
 	}
 	if v.Status == notification.StatusSending {
-		events = append(events, notification.Event{
-			At: time.UnixMicro(v.admittedAt), Kind: "attempt",
-			Detail: fmt.Sprintf("attempt %d admitted, under way", v.Attempts),
-		})
+		under := &notification.Attempt{Number: v.Attempts}
+		events = append(events, under.Event(time.UnixMicro(v.admittedAt), ""))
 	}
 	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
 	if !v.endedAt.IsZero() {

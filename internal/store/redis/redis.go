@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -134,23 +135,32 @@ func viewOf(state *agenda.State) (*notification.View, error) {
 // the acceptance, the last admission and the end.
 func timeline(s *agenda.State) []notification.Event {
 	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
-	if !s.AdmittedAt.IsZero() {
-		last := notification.Event{
-			At: s.AdmittedAt, Kind: "attempt",
-			Detail: fmt.Sprintf("attempt %d admitted", s.Attempts),
-		}
-		at := len(events)
-		for at > 1 && events[at-1].At.After(last.At) {
-			at--
-		}
-		events = append(events[:at], append([]notification.Event{last}, events[at:]...)...)
+	if last, known := lastAttempt(s); known {
+		events = append(events, last)
 	}
+	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
 	if !s.EndedAt.IsZero() {
-		events = append(events, notification.Event{
-			At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason, Reply: replyOf(s),
-		})
+		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason})
 	}
 	return events
+}
+
+// lastAttempt is the attempt that ended it or is under way, unless the history has it already.
+func lastAttempt(s *agenda.State) (notification.Event, bool) {
+	last := &notification.Attempt{Number: s.Attempts}
+	for _, e := range s.History {
+		if e.Attempt != nil && e.Attempt.Number == last.Number {
+			return notification.Event{}, false
+		}
+	}
+	switch s.Status {
+	case notification.StatusSending:
+	case notification.StatusDelivered, notification.StatusFailed:
+		last.Outcome, last.Reason, last.Took = string(s.Status), s.Reason, max(0, s.EndedAt.Sub(s.AdmittedAt))
+	default:
+		return notification.Event{}, false
+	}
+	return last.Event(s.AdmittedAt, replyOf(s)), s.Attempts > 0
 }
 
 // replyOf is the provider's reply that ended a notification.

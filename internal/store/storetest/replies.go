@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -44,6 +46,63 @@ func repliesAreKept(p *probe) {
 	})
 	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: connection", Failure: true})
 	p.wantDetail(n.ID, notification.StatusFailed, "", "busy")
+}
+
+// attemptsAreKept: each attempt is in the timeline once, with its number, its outcome and how long it took. What waited
+// for its provider was no attempt.
+func attemptsAreKept(p *probe) {
+	n := p.accept(nil)
+	again := dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond,
+		Took: 5 * time.Millisecond,
+	}
+	p.settle(p.grant(), again)
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
+		RetryAfter: 50 * time.Millisecond,
+	})
+	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503")
+	p.settle(p.grant(), again)
+	g := p.grant()
+	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503", "attempt 2: retrying, transient: 503",
+		"attempt 3: under way")
+	end := wasDelivered
+	end.Took = 5 * time.Millisecond
+	p.settle(g, end)
+	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503", "attempt 2: retrying, transient: 503",
+		"attempt 3: delivered")
+
+	// One whose retry would come too late keeps the attempt that failed.
+	n = p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Hour) })
+	g = p.grant()
+	late := again
+	late.RetryAfter = 2 * time.Hour
+	p.settle(g, late)
+	p.want(n.ID, notification.StatusExpired, 1, notification.ReasonExpired)
+	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503")
+}
+
+// wantAttempts checks the attempts in a timeline: how each ended, and that each that ended took some time.
+func (p *probe) wantAttempts(id string, want ...string) {
+	p.Helper()
+	v, err := p.View(p.Context(), id)
+	if err != nil {
+		p.Fatalf("view %s: %v", id, err)
+	}
+	var got []string
+	for _, e := range v.Timeline {
+		if e.Attempt == nil {
+			continue
+		}
+		if a := e.Attempt; a.Outcome != "" && (a.Took <= 0 || e.At.Before(v.CreatedAt)) {
+			p.Errorf("attempt %d, admitted at %s, took %s", a.Number, e.At, a.Took)
+		}
+		said, _, _ := strings.Cut(e.Detail, ", after ")
+		got = append(got, said)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		p.Errorf("the attempts at %s differ (want -, got +):\n%s", id, diff)
+	}
 }
 
 // wantDetail checks what explains a notification's reason, and the replies in its timeline.

@@ -99,6 +99,7 @@ func Cases() []Case {
 		{"DevicesAreLimited", devicesAreLimited},
 		{"DeliveriesAreKept", deliveriesAreKept},
 		{"RepliesAreKept", repliesAreKept},
+		{"AttemptsAreKept", attemptsAreKept},
 		{"MaxDeferSaysWhichSlot", maxDeferSaysWhichSlot},
 		{"ListsWhatTheFilterSelects", listed},
 		{"ListsWaitingByStatus", listedWaiting},
