@@ -56,9 +56,11 @@ type deployment struct {
 
 	mu       sync.Mutex
 	accepted []string // keys
-	faults   []string // what was not as it must be
-	notes    []string // figures of the scenario's own, for its row
-	inFlight int      // deliveries that the fault met on their way: they may come twice
+	// notAccepted is why the latest request that failed did.
+	notAccepted string
+	faults      []string // what was not as it must be
+	notes       []string // figures of the scenario's own, for its row
+	inFlight    int      // deliveries that the fault met on their way: they may come twice
 }
 
 // processes are those that run or are about to.

@@ -41,21 +41,41 @@ func incompressible(size int) string {
 	return b.String()[:size]
 }
 
-// post hands notifications to the API of a process. It tells whether all of them are known to be accepted.
-func (d *deployment) post(w *worker, items []item) bool {
+// bulkReply is what became of a request with several notifications.
+type bulkReply struct {
+	Accepted int
+	Results  []struct {
+		Index int
+		Error string
+	}
+}
+
+// post hands notifications to the API of a process. It tells whether all of them are known to be accepted, or refused for
+// a reason that the producer takes. The first reason that it does not take is kept for those who wonder.
+func (d *deployment) post(w *worker, items []item, takes func(one item, why string) bool) bool {
 	body, err := json.Marshal(items)
 	if err != nil {
 		d.fail("encode notifications: %v", err)
 	}
-	var reply struct{ Accepted int }
+	var reply bulkReply
 	status, _ := call(http.MethodPost, "http://"+w.front+"/v1/notifications/bulk?results=errors", body, &reply)
-	if status != http.StatusOK || reply.Accepted != len(items) {
-		return false
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, one := range items {
-		d.accepted = append(d.accepted, fmt.Sprint(one["title"]))
+	if status != http.StatusOK || reply.Accepted+len(reply.Results) != len(items) {
+		d.notAccepted = fmt.Sprintf("status %d", status)
+		return false
+	}
+	refused := map[int]bool{}
+	for _, result := range reply.Results {
+		if refused[result.Index] = true; takes == nil || !takes(items[result.Index], result.Error) {
+			d.notAccepted = fmt.Sprintf("%v: %s", items[result.Index], result.Error)
+			return false
+		}
+	}
+	for i, one := range items {
+		if !refused[i] {
+			d.accepted = append(d.accepted, fmt.Sprint(one["title"]))
+		}
 	}
 	return true
 }
@@ -67,14 +87,26 @@ func (d *deployment) acceptedSoFar() int {
 	return len(d.accepted)
 }
 
-// insist hands notifications over again and again, to one process after the other, until all are accepted.
-func (d *deployment) insist(items []item, patience time.Duration) bool {
+// insist hands notifications over again and again, to one process after the other, until all are accepted or refused for
+// a reason that the producer takes; nil takes none. Otherwise it blames the deployment.
+func (d *deployment) insist(items []item, patience time.Duration, takes func(one item, why string) bool) bool {
 	turn := 0
-	return eventually(patience, func() bool {
+	done := eventually(patience, func() bool {
 		turn++
 		workers := d.processes()
-		return d.post(workers[turn%len(workers)], items)
+		return d.post(workers[turn%len(workers)], items, takes)
 	})
+	if !done {
+		d.blame("accepting does not go on: %s", d.whyNot())
+	}
+	return done
+}
+
+// whyNot is why the latest request was not accepted.
+func (d *deployment) whyNot() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.notAccepted
 }
 
 const (
@@ -87,8 +119,8 @@ const (
 func (d *deployment) load(users, n int) {
 	per := min(loadItems, loadBytes/max(1, d.scenario.body))
 	for part := range slices.Chunk(d.items("before", users, n), per) {
-		if !d.insist(part, 30*time.Second) {
-			d.fail("notifications were not accepted before the fault")
+		if !d.insist(part, 30*time.Second, nil) {
+			d.fail("notifications were not accepted before the fault: %s", d.whyNot())
 		}
 	}
 }
@@ -101,8 +133,7 @@ func (d *deployment) produce(users, n int) (wait func()) {
 	go func() {
 		defer close(done)
 		for part := range slices.Chunk(items, users) {
-			if !d.insist(part, 90*time.Second) {
-				d.blame("accepting does not go on")
+			if !d.insist(part, 90*time.Second, nil) {
 				return
 			}
 			<-time.After(500 * time.Millisecond)

@@ -23,6 +23,7 @@ func (r *soakReport) check(d *deployment, x *traffic) {
 		return
 	}
 	r.say("%d accepted, %d calls to the provider", len(all), len(calls))
+	r.checkRefused(x.refused(), calls)
 	r.checkEnds(all, ends, calls)
 	r.checkDoubles(d, all, calls)
 	r.checkTimes(all, calls)
@@ -49,6 +50,17 @@ func (d *deployment) ends() (map[string]string, error) {
 	var id, status string
 	_, err = pgx.ForEachRow(rows, []any{&id, &status}, func() error { ends[id] = status; return nil })
 	return ends, err
+}
+
+// checkRefused: what was refused for its time was not delivered. It may stand in the store as expired, when a request that
+// nobody waited for any more still got there.
+func (r *soakReport) checkRefused(refused map[string]bool, calls []delivery) {
+	r.say("%d refused, since they were handed over again after their time", len(refused))
+	for _, c := range calls {
+		if refused[c.key] {
+			r.blame("%s was delivered, and a repeat of it was refused", c.key)
+		}
+	}
 }
 
 // checkEnds: what was accepted ends, and as delivered only if the provider took it (P1).

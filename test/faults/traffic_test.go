@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,6 +20,7 @@ type sent struct {
 	sequence         int
 	notBefore, until time.Time // no time where there is no such bound
 	cancelled        time.Time // when the API said that it is
+	refused          bool      // it was handed over again after its time, and pacer had not got it
 	// handed is when it was first handed over, accepted when the response arrived; batch is the request.
 	handed, accepted time.Time
 	batch            int
@@ -70,7 +72,8 @@ func (x *traffic) stop() {
 	x.running.Wait()
 }
 
-// produce hands over a few notifications twice a second. What is not known to be accepted is handed over again.
+// produce hands over a few notifications twice a second. What is not known to be accepted is handed over again, until it
+// is too late for it: then pacer must never have had it.
 func (x *traffic) produce() {
 	for {
 		select {
@@ -79,13 +82,23 @@ func (x *traffic) produce() {
 		case <-time.After(500 * time.Millisecond):
 		}
 		items, keys := x.batch()
-		if !x.d.insist(items, 3*time.Minute) {
-			x.d.blame("accepting does not go on")
+		refused := map[string]bool{}
+		takes := func(one item, why string) bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			key := fmt.Sprint(one["id"])
+			until := x.sent[key].until
+			refused[key] = !until.IsZero() && time.Now().After(until) && strings.HasPrefix(why, "expires_at")
+			return refused[key]
+		}
+		if !x.d.insist(items, 3*time.Minute, takes) {
 			return
 		}
 		x.mu.Lock()
 		for _, key := range keys {
-			x.sent[key].accepted = time.Now()
+			if x.sent[key].refused = refused[key]; !refused[key] {
+				x.sent[key].accepted = time.Now()
+			}
 		}
 		x.mu.Unlock()
 		x.cancelSome(keys)
@@ -170,4 +183,17 @@ func (x *traffic) all() map[string]*sent {
 		}
 	}
 	return accepted
+}
+
+// refused are those that were handed over again after their time, and that pacer had not got by then.
+func (x *traffic) refused() map[string]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	refused := map[string]bool{}
+	for key, s := range x.sent {
+		if s.refused {
+			refused[key] = true
+		}
+	}
+	return refused
 }
