@@ -50,8 +50,8 @@ type bulkReply struct {
 	}
 }
 
-// post hands notifications to the API of a process. It tells whether all of them are known to be accepted, or refused for
-// a reason that the producer takes. The first reason that it does not take is kept for those who wonder.
+// post hands notifications to the API of a process. It tells whether all of them are known to be accepted, or refused
+// for a reason that the producer takes. The first reason that it does not take is kept for those who wonder.
 func (d *deployment) post(w *worker, items []item, takes func(one item, why string) bool) bool {
 	body, err := json.Marshal(items)
 	if err != nil {
@@ -87,8 +87,8 @@ func (d *deployment) acceptedSoFar() int {
 	return len(d.accepted)
 }
 
-// insist hands notifications over again and again, to one process after the other, until all are accepted or refused for
-// a reason that the producer takes; nil takes none. Otherwise it blames the deployment.
+// insist hands notifications over again and again, to one process after the other, until all are accepted or refused
+// for a reason that the producer takes; nil takes none. Otherwise it blames the deployment.
 func (d *deployment) insist(items []item, patience time.Duration, takes func(one item, why string) bool) bool {
 	turn := 0
 	done := eventually(patience, func() bool {

@@ -52,8 +52,8 @@ func (d *deployment) ends() (map[string]string, error) {
 	return ends, err
 }
 
-// checkRefused: what was refused for its time was not delivered. It may stand in the store as expired, when a request that
-// nobody waited for any more still got there.
+// checkRefused: what was refused for its time was not delivered. It may stand in the store as expired, when a request
+// that nobody waited for any more still got there.
 func (r *soakReport) checkRefused(refused map[string]bool, calls []delivery) {
 	r.say("%d refused, since they were handed over again after their time", len(refused))
 	for _, c := range calls {

@@ -72,8 +72,8 @@ func (x *traffic) stop() {
 	x.running.Wait()
 }
 
-// produce hands over a few notifications twice a second. What is not known to be accepted is handed over again, until it
-// is too late for it: then pacer must never have had it.
+// produce hands over a few notifications twice a second. What is not known to be accepted is handed over again, until
+// it is too late for it: then pacer must never have had it.
 func (x *traffic) produce() {
 	for {
 		select {
