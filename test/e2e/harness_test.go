@@ -24,19 +24,19 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// dispatcherPath is the built program.
-var dispatcherPath string
+// dispatcherPath and enqueuePath are the built programs.
+var dispatcherPath, enqueuePath string
 
 func TestMain(m *testing.M) {
 	dir, err := processtest.NewDir("accept")
 	if err == nil {
-		dispatcherPath = filepath.Join(dir.Path, "dispatcher")
-		build := exec.Command("go", "build", "-o", dispatcherPath, "../../cmd/dispatcher")
+		dispatcherPath, enqueuePath = filepath.Join(dir.Path, "dispatcher"), filepath.Join(dir.Path, "enqueue")
+		build := exec.Command("go", "build", "-o", dir.Path, "../../cmd/dispatcher", "../../cmd/enqueue")
 		build.Stderr = os.Stderr
 		err = build.Run()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "build the dispatcher:", err)
+		fmt.Fprintln(os.Stderr, "build the programs:", err)
 		os.Exit(1)
 	}
 	code := m.Run()

@@ -16,8 +16,19 @@ import (
 // A standstill of all workers is seen in the lateness of what they deliver afterwards, to its full length: in the
 // metric and on the dashboard.
 func TestLatenessTellsOfAStandstill(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, string, int) *deployment{
+		"Redis": deploy, "Postgres": deployDurable,
+	} {
+		t.Run(name, func(t *testing.T) {
+			standStill(t, start(t, "version: 1\ncategories:\n  default: {min_gap: 3s}\n", 2))
+		})
+	}
+}
+
+func standStill(t *testing.T, d *deployment) {
+	t.Helper()
 	const users, stands, period = 10, 34 * time.Second, 3 * time.Second
-	d, r := deploy(t, "version: 1\ncategories:\n  default: {min_gap: 3s}\n", 2), newReceiver(t)
+	r := newReceiver(t)
 	var items []item
 	for range 20 {
 		for i := range users {
