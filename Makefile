@@ -130,6 +130,10 @@ openapi: ## write docs/openapi.json, and the responses of the examples in it, wh
 	go test -count=1 -run TestAPIExamplesAreTrue ./test/docs -update
 	go test -count=1 -run TestOpenAPIDocument ./internal/httpapi -update
 
+.PHONY: responses
+responses: ## write the tables of responses in docs/channels.md, from those that the channels use
+	go test -count=1 -run TestResponsesInChannelsPage ./test/docs -update
+
 .PHONY: bench-smoke
 bench-smoke: check-servers ## run every benchmark once and small, to see that it still works
 	go test -run '^$$' -bench . -benchtime 1x $(PKGS)

@@ -15,7 +15,7 @@ import (
 func refusing(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the payload has no field recipient", http.StatusBadRequest)
+		http.Error(w, "there is no recipient any more", http.StatusGone)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -105,7 +105,7 @@ func lookUpFromList(b *tab, id string) {
 	b.tabTo("#items td:last-child a")
 	b.press(kb.Enter)
 	b.await("(document.querySelector('#found-title')?.textContent ?? '').includes('007')")
-	b.await("document.querySelector('#found-body').textContent.includes('permanent: 400')")
+	b.await("document.querySelector('#found-body').textContent.includes('target_gone: 410')")
 	eval[bool](b, "history.back() || true")
 	b.await("document.querySelectorAll('#items a').length === 2")
 }

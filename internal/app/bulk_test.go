@@ -53,7 +53,7 @@ func TestWhatFailedIsSentAgain(t *testing.T) {
 			var well atomic.Bool
 			r.respond = func(_ arrival, w http.ResponseWriter) {
 				if !well.Load() {
-					w.WriteHeader(http.StatusBadRequest)
+					w.WriteHeader(http.StatusGone)
 				}
 			}
 			var items []item
@@ -65,7 +65,7 @@ func TestWhatFailedIsSentAgain(t *testing.T) {
 			well.Store(true)
 			for round, want := range []desk.BulkJob{{Done: n}, {Skipped: n}} {
 				order := desk.BulkOrder{
-					Action: desk.ActionRetry, Filter: "reason=permanent&host=127.0.0.1", Why: "well again",
+					Action: desk.ActionRetry, Filter: "reason=target_gone&host=127.0.0.1", Why: "well again",
 				}
 				var count desk.BulkCount
 				d.bulkOrder(d.apps[0], order, &count)

@@ -185,7 +185,7 @@ func operatorsCancelAndRetry(t *testing.T, on setup) {
 	var calls atomic.Int64
 	r.respond = func(_ arrival, w http.ResponseWriter) {
 		if calls.Add(1) == 1 {
-			w.WriteHeader(http.StatusBadRequest)
+			w.WriteHeader(http.StatusGone)
 		}
 	}
 	failed := d.bulk(r.crowd("ada", "default", 1))[0]

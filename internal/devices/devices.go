@@ -168,19 +168,21 @@ const noteTimeout = 3 * time.Second
 // retried decide the class, and the longest wait holds. The attempt counts when it reached any device. before says that
 // an earlier attempt reached one.
 func sum(results []*push.Error, before bool) error {
-	all := push.Error{Partial: before}
+	all, asked := push.Error{Partial: before}, false
 	for _, e := range results {
 		if e == nil {
 			all.Partial, all.Reached = true, true
 			continue
 		}
 		all.Reached = all.Reached || e.Counts()
+		asked = asked || e.Class == push.Throttled && !e.Unsent
 		all.RetryAfter = max(all.RetryAfter, e.RetryAfter)
 		if weight(e) > weight(&all) {
 			all.Class, all.Code, all.Reply, all.Err = e.Class, e.Code, e.Reply, e.Err
 		}
 	}
-	all.Unsent = !all.Reached
+	// A provider that asks to slow down was called, though nothing arrived.
+	all.Unsent = !all.Reached && !(asked && all.Class == push.Throttled)
 	switch {
 	case all.Class != 0 && !all.Final():
 		return &all

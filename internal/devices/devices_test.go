@@ -207,6 +207,32 @@ func TestTargetOfItsOwn(t *testing.T) {
 	send(t, f, p, 1, nil, &push.Error{Class: push.Transient, Code: "devices_unknown", Unsent: true, Err: s.fault})
 }
 
+// A device whose provider asks to slow down was tried, although nothing arrived: it waits longer each time, and not for
+// ever.
+func TestADeviceThatAsksToSlowDownWasTried(t *testing.T) {
+	t.Parallel()
+	busy := &push.Error{Class: push.Throttled, Code: "429"}
+	budget := &push.Error{Class: push.Throttled, Code: "provider_budget", Unsent: true}
+	for name, c := range map[string]struct {
+		results map[string]error
+		unsent  bool
+	}{
+		"one asked":  {results: map[string]error{"to a": busy, "to b": budget}},
+		"none asked": {results: map[string]error{"to a": budget, "to b": budget}, unsent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := devices.NewFanout("webhook", &provider{results: c.results}, newStore("a", "b"), slog.New(slog.DiscardHandler))
+			got := push.Classify(f.Send(t.Context(), push.Message{
+				Notification: &notification.Notification{ID: "n1", UserID: "ada"}, Attempt: 1,
+			}))
+			if got == nil || got.Class != push.Throttled || got.Unsent != c.unsent || got.Counts() {
+				t.Errorf("got %+v, want throttled, unsent %t, without a slot", got, c.unsent)
+			}
+		})
+	}
+}
+
 // An attempt counts against the user once, when it reached a device or may have reached one, however many there are.
 // What an earlier attempt reached does not count.
 func TestWhatCountsAgainstTheUser(t *testing.T) {
@@ -242,7 +268,7 @@ func TestWhatCountsAgainstTheUser(t *testing.T) {
 			results: map[string]error{"to a": refused, "to b": timeout}, counts: true, class: push.Ambiguous,
 		},
 		"one asks to slow down, one is unsent": {
-			results: map[string]error{"to a": busy, "to b": budget}, counts: true, class: push.Throttled,
+			results: map[string]error{"to a": busy, "to b": budget}, counts: false, class: push.Throttled,
 		},
 		"a repeat waits for the budget": {
 			had: had, results: map[string]error{"to b": budget}, counts: false, class: push.Throttled,

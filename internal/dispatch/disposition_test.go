@@ -114,26 +114,26 @@ func TestDispositions(t *testing.T) {
 		"throttled": {
 			err: &push.Error{Class: push.Throttled, Code: "429"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
 			},
 		},
 		"throttled, asked to wait": {
 			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour, Behind: true, Refund: true,
 			},
 		},
 		"throttled, asked for less": {
 			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
 			},
 		},
 		"throttled, no failures left": {
 			failures: 2,
 			err:      &push.Error{Class: push.Throttled, Code: "429"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
 			},
 		},
 		"throttled, unsent": {
@@ -238,19 +238,19 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 		"first": {
 			attempt: 1, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
 			},
 		},
 		"seventh": {
 			attempt: 7, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 7 * time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 7 * time.Second, Behind: true, Refund: true,
 			},
 		},
 		"after failures": {
 			attempt: 7, failures: 3, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true, Refund: true,
 			},
 		},
 		"just in time": {
@@ -258,25 +258,30 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			waited:  maxDefer - 3*time.Second,
 			err:     busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 3 * time.Second, Behind: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 3 * time.Second, Behind: true, Refund: true,
 			},
 		},
 		"too late": {
 			attempt: 3,
 			waited:  maxDefer - 2*time.Second,
 			err:     busy,
-			want:    dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429", Refund: true,
+			},
 		},
 		"asked for too long": {
 			attempt: 1,
 			err:     &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
-			want:    dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429", Refund: true,
+			},
 		},
 		"some devices have it": {
 			attempt: 1, waited: maxDefer,
 			err: &push.Error{Class: push.Throttled, Code: "429", Partial: true},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Delivered, Reason: "delivered to some devices, last throttled: 429",
+				Refund: true,
 			},
 		},
 		"nobody was asked": {

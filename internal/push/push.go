@@ -51,8 +51,7 @@ const (
 	TargetGone
 	// Ambiguous: it may have been delivered, or not; nobody knows.
 	Ambiguous
-	// CredentialsRefused: the provider accepts nothing from this deployment as it is configured, whatever the
-	// notification. It costs no attempt.
+	// CredentialsRefused: the provider does not accept what the deployment is configured with. It costs no attempt.
 	CredentialsRefused
 	// AlreadyDelivered: every target that can have it got it from an earlier attempt, so nothing was sent now.
 	AlreadyDelivered
@@ -79,8 +78,39 @@ func (c Class) String() string {
 	return "invalid"
 }
 
-// Error is why a delivery failed. It tells four things apart: whether it may be tried again (Class), when (RetryAfter),
-// whether it counts against the user (Counts), and whether anybody got it (Reached and Partial).
+// Scope says whom a failure concerns.
+type Scope uint8
+
+const (
+	// ConcernsTarget: this device, address or subscription, or this notification. Whoever responds so is alive.
+	ConcernsTarget Scope = iota + 1
+	// ConcernsHost: the server that was called. Whatever else is sent to it fails too, or should wait.
+	ConcernsHost
+	// ConcernsCredential: this target, or all that is sent with the same credential, app or platform. The response does
+	// not tell which: what becomes of the others does.
+	ConcernsCredential
+	// ConcernsEverybody: all that this deployment sends to the provider, such as with a quota of the project.
+	ConcernsEverybody
+)
+
+// String is the scope in words.
+func (s Scope) String() string {
+	switch s {
+	case ConcernsTarget:
+		return "this one"
+	case ConcernsHost:
+		return "the host"
+	case ConcernsCredential:
+		return "this one, or the credential"
+	case ConcernsEverybody:
+		return "everybody"
+	}
+	return "unsaid"
+}
+
+// Error is why a delivery failed. It tells five things apart: whether it may be tried again (Class), when (RetryAfter),
+// whether it counts against the user (Counts), whether anybody got it (Reached and Partial), and whom it concerns
+// (Whom).
 type Error struct {
 	Class Class
 	// Code is the provider's response in one word, for logs and timelines: "503", "timeout", "connection_refused".
@@ -89,9 +119,8 @@ type Error struct {
 	Reply string
 	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
 	RetryAfter time.Duration
-	// ChannelWide is true when the provider means the whole channel and not only the target, such as with a quota of
-	// the project.
-	ChannelWide bool
+	// Concerns is whom it concerns. Where it is not said, [Error.Whom] tells by the class.
+	Concerns Scope
 	// Partial is true when some of the notification's targets have got it, now or in an earlier attempt.
 	Partial bool
 	// Reached is true when this attempt reached one of several targets, or may have, although it failed for others.
@@ -105,10 +134,26 @@ type Error struct {
 	Err error
 }
 
-// Counts tells whether the attempt counts against the user. An attempt that surely reached nobody returns its throttle
-// slot: nothing was sent, or the provider accepts nothing from this deployment.
+// Counts tells whether the attempt counts against the user. An attempt that surely reached nobody, and is made again
+// through no fault of its own, returns its throttle slot: nothing was sent, the provider asked to slow down, or it
+// accepts nothing from this deployment.
 func (e *Error) Counts() bool {
-	return e.Reached || !e.Unsent && e.Class != CredentialsRefused && e.Class != AlreadyDelivered
+	return e.Reached ||
+		!e.Unsent && e.Class != Throttled && e.Class != CredentialsRefused && e.Class != AlreadyDelivered
+}
+
+// Whom tells whom the failure concerns. A sender that does not say so can neither hammer a host that is away nor stop a
+// channel because of one target.
+func (e *Error) Whom() Scope {
+	switch {
+	case e.Concerns != 0:
+		return e.Concerns
+	case e.Class == CredentialsRefused:
+		return ConcernsCredential
+	case e.Class == Permanent || e.Class == TargetGone || e.Class == Throttled || e.Class == AlreadyDelivered:
+		return ConcernsTarget
+	}
+	return ConcernsHost
 }
 
 // Final tells whether trying again is useless.

@@ -51,27 +51,45 @@ func TestResponsesAreClassified(t *testing.T) {
 		want       *push.Error // nil: delivered
 	}{
 		{status: 200},
-		{status: 400, body: "BadDeviceToken", want: &push.Error{Class: push.TargetGone, Code: "400.BadDeviceToken"}},
-		{status: 400, body: "DeviceTokenNotForTopic", want: &push.Error{Class: push.Permanent, Code: "400"}},
-		{status: 400, body: "PayloadEmpty", want: &push.Error{Class: push.Permanent, Code: "400"}},
+		{
+			status: 400, body: "BadDeviceToken",
+			want: &push.Error{
+				Class: push.TargetGone, Code: "400.BadDeviceToken", Concerns: push.ConcernsCredential,
+			},
+		},
+		{
+			status: 400, body: "DeviceTokenNotForTopic",
+			want: &push.Error{
+				Class: push.TargetGone, Code: "400.DeviceTokenNotForTopic", Concerns: push.ConcernsCredential,
+			},
+		},
+		{status: 400, body: "PayloadEmpty", want: &push.Error{Class: push.Permanent, Code: "400.PayloadEmpty"}},
 		{
 			status: 400, body: "TopicDisallowed",
-			want: &push.Error{Class: push.CredentialsRefused, Code: "400.TopicDisallowed"},
+			want: &push.Error{
+				Class: push.CredentialsRefused, Code: "400.TopicDisallowed", Concerns: push.ConcernsEverybody,
+			},
 		},
 		{status: 400, body: "IdleTimeout", want: &push.Error{Class: push.Transient, Code: "400.IdleTimeout"}},
 		{
 			status: 403, body: "InvalidProviderToken",
-			want: &push.Error{Class: push.CredentialsRefused, Code: "403.InvalidProviderToken"},
+			want: &push.Error{
+				Class: push.CredentialsRefused, Code: "403.InvalidProviderToken", Concerns: push.ConcernsEverybody,
+			},
 		},
 		{
 			status: 403, body: "ExpiredProviderToken",
-			want: &push.Error{Class: push.CredentialsRefused, Code: "403.ExpiredProviderToken"},
+			want: &push.Error{
+				Class: push.CredentialsRefused, Code: "403.ExpiredProviderToken", Concerns: push.ConcernsEverybody,
+			},
 		},
 		{
 			status: 403, body: "MissingProviderToken",
-			want: &push.Error{Class: push.CredentialsRefused, Code: "403.MissingProviderToken"},
+			want: &push.Error{
+				Class: push.CredentialsRefused, Code: "403.MissingProviderToken", Concerns: push.ConcernsEverybody,
+			},
 		},
-		{status: 404, body: "BadPath", want: &push.Error{Class: push.Permanent, Code: "404"}},
+		{status: 404, body: "BadPath", want: &push.Error{Class: push.Permanent, Code: "404.BadPath"}},
 		{
 			status: 410, body: "Unregistered",
 			want: &push.Error{Class: push.TargetGone, Code: "410.Unregistered", GoneSince: time.UnixMilli(since)},
@@ -80,20 +98,24 @@ func TestResponsesAreClassified(t *testing.T) {
 			status: 410, body: "ExpiredToken",
 			want: &push.Error{Class: push.TargetGone, Code: "410.ExpiredToken", GoneSince: time.UnixMilli(since)},
 		},
-		{status: 413, body: "PayloadTooLarge", want: &push.Error{Class: push.Permanent, Code: "413"}},
-		{status: 429, body: "TooManyRequests", want: &push.Error{Class: push.Throttled, Code: "429"}},
+		{status: 413, body: "PayloadTooLarge", want: &push.Error{Class: push.Permanent, Code: "413.PayloadTooLarge"}},
+		{status: 429, body: "TooManyRequests", want: &push.Error{Class: push.Throttled, Code: "429.TooManyRequests"}},
 		{
 			status: 429, body: "TooManyRequests", retryAfter: "7",
-			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second},
+			want: &push.Error{Class: push.Throttled, Code: "429.TooManyRequests", RetryAfter: 7 * time.Second},
 		},
 		{
 			status: 429, body: "TooManyProviderTokenUpdates",
-			want: &push.Error{Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates"},
+			want: &push.Error{
+				Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates", Concerns: push.ConcernsEverybody,
+			},
 		},
-		{status: 500, body: "InternalServerError", want: &push.Error{Class: push.Transient, Code: "500"}},
+		{status: 500, body: "InternalServerError", want: &push.Error{
+			Class: push.Transient, Code: "500.InternalServerError"},
+		},
 		{
 			status: 503, body: "Shutdown", retryAfter: "90000",
-			want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Hour},
+			want: &push.Error{Class: push.Transient, Code: "503.Shutdown", RetryAfter: time.Hour},
 		},
 		{
 			status: 502, body: "<html>a proxy's words</html>", retryAfter: "3",
@@ -111,7 +133,7 @@ func TestResponsesAreClassified(t *testing.T) {
 				reply = fmt.Sprintf(`{"reason":%q}`, c.body)
 			}
 			if c.want != nil {
-				c.want.Reply = reply
+				c.want.Reply, c.want.Concerns = reply, c.want.Whom()
 			}
 			sender, _ := bench(t, func(w http.ResponseWriter, _ *http.Request) {
 				if c.retryAfter != "" {

@@ -35,6 +35,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Limits:     s.Limits,
 		Credential: s.TeamID + s.KeyID,
 		Public:     s.Topic,
+		Responses:  responses,
 		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{Topic: around.Public} },
 		Open: func(channel.Process) (push.Sender, error) {
 			return New(Config{

@@ -44,6 +44,9 @@ type Descriptor struct {
 	// Public is what a checker in another process has to know of these settings. Producers read it from Redis, so it
 	// holds no secret.
 	Public string
+	// Responses has what each response of the provider means. It is shown in docs/channels.md. A channel whose provider
+	// does not respond has none.
+	Responses push.Table
 	// NewChecker makes what checks notifications before they are accepted.
 	NewChecker func(Surroundings) push.Checker
 	// Open makes the sender. A sender that keeps connections has a Close.

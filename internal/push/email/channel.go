@@ -32,6 +32,7 @@ func (s Settings) Channel() channel.Descriptor {
 		TakesHTML:  true,
 		Limits:     s.Limits,
 		Credential: s.Server,
+		Responses:  responses,
 		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },
 		Open: func(channel.Process) (push.Sender, error) {
 			return New(Config{Server: s.Server, Password: secret.New(s.Password), From: s.From})

@@ -44,7 +44,9 @@ type server struct {
 	data func(c *smtp.Conn, message *mail.Message) error
 	// rcpt accepts or refuses a recipient. Nil accepts all.
 	rcpt func(to string) error
-	met  func()
+	// greet and mail accept or refuse a connection and a sender. Nil accepts all.
+	greet, mail func() error
+	met         func()
 }
 
 func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *server {
@@ -54,6 +56,11 @@ func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *ser
 	s := &server{data: data, config: certified.TLS, met: func() {}}
 	s.Server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		s.met()
+		if s.greet != nil {
+			if err := s.greet(); err != nil {
+				return nil, err
+			}
+		}
 		return &session{server: s, conn: c}, nil
 	}))
 	s.Domain, s.TLSConfig = "mail.example.com", s.config
@@ -113,6 +120,9 @@ func (s *session) Logout() error { return nil }
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || from != "pacer@example.com" {
 		return smtp.ErrAuthRequired
+	}
+	if s.server.mail != nil {
+		return s.server.mail()
 	}
 	return nil
 }

@@ -65,6 +65,10 @@ func TestRepliesAreClassified(t *testing.T) {
 		if tt.code != 0 {
 			e := tt.enhanced
 			want = &push.Error{Class: tt.want, Code: fmt.Sprintf("%d.%d.%d.%d", tt.code, e[0], e[1], e[2])}
+			want.Concerns = push.ConcernsTarget // greylisting of one is no outage of all
+			if tt.want == push.CredentialsRefused {
+				want.Concerns = push.ConcernsEverybody
+			}
 			want.Reply = fmt.Sprintf("%d %d.%d.%d words with ***", tt.code, e[0], e[1], e[2])
 		}
 		for _, at := range []string{"the message", "the recipient"} {
@@ -117,7 +121,9 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 			c.change(&cfg)
 			err := newSender(t, cfg).Send(t.Context(), message())
 			got, _ := errors.AsType[*push.Error](err)
-			want := &push.Error{Class: push.CredentialsRefused, Code: c.code, Unsent: true, ChannelWide: true}
+			want := &push.Error{
+				Class: push.CredentialsRefused, Code: c.code, Unsent: true, Concerns: push.ConcernsEverybody,
+			}
 			want.Reply = c.reply
 			if !cmp.Equal(want, got) {
 				t.Errorf("%s gives %+v, want %+v", name, got, want)

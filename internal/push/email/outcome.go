@@ -14,20 +14,22 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// classify says what a server's refusal of a message means (RFC 5321, and RFC 3463 for the enhanced codes).
+// classify says what a server's refusal of a message means.
 func classify(failed *gomail.SendError) *push.Error {
-	status, enhanced := failed.ErrorCode(), failed.EnhancedStatusCode()
-	failure := &push.Error{Class: push.Permanent, Code: strconv.Itoa(status)}
-	if enhanced != "" && strings.Trim(enhanced, "0123456789.") == "" {
-		failure.Code += "." + enhanced
+	read := push.Response{Status: failed.ErrorCode(), Reason: failed.EnhancedStatusCode()}
+	if failed.Reason == gomail.ErrSMTPMailFrom {
+		read.Facts = append(read.Facts, ofSender)
 	}
-	switch {
-	case status == 530 || status == 535 || status == 538 || enhanced == "5.7.8":
-		failure.Class = push.CredentialsRefused
-	case status < 500:
-		failure.Class = push.Transient
-	case isGone(enhanced):
-		failure.Class = push.TargetGone
+	if strings.Contains(failed.Error(), tooFastWords) {
+		read.Facts = append(read.Facts, tooFast)
+	}
+	failure := responses.Read(read)
+	if failure == nil { // no code of a refusal, and yet a refusal
+		failure = &push.Error{Class: push.Transient, Concerns: push.ConcernsHost}
+	}
+	failure.Code = strconv.Itoa(read.Status)
+	if read.Reason != "" && strings.Trim(read.Reason, "0123456789.") == "" { // also one that the table does not know
+		failure.Code += "." + read.Reason
 	}
 	return failure
 }
@@ -49,15 +51,6 @@ func replyOf(failed *gomail.SendError) string {
 	return said
 }
 
-// isGone tells whether an enhanced code says that there is no such mailbox or no such domain.
-func isGone(enhanced string) bool {
-	switch enhanced {
-	case "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1":
-		return true
-	}
-	return false
-}
-
 // classifyConnection says what a broken connection means. over is true when the server may have read the whole message.
 func classifyConnection(ctx context.Context, err error, over bool) *push.Error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -77,17 +70,19 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 		return classifyConnection(ctx, err, false)
 	}
 	if reply, ok := errors.AsType[*textproto.Error](err); ok {
-		failure := &push.Error{Class: push.Transient, Code: strconv.Itoa(reply.Code), Unsent: true}
-		failure.Reply = push.Reply([]byte(strconv.Itoa(reply.Code)+" "+reply.Msg), nil, secrets...)
-		if reply.Code >= 500 { // the server refused the greeting or the credentials
-			failure.Class, failure.ChannelWide = push.CredentialsRefused, true
+		failure := responses.Read(push.Response{Status: reply.Code, Facts: []string{ofConnection}})
+		if failure == nil { // a reply that is no refusal, at the wrong time
+			return classifyConnection(ctx, err, false)
 		}
+		failure.Reply = push.Reply([]byte(strconv.Itoa(reply.Code)+" "+reply.Msg), nil, secrets...)
 		return failure
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") ||
 		strings.Contains(err.Error(), "SMTP AUTH") {
-		return &push.Error{Class: push.CredentialsRefused, Code: "tls_or_auth", Unsent: true, ChannelWide: true}
+		failure := responses.Read(push.Response{Facts: []string{noTrust}})
+		failure.Code = "tls_or_auth"
+		return failure
 	}
 	return classifyConnection(ctx, err, false)
 }

@@ -20,6 +20,8 @@ import (
 const (
 	// maxMessages is how many messages go over one connection. Servers end connections that have had too many.
 	maxMessages = 100
+	// tooManyConnections is the code with which a server ends a connection.
+	tooManyConnections = 421
 	// maxIdle is how long a connection is kept unused.
 	maxIdle = 30 * time.Second
 )
@@ -141,7 +143,12 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 			return classifyConnection(ctx, err, failed.Reason == gomail.ErrSMTPDataClose ||
 				failed.Reason == gomail.ErrWriteContent)
 		}
-		p.put(s)
+		if failed.Reason == gomail.ErrSMTPData || failed.ErrorCode() == tooManyConnections {
+			// The server still has the sender and the recipient, or is about to hang up.
+			p.discard(s)
+		} else {
+			p.put(s)
+		}
 		failure := classify(failed)
 		failure.Reply = push.Reply([]byte(replyOf(failed)), n, to, p.password.Reveal())
 		return failure

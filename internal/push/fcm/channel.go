@@ -35,6 +35,7 @@ func (s Settings) Channel() channel.Descriptor {
 		PerTarget:  []throttle.Rule{{Max: 240, Per: time.Minute}, {Max: 5000, Per: time.Hour}},
 		Limits:     s.Limits,
 		Credential: s.Project + s.Credentials,
+		Responses:  responses,
 		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },
 		Open: func(channel.Process) (push.Sender, error) {
 			return New(Config{Credentials: secret.New(s.Credentials), Project: s.Project, Endpoint: s.Endpoint})

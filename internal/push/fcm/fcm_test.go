@@ -78,49 +78,67 @@ func TestResponsesAreClassified(t *testing.T) {
 		},
 		"not of ours": {
 			status: 403, body: failure("SENDER_ID_MISMATCH", ""),
-			want: &push.Error{Class: push.TargetGone, Code: "403.SENDER_ID_MISMATCH"},
+			want: &push.Error{
+				Class: push.TargetGone, Code: "403.SENDER_ID_MISMATCH", Concerns: push.ConcernsCredential,
+			},
 		},
 		"bad token": {
 			status: 400, body: failure("INVALID_ARGUMENT", "", badToken),
-			want: &push.Error{Class: push.TargetGone, Code: "400.INVALID_ARGUMENT"},
+			want: &push.Error{
+				Class: push.TargetGone, Code: "400.INVALID_ARGUMENT", Concerns: push.ConcernsCredential,
+			},
+		},
+		"bad token, in words": {
+			status: 400, body: failure("INVALID_ARGUMENT", "The registration token is not a valid FCM registration token"),
+			want: &push.Error{
+				Class: push.TargetGone, Code: "400.INVALID_ARGUMENT", Concerns: push.ConcernsCredential,
+			},
+		},
+		"bad token, in words alone": {
+			status: 400, body: `{"error":{"message":"The registration token is not a valid FCM registration token"}}`,
+			want: &push.Error{Class: push.TargetGone, Code: "400", Concerns: push.ConcernsCredential},
 		},
 		"bad payload": {
 			status: 400, body: failure("INVALID_ARGUMENT", "", badPayload),
 			want: &push.Error{Class: push.Permanent, Code: "400.INVALID_ARGUMENT"},
 		},
-		"no project": {status: 404, body: `{"error":{}}`, want: &push.Error{Class: push.Permanent, Code: "404"}},
+		"no project": {
+			status: 404, body: `{"error":{}}`,
+			want: &push.Error{Class: push.Permanent, Code: "404", Concerns: push.ConcernsCredential},
+		},
 		"no credential": {
 			status: 401, body: `{"error":{}}`,
-			want: &push.Error{Class: push.CredentialsRefused, Code: "401", ChannelWide: true},
+			want: &push.Error{Class: push.CredentialsRefused, Code: "401", Concerns: push.ConcernsEverybody},
 		},
 		"not allowed": {
 			status: 403, body: `{"error":{}}`,
-			want: &push.Error{Class: push.CredentialsRefused, Code: "403", ChannelWide: true},
+			want: &push.Error{Class: push.CredentialsRefused, Code: "403", Concerns: push.ConcernsEverybody},
 		},
 		"no APNs key": {
 			status: 401, body: failure("THIRD_PARTY_AUTH_ERROR", ""),
 			want: &push.Error{
-				Class: push.CredentialsRefused, Code: "401.THIRD_PARTY_AUTH_ERROR", ChannelWide: true,
+				Class: push.CredentialsRefused, Code: "401.THIRD_PARTY_AUTH_ERROR",
+				Concerns: push.ConcernsCredential,
 			},
 		},
 		"device's quota": {
 			status: 429, body: failure("QUOTA_EXCEEDED", "", deviceQuota),
 			want: &push.Error{
-				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.device",
+				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.device", RetryAfter: time.Minute,
 			},
 		},
 		"project's quota, in seconds": {
 			status: 429, body: failure("QUOTA_EXCEEDED", "", wholeQuota), retryAfter: "7",
 			want: &push.Error{
 				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.project",
-				RetryAfter: 7 * time.Second, ChannelWide: true,
+				RetryAfter: 7 * time.Second, Concerns: push.ConcernsEverybody,
 			},
 		},
 		"quota, in the body": {
 			status: 429, body: failure("QUOTA_EXCEEDED", "", retryInfo),
 			want: &push.Error{
 				Class: push.Throttled, Code: "429.QUOTA_EXCEEDED.project",
-				RetryAfter: 12500 * time.Millisecond, ChannelWide: true,
+				RetryAfter: 12500 * time.Millisecond, Concerns: push.ConcernsEverybody,
 			},
 		},
 		"internal": {
@@ -154,7 +172,7 @@ func TestResponsesAreClassified(t *testing.T) {
 				t.Fatalf("gives %v, want %v", err, c.want)
 			}
 			if c.want != nil {
-				c.want.Reply = strings.Join(strings.Fields(c.body), " ")
+				c.want.Reply, c.want.Concerns = strings.Join(strings.Fields(c.body), " "), c.want.Whom()
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("outcome differs (-want +got):\n%s", diff)

@@ -3,7 +3,7 @@ package fcm
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,15 +25,10 @@ const (
 	codeUnavailable    = "UNAVAILABLE"
 )
 
-// known are the codes that may appear in logs and metrics.
-var known = map[string]bool{
-	codeUnregistered: true, codeSenderMismatch: true, codeThirdParty: true, codeQuota: true, codeInvalid: true,
-	codeInternal: true, codeUnavailable: true,
-}
-
 // reply is the body of a response that reports an error.
 type reply struct {
 	Error struct {
+		Message string
 		Details []detail
 	}
 }
@@ -48,59 +43,64 @@ type detail struct {
 
 // classify says what a response means; nil is delivered.
 func classify(response *http.Response, body []byte) *push.Error {
-	status := response.StatusCode
-	if status >= 200 && status < 300 {
-		return nil
-	}
 	var r reply
 	_ = json.Unmarshal(body, &r) // a proxy's response is in another format
-	failure := &push.Error{
-		Class: push.Permanent, Code: strconv.Itoa(status),
-		RetryAfter: max(httpsend.RetryAfter(response.Header.Get("Retry-After"), time.Now()), r.retryDelay()),
+	read := httpsend.ResponseOf(response)
+	read.RetryAfter = max(read.RetryAfter, r.retryDelay())
+	read.Reason = r.code()
+	if r.badToken() {
+		read.Facts = append(read.Facts, badToken)
 	}
-	code := r.code()
-	if code != "" {
-		failure.Code += "." + code
+	if r.ofDevice() {
+		read.Facts = append(read.Facts, ofDevice)
 	}
-	switch {
-	case code == codeUnregistered || code == codeSenderMismatch || r.badToken():
-		failure.Class = push.TargetGone
-	case status == http.StatusTooManyRequests:
-		r.throttled(failure)
-	case status >= 500 || status == http.StatusRequestTimeout:
-		failure.Class = push.Transient
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		failure.Class, failure.ChannelWide = push.CredentialsRefused, true
+	failure := responses.Read(read)
+	if failure != nil && failure.Class == push.Throttled { // whose quota it is tells operators what to do
+		failure.Code += "." + exhausted(failure.Concerns)
 	}
 	return failure
 }
 
-// throttled finds out which quota is used up: the device's or the project's. The latter concerns all notifications.
-func (r *reply) throttled(failure *push.Error) {
-	failure.Class = push.Throttled
-	exhausted := "project"
+// exhausted names the quota that is used up.
+func exhausted(concerns push.Scope) string {
+	if concerns == push.ConcernsTarget {
+		return "device"
+	}
+	return "project"
+}
+
+// ofDevice tells whether the quota that is used up is the device's.
+func (r *reply) ofDevice() bool {
 	for _, d := range r.Error.Details {
 		for _, v := range d.Violations {
 			if strings.Contains(strings.ToLower(v.Subject+v.Description), "device") {
-				exhausted = "device"
+				return true
 			}
 		}
 	}
-	failure.Code += "." + exhausted
-	failure.ChannelWide = exhausted == "project"
+	return false
 }
+
+// knownCodes are the error codes that the table knows. No other gets into logs and metrics.
+var knownCodes = responses.Reasons()
 
 func (r *reply) code() string {
 	for _, d := range r.Error.Details {
-		if strings.HasSuffix(d.Type, "google.firebase.fcm.v1.FcmError") && known[d.ErrorCode] {
+		if strings.HasSuffix(d.Type, "google.firebase.fcm.v1.FcmError") && slices.Contains(knownCodes, d.ErrorCode) {
 			return d.ErrorCode
 		}
 	}
 	return ""
 }
 
+// notAToken is what the service says of a target that it cannot read. Often it adds no detail.
+const notAToken = "not a valid FCM registration token" //nolint:gosec // no credential
+
 // badToken tells whether the service refused the target.
 func (r *reply) badToken() bool {
+	if strings.Contains(r.Error.Message, notAToken) {
+		return true
+	}
 	for _, d := range r.Error.Details {
 		for _, v := range d.FieldViolations {
 			if v.Field == "message.token" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -70,17 +69,13 @@ func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
 	if !ok || refused.Response == nil {
 		return trace.Classify(err)
 	}
-	status := refused.Response.StatusCode
-	failure := &push.Error{
-		Class: push.CredentialsRefused, Code: "token." + strconv.Itoa(status), Unsent: true, ChannelWide: true,
-		RetryAfter: httpsend.RetryAfter(refused.Response.Header.Get("Retry-After"), time.Now()),
-		Reply:      push.Reply(refused.Body, nil),
+	read := httpsend.ResponseOf(refused.Response)
+	read.Facts = []string{ofExchange}
+	failure := responses.Read(read)
+	if failure == nil { // a success without a token
+		return &push.Error{Class: push.Transient, Code: "token", Concerns: push.ConcernsHost, Unsent: true}
 	}
-	switch {
-	case status == http.StatusTooManyRequests:
-		failure.Class = push.Throttled
-	case status >= 500 || status == http.StatusRequestTimeout:
-		failure.Class = push.Transient
-	}
+	failure.Code = "token." + failure.Code
+	failure.Reply = push.Reply(refused.Body, nil)
 	return failure
 }

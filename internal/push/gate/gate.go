@@ -45,8 +45,9 @@ type Config struct {
 	PerTarget []throttle.Rule
 	// Limiter holds the budgets. It also decides which process may try a host whose breaker is open.
 	Limiter throttle.Limiter
-	// Pause is how long a host is not called after it refused the credentials, or throttled the whole channel without
-	// saying for how long. Defaults to a minute.
+	// Pause is how long a host is not called after it refused the credentials, or throttled everybody without saying
+	// for how long. A notification of which nobody knows whether it or the settings are wrong waits as long.
+	// Defaults to a minute.
 	Pause time.Duration
 	Log   *slog.Logger
 }
@@ -56,6 +57,7 @@ type Gate struct {
 	push.Sender
 	cfg   Config
 	hosts *hosts
+	slow  *slow
 }
 
 // New puts a gate before a sender.
@@ -66,20 +68,31 @@ func New(sender push.Sender, cfg Config) *Gate {
 	cfg.InFlight = cmp.Or(cfg.InFlight, 128)
 	cfg.Pause = cmp.Or(cfg.Pause, time.Minute)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	return &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg)}
+	return &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg), slow: newSlow()}
 }
 
 // Send implements [push.Sender].
 func (g *Gate) Send(ctx context.Context, m push.Message) error {
+	if wait := g.slow.of(m.To); wait > 0 {
+		return later(CodeTarget, wait)
+	}
 	h := g.hosts.of(g.cfg.Host(m.To))
-	if wait := h.pausedFor(time.Now()); wait > 0 {
+	wait, trial := h.pausedFor(time.Now())
+	if wait > 0 {
 		return later(CodePaused, wait)
 	}
-	if wait, ok := h.enter(ctx); !ok {
+	outcome := notCalled
+	if trial {
+		defer func() { h.tried(outcome) }()
+	}
+	if h.breaker.State() == gobreaker.StateOpen {
+		return later(CodeOpen, h.openWait())
+	}
+	leave, wait := h.enter(ctx)
+	if leave == nil {
 		return later(CodeBusy, wait)
 	}
-	outcome := notCalled
-	defer func() { h.leave(outcome) }()
+	defer func() { leave(outcome) }()
 	if !g.mayTry(ctx, h) {
 		return later(CodeOpen, h.openWait())
 	}
@@ -92,11 +105,27 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	}
 	outcome = failed // if the sender panics, too
 	defer func() { report(outcome.err()) }()
-	err = g.Sender.Send(ctx, m)
-	failure := push.Classify(err)
-	outcome = outcomeOf(failure)
-	g.heed(h, failure)
-	return err
+	var failure *push.Error
+	if outcome, failure = g.call(ctx, h, m); failure == nil {
+		return nil
+	}
+	return failure
+}
+
+// call makes the call, and applies what its outcome means for those that follow.
+func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *push.Error) {
+	began := time.Now()
+	ctx, dripped := push.WatchDrip(ctx)
+	failure := push.Classify(g.Sender.Send(ctx, m))
+	result := outcomeOf(failure)
+	if result == responded && dripped() {
+		result = dripping
+	}
+	failure = g.judge(h, m.To, failure)
+	g.slow.note(m.To, failure)
+	h.note(describe(failure), result == failed)
+	g.heed(h, began, result, failure)
+	return result, failure
 }
 
 // busyWait is the shortest wait of a delivery whose host has as many calls in flight as it may.
@@ -146,26 +175,6 @@ func (g *Gate) key(name string) throttle.Key {
 	return throttle.Key{User: name, Category: string(g.cfg.Channel)}
 }
 
-// heed applies what the provider's response means for the calls that follow.
-func (g *Gate) heed(h *host, failure *push.Error) {
-	h.note(describe(failure), outcomeOf(failure) == failed)
-	switch {
-	case failure == nil:
-		if h.resume() {
-			g.cfg.Log.Info("the provider accepts notifications again", "channel", g.cfg.Channel, "host", h.name)
-		}
-	case failure.Class == push.CredentialsRefused:
-		h.pause(time.Now().Add(max(g.cfg.Pause, failure.RetryAfter)))
-		g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused; fix its settings",
-			"channel", g.cfg.Channel, "host", h.name, "code", failure.Code,
-			"pause", max(g.cfg.Pause, failure.RetryAfter))
-	case failure.Class == push.Throttled && failure.ChannelWide:
-		h.pause(time.Now().Add(cmp.Or(failure.RetryAfter, g.cfg.Pause)))
-		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
-			"code", failure.Code, "pause", cmp.Or(failure.RetryAfter, g.cfg.Pause))
-	}
-}
-
 // describe puts the outcome of a call into words.
 func describe(failure *push.Error) string {
 	if failure == nil {
@@ -174,10 +183,14 @@ func describe(failure *push.Error) string {
 	return failure.Class.String() + ": " + failure.Code
 }
 
+// maxSpread is how far waits are spread at most: a provider that named a time is called again soon after it.
+const maxSpread = 10 * time.Second
+
 // later returns a delivery unsent. The waits are spread, so that deliveries that wait for the same thing do not all
 // come back at once.
 func later(code string, wait time.Duration) *push.Error {
-	wait += time.Duration(rand.Int64N(int64(wait)/2 + int64(10*time.Millisecond))) //nolint:gosec // spread, no secret
+	spread := min(wait/2, maxSpread) + 10*time.Millisecond
+	wait += time.Duration(rand.Int64N(int64(spread))) //nolint:gosec // spread, no secret
 	return &push.Error{Class: push.Throttled, Code: code, RetryAfter: wait, Unsent: true}
 }
 
@@ -190,16 +203,8 @@ func digest(target string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// States lists the hosts that were called, now or recently, by name.
+// States lists hosts that were called, now or recently, by name: those in trouble, and those that were called last.
 func (g *Gate) States() []push.Host { return g.hosts.states() }
 
 // Open counts the hosts that are not called because they failed.
-func (g *Gate) Open() int {
-	open := 0
-	for _, s := range g.States() {
-		if s.Breaker != gobreaker.StateClosed.String() {
-			open++
-		}
-	}
-	return open
-}
+func (g *Gate) Open() int { return g.hosts.open() }

@@ -1,10 +1,8 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,19 +19,16 @@ const (
 	// call began.
 	tripAfter  = 10
 	tripOf     = 40
-	tripWindow = 30 * time.Second
+	tripWindow = time.Minute
 	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back.
 	maxOpenWait = 30 * time.Second
-	// maxHosts is how many hosts are remembered. There has to be a bound, since targets come from input.
-	maxHosts = 10_000
-	// enterWait is how long a call waits for room on a host that responds, so that a healthy crowd keeps its order.
-	enterWait = 2 * time.Second
-	// silentAfter is how long a host may leave all calls in flight without a response before nobody waits for room on
-	// it any more. A call that waits takes the dispatcher's room from other hosts.
-	silentAfter = 250 * time.Millisecond
-	// firstShare divides the room: a host begins with that share of its places. Each response opens one more place,
-	// each failure closes one, as in TCP's slow start.
-	firstShare = 8
+	// maxStrangerWait is the longest that they wait for a place among the hosts that nobody has heard of.
+	maxStrangerWait = 2 * time.Minute
+	// firstShare divides a host's places: so many are open at first, and after any number of failures, but not fewer
+	// than firstPlaces. With these a host that hangs for ten seconds each time opens its breaker.
+	firstShare, firstPlaces = 32, 4
+	// trusted is how long the calls to a host that responded may be silent before it counts as a stranger again.
+	trusted = time.Second
 )
 
 // outcome is what a call says of its host.
@@ -43,14 +38,22 @@ const (
 	notCalled outcome = iota
 	// responded is any response, a refusal included.
 	responded
+	// dripping is a response whose body did not end.
+	dripping
+	// slowed is a response by which the host asks to slow down.
+	slowed
 	failed
 )
 
+// outcomeOf tells by whom a failure concerns what it says of the host.
 func outcomeOf(failure *push.Error) outcome {
-	if failure != nil && (failure.Class == push.Transient || failure.Class == push.Ambiguous) {
-		return failed
+	switch {
+	case failure == nil || failure.Whom() != push.ConcernsHost:
+		return responded
+	case failure.Class == push.Throttled:
+		return slowed
 	}
-	return responded
+	return failed
 }
 
 // err is the outcome in the form that the breaker expects.
@@ -65,80 +68,23 @@ var errFailed = errors.New("the call failed")
 
 // host is a host that calls go to.
 type host struct {
-	name    string
-	breaker *gobreaker.TwoStepCircuitBreaker[any]
-	room    chan struct{} // one token per call in flight, and one per place withheld
+	name      string
+	breaker   *gobreaker.TwoStepCircuitBreaker[any]
+	room      *room
+	strangers *room // what all hosts share that are not known to respond
 
 	mu        sync.Mutex
-	calls     int       // in flight
-	withheld  int       // places that the host has not earned yet, or has lost
-	heard     time.Time // the latest response, or the first call after a time without calls
+	responds  bool      // the latest call had a response to its end
+	bounced   int       // how often there was no place among the strangers since there was one
 	openSince time.Time // zero while the breaker is closed
 	opened    time.Time // when it opened last: it lets no call pass for probeEvery
-	paused    time.Time // until then; zero when it is not
+	pause     pause
+	evidence  evidence
+	told      time.Time // when the log last told of refused credentials
 	used      time.Time
 	latest    string // the outcome of the latest call, when it came, and whether the call failed
 	latestAt  time.Time
 	failing   bool
-}
-
-// hosts are those of a channel.
-type hosts struct {
-	cfg Config
-	mu  sync.Mutex
-	all map[string]*host
-}
-
-func newHosts(cfg Config) *hosts { return &hosts{cfg: cfg, all: map[string]*host{}} }
-
-// of gives the host with a name.
-func (all *hosts) of(name string) *host {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	h, ok := all.all[name]
-	if !ok {
-		if len(all.all) >= maxHosts {
-			all.forget()
-		}
-		h = all.newHost(name)
-		all.all[name] = h
-	}
-	h.used = time.Now()
-	return h
-}
-
-// forget drops the half of the healthy, idle hosts that was not used for longest.
-func (all *hosts) forget() {
-	var quiet []*host
-	for _, h := range all.all {
-		if h.inFlight() == 0 && h.breaker.State() == gobreaker.StateClosed {
-			quiet = append(quiet, h)
-		}
-	}
-	slices.SortFunc(quiet, func(a, b *host) int { return a.used.Compare(b.used) })
-	for _, h := range quiet[:(len(quiet)+1)/2] {
-		delete(all.all, h.name)
-	}
-}
-
-func (all *hosts) newHost(name string) *host {
-	h := &host{name: name, room: make(chan struct{}, all.cfg.InFlight)}
-	for range h.mostWithheld() {
-		h.withheld++
-		h.room <- struct{}{}
-	}
-	h.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-		Name: name, MaxRequests: 1, Interval: tripWindow, BucketPeriod: tripWindow / 10, Timeout: probeEvery,
-		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= tripAfter || c.Requests >= tripOf && 2*c.TotalFailures > c.Requests
-		},
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			h.changed(to)
-			all.cfg.Log.Warn("a provider's circuit breaker has changed", "channel", all.cfg.Channel, "host", name,
-				"from", from, "to", to)
-		},
-	})
-	return h
 }
 
 // changed notes since when the breaker is not closed.
@@ -168,103 +114,88 @@ func (h *host) openWait() time.Duration {
 	return min(max(time.Since(h.openSince)/2, probeEvery), maxOpenWait)
 }
 
-// enter takes a place for a call. It waits a little for one while the host responds. When there is none, it returns how
-// long to stay away.
-func (h *host) enter(ctx context.Context) (wait time.Duration, ok bool) {
-	select {
-	case h.room <- struct{}{}:
-		h.entered()
-		return 0, true
-	default:
+// enter takes a place for a call: one of the host's, and one of the strangers' where it is not known to respond. When
+// there is none, it returns how long to stay away. The function that it returns leaves the place.
+func (h *host) enter(ctx context.Context) (leave func(outcome), wait time.Duration) {
+	if !h.room.enter(ctx) {
+		return nil, h.silentWait()
 	}
-	patience := min(enterWait, silentAfter-h.silence())
-	if patience <= 0 {
-		return h.silentWait(), false
+	stranger := !h.known()
+	if stranger && !h.strangers.enter(ctx) {
+		h.room.leave(notCalled)
+		return nil, h.strangerWait()
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case h.room <- struct{}{}:
-		h.entered()
-		return 0, true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return h.silentWait(), false
+	return func(o outcome) {
+		h.left(o)
+		h.room.leave(o)
+		if !stranger {
+			return
+		}
+		if o == failed || o == notCalled {
+			h.strangers.leave(notCalled)
+		} else {
+			h.strangers.leave(dripping) // somebody was heard; how many places are open stays
+		}
+	}, 0
 }
 
-func (h *host) entered() {
+// known tells whether the host responds, as far as anybody knows.
+func (h *host) known() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calls == 0 {
-		h.heard = time.Now()
-	}
-	h.calls++
+	return h.responds && h.room.silent() < trusted
 }
 
-// leave returns a call's place. A response also opens one of the withheld places; a failure withholds the call's own.
-func (h *host) leave(o outcome) {
+// left notes what a call said of the host.
+func (h *host) left(o outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls--
-	if o == responded {
-		h.heard = time.Now()
+	switch o {
+	case responded, slowed:
+		h.responds, h.bounced = true, 0
+	case failed, dripping:
+		h.responds, h.bounced = false, 0
+	case notCalled:
 	}
-	switch {
-	case o == responded && h.withheld > 0:
-		h.withheld--
-		<-h.room
-	case o == failed && h.withheld < h.mostWithheld():
-		h.withheld++
-		return
-	}
-	<-h.room
-}
-
-// mostWithheld leaves every host at least one place.
-func (h *host) mostWithheld() int { return cap(h.room) - max(1, cap(h.room)/firstShare) }
-
-func (h *host) inFlight() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.calls
-}
-
-// silence is how long calls have been in flight without a response to any.
-func (h *host) silence() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.calls == 0 {
-		return 0
-	}
-	return time.Since(h.heard)
 }
 
 // silentWait is how long deliveries stay away from a host without room: the longer it has been silent, the longer they
 // stay away.
 func (h *host) silentWait() time.Duration {
-	return min(max(h.silence()/2, busyWait), maxOpenWait)
+	return min(max(h.room.silent()/2, busyWait), maxOpenWait)
 }
 
-// pausedFor is how long the host stays paused. When the pause is over, the first caller gets 0 and tries whether the
-// host is back; the others wait for the outcome.
-func (h *host) pausedFor(now time.Time) time.Duration {
+// strangerWait is how long deliveries stay away from a host that got no place among the strangers: each time longer.
+func (h *host) strangerWait() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.paused.IsZero() {
-		return 0
-	}
-	if wait := h.paused.Sub(now); wait > 0 {
-		return wait
-	}
-	h.paused = now.Add(10 * probeEvery)
-	return 0
+	wait := min(busyWait<<min(h.bounced, 16), maxStrangerWait)
+	h.bounced++
+	return wait
 }
 
-func (h *host) pause(until time.Time) {
+// pausedFor is how long the host stays paused; with 0 it may be called. trial tells that the call tries whether the
+// pause is over.
+func (h *host) pausedFor(now time.Time) (wait time.Duration, trial bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.paused = until
+	return h.pause.wait(now)
+}
+
+// tried notes what became of a call that tried whether a pause is over.
+func (h *host) tried(o outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pause.tried(time.Now(), o)
+}
+
+// tell tells whether the log may tell of refused credentials again. h.mu is held.
+func (h *host) tell(now time.Time, every time.Duration) bool {
+	if now.Sub(h.told) < every {
+		return false
+	}
+	h.told = now
+	return true
 }
 
 // note remembers the outcome of the latest call.
@@ -274,38 +205,17 @@ func (h *host) note(outcome string, failing bool) {
 	h.latest, h.latestAt, h.failing = outcome, time.Now(), failing
 }
 
-// resume ends a pause, and tells whether there was one.
-func (h *host) resume() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	was := !h.paused.IsZero()
-	h.paused = time.Time{}
-	return was
-}
-
-// states lists the hosts.
-func (all *hosts) states() []push.Host {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	states := make([]push.Host, 0, len(all.all))
-	for _, h := range all.all {
-		breaker := h.breaker.State() // may change it, which takes h.mu
-		states = append(states, h.state(breaker))
-	}
-	slices.SortFunc(states, func(a, b push.Host) int { return cmp.Compare(a.Host, b.Host) })
-	return states
-}
-
 // state is what operators see of the host.
 func (h *host) state(breaker gobreaker.State) push.Host {
+	calls := h.room.inFlight()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	state := push.Host{
-		Host: h.name, Breaker: breaker.String(), OpenSince: h.openSince, InFlight: h.calls, Outcome: h.latest,
+		Host: h.name, Breaker: breaker.String(), OpenSince: h.openSince, InFlight: calls, Outcome: h.latest,
 		OutcomeAt: h.latestAt, Failing: h.failing,
 	}
-	if time.Until(h.paused) > 0 {
-		state.PausedUntil = h.paused.UTC()
+	if time.Until(h.pause.until) > 0 {
+		state.PausedUntil = h.pause.until.UTC()
 	}
 	if breaker == gobreaker.StateOpen {
 		state.NextTry = h.opened.Add(probeEvery).UTC()

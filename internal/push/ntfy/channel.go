@@ -38,6 +38,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Limits:     s.Limits,
 		Credential: s.Server + s.Token,
 		Public:     s.Server,
+		Responses:  responses,
 		NewChecker: func(around channel.Surroundings) push.Checker {
 			return Checker{Server: around.Public, CheckURL: around.CheckURL}
 		},

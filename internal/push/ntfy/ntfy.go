@@ -78,12 +78,13 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
+	text := httpsend.Finish(ctx, response)
 	failure := classify(response, own)
-	httpsend.Finish(response, failure, m.Notification, s.token.Reveal())
-	if failure != nil {
-		return failure
+	if failure == nil {
+		return nil
 	}
-	return nil
+	failure.Reply = push.Reply([]byte(text), m.Notification, s.token.Reveal())
+	return failure
 }
 
 // request makes the request, and tells whether it goes to the configured server. It publishes JSON at the server's
@@ -113,16 +114,11 @@ func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *
 
 // classify says what a server's response means; nil is delivered. own is true for the configured server.
 func classify(response *http.Response, own bool) *push.Error {
-	failure := httpsend.Classify(response)
-	switch status := response.StatusCode; {
-	case status == http.StatusUnauthorized && own:
-		failure.Class = push.CredentialsRefused
-	case status == http.StatusNotFound || status == http.StatusGone:
-		// Every topic exists. What is missing is an ntfy server at this URL.
-		failure.Class = push.Permanent
+	read := httpsend.ResponseOf(response)
+	if own {
+		read.Facts = []string{ownServer}
 	}
-	// 403 stays permanent: the topic is reserved or read-only. Targets choose topics, so it must not stop the channel.
-	return failure
+	return responses.Read(read)
 }
 
 // origin is a base URL in lower case, without a slash at its end.

@@ -218,6 +218,9 @@ func (p *probe) deliver(m push.Message) {
 // want checks the outcome of a call that the provider has read.
 func (p *probe) want(e *push.Error, class push.Class, retryAfter time.Duration) {
 	p.Helper()
+	if retryAfter == 0 && class == push.Throttled {
+		retryAfter = p.Unnamed
+	}
 	switch {
 	case e == nil:
 		p.Errorf("delivered, want %s", class)

@@ -47,6 +47,8 @@ type Features struct {
 	Kinds []Kind
 	// Delays are those of Kinds that can say when to retry.
 	Delays []Kind
+	// Unnamed is when the sender says to retry after Throttled when the provider does not say.
+	Unnamed time.Duration
 	// Content is true when the provider gets title and body, as nearly all do.
 	Content bool
 	// Data is true when the provider gets the data unchanged.

@@ -32,6 +32,7 @@ func (s Settings) Channel() channel.Descriptor {
 		MaxContent: 256 << 10,
 		Host:       httpsend.HostOf,
 		Limits:     s.Limits,
+		Responses:  responses,
 		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{CheckURL: around.CheckURL} },
 		Open: func(process channel.Process) (push.Sender, error) {
 			targets := map[string][]secret.Secret{}

@@ -61,5 +61,5 @@ func ExampleSender_verify() {
 	// Output:
 	// order-7, attempt 1: On its way
 	// not from pacer
-	// permanent (400)
+	// transient (400)
 }

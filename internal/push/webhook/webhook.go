@@ -132,12 +132,13 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	failure := httpsend.Classify(response) // only the status counts
-	httpsend.Finish(response, failure, m.Notification)
-	if failure != nil {
-		return failure
+	text := httpsend.Finish(ctx, response)
+	failure := responses.Read(httpsend.ResponseOf(response)) // only the status counts
+	if failure == nil {
+		return nil
 	}
-	return nil
+	failure.Reply = push.Reply([]byte(text), m.Notification)
+	return failure
 }
 
 func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, error) {

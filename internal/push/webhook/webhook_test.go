@@ -108,7 +108,7 @@ func TestResponsesAreClassified(t *testing.T) {
 		{status: 200},
 		{status: 204},
 		{status: 299},
-		{status: 404, class: push.TargetGone},
+		{status: 404, class: push.Transient},
 		{status: 410, class: push.TargetGone},
 		{status: 429, retryAfter: "17", class: push.Throttled, wait: 17 * time.Second},
 		{status: 429, class: push.Throttled},
@@ -122,11 +122,12 @@ func TestResponsesAreClassified(t *testing.T) {
 		{status: 503, retryAfter: "120", class: push.Transient, wait: 2 * time.Minute},
 		{status: 503, retryAfter: "7200", class: push.Transient, wait: time.Hour},
 		{status: 599, class: push.Transient},
-		{status: 301, class: push.Permanent},
-		{status: 307, class: push.Permanent},
-		{status: 400, class: push.Permanent},
-		{status: 401, class: push.Permanent},
-		{status: 422, class: push.Permanent},
+		{status: 301, class: push.Transient},
+		{status: 307, class: push.Transient},
+		{status: 400, class: push.Transient},
+		{status: 401, class: push.Transient},
+		{status: 403, class: push.Transient},
+		{status: 422, class: push.Transient},
 	} {
 		t.Run(http.StatusText(c.status)+" "+c.retryAfter, func(t *testing.T) {
 			t.Parallel()

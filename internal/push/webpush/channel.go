@@ -32,6 +32,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Host:       hostOf,
 		Limits:     s.Limits,
 		Credential: s.Key,
+		Responses:  responses,
 		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{CheckURL: around.CheckURL} },
 		Open: func(process channel.Process) (push.Sender, error) {
 			return New(Config{

@@ -2,16 +2,19 @@ package webpush
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// classify says what the response of a push service means (RFC 8030); nil is delivered.
-func classify(response *http.Response) *push.Error {
-	failure := httpsend.Classify(response)
-	if status := response.StatusCode; status == http.StatusUnauthorized || status == http.StatusForbidden {
-		failure.Class = push.CredentialsRefused // this push service refuses them; another may accept them
+// classify says what the response of a push service means; nil is delivered. text is the beginning of its body.
+func classify(response *http.Response, text string) *push.Error {
+	read := httpsend.ResponseOf(response)
+	for _, words := range otherKeyWords {
+		if strings.Contains(text, words) {
+			read.Facts = []string{otherKey}
+		}
 	}
-	return failure
+	return responses.Read(read)
 }

@@ -130,11 +130,12 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	failure := classify(response) // only the status counts
-	httpsend.Finish(response, failure, n, to.endpoint, authorization)
+	text := httpsend.Finish(ctx, response)
+	failure := classify(response, text)
 	if failure == nil {
 		return nil
 	}
+	failure.Reply = push.Reply([]byte(text), n, to.endpoint, authorization)
 	if failure.Class == push.CredentialsRefused {
 		s.vapid.forget(to.origin)
 	}

@@ -43,17 +43,18 @@ func TestResponsesAreClassified(t *testing.T) {
 		{status: 401, want: &push.Error{Class: push.CredentialsRefused, Code: "401"}},
 		{status: 403, want: &push.Error{Class: push.CredentialsRefused, Code: "403"}},
 		{status: 404, want: &push.Error{Class: push.TargetGone, Code: "404"}},
+		{status: 406, want: &push.Error{Class: push.Throttled, Code: "406"}},
 		{status: 408, want: &push.Error{Class: push.Transient, Code: "408"}},
 		{status: 410, want: &push.Error{Class: push.TargetGone, Code: "410"}},
 		{status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
-		{status: 429, want: &push.Error{Class: push.Throttled, Code: "429"}},
+		{status: 429, want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost}},
 		{
 			status: 429, retryAfter: "5",
-			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 5 * time.Second},
+			want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost, RetryAfter: 5 * time.Second},
 		},
 		{
 			status: 429, retryAfter: "Fri, 31 Dec 2100 23:59:59 GMT",
-			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
+			want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost, RetryAfter: time.Hour},
 		},
 		{status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
 		{status: 500, want: &push.Error{Class: push.Transient, Code: "500"}},
@@ -78,7 +79,7 @@ func TestResponsesAreClassified(t *testing.T) {
 				t.Fatalf("gives %v, want %v", err, c.want)
 			}
 			if c.want != nil { // the path is the subscription's secret
-				c.want.Reply = "no, since /***"
+				c.want.Reply, c.want.Concerns = "no, since /***", c.want.Whom()
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("outcome differs (-want +got):\n%s", diff)

@@ -1,0 +1,65 @@
+package email
+
+import (
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// The conditions beyond code and enhanced code: what was refused.
+const (
+	ofConnection = "when connecting or logging in"
+	ofSender     = "of the sender (MAIL FROM)"
+	tooFast      = "the mailbox receives mail too fast"
+	noTrust      = "a certificate, no STARTTLS or no way to log in"
+)
+
+// tooFastWords is how Gmail says that a mailbox receives too much. Its code is that of a mailbox that is disabled.
+const tooFastWords = "receiving mail at a rate"
+
+const (
+	// congestion is how long to wait when the server has enough of this deployment, and says no time; quotaOver when
+	// what it gives for a day is used up.
+	congestion = time.Minute
+	quotaOver  = time.Hour
+)
+
+// responses says what each reply of a server means: RFC 5321, RFC 3463 for the enhanced codes, and what the large
+// providers document. A refusal of the recipient or the message concerns that mail alone; a refusal of the connection
+// or the sender concerns all mail.
+var responses = push.Table{
+	{Status: 2},
+	{Status: 4, Class: push.Transient, Concerns: push.ConcernsTarget}, // greylisting, a full mailbox
+	{Status: 4, If: ofSender, Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: congestion},
+	{Status: 4, If: ofConnection, Class: push.Transient, Concerns: push.ConcernsHost, Unsent: true},
+	{Status: 421, Class: push.Throttled, Concerns: push.ConcernsHost},
+	{Status: 421, If: ofSender, Class: push.Throttled, Concerns: push.ConcernsHost},
+	{Status: 421, If: ofConnection, Class: push.Throttled, Concerns: push.ConcernsHost, Unsent: true},
+	{Status: 5, Class: push.Permanent, Concerns: push.ConcernsTarget},
+	{Status: 5, If: ofSender, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
+	{
+		Status: 5, If: ofConnection, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody,
+		Unsent: true,
+	},
+	{Status: 530, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
+	{Status: 535, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
+	{Status: 538, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
+	{Status: 552, If: ofSender, Class: push.Permanent, Concerns: push.ConcernsTarget}, // the message is too long
+	{Status: 5, Reason: "5.1.1", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{Status: 5, Reason: "5.1.2", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{Status: 5, Reason: "5.1.3", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{Status: 5, Reason: "5.1.6", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{Status: 5, Reason: "5.1.10", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{Status: 5, Reason: "5.2.1", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{
+		Status: 5, Reason: "5.2.1", If: tooFast, Class: push.Transient, Concerns: push.ConcernsTarget,
+		Wait: congestion,
+	},
+	{Status: 5, Reason: "5.4.5", Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: quotaOver},
+	{
+		Status: 5, Reason: "5.4.5", If: ofSender, Class: push.Throttled, Concerns: push.ConcernsEverybody,
+		Wait: quotaOver,
+	},
+	{Status: 5, Reason: "5.7.8", Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
+	{If: noTrust, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody, Unsent: true},
+}

@@ -1,0 +1,78 @@
+package gate
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/push"
+)
+
+// fewSettings is how long a host is not called that has refused the credentials of a few targets alone. They may be
+// another app's, so others are tried soon.
+const fewSettings = 5 * time.Second
+
+// judge finds out what a refusal means that may concern the target or the credential, by what the host accepted and
+// refused lately. While nobody knows, the notification is tried again and no device is deactivated.
+func (g *Gate) judge(h *host, target string, failure *push.Error) *push.Error {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if failure == nil {
+		h.evidence.accept(now)
+		return nil
+	}
+	if failure.Whom() != push.ConcernsCredential {
+		return failure
+	}
+	judged := *failure
+	switch h.evidence.refuse(now, target, failure.Class) {
+	case theSettings:
+		judged.Class, judged.Concerns = push.CredentialsRefused, push.ConcernsEverybody
+		if h.evidence.targets() < fewTargets {
+			judged.Concerns = push.ConcernsCredential
+		}
+		return &judged
+	case theTarget:
+		judged.Concerns = push.ConcernsTarget
+		if failure.Class != push.CredentialsRefused {
+			return &judged
+		}
+	case unsure:
+		judged.Concerns = push.ConcernsTarget
+		if h.evidence.targets() >= manyTargets && h.tell(now, g.cfg.Pause) {
+			g.cfg.Log.Warn("the provider refuses most devices as another app's, so none is deactivated; check the channel's settings",
+				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code)
+		}
+	}
+	judged.Class, judged.RetryAfter = push.Transient, max(failure.RetryAfter, g.cfg.Pause)
+	return &judged
+}
+
+// heed applies what a response means for the calls that follow, by whom it concerns.
+func (g *Gate) heed(h *host, began time.Time, o outcome, failure *push.Error) {
+	now := time.Now()
+	var length time.Duration
+	switch {
+	case failure == nil || failure.Class != push.CredentialsRefused && failure.Whom() != push.ConcernsEverybody:
+	case failure.Class == push.Throttled:
+		length = cmp.Or(failure.RetryAfter, g.cfg.Pause)
+		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
+			"code", failure.Code, "pause", length)
+	case failure.Whom() == push.ConcernsCredential:
+		length = max(fewSettings, failure.RetryAfter)
+	default:
+		length = max(g.cfg.Pause, failure.RetryAfter)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case length > 0:
+		h.pause.begin(now, length, failure.Class == push.Throttled)
+		if failure.Class == push.CredentialsRefused && h.tell(now, g.cfg.Pause) {
+			g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused; fix its settings",
+				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code, "pause", length)
+		}
+	case o != failed && h.pause.end(began, failure == nil):
+		g.cfg.Log.Info("the provider accepts notifications again", "channel", g.cfg.Channel, "host", h.name)
+	}
+}

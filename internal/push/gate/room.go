@@ -1,0 +1,119 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// silentAfter is how long the calls in a room may be without a response before nobody waits for a place in it any more.
+// A call that waits takes the dispatcher's room from other hosts.
+const silentAfter = 250 * time.Millisecond
+
+// room has places for calls, of which some are open. Whoever waits for one gets it in turn.
+type room struct {
+	first, most int // the fewest that failures leave open, and all
+
+	mu    sync.Mutex
+	open  int
+	calls int             // that have a place
+	heard time.Time       // the latest response, or the first call after a time without calls
+	line  []chan struct{} // those who wait; closed when it is their turn
+}
+
+func newRoom(first, most int) *room { return &room{first: first, most: most, open: first} }
+
+// enter takes a place. It waits a little for one while responses come.
+func (r *room) enter(ctx context.Context) bool {
+	r.mu.Lock()
+	if r.calls < r.open && len(r.line) == 0 {
+		r.take()
+		r.mu.Unlock()
+		return true
+	}
+	patience := silentAfter - r.silence()
+	if patience <= 0 {
+		r.mu.Unlock()
+		return false
+	}
+	turn := make(chan struct{})
+	r.line = append(r.line, turn)
+	r.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-turn:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return !r.stepOut(turn)
+}
+
+// stepOut leaves the line; false when it was this one's turn just now.
+func (r *room) stepOut(turn chan struct{}) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.Index(r.line, turn)
+	if at < 0 {
+		return false
+	}
+	r.line = slices.Delete(r.line, at, at+1)
+	return true
+}
+
+// take gives a place away. The lock is held.
+func (r *room) take() {
+	if r.calls == 0 {
+		r.heard = time.Now()
+	}
+	r.calls++
+}
+
+// leave returns a call's place. A response opens one more, a failure closes one, and a host that asks to slow down
+// keeps half.
+func (r *room) leave(o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls--
+	switch o {
+	case responded:
+		r.open = min(r.open+1, r.most)
+	case slowed:
+		r.open = max(r.open/2, 1)
+	case failed:
+		r.open = max(r.open-1, min(r.open, r.first))
+	case notCalled, dripping:
+	}
+	if o == responded || o == slowed || o == dripping {
+		r.heard = time.Now()
+	}
+	for r.calls < r.open && len(r.line) > 0 {
+		close(r.line[0])
+		r.line = slices.Delete(r.line, 0, 1)
+		r.take()
+	}
+}
+
+// inFlight counts the calls.
+func (r *room) inFlight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls
+}
+
+// silent is how long calls have been in flight without a response to any.
+func (r *room) silent() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.silence()
+}
+
+// silence is silent for those who hold the lock.
+func (r *room) silence() time.Duration {
+	if r.calls == 0 {
+		return 0
+	}
+	return time.Since(r.heard)
+}

@@ -1,0 +1,171 @@
+package push
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Response is what a channel has read of a provider's response, as far as its [Table] looks at it.
+type Response struct {
+	// Status is the protocol's: of HTTP, or of SMTP. 0 when there was no response.
+	Status int
+	// Reason is the provider's own word for it, if it is one that the table knows.
+	Reason string
+	// Facts are the conditions of the table that hold.
+	Facts []string
+	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
+	RetryAfter time.Duration
+}
+
+// Row says what one response of a provider means.
+type Row struct {
+	// Status that the response has; 4 is each of 4xx, and 0 any at all.
+	Status int
+	// Reason that it gives; empty is any or none.
+	Reason string
+	// If is a condition beyond both, in words.
+	If string
+	// Class is what it means for the notification; 0 is delivered.
+	Class Class
+	// Concerns is whom it concerns.
+	Concerns Scope
+	// Wait is how long to wait when the provider does not say.
+	Wait time.Duration
+	// Unsent is true when nothing was sent to whoever delivers.
+	Unsent bool
+}
+
+// Table has what each response of a channel's provider means.
+type Table []Row
+
+// Row finds the row for a response: the one that says most of it. A condition says more than a reason, a reason more
+// than a status, and a status more than its family.
+func (t Table) Row(r Response) Row {
+	best, most := Row{Class: Ambiguous, Concerns: ConcernsHost}, -1
+	for _, row := range t {
+		if said, fits := row.fits(r); fits && said > most {
+			best, most = row, said
+		}
+	}
+	return best
+}
+
+// Read says what a response means; nil is delivered. Only words of the table get into the code.
+func (t Table) Read(r Response) *Error {
+	row := t.Row(r)
+	if row.Class == 0 {
+		return nil
+	}
+	failure := &Error{
+		Class: row.Class, Concerns: row.Concerns, Code: strconv.Itoa(r.Status), RetryAfter: r.RetryAfter,
+		Unsent: row.Unsent,
+	}
+	if failure.RetryAfter == 0 {
+		failure.RetryAfter = row.Wait
+	}
+	if row.Reason != "" {
+		failure.Code += "." + row.Reason
+	}
+	return failure
+}
+
+// Reasons lists the reasons that a table knows.
+func (t Table) Reasons() []string {
+	var reasons []string
+	for _, row := range t {
+		if row.Reason != "" && !slices.Contains(reasons, row.Reason) {
+			reasons = append(reasons, row.Reason)
+		}
+	}
+	return reasons
+}
+
+// fits tells whether a row is about a response, and how much it says of it.
+func (row Row) fits(r Response) (said int, fits bool) {
+	switch row.Status {
+	case r.Status:
+		said = 2
+	case r.Status / 100:
+		said = 1
+	case 0:
+	default:
+		return 0, false
+	}
+	if row.Reason != "" {
+		if row.Reason != r.Reason {
+			return 0, false
+		}
+		said += 4
+	}
+	if row.If != "" {
+		if !slices.Contains(r.Facts, row.If) {
+			return 0, false
+		}
+		said += 8
+	}
+	return said, true
+}
+
+// Response writes the row's response for people: "404 UNREGISTERED".
+func (row Row) Response() string {
+	text := ""
+	switch {
+	case row.Status >= 100:
+		text = strconv.Itoa(row.Status)
+	case row.Status > 0:
+		text = strconv.Itoa(row.Status) + "xx"
+	}
+	for _, part := range []string{row.Reason, row.If} {
+		switch {
+		case part == "":
+		case text == "":
+			text = part
+		case part == row.If:
+			text += ", " + part
+		default:
+			text += " " + part
+		}
+	}
+	return text
+}
+
+// Follows writes for people what follows for the notification.
+func (row Row) Follows() string {
+	text := ""
+	switch row.Class {
+	case 0:
+		return "delivered"
+	case Permanent:
+		return "ends as failed"
+	case TargetGone:
+		return "ends as failed, the device is deactivated"
+	case Transient, Ambiguous:
+		text = "tried again"
+	case Throttled:
+		text = "waits, costs no attempt"
+	case CredentialsRefused:
+		text = "waits for the settings, costs no attempt"
+	case AlreadyDelivered:
+		text = "delivered before"
+	}
+	if row.Wait > 0 {
+		text += ", after " + strings.TrimSuffix(strings.TrimSuffix(row.Wait.String(), "0s"), "0m")
+	}
+	return text
+}
+
+// Counts tells whether the attempt keeps its throttle slot.
+func (row Row) Counts() bool { return (&Error{Class: row.Class, Unsent: row.Unsent}).Counts() }
+
+// Reached writes for people whether anybody got the notification.
+func (row Row) Reached() string {
+	if row.Class == 0 {
+		return "yes"
+	}
+	if row.Class == Ambiguous {
+		return "perhaps"
+	}
+	return "no"
+}
