@@ -3,13 +3,18 @@ package egress
 import "net/netip"
 
 // special are the networks that are not the public Internet, or that lead to other ones: IANA's registries of
-// special-purpose IPv4 and IPv6 addresses, and the obsolete ones that some systems still route.
+// special-purpose IPv4 and IPv6 addresses, the obsolete ones that some systems still route, and public addresses at
+// which a cloud serves its own machines. Other clouds' metadata services have special addresses: 100.100.100.200
+// (Alibaba), 192.0.0.192 (Oracle), fd00:ec2::254 (AWS), fd20:ce::254 (Google), fd00:42::42 (Scaleway).
 var special = parseAll(
 	"0.0.0.0/8",         // this network; Linux takes 0.0.0.0 for the machine itself
 	"10.0.0.0/8",        // private
 	"100.64.0.0/10",     // between a provider and its customers
 	"127.0.0.0/8",       // loopback
-	"169.254.0.0/16",    // link-local, with the metadata services of the clouds
+	"161.26.0.0/16",     // IBM Cloud's services, as seen from inside
+	"166.8.0.0/14",      // the same
+	"168.63.129.16/32",  // Azure's machines: DHCP, names, and the keys and scripts that they are given
+	"169.254.0.0/16",    // link-local, with the metadata services of most clouds
 	"172.16.0.0/12",     // private
 	"192.0.0.0/24",      // protocol assignments
 	"192.0.2.0/24",      // documentation

@@ -42,6 +42,11 @@ func TestCheckURLAcceptsOnlyTargetsThatMayBeCalled(t *testing.T) {
 		"http://[2001:db8::1]/",
 		"http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::1]/", "http://[2002:7f00:1::]/", "http://[2001::1]/",
 		"http://[::127.0.0.1]/",
+		// What clouds serve their own machines: keys, scripts, names.
+		"http://168.63.129.16/metadata", "http://[::ffff:168.63.129.16]/", "http://[64:ff9b::a83f:8110]/",
+		"http://2822734096/", "http://169.254.170.2/", "http://169.254.0.23/", "http://169.254.42.42/",
+		"http://100.100.100.200/", "http://192.0.0.192/", "http://[fd00:ec2::254]/", "http://[fd20:ce::254]/",
+		"http://[fd00:42::42]/", "http://161.26.0.10/", "http://166.9.14.1/",
 	} {
 		if err := guarded.CheckURL(bad); err == nil {
 			t.Errorf("%q is accepted", bad)

@@ -208,14 +208,14 @@ func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 	m.CollapseKey = "Ünïcode"
 	m.Data = json.RawMessage(`{"n": 12345678901234567890}`)
 	m.Override = json.RawMessage(`{"aps":{"badge":3,"alert":{"title":"override"}},"x":"<&>",
-		"headers":{"apns-push-type":"background","apns-topic":"com.example.other"}}`)
+		"headers":{"apns-push-type":"complication","apns-topic":"com.example.other"}}`)
 	if err := sender.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	r := <-got
 	for name, want := range map[string]string{
 		"Apns-Id": "0197a9b2-7c1e-7000-8000-0123456789ab", "Apns-Priority": "5", "Apns-Expiration": "1800000000",
-		"Apns-Collapse-Id": content.CollapseID(m.Notification), "Apns-Push-Type": "background",
+		"Apns-Collapse-Id": content.CollapseID(m.Notification), "Apns-Push-Type": "complication",
 		"Apns-Topic": "com.example.other",
 	} {
 		if value := r.header.Get(name); value != want {
@@ -226,6 +226,33 @@ func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 		`"data":{"n":12345678901234567890},"x":"\u003c\u0026\u003e"}`
 	if r.payload != want {
 		t.Errorf("payload\n%s, want\n%s", r.payload, want)
+	}
+}
+
+// Apple refuses a background notification of another priority, and drops one with an alert.
+func TestBackgroundObeysApplesRule(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		header http.Header
+		body   []byte
+	}
+	got := make(chan request, 1)
+	sender, _ := bench(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- request{r.Header, body}
+	})
+	m := message()
+	m.Priority, m.Data = notification.PriorityCritical, json.RawMessage(`{"sync":"inbox"}`)
+	m.Override = json.RawMessage(`{"headers":{"apns-push-type":"background"}}`)
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r := <-got
+	if priority := r.header.Get("Apns-Priority"); priority != "5" || r.header.Get("Apns-Push-Type") != "background" {
+		t.Errorf("sent with %v", r.header)
+	}
+	if want := `{"aps":{"content-available":1},"data":{"sync":"inbox"}}`; string(r.body) != want {
+		t.Errorf("sent %s, want %s", r.body, want)
 	}
 }
 
@@ -248,6 +275,14 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 		},
 		"priority": {
 			override: `{"headers":{"apns-priority":"7"}}`, want: "headers: apns-priority must be 1, 5 or 10",
+		},
+		"background and urgent": {
+			override: `{"headers":{"apns-push-type":"background","apns-priority":"10"}}`,
+			want:     "headers: apns-priority must be 5 where apns-push-type is background",
+		},
+		"background and visible": {
+			override: `{"aps":{"badge":3},"headers":{"apns-push-type":"background"}}`,
+			want:     "aps: a background notification has no alert, badge or sound",
 		},
 		"too long":        {override: `{"x":"` + strings.Repeat("x", 4096) + `"}`, want: "APNs takes at most 4096"},
 		"longest of VoIP": {override: `{"headers":{"apns-push-type":"voip"},"x":"` + strings.Repeat("x", 5000) + `"}`},

@@ -21,6 +21,10 @@ type GuardedConfig struct {
 	Allow []netip.Prefix
 	// Timeout bounds a call. Defaults to 10 s.
 	Timeout time.Duration
+	// Ping is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the reply
+	// to that may take. Both together are shorter than a call, so that calls do not go on failing on a connection that is
+	// dead. Defaults to 4 s.
+	Ping time.Duration
 	// Idle is how many idle connections are kept per host. Defaults to 256.
 	Idle int
 	// Resolver of the targets' names. Defaults to the system's.
@@ -43,7 +47,7 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	idle := cmp.Or(cfg.Idle, 256)
+	idle, ping := cmp.Or(cfg.Idle, 256), cmp.Or(cfg.Ping, pingEvery)
 	connections := NewConnections(dialer)
 	return &Guarded{dialer: dialer, connections: connections, Client: &http.Client{
 		Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
@@ -58,6 +62,7 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 			TLSClientConfig:        &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12},
 			MaxResponseHeaderBytes: maxReplyHeader,
 			ForceAttemptHTTP2:      true,
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: ping, PingTimeout: ping},
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

@@ -17,6 +17,10 @@ type Transport interface {
 	CloseIdleConnections()
 }
 
+// pingEvery is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the reply
+// may take.
+const pingEvery = 4 * time.Second
+
 // NewHTTP2Transport makes a transport for a single provider, which all calls go to over a few connections. The standard
 // library's HTTP/2 opens one connection for each call that is under way while the first connection is being made: over
 // 600 where this one opens 6. Nil roots mean the system's.
@@ -26,8 +30,8 @@ func NewHTTP2Transport(roots *x509.CertPool, connections *Connections) Transport
 	return &http2.Transport{
 		TLSClientConfig:    &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DialTLSContext:     connections.dialTLS,
-		ReadIdleTimeout:    15 * time.Second, // a dead connection is noticed
-		PingTimeout:        5 * time.Second,
+		ReadIdleTimeout:    pingEvery,
+		PingTimeout:        pingEvery,
 		DisableCompression: true, // against zip bombs: what is read is what was sent
 		MaxHeaderListSize:  16 << 10,
 	}

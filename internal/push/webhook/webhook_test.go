@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
@@ -310,5 +313,70 @@ func TestSecretsRotateAndBelongToTargets(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A connection on which nothing arrives any more is noticed long before the time-out of a call, and the next call makes
+// another one.
+func TestADeadHTTP2ConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("called by %s, want HTTP/2", r.Proto)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	hole := pushtest.NewBlackhole(t, server.Listener.Addr().String())
+	cfg := config(p)
+	cfg.Roots, cfg.Ping = server.Roots(), 200*time.Millisecond
+	sender := newSender(t, cfg) // whose calls may take an hour
+	_, port, _ := net.SplitHostPort(hole.Address())
+	target := "https://example.com:" + port + "/"
+	if err := sender.Send(t.Context(), message(target)); err != nil {
+		t.Fatal(err)
+	}
+	hole.Swallow()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if failure := push.Classify(sender.Send(t.Context(), message(target))); failure == nil ||
+				failure.Class != push.Ambiguous {
+				t.Errorf("on the dead connection: %v, want ambiguous", failure)
+			}
+		})
+	}
+	all.Wait()
+	if err := sender.Send(t.Context(), message(target)); err != nil {
+		t.Errorf("on the next connection: %v", err)
+	}
+	if n := hole.Accepted(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+// What a response means stands in its header. A body that drips is not waited for, and earns the host nothing.
+func TestADrippingBodyIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, ".")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	cfg := webhook.Config{}
+	cfg.Timeout = time.Hour
+	ctx, dripped := push.WatchDrip(t.Context())
+	if err := newSender(t, cfg).Send(ctx, message(server.URL)); err != nil {
+		t.Errorf("gives %v, want delivered", err)
+	}
+	if !dripped() {
+		t.Error("nobody is told that it dripped")
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,16 +67,40 @@ func newVAPID(private secret.Secret, subject string) (*vapid, error) {
 	}, nil
 }
 
+// checkSubject refuses subjects that push services refuse. Apple's gives the key the blame (403, BadJwtToken) for a
+// subject with a blank or a name, or with a host that is not in the public DNS.
 func checkSubject(subject string) error {
+	const want = "the subject must be an https URL or a mailto: address of whoever runs this deployment"
+	host := ""
 	if address, ok := strings.CutPrefix(subject, "mailto:"); ok {
-		if _, err := mail.ParseAddress(address); err == nil {
-			return nil
+		parsed, err := mail.ParseAddress(address)
+		if err != nil || parsed.Address != address {
+			return errors.New(want + ", such as mailto:ops@example.com, without blanks")
 		}
+		host = address[strings.LastIndex(address, "@")+1:]
+	} else if u, err := url.Parse(subject); err == nil && u.Scheme == "https" && u.User == nil {
+		host = u.Hostname()
 	}
-	if u, err := url.Parse(subject); err == nil && u.Scheme == "https" && u.Host != "" {
-		return nil
+	if host == "" {
+		return errors.New(want)
 	}
-	return errors.New("the subject must be an https URL or a mailto: address of whoever runs this deployment")
+	if !isPublicName(host) {
+		return errors.New(want + "; its host must have a name in the public DNS, or Apple refuses it (BadJwtToken)")
+	}
+	return nil
+}
+
+// reserved are the top-level domains that are not in the public DNS.
+var reserved = []string{"localhost", "local", "internal", "test", "invalid", "localdomain", "lan", "home", "corp"}
+
+// isPublicName tells whether a host may be in the public DNS.
+func isPublicName(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
+	dot := strings.LastIndex(host, ".")
+	return dot > 0 && !slices.Contains(reserved, host[dot+1:])
 }
 
 // authorization makes the text of the Authorization header for a push service.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -200,6 +201,8 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 
 func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
+	const apples = "the subject must be an https URL or a mailto: address of whoever runs this deployment; its host must " +
+		"have a name in the public DNS, or Apple refuses it (BadJwtToken)"
 	for name, c := range map[string]struct{ key, subject, want string }{
 		"no key":    {subject: "mailto:ops@example.com", want: "the private key must be"},
 		"no base64": {key: "canary!", subject: "mailto:ops@example.com", want: "the private key must be"},
@@ -210,6 +213,13 @@ func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 		"no subject":   {key: newKey(t), want: "the subject must be"},
 		"bare address": {key: newKey(t), subject: "ops@example.com", want: "the subject must be"},
 		"http":         {key: newKey(t), subject: "http://example.com", want: "the subject must be"},
+		"local":        {key: newKey(t), subject: "mailto:ops@localhost", want: apples},
+		"local domain": {key: newKey(t), subject: "mailto:ops@mail.local", want: apples},
+		"local URL":    {key: newKey(t), subject: "https://localhost:8080/contact", want: apples},
+		"an address":   {key: newKey(t), subject: "https://192.0.2.7/contact", want: apples},
+		"one label":    {key: newKey(t), subject: "https://pacer/contact", want: apples},
+		"a blank":      {key: newKey(t), subject: "mailto: ops@example.com", want: "the subject must be"},
+		"a name":       {key: newKey(t), subject: "mailto:Ops <ops@example.com>", want: "the subject must be"},
 		"two mailtos":  {key: newKey(t), subject: "mailto:mailto:ops@example.com", want: "the subject must be"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,5 +229,31 @@ func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
 			}
 		})
+	}
+}
+
+// A connection on which nothing arrives any more is noticed, and the next call makes another one.
+func TestADeadHTTP2ConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+	})
+	hole := pushtest.NewBlackhole(t, server.Listener.Addr().String())
+	cfg := config(p, server, newKey(t))
+	cfg.Ping = 200 * time.Millisecond
+	sender := newSender(t, cfg) // whose calls may take an hour
+	_, port, _ := net.SplitHostPort(hole.Address())
+	to := newBrowser(t).subscription("https://example.com:" + port + "/push/" + endpointSecret)
+	if err := sender.Send(t.Context(), message(to)); err != nil {
+		t.Fatal(err)
+	}
+	hole.Swallow()
+	if failure := push.Classify(sender.Send(t.Context(), message(to))); failure == nil ||
+		failure.Class != push.Ambiguous {
+		t.Errorf("on the dead connection: %v, want ambiguous", failure)
+	}
+	if err := sender.Send(t.Context(), message(to)); err != nil {
+		t.Errorf("on the next connection: %v", err)
 	}
 }
