@@ -15,6 +15,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // promtool runs Prometheus's own checks.
@@ -106,6 +107,24 @@ func TestAlerts(t *testing.T) {
 	others := strings.Count(runbook, "\n## A user says that nothing arrives\n") // no alert, but what people come with
 	if sections := strings.Count(runbook, "\n## ") - others; sections != len(rules) {
 		t.Errorf("the runbook has %d sections for %d alerts", sections, len(rules))
+	}
+}
+
+// A customer's host pages nobody: the alerts that are about a provider leave out the channels whose hosts targets name.
+func TestAlertsAreNotAboutCustomersHosts(t *testing.T) {
+	t.Parallel()
+	var named []string
+	for _, channel := range (settings.Channels{}).All() {
+		if channel.Host != nil {
+			named = append(named, string(channel.Name))
+		}
+	}
+	slices.Sort(named)
+	for _, r := range alerts(t) {
+		if (r.Alert == "PacerProviderAway" || r.Alert == "PacerCredentialsRefused") &&
+			!strings.Contains(r.Expr, `~"`+strings.Join(named, "|")+`"`) {
+			t.Errorf("%s does not except %v: %s", r.Alert, named, r.Expr)
+		}
 	}
 }
 
