@@ -13,8 +13,8 @@ type Response struct {
 	Status int
 	// Reason is the provider's own word for it, if it is one that the table knows.
 	Reason string
-	// Facts are the conditions of the table that hold.
-	Facts []string
+	// Conditions are the conditions of the table that hold.
+	Conditions []string
 	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
 	RetryAfter time.Duration
 }
@@ -100,7 +100,7 @@ func (row Row) fits(r Response) (said int, fits bool) {
 		said += 4
 	}
 	if row.If != "" {
-		if !slices.Contains(r.Facts, row.If) {
+		if !slices.Contains(r.Conditions, row.If) {
 			return 0, false
 		}
 		said += 8

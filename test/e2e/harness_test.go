@@ -104,6 +104,7 @@ type deployment struct {
 	// database is empty where Redis is the store.
 	database string
 	policy   string
+	env      []string // of the workers, beside what all have
 	workers  []*worker
 }
 
@@ -161,6 +162,7 @@ func (d *deployment) start() *worker {
 	w.process.Env = append(os.Environ(), "REDIS_URL="+d.url, "DATABASE_URL="+d.database, "PACER_LISTEN="+w.api,
 		"PACER_OPS_LISTEN="+w.ops,
 		"PACER_POLICY="+d.policy, "PACER_WEBHOOK_ALLOW=127.0.0.0/8")
+	w.process.Env = append(w.process.Env, d.env...)
 	w.process.Stdout, w.process.Stderr = &w.log, &w.log
 	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := w.process.Start(); err != nil {
@@ -188,6 +190,7 @@ func (d *deployment) start() *worker {
 type item struct {
 	UserID    string    `json:"user_id"`
 	Category  string    `json:"category,omitempty"`
+	Channel   string    `json:"channel,omitempty"`
 	Priority  string    `json:"priority,omitempty"`
 	To        string    `json:"to"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`

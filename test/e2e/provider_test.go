@@ -21,9 +21,9 @@ type hanging struct {
 	at []time.Time
 }
 
-func newHanging(t *testing.T) *hanging {
+func newHanging(t *testing.T, address string) *hanging {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func (h *hanging) probes(d time.Duration) (n int, span time.Duration) {
 func TestDeadProviderBesideAHealthyOne(t *testing.T) {
 	const n = 12_000
 	d, r := deploy(t, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 100, min_backoff: 1s, max_backoff: 5s}\n", 2), newReceiver(t)
-	dead := newHanging(t)
+	dead := newHanging(t, "127.0.0.1:0")
 	users := func(prefix, to string, n int) []item {
 		items := make([]item, n)
 		for i := range items {

@@ -66,6 +66,15 @@ func startRows(d *fleet) []row {
 			want: "dispatcher: --templates (PACER_TEMPLATES): the folder /nowhere can't be read: no such file or " +
 				"directory",
 		},
+		{
+			name: "a VAPID subject that Apple refuses",
+			provoke: run(
+				&dispatcherPath, nil, "serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0",
+				"--webpush-key=yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw", "--webpush-subject=mailto:ops@localhost"),
+			want: "dispatcher: the settings of channel webpush (--webpush-…): the subject must be an https URL or a " +
+				"mailto: address of whoever runs this deployment; its host must have a name in the public DNS, or " +
+				"Apple refuses it (BadJwtToken); it is localhost",
+		},
 		{name: "a port that is taken", provoke: func(t *testing.T) string {
 			t.Helper()
 			return runIn(t, dispatcherPath, nil, "", "serve", "--listen", d.process.Addr(), "--ops-listen=127.0.0.1:0")

@@ -110,8 +110,9 @@ func TestResponsesAreClassified(t *testing.T) {
 				Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates", Concerns: push.ConcernsEverybody,
 			},
 		},
-		{status: 500, body: "InternalServerError", want: &push.Error{
-			Class: push.Transient, Code: "500.InternalServerError"},
+		{
+			status: 500, body: "InternalServerError",
+			want: &push.Error{Class: push.Transient, Code: "500.InternalServerError"},
 		},
 		{
 			status: 503, body: "Shutdown", retryAfter: "90000",

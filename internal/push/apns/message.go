@@ -92,8 +92,8 @@ func setHeaders(message *apns2.Notification, payload map[string]any) error {
 	return nil
 }
 
-// setBackground makes a background notification as Apple wants it, which refuses any other: priority 5, content-available
-// and nothing that a user sees or hears. The app gets the data; title and body are not sent.
+// setBackground makes a background notification as Apple wants it, which refuses any other: priority 5,
+// content-available, and nothing that a user sees or hears. The app gets the data; title and body are not sent.
 func setBackground(message *apns2.Notification, payload map[string]any, override json.RawMessage) error {
 	if message.Priority != 0 && message.Priority != apns2.PriorityLow {
 		return errors.New("headers: apns-priority must be 5 where apns-push-type is background")

@@ -60,7 +60,7 @@ func classify(seen *observed, response *apns2.Response, own bool) *push.Error {
 		read.Reason = response.Reason
 	}
 	if own {
-		read.Facts = []string{ownTopic}
+		read.Conditions = []string{ownTopic}
 	}
 	failure := responses.Read(read)
 	if failure != nil && failure.Class == push.TargetGone && response != nil && response.Timestamp.Unix() > 0 {

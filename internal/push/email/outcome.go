@@ -18,10 +18,10 @@ import (
 func classify(failed *gomail.SendError) *push.Error {
 	read := push.Response{Status: failed.ErrorCode(), Reason: failed.EnhancedStatusCode()}
 	if failed.Reason == gomail.ErrSMTPMailFrom {
-		read.Facts = append(read.Facts, ofSender)
+		read.Conditions = append(read.Conditions, ofSender)
 	}
 	if strings.Contains(failed.Error(), tooFastWords) {
-		read.Facts = append(read.Facts, tooFast)
+		read.Conditions = append(read.Conditions, tooFast)
 	}
 	failure := responses.Read(read)
 	if failure == nil { // no code of a refusal, and yet a refusal
@@ -70,7 +70,7 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 		return classifyConnection(ctx, err, false)
 	}
 	if reply, ok := errors.AsType[*textproto.Error](err); ok {
-		failure := responses.Read(push.Response{Status: reply.Code, Facts: []string{ofConnection}})
+		failure := responses.Read(push.Response{Status: reply.Code, Conditions: []string{ofConnection}})
 		if failure == nil { // a reply that is no refusal, at the wrong time
 			return classifyConnection(ctx, err, false)
 		}
@@ -80,7 +80,7 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") ||
 		strings.Contains(err.Error(), "SMTP AUTH") {
-		failure := responses.Read(push.Response{Facts: []string{noTrust}})
+		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
 		failure.Code = "tls_or_auth"
 		return failure
 	}

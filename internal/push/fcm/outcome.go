@@ -49,10 +49,10 @@ func classify(response *http.Response, body []byte) *push.Error {
 	read.RetryAfter = max(read.RetryAfter, r.retryDelay())
 	read.Reason = r.code()
 	if r.badToken() {
-		read.Facts = append(read.Facts, badToken)
+		read.Conditions = append(read.Conditions, badToken)
 	}
 	if r.ofDevice() {
-		read.Facts = append(read.Facts, ofDevice)
+		read.Conditions = append(read.Conditions, ofDevice)
 	}
 	failure := responses.Read(read)
 	if failure != nil && failure.Class == push.Throttled { // whose quota it is tells operators what to do

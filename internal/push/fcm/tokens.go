@@ -70,7 +70,7 @@ func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
 		return trace.Classify(err)
 	}
 	read := httpsend.ResponseOf(refused.Response)
-	read.Facts = []string{ofExchange}
+	read.Conditions = []string{ofExchange}
 	failure := responses.Read(read)
 	if failure == nil { // a success without a token
 		return &push.Error{Class: push.Transient, Code: "token", Concerns: push.ConcernsHost, Unsent: true}

@@ -63,7 +63,7 @@ func (e *evidence) accept(now time.Time) {
 	e.now.accepted++
 }
 
-// refuse notes a refusal, and judges whom it concerns.
+// refuse notes a refusal, and tells whom it concerns.
 func (e *evidence) refuse(now time.Time, target string, class push.Class) verdict {
 	e.turn(now)
 	e.now.refused++

@@ -121,7 +121,7 @@ func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *pus
 	if result == responded && dripped() {
 		result = dripping
 	}
-	failure = g.judge(h, m.To, failure)
+	failure = g.weigh(h, m.To, failure)
 	g.slow.note(m.To, failure)
 	h.note(describe(failure), result == failed)
 	g.heed(h, began, result, failure)

@@ -11,9 +11,9 @@ import (
 // another app's, so others are tried soon.
 const fewSettings = 5 * time.Second
 
-// judge finds out what a refusal means that may concern the target or the credential, by what the host accepted and
+// weigh finds out what a refusal means that may concern the target or the credential, by what the host accepted and
 // refused lately. While nobody knows, the notification is tried again and no device is deactivated.
-func (g *Gate) judge(h *host, target string, failure *push.Error) *push.Error {
+func (g *Gate) weigh(h *host, target string, failure *push.Error) *push.Error {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -24,28 +24,28 @@ func (g *Gate) judge(h *host, target string, failure *push.Error) *push.Error {
 	if failure.Whom() != push.ConcernsCredential {
 		return failure
 	}
-	judged := *failure
+	weighed := *failure
 	switch h.evidence.refuse(now, target, failure.Class) {
 	case theSettings:
-		judged.Class, judged.Concerns = push.CredentialsRefused, push.ConcernsEverybody
+		weighed.Class, weighed.Concerns = push.CredentialsRefused, push.ConcernsEverybody
 		if h.evidence.targets() < fewTargets {
-			judged.Concerns = push.ConcernsCredential
+			weighed.Concerns = push.ConcernsCredential
 		}
-		return &judged
+		return &weighed
 	case theTarget:
-		judged.Concerns = push.ConcernsTarget
+		weighed.Concerns = push.ConcernsTarget
 		if failure.Class != push.CredentialsRefused {
-			return &judged
+			return &weighed
 		}
 	case unsure:
-		judged.Concerns = push.ConcernsTarget
+		weighed.Concerns = push.ConcernsTarget
 		if h.evidence.targets() >= manyTargets && h.tell(now, g.cfg.Pause) {
 			g.cfg.Log.Warn("the provider refuses most devices as another app's, so none is deactivated; check the channel's settings",
 				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code)
 		}
 	}
-	judged.Class, judged.RetryAfter = push.Transient, max(failure.RetryAfter, g.cfg.Pause)
-	return &judged
+	weighed.Class, weighed.RetryAfter = push.Transient, max(failure.RetryAfter, g.cfg.Pause)
+	return &weighed
 }
 
 // heed applies what a response means for the calls that follow, by whom it concerns.

@@ -21,9 +21,9 @@ type GuardedConfig struct {
 	Allow []netip.Prefix
 	// Timeout bounds a call. Defaults to 10 s.
 	Timeout time.Duration
-	// Ping is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the reply
-	// to that may take. Both together are shorter than a call, so that calls do not go on failing on a connection that is
-	// dead. Defaults to 4 s.
+	// Ping is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the
+	// reply to that may take. Both together are shorter than a call, so that calls do not go on failing on a dead
+	// connection. Defaults to 4 s.
 	Ping time.Duration
 	// Idle is how many idle connections are kept per host. Defaults to 256.
 	Idle int

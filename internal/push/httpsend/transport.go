@@ -17,8 +17,8 @@ type Transport interface {
 	CloseIdleConnections()
 }
 
-// pingEvery is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the reply
-// may take.
+// pingEvery is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the
+// reply may take.
 const pingEvery = 4 * time.Second
 
 // NewHTTP2Transport makes a transport for a single provider, which all calls go to over a few connections. The standard

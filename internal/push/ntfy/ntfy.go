@@ -116,7 +116,7 @@ func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *
 func classify(response *http.Response, own bool) *push.Error {
 	read := httpsend.ResponseOf(response)
 	if own {
-		read.Facts = []string{ownServer}
+		read.Conditions = []string{ownServer}
 	}
 	return responses.Read(read)
 }

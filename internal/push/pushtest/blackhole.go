@@ -1,6 +1,7 @@
 package pushtest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -57,7 +58,7 @@ func (b *Blackhole) Swallow() { b.swallowed.Add(1) }
 // pass passes a connection on until one side ends.
 func (b *Blackhole) pass(conn net.Conn, server string) {
 	defer conn.Close()
-	to, err := net.DialTimeout("tcp", server, time.Minute)
+	to, err := (&net.Dialer{Timeout: time.Minute}).DialContext(context.Background(), "tcp", server)
 	if err != nil {
 		return
 	}

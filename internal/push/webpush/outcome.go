@@ -13,7 +13,7 @@ func classify(response *http.Response, text string) *push.Error {
 	read := httpsend.ResponseOf(response)
 	for _, words := range otherKeyWords {
 		if strings.Contains(text, words) {
-			read.Facts = []string{otherKey}
+			read.Conditions = []string{otherKey}
 		}
 	}
 	return responses.Read(read)

@@ -75,7 +75,7 @@ func checkSubject(subject string) error {
 	if address, ok := strings.CutPrefix(subject, "mailto:"); ok {
 		parsed, err := mail.ParseAddress(address)
 		if err != nil || parsed.Address != address {
-			return errors.New(want + ", such as mailto:ops@example.com, without blanks")
+			return errors.New(want + ", such as mailto:ops@example.com: without a name and without blanks")
 		}
 		host = address[strings.LastIndex(address, "@")+1:]
 	} else if u, err := url.Parse(subject); err == nil && u.Scheme == "https" && u.User == nil {
@@ -85,7 +85,8 @@ func checkSubject(subject string) error {
 		return errors.New(want)
 	}
 	if !isPublicName(host) {
-		return errors.New(want + "; its host must have a name in the public DNS, or Apple refuses it (BadJwtToken)")
+		return fmt.Errorf("%s; its host must have a name in the public DNS, or Apple refuses it (BadJwtToken); it is %.100s",
+			want, host)
 	}
 	return nil
 }
