@@ -17,7 +17,7 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 		http.StatusNoContent:       {says: "delivered: the provider took it"},
 		http.StatusGone:            {code: 1, says: "gone: the provider no longer knows the target (410)"},
 		http.StatusTooManyRequests: {code: 1, says: "throttled: the provider asks to slow down (429), again after 7s"},
-		http.StatusBadRequest:      {code: 1, says: "refused: the provider will never take this notification (400)"},
+		http.StatusBadRequest:      {code: 1, says: "failed for now: it may work later (400), again after 7s"},
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()

@@ -28,6 +28,7 @@ type commandLine struct {
 	List        listCommand         `cmd:"" help:"List notifications by user, status, category, channel, reason, host, time or text."`
 	Channels    channelsCommand     `cmd:"" help:"List the channels, and whether their providers respond."`
 	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
+	VAPID       vapidCommand        `cmd:"" name:"vapid" help:"Make the key pair with which browsers subscribe to Web Push."`
 	Receive     receiveCommand      `cmd:"" help:"Be a webhook target for trials: print what arrives, verify signatures, fail or be slow when told to."`
 	Top         topCommand          `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`

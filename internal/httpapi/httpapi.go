@@ -89,6 +89,8 @@ type Channel struct {
 	// OwnFormat describes the JSON object that a notification may have under the channel's name. Empty means that it
 	// may have none.
 	OwnFormat string
+	// PublicKey is what a page needs to subscribe a browser. Empty means that there is nothing to subscribe to.
+	PublicKey string
 }
 
 const (
@@ -144,6 +146,7 @@ func New(cfg Config) (http.Handler, error) {
 		}
 		served = measure(served)
 	}
+	front.Handle(http.MethodGet+" "+keyPath, operations) // it is public, and for browsers
 	front.Handle("/", withRoute(operations, served))
 	return a.apartFromPages(front), nil
 }
@@ -169,6 +172,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerDevices(h)
 	a.registerPreferences(h)
 	a.registerStats(h)
+	a.registerKeys(h)
 	a.describeChannels(h.OpenAPI().Components.Schemas)
 	return h.OpenAPI()
 }

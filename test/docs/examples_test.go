@@ -53,7 +53,8 @@ func TestAPIExamplesAreTrue(t *testing.T) {
 	if err := json.Unmarshal([]byte(readFile(t, examplesFile)), &examples); err != nil {
 		t.Fatal(err)
 	}
-	api := serve(t, "DATABASE_URL="+postgrestest.URL(t), "REDIS_URL="+redistest.URL(t))
+	api := serve(t, "DATABASE_URL="+postgrestest.URL(t), "REDIS_URL="+redistest.URL(t),
+		"PACER_WEBPUSH_KEY=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE", "PACER_WEBPUSH_SUBJECT=mailto:ops@example.com")
 	for i := range examples {
 		e := &examples[i]
 		status, response := e.call(t, api)

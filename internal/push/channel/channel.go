@@ -44,6 +44,8 @@ type Descriptor struct {
 	// Public is what a checker in another process has to know of these settings. Producers read it from Redis, so it
 	// holds no secret.
 	Public string
+	// PublicKey is what a page needs to subscribe a browser. Empty means that there is nothing to subscribe to.
+	PublicKey string
 	// Responses has what each response of the provider means. It is shown in docs/channels.md. A channel whose provider
 	// does not respond has none.
 	Responses push.Table

@@ -25,6 +25,7 @@ type Settings struct {
 
 // Channel describes the channel with these settings.
 func (s Settings) Channel() channel.Descriptor {
+	public, _ := PublicKey(s.Key) // a key that is none is refused when the channel is opened
 	return channel.Descriptor{
 		Name:       Name,
 		Configured: s.Key != "",
@@ -32,6 +33,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Host:       hostOf,
 		Limits:     s.Limits,
 		Credential: s.Key,
+		PublicKey:  public,
 		Responses:  responses,
 		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{CheckURL: around.CheckURL} },
 		Open: func(process channel.Process) (push.Sender, error) {

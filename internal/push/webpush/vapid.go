@@ -2,8 +2,6 @@ package webpush
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/mail"
@@ -46,25 +44,18 @@ type token struct {
 
 // newVAPID fails when the key is not valid, and does not show it.
 func newVAPID(private secret.Secret, subject string) (*vapid, error) {
-	raw, err := decode(private.Reveal())
+	key, err := parseKey(private.Reveal())
 	if err != nil {
-		return nil, errors.New("the private key must be 32 bytes in base64url")
+		return nil, err
 	}
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw)
-	if err != nil {
-		return nil, errors.New("the private key must be a key of the curve P-256: 32 bytes in base64url")
-	}
-	point, err := key.PublicKey.Bytes()
+	public, err := publicText(key)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkSubject(subject); err != nil {
 		return nil, err
 	}
-	return &vapid{
-		key: key, public: base64.RawURLEncoding.EncodeToString(point), subject: subject,
-		tokens: map[string]token{},
-	}, nil
+	return &vapid{key: key, public: public, subject: subject, tokens: map[string]token{}}, nil
 }
 
 // checkSubject refuses subjects that push services refuse. Apple's gives the key the blame (403, BadJwtToken) for a
