@@ -35,7 +35,7 @@ export function ceiling(largest) {
   return [1, 2, 5, 10].find((step) => step * power >= largest) * power
 }
 
-const WIDTH = 640, HEIGHT = 200, LEFT = 48, BOTTOM = 22, TOP = 8, SPAN = 300
+const WIDTH = 640, HEIGHT = 200, LEFT = 68, BOTTOM = 22, TOP = 8, SPAN = 300
 
 // Chart draws series of points, each {at, …}, over the last five minutes, stacked or as lines.
 export class Chart {

@@ -3,7 +3,7 @@
 import { ceiling, draw, number } from './chart.js'
 import { byId, element } from './dom.js'
 
-const WIDTH = 1240, HEIGHT = 180, LEFT = 48, BOTTOM = 22, TOP = 8
+const HEIGHT = 180, LEFT = 48, BOTTOM = 22, TOP = 8
 const HOUR = 3600000
 const drawn = [['delivered', 'f2'], ['failed', 'f4'], ['expired', 'f3']]
 const counted = ['accepted', 'delivered', 'deferred', 'failed', 'expired', 'cancelled', 'replaced']
@@ -27,12 +27,14 @@ function label(at, span) {
   return span.hours === 24 ? t.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }) : t.toLocaleDateString('en-CA').slice(5)
 }
 
+// picture draws the bars, a pixel to a unit, so that its texts can be read at any width.
 function picture(all, span, title) {
+  const wide = byId('history-chart').clientWidth || 1240
   const top = ceiling(Math.max(...all.map((bar) => drawn.reduce((sum, [name]) => sum + bar[name], 0))))
-  const width = (WIDTH - LEFT - 8) / all.length
+  const width = (wide - LEFT - 8) / all.length
   const y = (v) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - v / top)
   const parts = [0, 0.5, 1].flatMap((share) => [
-    draw('line', { class: 'grid', x1: LEFT, x2: WIDTH - 8, y1: y(top * share), y2: y(top * share) }),
+    draw('line', { class: 'grid', x1: LEFT, x2: wide - 8, y1: y(top * share), y2: y(top * share) }),
     draw('text', { x: LEFT - 6, y: y(top * share) + 4, 'text-anchor': 'end' }, number(top * share)),
   ])
   all.forEach((bar, i) => {
@@ -41,9 +43,9 @@ function picture(all, span, title) {
       if (bar[name]) parts.push(draw('rect', { class: colour, x: LEFT + i * width, width: Math.max(1, width - 1), y: y(base + bar[name]), height: y(base) - y(base + bar[name]) }, draw('title', {}, `${label(bar.at, span)}: ${number(bar[name])} ${name}`)))
       base += bar[name]
     }
-    if (i % Math.ceil(all.length / 8) === 0) parts.push(draw('text', { x: LEFT + i * width, y: HEIGHT - 6 }, label(bar.at, span)))
+    if (i % Math.ceil(all.length / Math.min(8, wide / 80)) === 0) parts.push(draw('text', { x: LEFT + i * width, y: HEIGHT - 6 }, label(bar.at, span)))
   })
-  return draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': title }, ...parts)
+  return draw('svg', { viewBox: `0 0 ${wide} ${HEIGHT}`, role: 'img', 'aria-label': title, class: 'hours' }, ...parts)
 }
 
 function legend(sums) {
@@ -55,12 +57,21 @@ function legend(sums) {
   }))
 }
 
+let latest
+
 async function show() {
   const span = byId('history-span').value, category = byId('history-category').value
   const response = await fetch(`history?${new URLSearchParams({ since: span, ...(category && { category }) })}`)
   if (!response.ok) return
-  const history = await response.json()
-  const all = bars(history.hours, spans[span])
+  latest = { span, category, hours: (await response.json()).hours }
+  redraw()
+}
+
+// redraw draws what is known, in the width that there is.
+function redraw() {
+  if (!latest) return
+  const { span, category, hours } = latest
+  const all = bars(hours, spans[span])
   const sums = Object.fromEntries(counted.map((name) => [name, all.reduce((sum, bar) => sum + bar[name], 0)]))
   const title = `${category || 'All categories'}, last ${span}: ${counted.map((name) => `${name} ${number(sums[name])}`).join(', ')}`
   byId('history-chart').replaceChildren(picture(all, spans[span], title), legend(sums))
@@ -77,5 +88,6 @@ export function offer(categories) {
 
 byId('history-span').addEventListener('change', show)
 byId('history-category').addEventListener('change', show)
+addEventListener('resize', redraw)
 setInterval(show, 60000)
 show()
