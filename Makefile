@@ -71,8 +71,10 @@ test-busy: ## run make test RUNS=20 times in a fresh clone while every core is k
 	scripts/test-busy.sh $(RUNS)
 
 .PHONY: accept
-accept: check-servers ## run the long end-to-end scenarios against built programs
+accept: check-servers ## run the long end-to-end scenarios against built programs, and those of many rows
 	go test -count=1 -timeout 30m -v -tags accept ./test/e2e
+	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd' \
+		./internal/store/postgres ./internal/app
 
 .PHONY: accept-full
 accept-full: check-servers ## the same, with ten days of the chat room instead of one (25 minutes more)

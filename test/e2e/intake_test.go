@@ -99,7 +99,8 @@ func linesFile(t *testing.T, lines, users int, to string) string {
 // enqueue hands the lines of a file over with the program of this name, and gives their ids.
 func (d *deployment) enqueue(w *worker, path string) []string {
 	d.t.Helper()
-	program := exec.CommandContext(d.t.Context(), enqueuePath, "--server", "http://"+w.api, "--file", path, "--print-ids")
+	program := exec.CommandContext(d.t.Context(), enqueuePath,
+		"--server", "http://"+w.api, "--file", path, "--print-ids")
 	program.Env = append(os.Environ(), "REDIS_URL=", "DATABASE_URL=")
 	var told bytes.Buffer
 	program.Stderr = &told

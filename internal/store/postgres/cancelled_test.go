@@ -50,7 +50,8 @@ func TestACancelMayOvertakeTheRelay(t *testing.T) {
 		return nil
 	})
 	relay := postgres.NewRelay(slow.store, postgres.RelayConfig{
-		Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func() time.Duration { return time.Hour },
 	})
 	done := make(chan error)
 	go func() { done <- relay.Round(t.Context()) }()
