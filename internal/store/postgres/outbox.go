@@ -75,7 +75,8 @@ SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
 WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 	AND (n.ended_at IS NULL OR NOT EXISTS (SELECT FROM pacer.unplaced u
-		WHERE u.left_at BETWEEN n.accepted_at AND n.accepted_at + interval '1 min' AND n.id = ANY (u.ids)))
+		WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
+		AND n.id = ANY (u.ids)))
 ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
 
 // leaveOutboxSQL takes notifications out of the outbox. One that was cancelled since it was read, so that its id is not

@@ -77,7 +77,7 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 
 // verifyOpenSQL returns a page of the notifications that have not ended, verifyOpenAgainSQL those of some ids; whether
 // the relay will place each, and the version of its row, which every change raises. What is on its way from the process
-// that accepted it is only known to the second look.
+// that accepted it is only known to the second look. The database may have set its clock back before it noted that.
 const (
 	verifyOpenSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
@@ -88,7 +88,8 @@ ORDER BY n.accepted_at, n.id LIMIT $3`
 	verifyOpenAgainSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
 	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
-		OR EXISTS (SELECT FROM pacer.unplaced u WHERE u.left_at BETWEEN n.accepted_at AND n.accepted_at + interval '1 min'
+		OR EXISTS (SELECT FROM pacer.unplaced u
+			WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
 			AND n.id = ANY (u.ids)),
 	n.xmin::text
 FROM pacer.notifications n

@@ -116,6 +116,11 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 		"Unplaced": {
 			gone: "n:later", spoil: "INSERT INTO pacer.unplaced (first, ids) VALUES ('a later one', '{later}')", want: []string{},
 		},
+		"UnplacedBeforeTheClockWasSetBack": {
+			gone: "n:later", spoil: `INSERT INTO pacer.unplaced (first, ids, left_at)
+				SELECT 'a later one', ARRAY[id], accepted_at - interval '2 s' FROM pacer.notifications WHERE id = 'later'`,
+			want: []string{},
+		},
 		"Outbox": {gone: "n:later", spoil: "INSERT INTO pacer.outbox (id) VALUES ('later')", want: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
