@@ -43,7 +43,7 @@ func (o *operator) act(ctx context.Context, to streams, question string, action 
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("not done: %s", strings.TrimSpace(string(reply)))
+		return refused("not done", status, reply)
 	}
 	var done ops.Done
 	if err := json.Unmarshal(reply, &done); err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -30,23 +29,23 @@ var bulkVerbs = map[string][2]string{
 // them, and follows it.
 func (o *operator) changeMany(ctx context.Context, to streams, s *some, order desk.BulkOrder) error {
 	order.Filter, order.Why = s.query().Encode(), s.Why
-	var count desk.BulkCount
-	if err := o.postBulk(ctx, order, &count); err != nil {
+	var found desk.BulkCount
+	if err := o.postBulk(ctx, order, &found); err != nil {
 		return err
 	}
-	size := fmt.Sprintf("%d notifications", count.Count)
-	if count.More {
-		size = fmt.Sprintf("the first %d notifications (there are more; run the command again for these)", count.Count)
+	size := count(found.Count, "notification", "notifications")
+	if found.More {
+		size = "the first " + size + " (there are more; run the command again for these)"
 	}
 	verb := bulkVerbs[order.Action]
-	if count.Count == 0 || s.DryRun {
-		_, err := fmt.Fprintf(to.out, "%s would be %s: %s\n", size, verb[1], readable(count.Filter))
+	if found.Count == 0 || s.DryRun {
+		_, err := fmt.Fprintf(to.out, "%s would be %s: %s\n", size, verb[1], readable(found.Filter))
 		return err
 	}
-	if prompt := fmt.Sprintf("%s %s (%s)?", verb[0], size, readable(count.Filter)); !o.Yes && !sure(to, prompt) {
+	if prompt := fmt.Sprintf("%s %s (%s)?", verb[0], size, readable(found.Filter)); !o.Yes && !sure(to, prompt) {
 		return errNotSure
 	}
-	order.Filter, order.Confirm = count.Filter, count.Confirm
+	order.Filter, order.Confirm = found.Filter, found.Confirm
 	var job desk.BulkJob
 	if err := o.postBulk(ctx, order, &job); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (o *operator) postBulk(ctx context.Context, order desk.BulkOrder, into any)
 
 func readBulk(status int, reply []byte, into any) error {
 	if status != http.StatusOK {
-		return fmt.Errorf("not done: %s", strings.TrimSpace(string(reply)))
+		return refused("not done", status, reply)
 	}
 	if err := json.Unmarshal(reply, into); err != nil {
 		return fmt.Errorf("read the response: %w", err)
@@ -138,6 +137,7 @@ func progress(job *desk.BulkJob) string {
 type jobsCommand struct {
 	operator
 	Stop string `name:"stop" env:"-" placeholder:"ID" help:"End this job early. What it has changed stays changed."`
+	JSON bool   `name:"json" env:"-" help:"As JSON, for programs."`
 }
 
 // Run lists the jobs, or stops one.
@@ -162,11 +162,19 @@ func (c *jobsCommand) Run(ctx context.Context, to streams) error {
 	if err := readBulk(status, reply, &jobs); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
+	if c.JSON {
+		_, err = to.out.Write(reply)
+		return err
+	}
+	if len(jobs) == 0 {
+		_, err = fmt.Fprintln(to.err, "There are no jobs: retry, cancel and move with a filter begin one.")
+		return err
+	}
+	t := table{}
+	t.add("BEGUN", "STATUS", "ID", "BY", "PROGRESS", "FILTER")
 	for i := range jobs {
 		j := &jobs[i]
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(j.At), j.Status, j.ID, progress(j), j.By,
-			readable(j.Filter)) // Flush tells
+		t.add(second(j.At), string(j.Status), j.ID, printable(j.By), progress(j), printable(readable(j.Filter)))
 	}
-	return w.Flush()
+	return t.write(to.out)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -29,7 +28,7 @@ func (c *channelsCommand) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("list the channels: %s", strings.TrimSpace(string(body)))
+		return refused("list the channels", status, body)
 	}
 	var channels []ops.Channel
 	if err := json.Unmarshal(body, &channels); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -58,7 +59,7 @@ func (c *opsClient) look(ctx context.Context, command, path, id, query string) (
 		return nil, err
 	}
 	if status != http.StatusOK {
-		return nil, fmt.Errorf("%s %s: %s", command, id, strings.TrimSpace(string(body)))
+		return nil, refused(command+" "+id, status, body)
 	}
 	return body, nil
 }
@@ -113,7 +114,7 @@ func (p *page) contents(e *desk.Explanation) {
 	}
 	p.field("to", cmp.Or(c.To, "the user's devices"))
 	for _, text := range []struct{ name, text string }{
-		{"title", c.Title}, {"body", c.Body}, {"data", string(c.Data)}, {"for " + e.Channel, string(c.Override)},
+		{"title", c.Title}, {"body", c.Body}, {"data", compact(c.Data)}, {"for " + e.Channel, compact(c.Override)},
 	} {
 		if strings.ContainsFunc(text.text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			text.text = strconv.Quote(text.text) // it could change the terminal
@@ -122,6 +123,15 @@ func (p *page) contents(e *desk.Explanation) {
 			p.field(text.name, provided+text.text)
 		}
 	}
+}
+
+// compact writes JSON in one line.
+func compact(text json.RawMessage) string {
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil {
+		return string(text)
+	}
+	return line.String()
 }
 
 // page prints names and texts, no wider than 80 columns.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/pacer-notify/pacer/internal/desk"
@@ -31,7 +30,7 @@ func (c *historyCommand) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("read the history: %s", strings.TrimSpace(string(body)))
+		return refused("read the history", status, body)
 	}
 	if c.JSON {
 		_, err = to.out.Write(body)
@@ -44,12 +43,19 @@ func (c *historyCommand) Run(ctx context.Context, to streams) error {
 	if history.Partial {
 		_, _ = fmt.Fprintln(to.err, "A partition could not be asked: its counts are missing.") // the table is what counts
 	}
+	if len(history.Hours) == 0 {
+		nothing := "Nothing happened in this time."
+		if c.Category != "" {
+			nothing = "Nothing happened in the category " + printable(c.Category) + " in this time."
+		}
+		_, _ = fmt.Fprintln(to.err, nothing) // likewise
+	}
 	return showHistory(to, history.Hours)
 }
 
 // showHistory writes a line for each hour, over all categories, and the sum.
 func showHistory(to streams, hours []stats.Hour) error {
-	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(to.out, 0, 0, 1, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "hour\taccepted\tdelivered\tdeferred\tfailed\texpired\tcancelled\treplaced\t") // Flush tells
 	line := func(name string, h *stats.Hour) {
 		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, h.Accepted, h.Delivered, h.Deferred, h.Failed,

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/pacer-notify/pacer/internal/desk"
 )
@@ -60,7 +59,7 @@ func (c *listCommand) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("list notifications: %s", strings.TrimSpace(string(body)))
+		return refused("list notifications", status, body)
 	}
 	if c.JSON {
 		_, err = to.out.Write(body)
@@ -70,34 +69,42 @@ func (c *listCommand) Run(ctx context.Context, to streams) error {
 	if err := json.Unmarshal(body, &listing); err != nil {
 		return fmt.Errorf("read the list: %w", err)
 	}
-	if err := showListing(to, &listing); err != nil {
-		return err
-	}
-	if listing.Next != "" {
-		_, err = fmt.Fprintf(to.err, "There may be more: repeat the command with --cursor %s\n", listing.Next)
-	}
-	return err
+	return c.showListing(to, &listing)
 }
 
 // showListing writes the table to the one stream, and what there is to say about it to the other.
-func showListing(to streams, listing *desk.Listing) error {
-	w := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
-	if len(listing.Items) > 0 {
-		_, _ = fmt.Fprintln(w, "ACCEPTED\tSTATUS\tUSER\tCATEGORY\tCHANNEL\tID\tREASON") // Flush tells
-	}
+func (c *listCommand) showListing(to streams, listing *desk.Listing) error {
+	t := table{}
+	t.add("ACCEPTED", "STATUS", "USER", "CATEGORY", "CHANNEL", "REASON", "ID")
 	for i := range listing.Items {
 		n := &listing.Items[i]
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			clock(n.CreatedAt), n.Status, n.UserID, n.Category, n.Channel, n.ID, n.Reason)
+		reason := n.Reason
+		if reason == string(n.Status) {
+			reason = "" // it says nothing more
+		}
+		t.add(second(n.CreatedAt), string(n.Status), printable(n.UserID), n.Category, n.Channel, printable(reason),
+			n.ID)
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	if len(listing.Items) > 0 {
+		if err := t.write(to.out); err != nil {
+			return err
+		}
 	}
-	if len(listing.Items) == 0 {
-		_, _ = fmt.Fprintln(to.err, "None on this page.") // the table is empty whoever reads this
+	var said []string
+	switch {
+	case len(listing.Items) == 0 && listing.Next == "" && c.Cursor == "":
+		said = append(said, "No notification matches.")
+	case len(listing.Items) == 0:
+		said = append(said, "None on this page.")
 	}
 	if listing.Note != "" {
-		_, _ = fmt.Fprintln(to.err, listing.Note) // likewise
+		said = append(said, listing.Note)
+	}
+	if listing.Next != "" {
+		said = append(said, "There may be more: repeat the command with --cursor "+listing.Next)
+	}
+	for _, sentence := range said {
+		_, _ = fmt.Fprintln(to.err, sentence) // the table is what counts
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -69,6 +70,15 @@ func (c *opsClient) ask(ctx context.Context, method, path string, header http.He
 		return 0, nil, fmt.Errorf("read the response of the dispatcher at %s: %w", to.URL, err)
 	}
 	return response.StatusCode, reply, nil
+}
+
+// refused says why a process did not do what it was asked: a [settings.UsageError] when a value was wrong.
+func refused(what string, status int, reply []byte) error {
+	text := what + ": " + strings.TrimSpace(string(reply))
+	if status == http.StatusUnprocessableEntity {
+		return &settings.UsageError{Message: text}
+	}
+	return errors.New(text)
 }
 
 // opsHTTP makes a client for one address. It follows no redirect, which would turn an action into a look.

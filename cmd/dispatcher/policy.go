@@ -22,7 +22,7 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("read the policy in force: %s", strings.TrimSpace(string(body)))
+		return refused("read the policy in force", status, body)
 	}
 	if c.JSON {
 		_, err = to.out.Write(body)

@@ -114,6 +114,9 @@ var errFaultyPolicy = errors.New("the policy file has faults")
 
 // Run checks the file.
 func (c *policyCheckCommand) Run(to streams) error {
+	if _, err := os.ReadFile(c.File); err != nil {
+		return fmt.Errorf("the policy file can't be read: %w", err)
+	}
 	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File})
 	if err != nil {
 		_, _ = fmt.Fprintln(to.err, err) // nowhere else to tell

@@ -23,7 +23,7 @@ func (c *opsClient) snapshot(ctx context.Context) (*ops.Snapshot, []byte, error)
 		return nil, nil, err
 	}
 	if status != http.StatusOK {
-		return nil, nil, fmt.Errorf("read the figures: %s", strings.TrimSpace(string(body)))
+		return nil, nil, refused("read the figures", status, body)
 	}
 	var s ops.Snapshot
 	if err := json.Unmarshal(body, &s); err != nil {

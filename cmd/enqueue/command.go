@@ -18,6 +18,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/enqueue"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -159,7 +160,7 @@ func (c *command) lines() ([]byte, error) {
 		return nil, refuseUsage("--user", "is required, or --file")
 	}
 	if c.Count < 1 {
-		return nil, refuseUsage("--count", "must be at least 1")
+		return nil, refuseUsage("--count", fmt.Sprintf("must be at least 1, is %d", c.Count))
 	}
 	fields, err := n.fields()
 	if err != nil {
@@ -176,7 +177,7 @@ func (c *command) lines() ([]byte, error) {
 func (n *notificationFlags) fields() (map[string]any, error) {
 	for _, raw := range []struct{ flag, value string }{{"--data", n.Data}, {"--override", n.Override}} {
 		if raw.value != "" && !json.Valid([]byte(raw.value)) {
-			return nil, refuseUsage(raw.flag, "must be a JSON object")
+			return nil, refuseUsage(raw.flag, `must be a JSON object, such as {"order":17}, is `+nearest.Quote(raw.value))
 		}
 	}
 	if n.Override != "" && n.Channel == "" {

@@ -216,7 +216,8 @@ func (a *App) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	a.log.InfoContext(ctx, "draining", "in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
+	a.log.InfoContext(ctx, "this process drains: it finishes what it delivers, then stops",
+		"in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
 	err := a.Stop(ctx)
 	a.log.InfoContext(ctx, "this process has stopped")
 	return err

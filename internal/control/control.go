@@ -6,7 +6,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
 // Kind is what a pause is of.
@@ -66,10 +69,12 @@ func Check(s Subject, names func(Kind) []string) error {
 	switch s.Kind {
 	case Channel, Category, Partition:
 	default:
-		return fmt.Errorf("can't pause a %q: it must be a channel, a category or a partition", s.Kind)
+		return fmt.Errorf("can't pause a %q: it must be a channel, a category or a partition%s", s.Kind,
+			nearest.Hint(string(s.Kind), []string{string(Channel), string(Category), string(Partition)}))
 	}
 	if known := names(s.Kind); !slices.Contains(known, s.Name) {
-		return fmt.Errorf("there is no %s: it must be one of %v", s, known)
+		return fmt.Errorf("there is no %s: it must be one of %s%s", s, strings.Join(known, ", "),
+			nearest.Hint(s.Name, known))
 	}
 	return nil
 }

@@ -237,7 +237,7 @@ func (m *Many) orderFilter(o *BulkOrder, now time.Time) (notification.Filter, er
 	}
 	for _, s := range f.Statuses {
 		if !slices.Contains(allowed, s) {
-			return f, fault("status", "%s can't be changed by %s, which is for %v", s, o.Action, allowed)
+			return f, fault("status", "%s can't be changed by %s, which is for %s", s, o.Action, join(allowed))
 		}
 	}
 	if f.Until.IsZero() || f.Until.After(now) {
@@ -309,4 +309,13 @@ func confirmed(o *BulkOrder, now time.Time) (int, error) {
 		}
 	}
 	return 0, refuse("the confirmation is not for this action and filter: count first, and give confirm and filter as they came")
+}
+
+// join lists statuses in a sentence.
+func join(statuses []notification.Status) string {
+	names := make([]string, len(statuses))
+	for i, s := range statuses {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
@@ -28,26 +30,49 @@ func (lenient) MaxDefer(string) time.Duration                  { return time.Hou
 func (lenient) MaxContent(notification.Channel) int            { return 4096 }
 func (lenient) CheckDelivery(*notification.Notification) error { return nil }
 
+// bulkStore is what bulk jobs and intake need of a store.
+type bulkStore interface {
+	desk.ManyStore
+	intake.Store
+}
+
 // deployment is a store with what works on it. Its processes come and go.
 type deployment struct {
 	t       *testing.T
-	store   *redis.Store
+	store   bulkStore
 	intake  *intake.Intake
 	control control.Store
 	// later is how far the store's clock is ahead, for a process that takes over.
 	later time.Duration
 }
 
+// newDeployment keeps its store in a Redis within the process, which is enough where the store decides nothing.
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	client := redistest.Mini(t)
+	return deployOnRedis(t, redistest.Mini(t))
+}
+
+func deployOnRedis(t *testing.T, client *goredis.Client) *deployment {
+	t.Helper()
 	agendas, err := agenda.New(client, agenda.Config{Partitions: storetest.Partitions, Settings: storetest.Settings})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := redis.New(client, agendas)
+	return deploy(t, redis.New(client, agendas), control.NewRedis(client))
+}
+
+func deployOnPostgres(t *testing.T) *deployment {
+	t.Helper()
+	store, _, pool := openPostgres(t, agenda.Config{
+		Partitions: storetest.Partitions, Settings: storetest.Settings, Guarded: true,
+	})
+	return deploy(t, store, control.NewPostgres(pool))
+}
+
+func deploy(t *testing.T, store bulkStore, jobStore control.Store) *deployment {
+	t.Helper()
 	return &deployment{
-		t: t, store: store, control: control.NewRedis(client),
+		t: t, store: store, control: jobStore,
 		intake: intake.New(intake.Config{
 			Store: store, Rules: lenient{}, Log: slog.New(slog.DiscardHandler),
 			HasDevice: func(_ context.Context, user string, _ notification.Channel) (bool, error) {
@@ -150,22 +175,22 @@ func (m *mortal) step(do func() error) error {
 }
 
 type mortalStore struct {
-	*redis.Store
+	bulkStore
 	mortal *mortal
 }
 
 func (s mortalStore) View(ctx context.Context, id string) (v *notification.View, err error) {
-	err = s.mortal.step(func() error { v, err = s.Store.View(ctx, id); return err })
+	err = s.mortal.step(func() error { v, err = s.bulkStore.View(ctx, id); return err })
 	return v, err
 }
 
 func (s mortalStore) Find(ctx context.Context, f notification.Filter) (p *notification.Found, err error) {
-	err = s.mortal.step(func() error { p, err = s.Store.Find(ctx, f); return err })
+	err = s.mortal.step(func() error { p, err = s.bulkStore.Find(ctx, f); return err })
 	return p, err
 }
 
 func (s mortalStore) CancelBecause(ctx context.Context, id, reason string) error {
-	return s.mortal.step(func() error { return s.Store.CancelBecause(ctx, id, reason) })
+	return s.mortal.step(func() error { return s.bulkStore.CancelBecause(ctx, id, reason) })
 }
 
 type accepting struct {
@@ -193,53 +218,6 @@ func (j jobs) ChangeJob(ctx context.Context, id string, change func(*control.Job
 		return err
 	})
 	return changed, err
-}
-
-// Wherever the process dies that runs a job, another finishes it: each notification goes on exactly once, over the
-// other channel.
-func TestAMoveSurvivesEveryDeath(t *testing.T) { //nolint:tparallel // a case tells whether there is a next one
-	t.Parallel()
-	const n = 3
-	for _, late := range []bool{false, true} { //nolint:paralleltest // see above
-		for die, reached := 1, true; reached; die++ {
-			t.Run(fmt.Sprintf("step %d, done %t", die, late), func(t *testing.T) {
-				d := newDeployment(t)
-				old := d.accept(n, nil)
-				j := d.begin(d.process("first", 0, false), desk.BulkOrder{Action: "move", Channel: "log"}, n)
-				first := d.process("first", die, late)
-				_, err := first.RunJob(t.Context())
-				if reached = errors.Is(err, errDead); !reached && err != nil {
-					t.Fatal(err)
-				}
-				second := d.process("second", 0, false)
-				if _, err := second.RunJob(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				d.later = time.Minute
-				if _, err := second.RunJob(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				all := d.all()
-				var news []string
-				for _, id := range old {
-					v := all[id]
-					next, moved := strings.CutPrefix(v.Reason, "moved: ")
-					if v.Status != notification.StatusCancelled || !moved || all[next].Channel != "log" ||
-						!all[next].Status.Waiting() || all[next].UserID != v.UserID || all[next].Title != "hello" {
-						t.Errorf("%s is %s (%s), and goes on as %+v", id, v.Status, v.Reason, all[next])
-					}
-					news = append(news, next)
-				}
-				if len(all) != 2*n {
-					t.Errorf("there are %d, want %v and %v", len(all), old, news)
-				}
-				ended, err := second.Job(t.Context(), j.ID)
-				if err != nil || ended.Status != control.JobDone || ended.Done != n || ended.Refused != 0 {
-					t.Errorf("the job is %+v, %v", ended, err)
-				}
-			})
-		}
-	}
 }
 
 // run runs the oldest job to its end, and returns it.

@@ -101,7 +101,10 @@ func refuse(format string, args ...any) error {
 func (m *Many) cancel(ctx context.Context, id, reason string) error {
 	err := m.Store.CancelBecause(ctx, id, reason)
 	if errors.Is(err, notification.ErrNotWaiting) {
-		return &RefusalError{Reason: id + " is " + err.Error(), Err: err}
+		if view, viewErr := m.Store.View(ctx, id); viewErr == nil {
+			err = &notification.NotWaitingError{ID: id, Status: view.Status}
+		}
+		return &RefusalError{Reason: err.Error(), Err: err}
 	}
 	return err
 }

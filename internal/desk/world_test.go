@@ -125,6 +125,15 @@ func onRedis(t *testing.T) *world {
 func onPostgres(t *testing.T) *world {
 	t.Helper()
 	w := &world{TB: t, paused: map[control.Subject]bool{}, own: map[string][]throttle.Rule{}}
+	kept, agendas, pool := openPostgres(t, agenda.Config{Partitions: partitions, Settings: w.Settings, Guarded: true})
+	w.store, w.users, w.control = kept, kept, control.NewPostgres(pool)
+	w.open(agendas)
+	return w
+}
+
+// openPostgres opens a store in a database of its own.
+func openPostgres(t *testing.T, cfg agenda.Config) (*postgres.Store, *agenda.Agendas, *pgxpool.Pool) {
+	t.Helper()
 	url := postgrestest.URL(t)
 	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
@@ -134,9 +143,7 @@ func onPostgres(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	agendas, err := agenda.New(redistest.Client(t), agenda.Config{
-		Partitions: partitions, Settings: w.Settings, Guarded: true,
-	})
+	agendas, err := agenda.New(redistest.Client(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +159,7 @@ func onPostgres(t *testing.T) *world {
 	if _, err := relay.RebuildLost(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.store, w.users, w.control = kept, kept, control.NewPostgres(pool)
-	w.open(agendas)
-	return w
+	return kept, agendas, pool
 }
 
 func (w *world) open(agendas *agenda.Agendas) {

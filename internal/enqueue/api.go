@@ -141,7 +141,7 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 	}
 	var p problem
 	if json.Unmarshal(reply, &p) != nil || p.Title == "" {
-		p.Title = response.Status
+		p.Title, p.Detail = response.Status, "this is not pacer's API; name its address with --server (PACER_SERVER)"
 	}
 	if response.StatusCode == http.StatusUnauthorized {
 		p.Detail += ": give it in PACER_TOKEN, or as file:PATH with --token"

@@ -162,7 +162,7 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.CreateHooks = nil // no $schema in bodies
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
-	config.Transformers = append(config.Transformers, sayFaults)
+	config.Transformers = append(config.Transformers, sayFaults(config.Components.Schemas))
 	h := humago.New(mux, config)
 	h.UseMiddleware(refuseUnknownParameters(h))
 	a.registerNotifications(h)

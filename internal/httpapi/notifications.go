@@ -247,10 +247,15 @@ func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := a.cfg.Store.Cancel(ctx, in.ID); err != nil {
-		return nil, a.lookupProblem(ctx, "cancel a notification", in.ID, err)
+	cancelErr := a.cfg.Store.Cancel(ctx, in.ID)
+	if cancelErr != nil && !errors.Is(cancelErr, notification.ErrNotWaiting) {
+		return nil, a.lookupProblem(ctx, "cancel a notification", in.ID, cancelErr)
 	}
 	view, err := a.cfg.Desk.View(ctx, in.ID)
+	if cancelErr != nil && err == nil {
+		return nil, a.lookupProblem(ctx, "cancel a notification", in.ID,
+			&notification.NotWaitingError{ID: in.ID, Status: view.Status})
+	}
 	if err != nil {
 		return nil, a.lookupProblem(ctx, "look up a cancelled notification", in.ID, err)
 	}

@@ -94,20 +94,6 @@ func summary(err error) string {
 	return strings.Join(parts, "; ")
 }
 
-// sayFaults puts into the detail of a problem what the framework found at a request; by itself it says that it failed.
-func sayFaults(_ huma.Context, _ string, body any) (any, error) {
-	p, ok := body.(*huma.ErrorModel)
-	if !ok || p.Detail != "validation failed" {
-		return body, nil
-	}
-	var parts []string
-	for _, fault := range p.Errors {
-		parts = append(parts, strings.TrimPrefix(fault.Location, "body.")+": "+fault.Message)
-	}
-	p.Detail = strings.Join(parts, "; ")
-	return p, nil
-}
-
 // away says that the store can't be reached now or has no room. The cause goes to the log, not to the client.
 func (a *api) away(ctx context.Context, what string, err error) error {
 	if errors.Is(err, intake.ErrFull) { // the log said so when it began

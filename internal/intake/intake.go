@@ -242,7 +242,8 @@ func (in *Intake) render(t *Template, n *notification.Notification) error {
 		return &notification.FieldError{Field: "template", Message: "makes title and body, so these must be empty"}
 	}
 	if in.cfg.Render == nil {
-		return &notification.FieldError{Field: "template.name", Message: "is unknown: no folder of templates is set"}
+		return &notification.FieldError{Field: "template.name", Message: fmt.Sprintf(
+			"%q is unknown: the dispatchers have no folder of templates (--templates, PACER_TEMPLATES)", t.Name)}
 	}
 	return in.cfg.Render(t, n)
 }

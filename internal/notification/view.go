@@ -86,6 +86,24 @@ func (a *Attempt) Event(at time.Time, reply string) Event {
 	return Event{At: at, Kind: KindAttempt, Detail: a.String(), Reply: reply, Attempt: a}
 }
 
+// NotWaitingError says why a notification can't be cancelled. It is an [ErrNotWaiting].
+type NotWaitingError struct {
+	ID     string
+	Status Status
+}
+
+// Error is one sentence.
+func (e *NotWaitingError) Error() string {
+	status := string(e.Status)
+	if e.Status == StatusSending {
+		status = "being sent"
+	}
+	return e.ID + " is " + status + ": only a notification that waits can be cancelled"
+}
+
+// Unwrap makes it an [ErrNotWaiting].
+func (*NotWaitingError) Unwrap() error { return ErrNotWaiting }
+
 // Errors that every part of pacer shares.
 var (
 	// ErrNotFound: no notification with that id is known. It was never accepted, or ended longer ago than the

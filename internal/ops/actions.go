@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -68,10 +69,7 @@ const (
 
 func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	var action Action
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAction))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&action); err != nil {
-		plain(w, http.StatusBadRequest, "the action can't be read: "+err.Error())
+	if !readOrder(w, r, "action", &action) {
 		return
 	}
 	if utf8.RuneCountInString(action.Why) > maxText {
@@ -81,7 +79,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	done, subject, err := h.perform(r.Context(), action, operator(r))
 	switch {
 	case errors.Is(err, notification.ErrNotFound):
-		plain(w, http.StatusNotFound, "there is no such notification")
+		plain(w, http.StatusNotFound, noSuch(action.ID))
 		return
 	case err != nil:
 		if refusal, ok := errors.AsType[*RefusalError](err); ok {
@@ -105,6 +103,31 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	h.cfg.Log.InfoContext(r.Context(), "an operator took an action",
 		"action", action.Action, "subject", subject, "by", entry.By, "detail", entry.Detail)
 	h.writeJSON(w, r, done)
+}
+
+// readOrder reads the body of an order. When it can't be read, it responds with why, and returns false.
+func readOrder(w http.ResponseWriter, r *http.Request, what string, into any) bool {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAction))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, io.EOF):
+		plain(w, http.StatusBadRequest, "the "+what+` is missing: the body is empty, send JSON such as {"action":"cancel", …}`)
+	default:
+		plain(w, http.StatusBadRequest, "the "+what+" can't be read: "+strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return false
+}
+
+// noSuch says that there is no notification with an id.
+func noSuch(id string) string {
+	if id == "" {
+		return "id: is required; it names the notification"
+	}
+	return fmt.Sprintf("%v: %s was never accepted, or has ended longer ago than it is kept", notification.ErrNotFound,
+		nearest.Quote(id))
 }
 
 // perform takes an action and tells what was done, to what.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -36,10 +36,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 // [desk.BulkJob] that it begins.
 func (h *handler) bulk(w http.ResponseWriter, r *http.Request) {
 	var order desk.BulkOrder
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAction))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&order); err != nil {
-		plain(w, http.StatusBadRequest, "the order can't be read: "+err.Error())
+	if !readOrder(w, r, "order", &order) {
 		return
 	}
 	if utf8.RuneCountInString(order.Why) > maxText {
@@ -87,7 +84,8 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, body any, err 
 	case err == nil:
 		h.writeJSON(w, r, body)
 	case errors.Is(err, control.ErrNoJob):
-		plain(w, http.StatusNotFound, "there is no such job; GET /bulk lists the latest")
+		plain(w, http.StatusNotFound, "there is no job "+nearest.Quote(r.PathValue("id"))+
+			"; dispatcher jobs and GET /bulk list the latest")
 	case refused:
 		plain(w, http.StatusConflict, refusal.Reason)
 	case len(faults) > 0:

@@ -228,6 +228,7 @@ func TestPages(t *testing.T) {
 	unknown.Desk = &lookups{fault: notification.ErrNotFound}
 	mistaken := config()
 	mistaken.Desk = &lookups{fault: &desk.NotThisError{Asked: "u-1", IsUser: true}}
+	unheardOf := `no such notification: "n-1" was never accepted, or has ended longer ago than it is kept`
 	says := func(status int, text string) response {
 		return response{Status: status, Type: plain, Body: text + "\n"}
 	}
@@ -248,7 +249,7 @@ func TestPages(t *testing.T) {
 		{name: "ready", cfg: config(), target: "/readyz", want: says(200, "ready\nRedis: responds")},
 		{name: "not ready", cfg: away, target: "/readyz", want: says(503, notReady)},
 		{name: "explained", cfg: config(), target: "/explain/n-1", want: shows(explained)},
-		{name: "explained, unknown", cfg: unknown, target: "/explain/n-1", want: says(404, "no such notification")},
+		{name: "explained, unknown", cfg: unknown, target: "/explain/n-1", want: says(404, unheardOf)},
 		{
 			name: "explained, but it is a user", cfg: mistaken, target: "/explain/u-1",
 			want: says(404, "u-1 is a user, not a notification: use dispatcher user u-1"),

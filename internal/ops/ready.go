@@ -52,7 +52,7 @@ func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 		readiness.add("Postgres", postgres, true)
 	}
 	if c.Draining() {
-		readiness.Reason = "not ready: draining"
+		readiness.Reason = "not ready: this process is draining: it finishes what it delivers, then stops"
 	}
 	return readiness
 }

@@ -38,9 +38,12 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request) {
 
 // writeFound writes what was found, or why nothing was.
 func (h *handler) writeFound(w http.ResponseWriter, r *http.Request, body any, err error) {
+	other, isOther := errors.AsType[*desk.NotThisError](err)
 	switch {
+	case isOther:
+		plain(w, http.StatusNotFound, other.Error())
 	case errors.Is(err, notification.ErrNotFound):
-		plain(w, http.StatusNotFound, err.Error())
+		plain(w, http.StatusNotFound, noSuch(r.PathValue("id")))
 	case err != nil:
 		h.unavailable(w, r, err)
 	default:

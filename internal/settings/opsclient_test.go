@@ -121,8 +121,8 @@ func TestTheOpsToken(t *testing.T) {
 func TestTyposAreCorrected(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
-		"aks":             "program has no command aks (did you mean ask?); there are ask, pause",
-		"dance":           "program has no command dance; there are ask, pause",
+		"aks":             "there is no command aks (did you mean ask?); there are ask, pause",
+		"dance":           "there is no command dance; there are ask, pause",
 		"ask --ops-liste": "there is no flag --ops-liste (did you mean --ops-listen?); there are --config, --help, --ops-ca, --ops-listen, --ops-token, --ops-token-file",
 		"pause chanel":    `<kind> must be one of category, channel, is "chanel" (did you mean channel?)`,
 		"pause":           "program pause needs <kind>: What to pause",

@@ -214,11 +214,11 @@ func TestCommandLineRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ argument, want string }{
 		"partitions not a number": {
 			argument: "--partitions=many",
-			want:     `--partitions: expected a valid 64 bit int but got "many"`,
+			want:     `--partitions (PACER_PARTITIONS) must be a whole number between 1 and 1024, is "many"`,
 		},
 		"drain not a time": {
 			argument: "--drain-timeout=20",
-			want:     `--drain-timeout: expected duration but got "20": time: missing unit in duration "20"`,
+			want:     `--drain-timeout (PACER_DRAIN_TIMEOUT) must be a duration such as 20s, 15m or 720h, is "20"`,
 		},
 		"unknown flag": {
 			argument: "--partition=3",
@@ -334,11 +334,11 @@ func TestEnvironmentRefusals(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ command, variable, want string }{
 		"not a number": {
-			command: "serve", variable: "PACER_PARTITIONS=many", want: "PACER_PARTITIONS must be a whole number",
+			command: "serve", variable: "PACER_PARTITIONS=many", want: "PACER_PARTITIONS must be a whole number between 1 and 1024",
 		},
 		"not a duration": {
 			command: "serve", variable: "PACER_DRAIN_TIMEOUT=20",
-			want: "PACER_DRAIN_TIMEOUT must be a duration such as 20s",
+			want: "PACER_DRAIN_TIMEOUT must be a duration such as 20s, 15m or 720h",
 		},
 		"neither true nor false": {
 			command: "enqueue", variable: "PACER_DRY_RUN=perhaps", want: "PACER_DRY_RUN must be true or false",

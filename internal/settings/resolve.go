@@ -22,6 +22,11 @@ const (
 	MaxBulkRate    = 10_000
 )
 
+// highest are the bounds by flag; the lowest is 1.
+var highest = map[string]int{
+	"partitions": MaxPartitions, "concurrency": MaxConcurrency, "bulk-rate": MaxBulkRate,
+}
+
 // What the log's settings can be.
 var (
 	logLevels  = []string{"debug", "info", "warn", "error"}
@@ -133,8 +138,8 @@ func (s *Server) Resolve() (*Resolved, error) {
 	err := errors.Join(
 		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
 		hostsErr, limitsErr, routeLimitsErr,
-		between("concurrency", s.Concurrency, MaxConcurrency), between("partitions", s.Partitions, MaxPartitions),
-		between("bulk-rate", s.BulkRate, MaxBulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
+		between("concurrency", s.Concurrency), between("partitions", s.Partitions),
+		between("bulk-rate", s.BulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
 	)
 	if err != nil {
 		return nil, err
@@ -352,9 +357,9 @@ func (s *Server) checkDrainTimeout() error {
 }
 
 // between checks that a number is at least 1 and at most highest.
-func between(flag string, value, highest int) error {
-	if value < 1 || value > highest {
-		return refuse(flag, "must be between 1 and %d, is %d", highest, value)
+func between(flag string, value int) error {
+	if value < 1 || value > highest[flag] {
+		return refuse(flag, "must be between 1 and %d, is %d", highest[flag], value)
 	}
 	return nil
 }

@@ -44,14 +44,14 @@ func TestSettingsFileRefusals(t *testing.T) {
 		},
 		"a list in a list": {text: "roles: [[api]]", want: []string{"FILE:1:9: roles must be a list of single values"}},
 		"not a number": {
-			text: "listen: :1\npartitions: many", want: []string{"FILE:2:13: partitions must be a whole number"},
+			text: "listen: :1\npartitions: many", want: []string{"FILE:2:13: partitions must be a whole number between 1 and 1024"},
 		},
 		"a list for a number": {
-			text: "partitions: [1, 2]", want: []string{"FILE:1:13: partitions must be a whole number"},
+			text: "partitions: [1, 2]", want: []string{"FILE:1:13: partitions must be a whole number between 1 and 1024"},
 		},
 		"a list for a text": {text: "policy: [a, b]", want: []string{"FILE:1:9: policy must be a single value"}},
 		"not a duration": {
-			text: "drain-timeout: 20", want: []string{"FILE:1:16: drain-timeout must be a duration such as 20s"},
+			text: "drain-timeout: 20", want: []string{"FILE:1:16: drain-timeout must be a duration such as 20s, 15m or 720h"},
 		},
 		"out of range": {
 			text: "partitions: 0", want: []string{"--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0"},

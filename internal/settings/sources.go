@@ -86,13 +86,16 @@ func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 // wanted says what a flag takes. It replaces kong's reason for a refusal, which shows the value.
 func wanted(flag *kong.Flag, reason error) string {
 	if flag.Target.Type() == reflect.TypeFor[time.Duration]() {
-		return "a duration such as 20s"
+		return "a duration such as 20s, 15m or 720h"
 	}
 	switch flag.Target.Kind() {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if highest, bounded := highest[flag.Name]; bounded {
+			return fmt.Sprintf("a whole number between 1 and %d", highest)
+		}
 		return "a whole number"
 	case reflect.String:
 		return "a single value"

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,10 @@ var (
 	unexpectedArgument = regexp.MustCompile(`^unexpected argument (.*?)(?:, did you mean .*)?$`)
 	missingArgument    = regexp.MustCompile(`^expected "<([^>]+)>.*"$`)
 	notInEnum          = regexp.MustCompile(`^(\S+) must be one of (\S+) but got "(.*)"$`)
+	missingCommand     = regexp.MustCompile(`^expected one of "`)
+	missingFlags       = regexp.MustCompile(`^missing flags: (.*)$`)
+	missingValue       = regexp.MustCompile(`^--(\S+): (?:expected \S+ value but got "EOL".*|missing value.*)$`)
+	wrongType          = regexp.MustCompile(`^--(\S+): (?:expected|bool value) .* but got "(.*?)"(?:: .*)?$`)
 )
 
 // maxFlagsTold is how many flags a refusal spells out.
@@ -32,6 +37,9 @@ func corrected(err error) string {
 	}
 	if found := unknownFlag.FindStringSubmatch(message); found != nil {
 		node := lastNode(failed.Context)
+		if node.DefaultCmd != nil {
+			node = node.DefaultCmd // it takes flags without being named
+		}
 		return "there is no flag " + found[1] + nearest.Hint(found[1], flagNames(node)) + "; " + flagsOf(node)
 	}
 	if found := unexpectedArgument.FindStringSubmatch(message); found != nil {
@@ -40,8 +48,12 @@ func corrected(err error) string {
 			node = node.Parent // of a default command, which nobody named
 		}
 		if commands := commandNames(node); len(commands) > 0 {
-			return node.FullPath() + " has no command " + found[1] + nearest.Hint(found[1], commands) +
-				"; there are " + strings.Join(slices.Sorted(slices.Values(commands)), ", ")
+			said := node.FullPath() + " has no command "
+			if node.Parent == nil {
+				said = "there is no command "
+			}
+			return said + found[1] + nearest.Hint(found[1], commands) + "; there are " +
+				strings.Join(slices.Sorted(slices.Values(commands)), ", ")
 		}
 		return node.FullPath() + " takes no argument " + found[1]
 	}
@@ -53,7 +65,67 @@ func corrected(err error) string {
 		return found[1] + " must be one of " + nearest.List(values) + `, is "` + found[3] + `"` +
 			nearest.Hint(found[3], values)
 	}
+	if missingCommand.MatchString(message) {
+		node := lastNode(failed.Context)
+		return node.FullPath() + " needs a command: one of " +
+			nearest.List(slices.Sorted(slices.Values(commandNames(node))))
+	}
+	return wrongValue(failed.Context, message)
+}
+
+// wrongValue says what a flag takes that is missing, or has no value or one of another type. Any other message stays.
+func wrongValue(ctx *kong.Context, message string) string {
+	if found := missingFlags.FindStringSubmatch(message); found != nil {
+		var needed []string
+		for name := range strings.SplitSeq(found[1], ", ") {
+			name, _, _ = strings.Cut(strings.TrimPrefix(name, "--"), "=")
+			if flag := flagOf(ctx, name); flag != nil {
+				needed = append(needed, titleOf(flag)+": "+helpOf(flag))
+			}
+		}
+		return lastNode(ctx).FullPath() + " needs " + strings.Join(needed, "; and ")
+	}
+	if found := missingValue.FindStringSubmatch(message); found != nil {
+		if flag := flagOf(ctx, found[1]); flag != nil && flag.Target.Kind() != reflect.String &&
+			flag.Target.Kind() != reflect.Slice {
+			return titleOf(flag) + " needs a value: " + wanted(flag, nil)
+		} else if flag != nil {
+			return titleOf(flag) + " needs a value: " + helpOf(flag)
+		}
+	}
+	if found := wrongType.FindStringSubmatch(message); found != nil {
+		if flag := flagOf(ctx, found[1]); flag != nil {
+			return titleOf(flag) + " must be " + wanted(flag, nil) + ", is " + nearest.Quote(found[2])
+		}
+	}
 	return message
+}
+
+// flagOf finds a flag of the command that was read last, by its name.
+func flagOf(ctx *kong.Context, name string) *kong.Flag {
+	for _, flag := range ctx.Flags() {
+		if flag.Name == name {
+			return flag
+		}
+	}
+	return nil
+}
+
+// titleOf names a flag, with its environment variables.
+func titleOf(flag *kong.Flag) string {
+	title := "--" + flag.Name
+	if names := variablesOf(flag.Value); len(names) > 0 {
+		title += " (" + strings.Join(names, ", ") + ")"
+	}
+	return title
+}
+
+// helpOf is the help of a flag without its last full stop.
+func helpOf(flag *kong.Flag) string {
+	if strings.HasSuffix(flag.Help, "...") {
+		return flag.Help
+	}
+	return strings.TrimSuffix(flag.Help, ".")
 }
 
 // needs says which argument of a command is missing, in the words of its help.

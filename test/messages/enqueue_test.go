@@ -21,11 +21,11 @@ func enqueueRows(d *fleet) []row {
 		},
 		{
 			name: "a count of nothing", provoke: enqueue(d, "", "--user=ada", "--count=0"),
-			want: "enqueue: --count must be at least 1",
+			want: "enqueue: --count must be at least 1, is 0",
 		},
 		{
 			name: "data that is no JSON", provoke: enqueue(d, "", "--user=ada", "--data={"),
-			want: "enqueue: --data must be a JSON object",
+			want: `enqueue: --data must be a JSON object, such as {"order":17}, is "{"`,
 		},
 		{
 			name: "an override without channel", provoke: enqueue(d, "", "--user=ada", "--override={}"),
@@ -58,6 +58,45 @@ func enqueueRows(d *fleet) []row {
 			provoke: enqueue(d, "{\"user_id\":\"ada\",\"channel\":\"log\"}\n{\"channel\":\"log\"}\n", "-f", "-"),
 			want: "line 2: user_id: is required\n" +
 				"accepted 1, repeated 0, refused 1 in <any>",
+		},
+		{
+			name: "a count in words", provoke: enqueue(d, "", "--user=ada", "--count=many"),
+			want: `enqueue: --count must be a whole number, is "many"`,
+		},
+		{
+			name: "a user without a name", provoke: enqueue(d, "", "--user"),
+			want: "enqueue: --user needs a value: Whom it is for",
+		},
+		{
+			name: "a folder as file", provoke: enqueue(d, "", "-f", "/"),
+			want: "enqueue: --file can't be read: / is a directory",
+		},
+		{
+			name: "a text without a flag", provoke: enqueue(d, "", "hello"),
+			want: "enqueue: enqueue takes no argument hello",
+		},
+		{
+			name:    "a template where there is none",
+			provoke: enqueue(d, "", "--user=ada", "--channel=log", "--template=bye"),
+			want:    "enqueue: refused: template.name: <any>\naccepted 0, repeated 0, refused 1 in <any>",
+		},
+		{
+			name: "the address of the ops pages",
+			provoke: func(t *testing.T) string {
+				t.Helper()
+				return run(&enqueuePath, nil, "--server=http://"+d.process.OpsAddr(), "--user=ada", "--channel=log")(t)
+			},
+			want: "enqueue: refused by http://127.0.0.1:<any>: 404 Not Found: this is not pacer's API; name its address " +
+				"with --server (PACER_SERVER)",
+		},
+		{
+			name: "a token file that is not there", provoke: enqueue(d, "", "--user=ada", "--token=file:/nowhere"),
+			want: "enqueue: --token (PACER_TOKEN) can't be read: open /nowhere: no such file or directory",
+		},
+		{
+			name: "a time in words", provoke: enqueue(d, "", "--user=ada", "--channel=log", "--send-at=soon"),
+			want: `enqueue: refused: send_at: must be an RFC 3339 time, such as 2026-01-02T15:04:05Z, is "soon"` +
+				"\naccepted 0, repeated 0, refused 1 in <any>",
 		},
 		{
 			name: "nobody listens", provoke: run(&enqueuePath, nil, "--server=http://127.0.0.1:1", "--user=ada"),

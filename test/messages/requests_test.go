@@ -59,7 +59,7 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "an empty bulk", provoke: d.call("POST", "/v1/notifications/bulk", "application/x-ndjson", ""),
-			want: "request body is required",
+			want: "the body is empty; send application/json or application/x-ndjson, as /docs shows",
 		},
 		{
 			name: "a bulk that is no list", provoke: d.call("POST", "/v1/notifications/bulk", "application/json", "{}"),
@@ -99,7 +99,7 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "cancelling what has ended", provoke: d.cancelEnded(),
-			want: "already being delivered or ended",
+			want: "ended is delivered: only a notification that waits can be cancelled",
 		},
 		{
 			name:    "a throttle of an unknown category",
@@ -141,7 +141,78 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "a device without a target",
 			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"channel":"webhook"}`),
-			want:    "body: expected required property to to be present",
+			want:    "to: is required",
+		},
+		{
+			name:    "a device with a misspelt field",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"chanel":"webhook","to":"x"}`),
+			want:    "channel: is required; chanel: is no field here; there are channel, to (did you mean channel?)",
+		},
+		{
+			name:    "a number as channel",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"channel":1,"to":"x"}`),
+			want:    "channel: must be a string",
+		},
+		{
+			name: "a list as device", provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", "[1]"),
+			want: "body: must be an object",
+		},
+		{
+			name:    "half a device",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"channel":"webhook"`),
+			want:    "body: is no JSON: it ends too early",
+		},
+		{
+			name:    "a device without quotes",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", "{channel}"),
+			want:    "body: is no JSON: invalid character 'c' looking for beginning of object key string",
+		},
+		{
+			name:    "a device of another media type",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "text/plain", "x"),
+			want:    `body: the Content-Type is "text/plain"; send application/json`,
+		},
+		{
+			name:    "an empty device",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", ""),
+			want:    "the body is empty; send application/json, as /docs shows",
+		},
+		{
+			name:    "preferences with a misspelt field",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json", `{"optout":{}}`),
+			want: "optout: is no field here; there are limits, opt_out, time_zone, updated_at (did you mean " +
+				"opt_out?)",
+		},
+		{
+			name: "a word for a list of preferences",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"opt_out":{"channels":"webhook"}}`),
+			want: "opt_out.channels: must be an array",
+		},
+		{
+			name: "an empty notification", provoke: d.post(""),
+			want: "the body is empty; send application/json, as /docs shows",
+		},
+		{
+			name:    "a bulk of nothing",
+			provoke: d.call("POST", "/v1/notifications/bulk", "application/json", "[]"),
+			want:    "the batch is empty: send at least one notification",
+		},
+		{
+			name: "a parameter that is none", provoke: d.call("GET", "/v1/users/ada/throttle?categry=x", "", ""),
+			want: "categry: is no parameter of this call: it takes category (did you mean category?)",
+		},
+		{
+			name: "a list of an unknown status", provoke: d.call("GET", "/v1/notifications?status=faild", "", ""),
+			want: `status: "faild" is no status: there are <any>, sending (did you mean failed?)`,
+		},
+		{
+			name: "a list that is too long", provoke: d.call("GET", "/v1/notifications?limit=5000", "", ""),
+			want: `limit: must be a number from 1 to 1000, is "5000"`,
+		},
+		{
+			name: "a history that is too long", provoke: d.call("GET", "/v1/history?since=90d", "", ""),
+			want: "since: may be at most 30d ago: what is older is not kept",
 		},
 		{
 			name: "an unknown device", provoke: d.call("GET", "/v1/users/ada/devices/nobody", "", ""),

@@ -19,7 +19,7 @@ func settingRows(_ *fleet) []row {
 		},
 		{
 			name: "a word as number", provoke: run(&dispatcherPath, nil, "serve", "--concurrency=many"),
-			want: `dispatcher: --concurrency: expected a valid 64 bit int but got "many"`,
+			want: `dispatcher: --concurrency (PACER_CONCURRENCY) must be a whole number between 1 and 100000, is "many"`,
 		},
 		{
 			name: "no concurrency", provoke: run(&dispatcherPath, nil, "serve", "--concurrency=0"),
@@ -31,7 +31,48 @@ func settingRows(_ *fleet) []row {
 		},
 		{
 			name: "a word as duration", provoke: run(&dispatcherPath, nil, "serve", "--drain-timeout=soon"),
-			want: `dispatcher: --drain-timeout: expected duration but got "soon": time: invalid duration "soon"`,
+			want: "dispatcher: --drain-timeout (PACER_DRAIN_TIMEOUT) must be a duration such as 20s, 15m or 720h, is " +
+				`"soon"`,
+		},
+		{
+			name: "a duration in days", provoke: run(&dispatcherPath, nil, "serve", "--retention=30d"),
+			want: `dispatcher: --retention (PACER_RETENTION) must be a duration such as 20s, 15m or 720h, is "30d"`,
+		},
+		{
+			name: "a number that is too large", provoke: run(&dispatcherPath, nil, "serve", "--bulk-rate=20000"),
+			want: "dispatcher: --bulk-rate (PACER_BULK_RATE) must be between 1 and 10000, is 20000",
+		},
+		{
+			name: "a number without a value", provoke: run(&dispatcherPath, nil, "serve", "--partitions"),
+			want: "dispatcher: --partitions (PACER_PARTITIONS) needs a value: a whole number between 1 and 1024",
+		},
+		{
+			name: "a text without a value", provoke: run(&dispatcherPath, nil, "serve", "--listen"),
+			want: "dispatcher: --listen (PACER_LISTEN) needs a value: Address of the HTTP API. Default: 127.0.0.1:<any>",
+		},
+		{
+			name: "a word as number in the environment", provoke: run(&dispatcherPath, []string{"PACER_CONCURRENCY=x"}),
+			want: "dispatcher: PACER_CONCURRENCY must be a whole number between 1 and 100000",
+		},
+		{
+			name:    "a duration without unit in the environment",
+			provoke: run(&dispatcherPath, []string{"PACER_DRAIN_TIMEOUT=5"}),
+			want:    "dispatcher: PACER_DRAIN_TIMEOUT must be a duration such as 20s, 15m or 720h",
+		},
+		{
+			name:    "a word as number in the file",
+			provoke: file(&dispatcherPath, "pacer.yaml", "partitions: many\n", "serve", "--config"),
+			want:    "dispatcher: DIR/pacer.yaml:1:13: partitions must be a whole number between 1 and 1024",
+		},
+		{
+			name: "an unknown flag of no command", provoke: run(&dispatcherPath, nil, "--concurency=3"),
+			want: "dispatcher: there is no flag --concurency (did you mean --concurrency?); dispatcher serve --help " +
+				"lists all flags",
+		},
+		{
+			name: "a port that is none", provoke: run(&dispatcherPath, nil, "serve", "--listen=127.0.0.1:99999"),
+			want: "dispatcher: --listen (PACER_LISTEN) must end in a port between 0 and 65535, is " +
+				`"127.0.0.1:99999"`,
 		},
 		{
 			name: "a level that is none", provoke: run(&dispatcherPath, nil, "serve", "--log-level=loud"),

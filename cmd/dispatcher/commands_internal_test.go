@@ -1,0 +1,360 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pacer-notify/pacer/internal/desk"
+)
+
+const commandsPolicy = `version: 1
+categories:
+  default: {limits: [{max: 100, per: 1m}]}
+  chat: {limits: [{max: 1, per: 1h}]}
+`
+
+// served is a running deployment, embedded in the test.
+type served struct {
+	*testing.T
+	api, ops string
+}
+
+// listens finds the addresses in what a process logs.
+var listens = regexp.MustCompile(`the (API listens|ops pages listen)" url=(http://\S+)`)
+
+// started is a log that says when both listeners have been named.
+type started struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	both chan []string
+}
+
+// Write implements io.Writer.
+func (s *started) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.text.Write(data)
+	if found := listens.FindAllStringSubmatch(s.text.String(), -1); len(found) == 2 && s.both != nil {
+		s.both <- []string{found[0][2], found[1][2]}
+		s.both = nil
+	}
+	return n, err
+}
+
+// serve runs dispatcher serve until the test ends.
+func serve(t *testing.T) *served {
+	t.Helper()
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(commandsPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	log := &started{both: make(chan []string, 1)}
+	both, ended := log.both, make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-format", "text",
+			"--policy", policy,
+		}, streams{out: &bytes.Buffer{}, err: log})
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	select {
+	case found := <-both:
+		return &served{T: t, api: found[0], ops: strings.TrimPrefix(found[1], "http://")}
+	case <-time.After(time.Minute):
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		t.Fatalf("it does not start: %s", log.text.String())
+		return nil
+	}
+}
+
+// post hands over a notification.
+func (d *served) post(format string, args ...any) {
+	d.Helper()
+	request, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.api+"/v1/notifications",
+		strings.NewReader(fmt.Sprintf(format, args...)))
+	if err != nil {
+		d.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusAccepted {
+		d.Fatalf("status %d", response.StatusCode)
+	}
+}
+
+// command runs a command that asks the deployment.
+func (d *served) command(args ...string) asked {
+	d.Helper()
+	return ask(d.T, append(args, "--ops-listen", d.ops)...)
+}
+
+// onPage runs a command in a terminal of so many columns.
+func (d *served) onPage(width int, args ...string) []string {
+	d.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		d.Fatal(err)
+	}
+	command := exec.CommandContext(d.Context(), program, append(args, "--ops-listen", d.ops)...)
+	command.Env = append(command.Environ(), asProgram+"=1", fmt.Sprintf("COLUMNS=%d", width))
+	out, err := command.Output()
+	if err != nil {
+		d.Fatalf("%v: %v", args, err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > width {
+			d.Errorf("%v has a line of %d columns: %s", args, n, line)
+		}
+	}
+	return lines
+}
+
+// want checks a command's exit code and both of its streams; a text may be a part of what is said.
+func (d *served) want(got asked, code int, out, err string) {
+	d.Helper()
+	if got.code != code || !strings.Contains(got.out, out) || !strings.Contains(got.err, err) ||
+		out == "" && got.out != "" {
+		d.Errorf("code %d, out %q, err %q; want %d, %q, %q", got.code, got.out, got.err, code, out, err)
+	}
+}
+
+// await looks until a list has so many rows.
+func (d *served) await(n int, filter ...string) {
+	d.Helper()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+		var listing desk.Listing
+		got := d.command(append([]string{"list", "--json"}, filter...)...)
+		if err := json.Unmarshal([]byte(got.out), &listing); err != nil {
+			d.Fatalf("%v: %+v", err, got)
+		}
+		if len(listing.Items) == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.Fatalf("%v are %d, want %d", filter, len(listing.Items), n)
+		}
+	}
+}
+
+// waitingFor is a deployment in which one of ada's chats was delivered, two wait, and one of ben's has failed.
+func waitingFor(t *testing.T) *served {
+	t.Helper()
+	d := serve(t)
+	for i := range 3 {
+		d.post(`{"id":"chat-%d","user_id":"ada","category":"chat","channel":"log","title":"secret %d"}`, i, i)
+	}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no field recipient", http.StatusBadRequest)
+	}))
+	t.Cleanup(refusing.Close)
+	d.post(`{"id":"01a20398-1331-743c-a67b-e215d5fdf4df","user_id":"ben","to":"%s/hook"}`, refusing.URL)
+	d.await(2, "--status", "deferred")
+	d.await(1, "--status", "failed")
+	d.await(1, "--status", "delivered")
+	return d
+}
+
+// A list is a table in columns for people, JSON for programs; both leave contents out.
+func TestList(t *testing.T) {
+	t.Parallel()
+	d := waitingFor(t)
+	lines := d.onPage(80, "list", "--user", "ada", "--status", "deferred")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCEPTED  STATUS    USER  CATEGORY  CHANNEL  REASON      ID") ||
+		!strings.HasSuffix(lines[1], "deferred  ada   chat      log      limit 1/1h  chat-1") {
+		t.Errorf("a narrow list is\n%s", strings.Join(lines, "\n"))
+	}
+	// What does not fit gets a line of its own, and a program finds each row in one.
+	lines = d.onPage(80, "list", "--user", "ben")
+	if len(lines) != 4 || lines[1] != "  ID" || lines[3] != "  01a20398-1331-743c-a67b-e215d5fdf4df" {
+		t.Errorf("a wide list is\n%s", strings.Join(lines, "\n"))
+	}
+	if got := d.command("list"); got.code != 0 || strings.Count(got.out, "\n") != 5 ||
+		strings.Contains(got.out, "delivered  delivered") {
+		t.Errorf("for programs it is %+v", got)
+	}
+	got := d.command("list", "--json")
+	var listing desk.Listing
+	if err := json.Unmarshal([]byte(got.out), &listing); err != nil || len(listing.Items) != 4 ||
+		strings.Contains(got.out, "secret") || strings.Contains(got.out, "/hook") {
+		t.Errorf("the JSON is %+v, %v", got, err)
+	}
+}
+
+// A list goes on where it ended, and says so when it is empty.
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	d := waitingFor(t)
+	seen := map[string]bool{}
+	args := []string{"list", "--json", "--limit", "1"}
+	for pages := 0; ; pages++ {
+		got := d.command(args...)
+		var listing desk.Listing
+		if err := json.Unmarshal([]byte(got.out), &listing); err != nil || pages > 50 {
+			t.Fatalf("page %d: %+v, %v", pages, got, err)
+		}
+		for _, item := range listing.Items {
+			seen[item.ID] = true
+		}
+		if listing.Next == "" {
+			break
+		}
+		args = []string{"list", "--json", "--limit", "1", "--cursor", listing.Next}
+	}
+	if len(seen) != 4 {
+		t.Errorf("the pages have %v", seen)
+	}
+	d.want(d.command("list", "--limit", "1"), 0, "ID", "There may be more: repeat the command with --cursor ")
+	d.want(d.command("list", "--user", "nobody"), 0, "", "No notification matches.")
+}
+
+// Wrong filters end with code 2, and name what there is and the nearest.
+func TestListRefuses(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"Status":   {args: []string{"--status", "faild"}, says: `"faild" is no status: there are cancelled, `},
+		"Nearest":  {args: []string{"--status", "faild"}, says: "(did you mean failed?)"},
+		"Category": {args: []string{"--category", "chta"}, says: "there are chat, default (did you mean chat?)"},
+		"Channel":  {args: []string{"--channel", "webhok"}, says: "there are log, webhook (did you mean webhook?)"},
+		"Since":    {args: []string{"--since", "yesterday"}, says: `such as 2h; is "yesterday"`},
+		"Until":    {args: []string{"--since", "1h", "--until", "2h"}, says: "until: must be later than since"},
+		"Limit":    {args: []string{"--limit", "0"}, says: `must be a number from 1 to 1000, is "0"`},
+		"Number":   {args: []string{"--limit", "many"}, says: `--limit must be a whole number, is "many"`},
+		"Cursor":   {args: []string{"--cursor", "x"}, says: "cursor: is not one that a listing gave"},
+		"Flag":     {args: []string{"--usr", "ada"}, says: "there is no flag --usr (did you mean --user?)"},
+		"Argument": {args: []string{"ada"}, says: "dispatcher list takes no argument ada"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := d.command(append([]string{"list"}, c.args...)...)
+			if got.code != 2 || got.out != "" || !strings.Contains(got.err, c.says) || strings.Count(got.err, "\n") != 1 {
+				t.Errorf("%+v, want %s", got, c.says)
+			}
+		})
+	}
+}
+
+// What changes many is counted first, is followed to its end, and stands in the list of jobs.
+func TestJobsAndMove(t *testing.T) {
+	t.Parallel()
+	d := waitingFor(t)
+	d.want(d.command("jobs"), 0, "", "There are no jobs")
+	d.want(d.command("jobs", "--stop", "job-1"), 1, "", `there is no job "job-1"; dispatcher jobs and GET /bulk list`)
+	d.want(d.command("move", "--user", "ada"), 2, "", "dispatcher move needs --to-channel: The channel over which")
+	d.want(d.command("move", "--to-channel", "log"), 2, "", "ID or a filter is required")
+	d.want(d.command("move", "--user", "ben", "--status", "failed", "--to-channel", "lgo"), 2, "",
+		"there are log, webhook (did you mean log?)")
+	d.want(d.command("move", "chat-1", "--to-channel", "log", "--yes"), 1, "", "chat-1 goes over the channel log already")
+	d.want(d.command("move", "chat-9", "--to-channel", "log", "--yes"), 1, "", `no such notification: "chat-9" was never`)
+	d.want(d.command("move", "--user", "ben", "--status", "failed", "--to-channel", "log", "--dry-run"), 0,
+		"1 notification would be moved: status=failed", "")
+	d.want(d.command("move", "--user", "ben", "--status", "failed", "--to-channel", "log"), 1, "",
+		"not done: confirm with y, or give --yes")
+	d.want(d.command("move", "--user", "ben", "--status", "failed", "--to-channel", "log", "--yes"), 0,
+		"done: 1 of 1 moved\n", "goes on whatever becomes of this command")
+	d.await(1, "--user", "ben", "--channel", "log")
+	lines := d.onPage(100, "jobs")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "BEGUN     STATUS  ID ") || lines[1] != "  FILTER" ||
+		!strings.Contains(lines[2], "  done    job-") || !strings.Contains(lines[2], "  1 of 1 moved") {
+		t.Errorf("the jobs are\n%s", strings.Join(lines, "\n"))
+	}
+	var jobs []desk.BulkJob
+	if got := d.command("jobs", "--json"); json.Unmarshal([]byte(got.out), &jobs) != nil || len(jobs) != 1 || jobs[0].Done != 1 {
+		t.Errorf("for programs they are %+v", got)
+	}
+	d.want(d.command("jobs", "--stop", jobs[0].ID), 1, "", jobs[0].ID+" is done already")
+}
+
+// The history has a line for each hour and their sum, and says so when there is nothing.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	d := waitingFor(t)
+	lines := d.onPage(80, "history")
+	if len(lines) < 3 || strings.Join(strings.Fields(lines[0]), " ") !=
+		"hour accepted delivered deferred failed expired cancelled replaced" ||
+		!strings.HasPrefix(strings.Join(strings.Fields(lines[len(lines)-1]), " "), "sum 4 1 2 1 0 0 0") {
+		t.Errorf("the history is\n%s", strings.Join(lines, "\n"))
+	}
+	for _, line := range lines {
+		if len(line) != len(lines[0]) {
+			t.Errorf("the columns are not aligned in\n%s", strings.Join(lines, "\n"))
+		}
+	}
+	var history desk.History
+	if got := d.command("history", "--category", "chat", "--json"); json.Unmarshal([]byte(got.out), &history) != nil ||
+		len(history.Hours) == 0 || history.Hours[0].Category != "chat" {
+		t.Errorf("for programs it is %+v", got)
+	}
+	d.want(d.command("history", "--category", "chta"), 0, "sum",
+		"Nothing happened in the category chta in this time.")
+	d.want(d.command("history", "--since", "99d"), 2, "", "since: may be at most 30d ago")
+	d.want(d.command("history", "--since", "monday"), 2, "", `is "monday"`)
+}
+
+// policy show prints what is in force, as a file that policy check accepts.
+func TestPolicyShow(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	got := d.command("policy", "show")
+	d.want(got, 0, "# in force on 1 of 1 process\n"+commandsPolicy, "")
+	again := written(t, "again.yaml", got.out)
+	d.want(ask(t, "policy", "check", again), 0, "is valid: 2 categories, 0 user caps", "")
+	d.want(d.command("policy", "show", "--json"), 0, `"text": "version: 1\ncategories:`, "")
+	d.want(d.command("policy", "shwo"), 2, "", "dispatcher policy has no command shwo (did you mean show?)")
+	d.want(ask(t, "policy"), 2, "", "dispatcher policy needs a command: one of check, show")
+}
+
+// explain shows each attempt once, and contents only to those who ask for them.
+func TestExplainShowsAttemptsAndContents(t *testing.T) {
+	t.Parallel()
+	d := waitingFor(t)
+	const id = "01a20398-1331-743c-a67b-e215d5fdf4df"
+	got := d.command("explain", id)
+	for text, times := range map[string]int{
+		"attempt 1: failed, after ": 1, "no field recipient": 1, "times in": 1, "127.0.0.1/***": 0,
+		"permanent: 400": 1, "attempts      1\n": 1,
+	} {
+		if got.code != 0 || strings.Count(got.out, text) != times {
+			t.Errorf("%q is not there %d times in\n%s%s", text, times, got.out, got.err)
+		}
+	}
+	for _, line := range d.onPage(80, "explain", id, "--contents") {
+		if strings.Contains(line, "/hook") {
+			t.Errorf("it shows the target: %s", line)
+		}
+	}
+	d.want(d.command("explain", "chat-1", "--contents"), 0, "title         secret 1\n", "")
+	if got := d.command("explain", "chat-1", "--json"); got.code != 0 || strings.Contains(got.out, "secret") {
+		t.Errorf("JSON has contents that nobody asked for: %+v", got)
+	}
+	d.want(d.command("explain", "chat-1", "--json", "--contents"), 0, `"title": "secret 1"`, "")
+	d.want(d.command("explain", "chat-9"), 1, "",
+		`explain chat-9: no such notification: "chat-9" was never accepted, or has ended longer ago than it is kept`)
+	d.want(d.command("explain", "ada"), 1, "", "ada is a user, not a notification: use dispatcher user ada")
+}

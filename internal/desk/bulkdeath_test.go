@@ -1,0 +1,75 @@
+package desk_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// Wherever the process dies that runs a job, another finishes it: each notification goes on exactly once, over the
+// other channel. What is atomic differs from store to store, so each is asked.
+func TestAMoveSurvivesEveryDeath(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) *deployment{
+		"Miniredis": newDeployment,
+		"Redis":     func(t *testing.T) *deployment { t.Helper(); return deployOnRedis(t, redistest.Client(t)) },
+		"Postgres":  deployOnPostgres,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			surviveEveryDeath(t, open)
+		})
+	}
+}
+
+func surviveEveryDeath(t *testing.T, open func(*testing.T) *deployment) {
+	t.Helper()
+	const n = 3
+	for _, late := range []bool{false, true} {
+		for die, reached := 1, true; reached; die++ { // a case tells whether there is a next one
+			t.Run(fmt.Sprintf("step %d, done %t", die, late), func(t *testing.T) {
+				d := open(t)
+				old := d.accept(n, nil)
+				j := d.begin(d.process("first", 0, false), desk.BulkOrder{Action: "move", Channel: "log"}, n)
+				first := d.process("first", die, late)
+				_, err := first.RunJob(t.Context())
+				if reached = errors.Is(err, errDead); !reached && err != nil {
+					t.Fatal(err)
+				}
+				second := d.process("second", 0, false)
+				if _, err := second.RunJob(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				d.later = time.Minute
+				if _, err := second.RunJob(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				all := d.all()
+				var news []string
+				for _, id := range old {
+					v := all[id]
+					next, moved := strings.CutPrefix(v.Reason, "moved: ")
+					if v.Status != notification.StatusCancelled || !moved || all[next].Channel != "log" ||
+						!all[next].Status.Waiting() || all[next].UserID != v.UserID || all[next].Title != "hello" {
+						t.Errorf("%s is %s (%s), and goes on as %+v", id, v.Status, v.Reason, all[next])
+					}
+					news = append(news, next)
+				}
+				if len(all) != 2*n {
+					t.Errorf("there are %d, want %v and %v", len(all), old, news)
+				}
+				ended, err := second.Job(t.Context(), j.ID)
+				if err != nil || ended.Status != control.JobDone || ended.Done != n || ended.Refused != 0 {
+					t.Errorf("the job is %+v, %v", ended, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
+)
+
+// noBody is what the framework says of a request without the body that it needs.
+const noBody = "request body is required"
+
+// sayFaults says in the detail of a problem what the framework found at a request, and what is allowed. By itself it
+// says only that it failed. What the client sent is left out: it may be a target or a text.
+func sayFaults(schemas huma.Registry) huma.Transformer {
+	return func(ctx huma.Context, _ string, body any) (any, error) {
+		p, ok := body.(*huma.ErrorModel)
+		if !ok {
+			return body, nil
+		}
+		operation := ctx.Operation()
+		if p.Detail == noBody {
+			p.Detail = "the body is empty; send " + strings.Join(mediaOf(operation), " or ") + ", as /docs shows"
+			return p, nil
+		}
+		if p.Detail != "validation failed" {
+			return body, nil
+		}
+		fields := fieldsOf(schemas, operation)
+		var parts []string
+		for _, fault := range p.Errors {
+			fault.Value = nil
+			sayFault(fault, fields, operation)
+			parts = append(parts, strings.TrimPrefix(fault.Location, "body.")+": "+fault.Message)
+		}
+		p.Detail = strings.Join(parts, "; ")
+		return p, nil
+	}
+}
+
+// sayFault puts one fault into pacer's words. fields are those that a body may have.
+func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operation) {
+	const required, media = "expected required property ", "unknown content type: "
+	field := fault.Location[strings.LastIndex(fault.Location, ".")+1:]
+	if name, found := strings.CutPrefix(fault.Message, required); found {
+		fault.Location += "." + strings.TrimSuffix(name, " to be present")
+		fault.Message = "is required"
+		return
+	}
+	if given, found := strings.CutPrefix(fault.Message, media); found {
+		fault.Message = "the Content-Type is " + nearest.Quote(given) + "; send " +
+			strings.Join(mediaOf(operation), " or ")
+		return
+	}
+	switch fault.Message {
+	case validation.MsgUnexpectedProperty:
+		fault.Message = "is no field here"
+		if fault.Location == "body."+field {
+			fault.Message += "; there are " + nearest.List(fields) + nearest.Hint(field, fields)
+		}
+	case validation.MsgExpectedBoolean:
+		fault.Message = "must be true or false"
+	case validation.MsgExpectedInteger:
+		fault.Message = "must be a whole number"
+	case validation.MsgExpectedNumber:
+		fault.Message = "must be a number"
+	case validation.MsgExpectedString:
+		fault.Message = "must be a string"
+	case validation.MsgExpectedArray:
+		fault.Message = "must be an array"
+	case validation.MsgExpectedObject:
+		fault.Message = "must be an object"
+	case "unexpected end of JSON input":
+		fault.Message = "is no JSON: it ends too early"
+	default:
+		if strings.HasPrefix(fault.Message, "invalid character ") {
+			fault.Message = "is no JSON: " + fault.Message
+		}
+	}
+}
+
+// mediaOf lists the media types that an operation takes.
+func mediaOf(operation *huma.Operation) []string {
+	if operation.RequestBody == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(operation.RequestBody.Content))
+}
+
+// fieldsOf lists the fields that the body of an operation may have.
+func fieldsOf(schemas huma.Registry, operation *huma.Operation) []string {
+	if operation.RequestBody == nil || operation.RequestBody.Content[mediaJSON] == nil {
+		return nil
+	}
+	schema := operation.RequestBody.Content[mediaJSON].Schema
+	if schema != nil && schema.Ref != "" {
+		schema = schemas.SchemaFromRef(schema.Ref)
+	}
+	if schema == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(schema.Properties))
+}
