@@ -1,6 +1,6 @@
 #!/bin/sh
 # need.sh PROGRAM sees to it that the program is on this machine, since the tests start it themselves: redis, postgres,
-# pgbouncer, node, chromium, promtool, systemd or gcc. Where it is missing it is installed with the system's package
+# pgbouncer, node, chromium, promtool, systemd, zsh, fish or gcc. Where it is missing it is installed with the system's package
 # manager, if that is possible without asking for a password; else one sentence says what to do.
 # need.sh --check PROGRAM installs nothing: where the program is missing, one sentence says so.
 # need.sh --check-package FOLDER does the same for what npm installs there.
@@ -32,8 +32,10 @@ systemd)
 	[ "$(uname)" = Linux ] || exit 0
 	program=systemd-analyze apt=systemd dnf=systemd apk=systemd brew=systemd
 	;;
+zsh) program=zsh apt=zsh dnf=zsh apk=zsh brew=zsh ;;
+fish) program=fish apt=fish dnf=fish apk=fish brew=fish ;;
 gcc) program=gcc apt="gcc libc6-dev" dnf="gcc glibc-devel" apk="gcc musl-dev" brew=gcc ;;
-*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|node|chromium|promtool|systemd|gcc" >&2 && exit 2 ;;
+*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|node|chromium|promtool|systemd|zsh|fish|gcc" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs, and from other users than root PgBouncer, away from PATH; the tests look there too.

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What source <(dispatcher completion bash) loads completes commands, flags and values.
-func TestBashCompletes(t *testing.T) {
+// What dispatcher completion writes completes commands, flags and values in each shell.
+func TestShellsComplete(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
@@ -36,19 +36,21 @@ func TestBashCompletes(t *testing.T) {
 		`dispatcher completion z\t`:            "<completion> <zsh>",
 		`dispatcher policy check /etc/passw\t`: "<policy> <check> </etc/passwd>",
 	} {
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			line = strings.ReplaceAll(line, `\t`, "\t")
-			if got := shelltest.Complete(t, program, "dispatcher", line, asProgram+"=1"); got != want {
-				t.Errorf("completed to %s, want %s", got, want)
-			}
-		})
+		for _, shell := range shelltest.Shells {
+			t.Run(shell+" "+line, func(t *testing.T) {
+				t.Parallel()
+				line := strings.ReplaceAll(line, `\t`, "\t")
+				if got := shelltest.Complete(t, shell, program, "dispatcher", line, asProgram+"=1"); got != want {
+					t.Errorf("completed to %s, want %s", got, want)
+				}
+			})
+		}
 	}
 }
 
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
-	for _, shell := range []string{"bash", "zsh", "fish"} {
+	for _, shell := range shelltest.Shells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
 			got := ask(t, "completion", shell)

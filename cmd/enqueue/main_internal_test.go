@@ -111,8 +111,8 @@ func TestWhyASingleNotificationIsRefused(t *testing.T) {
 	}
 }
 
-// What source <(enqueue completion bash) loads completes flags and values.
-func TestBashCompletes(t *testing.T) {
+// What enqueue completion writes completes flags and values in each shell.
+func TestShellsComplete(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
@@ -125,19 +125,21 @@ func TestBashCompletes(t *testing.T) {
 		`enqueue compl\tz\t`:            "<completion> <zsh>",
 		`enqueue -f /etc/passw\t`:       "<-f> </etc/passwd>",
 	} {
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			line = strings.ReplaceAll(line, `\t`, "\t")
-			if got := shelltest.Complete(t, program, "enqueue", line, asProgram+"=1"); got != want {
-				t.Errorf("completed to %s, want %s", got, want)
-			}
-		})
+		for _, shell := range shelltest.Shells {
+			t.Run(shell+" "+line, func(t *testing.T) {
+				t.Parallel()
+				line := strings.ReplaceAll(line, `\t`, "\t")
+				if got := shelltest.Complete(t, shell, program, "enqueue", line, asProgram+"=1"); got != want {
+					t.Errorf("completed to %s, want %s", got, want)
+				}
+			})
+		}
 	}
 }
 
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
-	for _, shell := range []string{"bash", "zsh", "fish"} {
+	for _, shell := range shelltest.Shells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
 			code, out, errs := ask(t, "", "completion", shell)

@@ -3,50 +3,109 @@ package shelltest
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
-// session loads a script as a user does, replaces the program by one that shows its arguments, and types a line.
-const session = `source <("$PROGRAM" completion bash)
+// Shells are those that a program writes a completion script for. `make install-servers` installs them.
+var Shells = []string{"bash", "zsh", "fish"}
+
+// patience bounds a session. A zsh that never shows what is waited for would wait for ever.
+const patience = 2 * time.Minute
+
+// inBash loads a script as a user does, replaces the program by one that shows its arguments, and types a line.
+const inBash = `source <("$PROGRAM" completion bash)
 function NAME() { printf 'ran:'; printf ' <%s>' "$@"; echo; }
 LINE
 exit
 `
 
-// Complete types a line in an interactive bash, where a tab is the key that completes, and gives the arguments with
-// which bash then runs the command NAME: "<serve> <--roles>". program is what NAME's script comes from.
-func Complete(t *testing.T, program, name, line string, environ ...string) string {
+// inZsh does the same in a zsh that has a terminal of its own: without one, zsh completes nothing.
+const inZsh = `zmodload zsh/zpty
+zpty z 'zsh -f -i'
+zpty -w z 'PROMPT= ; source <("$PROGRAM" completion zsh)'
+zpty -w z 'NAME() { printf "ran:"; printf " <%s>" "$@"; echo " :end"; }; print -r -- "set"-up'
+zpty -r z said '*set-up*'
+zpty -w -n z "$LINE"$'\n'
+zpty -r z said $'*ran: *:end*'
+print -r -- "$said"
+zpty -d z
+`
+
+// Complete types a line in an interactive shell, where a tab is the key that completes, and gives the arguments with
+// which the shell then runs the command NAME: "<serve> <--roles>". program is what NAME's script comes from.
+func Complete(t *testing.T, shell, program, name, line string, environ ...string) string {
 	t.Helper()
-	bash := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile", "-i")
-	bash.Env = append(bash.Environ(), append(environ, "PROGRAM="+program, "PS1=", "INPUTRC=/dev/null")...)
-	bash.Stdin = strings.NewReader(strings.NewReplacer("NAME", name, "LINE", line).Replace(session))
-	bash.Dir = t.TempDir() // without files whose names could complete
-	var out, errs bytes.Buffer
-	bash.Stdout, bash.Stderr = &out, &errs
-	if err := bash.Run(); err != nil {
-		t.Fatalf("bash: %v\n%s", err, errs.String())
+	environ = append(environ, "PROGRAM="+program, "LINE="+line, "PS1=", "INPUTRC=/dev/null", "HOME="+t.TempDir())
+	fill := strings.NewReplacer("NAME", name, "LINE", line)
+	var said string
+	switch shell {
+	case "bash":
+		said = run(t, environ, fill.Replace(inBash), "bash", "--norc", "--noprofile", "-i")
+	case "zsh":
+		said = run(t, environ, strings.ReplaceAll(inZsh, "NAME", name), "zsh", "-f")
+	default:
+		return completeInFish(t, environ, name, line)
 	}
-	_, ran, found := strings.Cut(out.String(), "ran: ")
+	_, ran, found := strings.Cut(said, "ran: ")
 	if !found {
-		t.Fatalf("bash did not run %s:\n%s%s", name, out.String(), errs.String())
+		t.Fatalf("%s did not run %s: %s", shell, name, said)
 	}
+	ran, _, _ = strings.Cut(ran, " :end")
 	return strings.TrimSpace(ran)
 }
 
-// CheckSyntax has a shell read a script without running it. Where the shell is not installed it says so, and the script
-// goes unread: pacer's tests install neither zsh nor fish, which nothing else here needs.
+// completeInFish asks fish at each tab for what may follow, and types what all of that begins with.
+func completeInFish(t *testing.T, environ []string, name, line string) string {
+	t.Helper()
+	parts := strings.Split(line, "\t")
+	typed := ""
+	for _, part := range parts[:len(parts)-1] {
+		typed += part
+		script := fmt.Sprintf("$PROGRAM completion fish | source; complete -C %q", typed)
+		found := strings.Split(strings.TrimSpace(run(t, environ, "", "fish", "-N", "-c", script)), "\n")
+		word := found[0]
+		for _, other := range found[1:] {
+			for !strings.HasPrefix(other, word) {
+				word = word[:len(word)-1]
+			}
+		}
+		typed = typed[:strings.LastIndexByte(typed, ' ')+1] + word
+		if len(found) == 1 {
+			typed += " "
+		}
+	}
+	words := strings.Fields(strings.TrimPrefix(typed+parts[len(parts)-1], name))
+	return "<" + strings.Join(words, "> <") + ">"
+}
+
+// run runs a shell in an empty folder, without files whose names could complete, and gives what it writes.
+func run(t *testing.T, environ []string, input string, command ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	shell := exec.CommandContext(ctx, command[0], command[1:]...)
+	shell.Env = append(shell.Environ(), environ...)
+	shell.Stdin = strings.NewReader(input)
+	shell.Dir = t.TempDir()
+	var out, errs bytes.Buffer
+	shell.Stdout, shell.Stderr = &out, &errs
+	if err := shell.Run(); err != nil {
+		t.Fatalf("%s: %v; make install-servers installs it\n%s", command[0], err, errs.String())
+	}
+	return out.String()
+}
+
+// CheckSyntax has a shell read a script without running it.
 func CheckSyntax(t *testing.T, shell, script string) {
 	t.Helper()
-	path, err := exec.LookPath(shell)
-	if err != nil {
-		t.Logf("%s is not installed: the syntax of its completion script is not checked here", shell)
-		return
-	}
-	command := exec.CommandContext(t.Context(), path, "-n")
+	command := exec.CommandContext(t.Context(), shell, "-n")
 	command.Stdin = strings.NewReader(script)
 	if out, err := command.CombinedOutput(); err != nil {
-		t.Errorf("%s does not read its completion script: %v\n%s", shell, err, out)
+		t.Errorf("%s does not read its completion script: %v; make install-servers installs it\n%s", shell, err, out)
 	}
 }
