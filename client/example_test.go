@@ -30,8 +30,9 @@ func (p *pacer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodDelete:
-		respond(http.StatusConflict,
-			map[string]string{"title": "Conflict", "detail": "already being delivered or ended"})
+		respond(http.StatusConflict, map[string]string{
+			"title": "Conflict", "detail": "order-7 is delivered: only a notification that waits can be cancelled",
+		})
 	case r.URL.Path == "/v1/users/ada/throttle":
 		respond(http.StatusOK, client.Window{
 			Reason: "limit 1/1m", TimeLeftMS: 42_000, Deferred: 3, Rules: []client.Rule{{Max: 1, Per: "1m", Used: 1}},
@@ -214,7 +215,7 @@ func ExampleClient_Cancel() {
 	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict {
 		fmt.Println("too late:", refused.Detail)
 	}
-	// Output: too late: already being delivered or ended
+	// Output: too late: order-7 is delivered: only a notification that waits can be cancelled
 }
 
 // Give a notification an id before the first call. Then a program can call again after an error.

@@ -149,7 +149,9 @@ func steady(t *testing.T, e *example, response json.RawMessage) any {
 }
 
 // volatile are members whose numbers and texts depend on when they are asked for.
-var volatile = map[string]bool{"time_left_ms": true, "next": true, "detail": true, "error": true, "deferrals": true}
+var volatile = map[string]bool{
+	"time_left_ms": true, "took_ms": true, "next": true, "detail": true, "error": true, "deferrals": true,
+}
 
 // without replaces what differs, or with formOnly every text and number.
 func without(value any, formOnly bool) any {
