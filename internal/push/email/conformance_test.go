@@ -47,6 +47,8 @@ type server struct {
 	// greet and mail accept or refuse a connection and a sender. Nil accepts all.
 	greet, mail func() error
 	met         func()
+	// logout is called when an accepted connection ends. Nil does nothing.
+	logout func()
 }
 
 func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *server {
@@ -114,8 +116,14 @@ func (s *session) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-func (s *session) Reset()        {}
-func (s *session) Logout() error { return nil }
+func (s *session) Reset() {}
+
+func (s *session) Logout() error {
+	if s.server.logout != nil {
+		s.server.logout()
+	}
+	return nil
+}
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || from != "pacer@example.com" {

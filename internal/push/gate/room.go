@@ -15,14 +15,16 @@ const silentAfter = 250 * time.Millisecond
 type room struct {
 	first, most int // the fewest that failures leave open, and all
 
-	mu    sync.Mutex
-	open  int
-	calls int             // that have a place
-	heard time.Time       // the latest response, or the first call after a time without calls
-	line  []chan struct{} // those who wait; closed when it is their turn
+	mu     sync.Mutex
+	open   int
+	ease   int             // from so many open places on, it takes as many responses as there are to open one more
+	earned int             // responses since the last one was opened
+	calls  int             // that have a place
+	heard  time.Time       // the latest response, or the first call after a time without calls
+	line   []chan struct{} // those who wait; closed when it is their turn
 }
 
-func newRoom(first, most int) *room { return &room{first: first, most: most, open: first} }
+func newRoom(first, most int) *room { return &room{first: first, most: most, open: first, ease: most} }
 
 // enter takes a place. It waits a little for one while responses come.
 func (r *room) enter(ctx context.Context) bool {
@@ -72,16 +74,19 @@ func (r *room) take() {
 }
 
 // leave returns a call's place. A response opens one more, a failure closes one, and a host that asks to slow down
-// keeps half.
+// keeps half. After that places open slowly, as in TCP's congestion avoidance: where it asked is near.
 func (r *room) leave(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls--
 	switch o {
 	case responded:
-		r.open = min(r.open+1, r.most)
+		if r.earned++; r.open < r.ease || r.earned >= r.open {
+			r.open, r.earned = min(r.open+1, r.most), 0
+		}
 	case slowed:
 		r.open = max(r.open/2, 1)
+		r.ease, r.earned = r.open, 0
 	case failed:
 		r.open = max(r.open-1, min(r.open, r.first))
 	case notCalled, dripping:
