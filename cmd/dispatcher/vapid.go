@@ -33,7 +33,7 @@ func (c *vapidGenerateCommand) Run(to streams) error {
 		pair.Private = ""
 	}
 	if c.JSON {
-		return json.NewEncoder(to.out).Encode(pair)
+		return json.NewEncoder(to.out).Encode(pair) //nolint:gosec // it is what was asked for
 	}
 	text := "# for pages, as applicationServerKey; GET /v1/webpush/key gives it, too\n" + pair.Public + "\n"
 	if pair.Private != "" {
@@ -45,7 +45,7 @@ func (c *vapidGenerateCommand) Run(to streams) error {
 
 // writeNew writes a file that does not exist yet, for its owner alone.
 func writeNew(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user names it
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists and stays as it is, since a new key ends all subscriptions: name another file", path)
 	}

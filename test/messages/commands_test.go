@@ -31,12 +31,14 @@ func commandRows(d *fleet) []row {
 				"dispatcher: the policy file has faults",
 		},
 		{
-			name: "a private key that is none", provoke: run(&dispatcherPath, nil, "vapid", "public", "--webpush-key=x"),
-			want: "dispatcher: --webpush-key: the private key must be 32 bytes in base64url; dispatcher vapid generate makes one",
+			name:    "a private key that is none",
+			provoke: run(&dispatcherPath, nil, "vapid", "public", "--webpush-key=x"),
+			want:    "dispatcher: --webpush-key: the private key must be 32 bytes in base64url; dispatcher vapid generate makes one",
 		},
 		{
-			name: "a private key over an older one", provoke: file(&dispatcherPath, "vapid.key", "x", "vapid", "generate", "--out"),
-			want: "dispatcher: DIR/vapid.key exists and stays as it is, since a new key ends all subscriptions: name another file",
+			name:    "a private key over an older one",
+			provoke: file(&dispatcherPath, "vapid.key", "x", "vapid", "generate", "--out"),
+			want:    "dispatcher: DIR/vapid.key exists and stays as it is, since a new key ends all subscriptions: name another file",
 		},
 		{
 			name: "migrate without a database", provoke: run(&dispatcherPath, nil, "migrate", "up"),
