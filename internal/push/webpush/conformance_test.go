@@ -1,19 +1,10 @@
 package webpush_test
 
 import (
-	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/ecdh"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -23,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/internal/egress/egresstest"
@@ -33,6 +23,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
+	"github.com/pacer-notify/pacer/internal/push/webpush/webpushtest"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
@@ -42,108 +33,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const endpointSecret = "canaryendpoint8c3d"
 
 var base64url = base64.RawURLEncoding
-
-// browser is a subscriber: it decrypts as RFC 8291 says.
-type browser struct {
-	private *ecdh.PrivateKey
-	auth    []byte
-}
-
-func newBrowser(tb testing.TB) browser {
-	tb.Helper()
-	private, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	auth := make([]byte, 16)
-	_, _ = rand.Read(auth)
-	return browser{private, auth}
-}
-
-// subscription is what the browser hands to the application.
-func (b browser) subscription(endpoint string) string {
-	return fmt.Sprintf(`{"endpoint":%q,"expirationTime":null,"keys":{"p256dh":%q,"auth":%q}}`,
-		endpoint, base64url.EncodeToString(b.private.PublicKey().Bytes()), base64url.EncodeToString(b.auth))
-}
-
-// decrypt reads a message of one record (RFC 8188) for this browser.
-func (b browser) decrypt(message []byte) ([]byte, error) {
-	if len(message) < 21+65+17 {
-		return nil, errors.New("the message is too short")
-	}
-	salt, sender, sealed := message[:16], message[21:21+65], message[21+65:]
-	public, err := ecdh.P256().NewPublicKey(sender)
-	if err != nil {
-		return nil, err
-	}
-	shared, err := b.private.ECDH(public)
-	if err != nil {
-		return nil, err
-	}
-	info := "WebPush: info\x00" + string(b.private.PublicKey().Bytes()) + string(sender)
-	ikm, err := hkdf.Key(sha256.New, shared, b.auth, info, 32)
-	if err != nil {
-		return nil, err
-	}
-	key, err := hkdf.Key(sha256.New, ikm, salt, "Content-Encoding: aes128gcm\x00", 16)
-	if err != nil {
-		return nil, err
-	}
-	nonce, err := hkdf.Key(sha256.New, ikm, salt, "Content-Encoding: nonce\x00", 12)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	padded, err := gcm.Open(nil, nonce, sealed, nil)
-	if err != nil {
-		return nil, err
-	}
-	plain, ok := bytes.CutSuffix(bytes.TrimRight(padded, "\x00"), []byte{2})
-	if !ok {
-		return nil, errors.New("the padding has no end")
-	}
-	return plain, nil
-}
-
-// verify checks a call's VAPID credential as a push service does.
-func verify(r *http.Request, publicKey, subject string) error {
-	var token, key string
-	if _, err := fmt.Sscanf(r.Header.Get("Authorization"), "vapid t=%s k=%s", &token, &key); err != nil {
-		return err
-	}
-	if key != publicKey {
-		return fmt.Errorf("the key is %s", key)
-	}
-	raw, err := base64url.DecodeString(key)
-	if err != nil {
-		return err
-	}
-	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), raw)
-	if err != nil {
-		return err
-	}
-	claims := jwt.MapClaims{}
-	if _, err := jwt.ParseWithClaims(strings.TrimSuffix(token, ","), claims,
-		func(*jwt.Token) (any, error) { return public, nil },
-		jwt.WithValidMethods([]string{"ES256"}), jwt.WithAudience("https://"+r.Host), jwt.WithExpirationRequired(),
-	); err != nil {
-		return err
-	}
-	if end, err := claims.GetExpirationTime(); err != nil || time.Until(end.Time) > 24*time.Hour {
-		return fmt.Errorf("it ends at %v", end)
-	}
-	if claims["sub"] != subject {
-		return fmt.Errorf("the subject is %v", claims["sub"])
-	}
-	return nil
-}
 
 // newKey makes a VAPID key.
 func newKey(tb testing.TB) (private string) {
@@ -203,17 +92,17 @@ var statuses = map[pushtest.Kind]int{
 
 func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	tb.Helper()
-	b, private := newBrowser(tb), newKey(tb)
+	b, private := webpushtest.New(tb), newKey(tb)
 	var public string
 	server := pushtest.StartServer(tb, p, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		if err := verify(r, public, "mailto:ops@example.com"); err != nil {
+		if err := webpushtest.Verify(r, public, "mailto:ops@example.com"); err != nil {
 			tb.Errorf("credential: %v", err)
 		}
-		plain, err := b.decrypt(body)
+		plain, err := b.Decrypt(body)
 		if err != nil || len(body) > 4096 || r.Header.Get("Content-Encoding") != "aes128gcm" ||
 			r.Header.Get("Ttl") == "" {
 			tb.Errorf("%d bytes with %v: %v", len(body), r.Header, err)
@@ -227,18 +116,18 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 	})
 	cfg := config(p, server, private)
 	public = newSender(tb, cfg).PublicKey()
-	target := b.subscription(endpoint(tb, server))
+	target := b.Subscription(endpoint(tb, server))
 	return pushtest.Subject{
 		New:    func(*slog.Logger) push.Sender { return newSender(tb, cfg) },
 		Target: target,
 		Good: []string{
-			strings.ReplaceAll(b.subscription("https://push.example.com/x"), `"expirationTime":null,`, ""),
+			strings.ReplaceAll(b.Subscription("https://push.example.com/x"), `"expirationTime":null,`, ""),
 		},
 		Bad: []string{
 			"", "{}", endpoint(tb, server), "null", "[]",
-			b.subscription("http://example.com/" + endpointSecret),
-			b.subscription("https://169.254.169.254/" + endpointSecret),
-			b.subscription("https://user:pw@example.com/" + endpointSecret),
+			b.Subscription("http://example.com/" + endpointSecret),
+			b.Subscription("https://169.254.169.254/" + endpointSecret),
+			b.Subscription("https://user:pw@example.com/" + endpointSecret),
 			strings.Replace(target, `"p256dh":"B`, `"p256dh":"A`, 1),
 			strings.Replace(target, `"auth":"`, `"auth":"AA`, 1),
 		},
@@ -281,7 +170,7 @@ func TestTable(t *testing.T) {
 				}[row.Status])
 			}
 		})
-		to := newBrowser(t).subscription(endpoint(t, server))
+		to := webpushtest.New(t).Subscription(endpoint(t, server))
 		return newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(to))
 	})
 }

@@ -9,16 +9,17 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push/peertest"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
+	"github.com/pacer-notify/pacer/internal/push/webpush/webpushtest"
 )
 
 // Libraries of other authors understand what is sent: http_ece decrypts the message, jose verifies the credential.
 func TestOthersUnderstandTheMessages(t *testing.T) {
 	t.Parallel()
 	peer := peertest.Start(t)
-	b := newBrowser(t)
+	b := webpushtest.New(t)
 	browser := peertest.Request{
 		Kind:       "webpush",
-		PrivateKey: base64url.EncodeToString(b.private.Bytes()), AuthSecret: base64url.EncodeToString(b.auth),
+		PrivateKey: base64url.EncodeToString(b.Private.Bytes()), AuthSecret: base64url.EncodeToString(b.Auth),
 	}
 	var response peertest.Response
 	p := &pushtest.Provider{}
@@ -35,7 +36,7 @@ func TestOthersUnderstandTheMessages(t *testing.T) {
 	})
 	sender := newSender(t, config(p, server, newKey(t)))
 	for _, text := range []string{"x", "ü 👩‍👩‍👧 \u2028", strings.Repeat("long ", 740)} {
-		m := message(b.subscription(endpoint(t, server)))
+		m := message(b.Subscription(endpoint(t, server)))
 		m.Notification.Body = text
 		if err := sender.Send(t.Context(), m); err != nil {
 			t.Fatal(err)

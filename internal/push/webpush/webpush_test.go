@@ -19,6 +19,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/content"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
+	"github.com/pacer-notify/pacer/internal/push/webpush/webpushtest"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
@@ -73,7 +74,7 @@ func TestResponsesAreClassified(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, "no, since\r\n"+r.URL.Path)
 			})
-			to := newBrowser(t).subscription(endpoint(t, server))
+			to := webpushtest.New(t).Subscription(endpoint(t, server))
 			err := newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(to))
 			got, _ := errors.AsType[*push.Error](err)
 			if (err == nil) != (c.want == nil) {
@@ -105,8 +106,8 @@ func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 	})
 	cfg := config(p, server, newKey(t))
 	cfg.Subject = "https://example.com/contact"
-	sender, b := newSender(t, cfg), newBrowser(t)
-	m := message(b.subscription(endpoint(t, server)))
+	sender, b := newSender(t, cfg), webpushtest.New(t)
+	m := message(b.Subscription(endpoint(t, server)))
 	m.Priority, m.CollapseKey, m.ExpiresAt = notification.PriorityLow, "k", time.Now().Add(time.Hour+time.Second/2)
 	m.Override = json.RawMessage(`{"icon":"/i.png","title":"ü 👩‍👩‍👧"}`)
 	if err := sender.Send(t.Context(), m); err != nil {
@@ -121,7 +122,7 @@ func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, value, want)
 		}
 	}
-	plain, err := b.decrypt(r.body)
+	plain, err := b.Decrypt(r.body)
 	want := `{"body":"world","icon":"/i.png","id":"n1","tag":"` + id + `","title":"ü 👩‍👩‍👧"}`
 	if err != nil || string(plain) != want {
 		t.Errorf("the message is %s (%v), want %s", plain, err, want)
@@ -168,7 +169,7 @@ func TestTokensAreUsedAgain(t *testing.T) {
 		w.WriteHeader(status)
 	})
 	sender := newSender(t, config(p, server, newKey(t)))
-	send := func() { _ = sender.Send(t.Context(), message(newBrowser(t).subscription(endpoint(t, server)))) }
+	send := func() { _ = sender.Send(t.Context(), message(webpushtest.New(t).Subscription(endpoint(t, server)))) }
 	send()
 	send()
 	status = http.StatusForbidden
@@ -244,7 +245,7 @@ func TestADeadHTTP2ConnectionIsNoticed(t *testing.T) {
 	cfg.Ping = 200 * time.Millisecond
 	sender := newSender(t, cfg) // whose calls may take an hour
 	_, port, _ := net.SplitHostPort(hole.Address())
-	to := newBrowser(t).subscription("https://example.com:" + port + "/push/" + endpointSecret)
+	to := webpushtest.New(t).Subscription("https://example.com:" + port + "/push/" + endpointSecret)
 	if err := sender.Send(t.Context(), message(to)); err != nil {
 		t.Fatal(err)
 	}
