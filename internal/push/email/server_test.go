@@ -90,7 +90,9 @@ func (s *scripted) serve(conn net.Conn) {
 func TestARefusedDataConcernsOneMail(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t)
-	sender := newSender(t, email.Config{Server: "smtp+plain://" + s.listener.Addr().String(), From: "pacer@example.com"})
+	sender := newSender(t, email.Config{
+		Server: "smtp+plain://" + s.listener.Addr().String(), From: "pacer@example.com",
+	})
 	failure := push.Classify(sender.Send(t.Context(), message()))
 	if failure == nil || failure.Class != push.Transient || failure.Concerns != push.ConcernsTarget {
 		t.Errorf("the refused one gets %+v", failure)
