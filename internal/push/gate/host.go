@@ -20,10 +20,9 @@ const (
 	tripAfter  = 10
 	tripOf     = 40
 	tripWindow = time.Minute
-	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back.
+	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back, or whether there is
+	// a place among the hosts that are not known to respond.
 	maxOpenWait = 30 * time.Second
-	// maxStrangerWait is the longest that they wait for a place among the hosts that nobody has heard of.
-	maxStrangerWait = 2 * time.Minute
 	// firstShare divides a host's places: so many are open at first, and after any number of failures, but not fewer
 	// than firstPlaces. With these a host that hangs for ten seconds each time opens its breaker.
 	firstShare, firstPlaces = 32, 4
@@ -75,7 +74,7 @@ type host struct {
 
 	mu        sync.Mutex
 	responds  bool      // the latest call had a response to its end
-	bounced   int       // how often there was no place among the strangers since there was one
+	bounced   time.Time // since when there was no place among the strangers; zero when there was one
 	openSince time.Time // zero while the breaker is closed
 	opened    time.Time // when it opened last: it lets no call pass for probeEvery
 	pause     pause
@@ -152,9 +151,9 @@ func (h *host) left(o outcome) {
 	defer h.mu.Unlock()
 	switch o {
 	case responded, slowed:
-		h.responds, h.bounced = true, 0
+		h.responds, h.bounced = true, time.Time{}
 	case failed, dripping:
-		h.responds, h.bounced = false, 0
+		h.responds, h.bounced = false, time.Time{}
 	case notCalled:
 	}
 }
@@ -165,13 +164,15 @@ func (h *host) silentWait() time.Duration {
 	return min(max(h.room.silent()/2, busyWait), maxOpenWait)
 }
 
-// strangerWait is how long deliveries stay away from a host that got no place among the strangers: each time longer.
+// strangerWait is how long deliveries stay away from a host that got no place among the strangers: the longer it has got
+// none, the longer they stay away.
 func (h *host) strangerWait() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	wait := min(busyWait<<min(h.bounced, 16), maxStrangerWait)
-	h.bounced++
-	return wait
+	if h.bounced.IsZero() {
+		h.bounced = time.Now()
+	}
+	return min(max(time.Since(h.bounced)/2, busyWait), maxOpenWait)
 }
 
 // pausedFor is how long the host stays paused; with 0 it may be called. trial tells that the call tries whether the

@@ -36,7 +36,7 @@ type hosts struct {
 }
 
 func newHosts(cfg Config) *hosts {
-	places := max(cfg.InFlight/strangerShare, 1)
+	places := min(max(cfg.InFlight/strangerShare, 2*firstPlaces), cfg.InFlight) // more than one host begins with
 	return &hosts{cfg: cfg, strangers: newRoom(places, places), all: map[string]*host{}}
 }
 

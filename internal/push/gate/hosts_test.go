@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,54 @@ func TestManyHangingHostsHoldFewPlaces(t *testing.T) {
 			t.Errorf("900 hanging hosts held %d places of 192", p.most)
 		}
 	})
+}
+
+// A host that fails now and then goes on being called by many, and no delivery waits for long.
+func TestAHostThatFailsNowAndThenIsCalledOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &flaky{}
+		g := gate.New(p, gate.Config{
+			InFlight: 192, Limiter: throttle.NewMemory(time.Now), Log: slog.New(slog.DiscardHandler),
+		})
+		var all sync.WaitGroup
+		begin := time.Now()
+		for i := range 3000 {
+			all.Go(func() {
+				for {
+					failure := push.Classify(g.Send(t.Context(), to(fmt.Sprint(i))))
+					if failure == nil {
+						return
+					}
+					sleep(max(failure.RetryAfter, 100*time.Millisecond))
+				}
+			})
+			if i%10 == 0 {
+				sleep(time.Millisecond)
+			}
+		}
+		all.Wait()
+		took := time.Since(begin)
+		t.Logf("3,000 deliveries took %s", took)
+		if took > 20*time.Second {
+			t.Error("want 20 s at most")
+		}
+	})
+}
+
+// flaky fails every fifth call.
+type flaky struct {
+	push.Checker
+	calls atomic.Int64
+}
+
+func (f *flaky) Send(context.Context, push.Message) error {
+	n := f.calls.Add(1)
+	sleep(time.Duration(50+n%97) * time.Millisecond)
+	if n%5 == 0 {
+		return &push.Error{Class: push.Transient, Code: "503"}
+	}
+	return nil
 }
 
 // crowded counts the calls in flight to targets that begin with bad, which hang.
