@@ -85,7 +85,7 @@ func showsTheCrowd(b *tab) {
 	b.await("document.querySelector('#deferred').textContent === '100,000'")
 	b.await("document.querySelector('#failed').textContent === '5,000'")
 	b.await("document.querySelector('#deferred-users').textContent === 'of 1,000 users'")
-	b.await("document.querySelector('#failed-why').textContent.includes('5,000 permanent: 400')")
+	b.await("document.querySelector('#failed-why').textContent.includes('5,000 target_gone: 410')")
 	b.await("document.querySelector('#drain').textContent.includes('4 d')")
 	b.await("document.querySelector('#history-chart svg') !== null")
 	eval[bool](b, `window.longest = 0, new PerformanceObserver((list) => {
