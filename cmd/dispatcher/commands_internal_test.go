@@ -167,7 +167,7 @@ func waitingFor(t *testing.T) *served {
 		d.post(`{"id":"chat-%d","user_id":"ada","category":"chat","channel":"log","title":"secret %d"}`, i, i)
 	}
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "no field recipient", http.StatusBadRequest)
+		http.Error(w, "no field recipient", http.StatusGone)
 	}))
 	t.Cleanup(refusing.Close)
 	d.post(`{"id":"01a20398-1331-743c-a67b-e215d5fdf4df","user_id":"ben","to":"%s/hook"}`, refusing.URL)
@@ -338,7 +338,7 @@ func TestExplainShowsAttemptsAndContents(t *testing.T) {
 	got := d.command("explain", id)
 	for text, times := range map[string]int{
 		"attempt 1: failed, after ": 1, "no field recipient": 1, "times in": 1, "127.0.0.1/***": 0,
-		"permanent: 400": 1, "attempts      1\n": 1,
+		"target_gone: 410": 1, "attempts      1\n": 1,
 	} {
 		if got.code != 0 || strings.Count(got.out, text) != times {
 			t.Errorf("%q is not there %d times in\n%s%s", text, times, got.out, got.err)

@@ -21,7 +21,7 @@ func failingThenRefusing(t *testing.T) string {
 			http.Error(w, "overloaded, come back later", http.StatusServiceUnavailable)
 			return
 		}
-		http.Error(w, strings.Repeat("no field recipient ", 20), http.StatusBadRequest)
+		http.Error(w, strings.Repeat("no field recipient ", 20), http.StatusGone)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/hook?token=very-secret-part-of-the-address"
@@ -77,7 +77,7 @@ func showsAttempts(b *tab) {
 		[...r.cells].map((c) => c.textContent))`)
 	if len(rows) != 2 || rows[0][0] != "1" || rows[0][3] != "retrying: transient: 503" ||
 		!strings.Contains(rows[0][4], "overloaded, come back later") || !strings.HasSuffix(rows[0][5], " later") ||
-		rows[1][0] != "2" || rows[1][3] != "failed: permanent: 400" ||
+		rows[1][0] != "2" || rows[1][3] != "failed: target_gone: 410" ||
 		!strings.Contains(rows[1][4], "no field recipient") || rows[1][5] != "–" {
 		b.Fatalf("the attempts are %q", rows)
 	}
