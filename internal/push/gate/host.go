@@ -20,14 +20,14 @@ const (
 	tripAfter  = 10
 	tripOf     = 40
 	tripWindow = time.Minute
-	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back, or whether there is
-	// a place among the hosts that are not known to respond.
-	maxOpenWait = 30 * time.Second
+	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back, and
+	// maxStrangerWait before they ask for a place among the hosts that are not known to respond.
+	maxOpenWait, maxStrangerWait = 30 * time.Second, time.Minute
 	// firstShare divides a host's places: so many are open at first, and after any number of failures, but not fewer
 	// than firstPlaces. With these a host that hangs for ten seconds each time opens its breaker.
 	firstShare, firstPlaces = 32, 4
 	// trusted is how long the calls to a host that responded may be silent before it counts as a stranger again.
-	trusted = time.Second
+	trusted = 2 * time.Second
 )
 
 // outcome is what a call says of its host.
@@ -172,7 +172,7 @@ func (h *host) strangerWait() time.Duration {
 	if h.bounced.IsZero() {
 		h.bounced = time.Now()
 	}
-	return min(max(time.Since(h.bounced)/2, busyWait), maxOpenWait)
+	return min(max(time.Since(h.bounced), busyWait), maxStrangerWait)
 }
 
 // pausedFor is how long the host stays paused; with 0 it may be called. trial tells that the call tries whether the
