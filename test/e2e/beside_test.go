@@ -158,7 +158,7 @@ func TestHealthyDeliveriesBesideBadOnes(t *testing.T) {
 		}
 	})
 	measure("begin") // until the hanging calls are there
-	// A machine that is busy with other things stalls both alike, but not evenly: what a defect costs, it costs each time.
+	// A machine that is busy with other things stalls both, but not evenly. What a defect costs, it costs each time.
 	const times, allowance = 3, 25 * time.Millisecond
 	within := false
 	for n := 0; n < times && !within; n++ {
