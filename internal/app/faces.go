@@ -40,7 +40,9 @@ func (a *App) openAPI(ctx context.Context) error {
 
 // apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all. It has
 // metrics unless the registry is nil.
-func (a *App) apiHandler(tokens []string, host func(string) bool, metrics prometheus.Registerer) (http.Handler, error) {
+func (a *App) apiHandler(tokens []string, host func(string) bool, metrics prometheus.Registerer) (
+	http.Handler, error,
+) {
 	d := a.deployment
 	limiter := throttle.NewRedis(d.Redis.Pipe, func(string) string { return "pacer:{api}:" })
 	callers, err := httpapi.CallerLimit(limiter, rulesOf(a.cfg.APILimits), rulesOf(a.cfg.APIRouteLimits), a.log)
