@@ -23,7 +23,7 @@ type opsClient struct {
 
 const (
 	// opsTimeout bounds a request to the ops pages.
-	opsTimeout = 5 * time.Second
+	opsTimeout = 10 * time.Second
 	// maxOpsReply bounds what is read of a reply.
 	maxOpsReply = 16 << 20
 )

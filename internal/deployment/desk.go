@@ -2,9 +2,15 @@ package deployment
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // Desk tells what is asked of the deployment. Besides the pauses that the deployment was told of, it knows those from
@@ -20,8 +26,70 @@ func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
 			return pauses, err
 		},
 	}
+	cfg.Fleet, cfg.CancelledBy = d.fleet, d.cancelledBy
 	if d.Postgres != nil {
 		cfg.Users = d.Postgres
 	}
 	return desk.New(cfg)
 }
+
+// fleet sums up what the processes report. While no process is listed at all, the one that asks has only just started;
+// nothing is known then.
+func (d *Deployment) fleet(ctx context.Context) (desk.Fleet, error) {
+	listed, err := presence.List(ctx, d.Redis.Client)
+	if err != nil || len(listed) == 0 {
+		return desk.Fleet{Workers: 1}, err
+	}
+	var all desk.Fleet
+	for _, p := range listed {
+		var report processReport
+		if json.Unmarshal(p.Report, &report) != nil {
+			report = processReport{} // another version may tell something else
+		}
+		if slices.Contains(p.Roles, string(settings.RoleWorker)) {
+			all.Workers++
+			all.InFlight += p.InFlight
+			all.Concurrency += report.Concurrency
+		}
+		if ahead := time.Duration(p.ClockAhead * float64(time.Second)); ahead.Abs() > all.ClockAhead.Abs() {
+			all.ClockAhead = ahead
+		}
+		all.Troubles = append(all.Troubles, report.troubles()...)
+	}
+	return all, nil
+}
+
+// processReport is what this package reads of what a process reports of itself.
+type processReport struct {
+	Concurrency int
+	Channels    []struct {
+		Channel string
+		Hosts   []push.Host
+	}
+}
+
+// troubles are the hosts that the process does not call.
+func (r *processReport) troubles() (all []desk.Trouble) {
+	for _, c := range r.Channels {
+		for _, h := range c.Hosts {
+			if words := h.Trouble(time.Now()); words != "" {
+				all = append(all, desk.Trouble{Channel: c.Channel, Host: h.Host, Words: words})
+			}
+		}
+	}
+	return all
+}
+
+// cancelledBy looks into the audit log for the operator who cancelled a notification.
+func (d *Deployment) cancelledBy(ctx context.Context, id string) (string, error) {
+	entries, err := d.Control.Audit(ctx, auditRead)
+	for _, e := range entries {
+		if e.Action == desk.ActionCancel && e.Subject == id {
+			return e.By, nil
+		}
+	}
+	return "", err
+}
+
+// auditRead is how many entries of the audit log are searched.
+const auditRead = 1000

@@ -23,6 +23,10 @@ type Config struct {
 	Policy  Policy
 	// Pauses lists everything that is paused.
 	Pauses func(context.Context) ([]control.Pause, error)
+	// Fleet tells what the processes of the deployment report. Defaults to a worker that is alive and has room.
+	Fleet func(context.Context) (Fleet, error)
+	// CancelledBy tells which operator cancelled a notification; "" when none did. Defaults to nobody.
+	CancelledBy func(ctx context.Context, id string) (string, error)
 	// Now is the time. Defaults to [time.Now].
 	Now func() time.Time
 }
@@ -70,6 +74,12 @@ type Desk struct{ cfg Config }
 func New(cfg Config) *Desk {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Fleet == nil {
+		cfg.Fleet = func(context.Context) (Fleet, error) { return Fleet{Workers: 1}, nil }
+	}
+	if cfg.CancelledBy == nil {
+		cfg.CancelledBy = func(context.Context, string) (string, error) { return "", nil }
 	}
 	return &Desk{cfg}
 }

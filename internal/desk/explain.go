@@ -1,13 +1,17 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/patience"
 )
 
 // Explanation is what has become of a notification, and why. Times are in UTC.
@@ -58,6 +62,12 @@ type Step struct {
 // Explain looks up a notification. It returns [notification.ErrNotFound] when there is none, as a [NotThisError] when
 // the id is a user's.
 func (d *Desk) Explain(ctx context.Context, id string) (*Explanation, error) {
+	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (*Explanation, error) {
+		return d.explainNotUser(ctx, id)
+	})
+}
+
+func (d *Desk) explainNotUser(ctx context.Context, id string) (*Explanation, error) {
 	e, err := d.explain(ctx, id)
 	if !errors.Is(err, notification.ErrNotFound) {
 		return e, err
@@ -75,11 +85,13 @@ type Found struct {
 }
 
 // LookUp looks for a notification with an id, or else for a user. It also finds a user of whom nothing is known.
-func (d *Desk) LookUp(ctx context.Context, id string) (found Found, err error) {
-	if found.Notification, err = d.explain(ctx, id); errors.Is(err, notification.ErrNotFound) {
-		found.User, err = d.user(ctx, id)
-	}
-	return found, err
+func (d *Desk) LookUp(ctx context.Context, id string) (Found, error) {
+	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (found Found, err error) {
+		if found.Notification, err = d.explain(ctx, id); errors.Is(err, notification.ErrNotFound) {
+			found.User, err = d.user(ctx, id)
+		}
+		return found, err
+	})
 }
 
 func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
@@ -87,7 +99,7 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.situation(ctx, v.UserID)
+	s, err := d.situationNow(ctx, v.UserID)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +109,9 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v), Contents: contents(&v.Notification),
 	}
 	e.Detail, e.Reply = detailOf(v)
-	e.Standing = ended(e)
+	if e.Standing, err = d.ended(ctx, e); err != nil {
+		return nil, err
+	}
 	if v.Status.Waiting() {
 		w := s.waitOf(v)
 		e.Standing, e.DeliverAt = w.words, optional(w.at)
@@ -106,6 +120,16 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 		} else {
 			e.Ahead = v.Ahead
 		}
+		if w.state == StateDeferred && !s.redisAway {
+			windows, err := d.cfg.Agendas.UserWindows(ctx, v.UserID, v.Category)
+			if err != nil {
+				return nil, err
+			}
+			e.Standing += overused(&windows)
+		}
+	}
+	if clocks := s.fleet.clocks(); clocks != "" {
+		e.Standing += "; " + clocks
 	}
 	if v.To != "" {
 		return e, nil
@@ -141,27 +165,56 @@ func (d *Desk) View(ctx context.Context, id string) (*notification.View, error) 
 	return v, nil
 }
 
+// reasonExpiresAt is the reason of a notification whose expires_at came.
+const reasonExpiresAt = "expires_at"
+
+// waitedLast says what a notification that expired had waited for.
+func waitedLast(timeline []Step) string {
+	for _, step := range slices.Backward(timeline) {
+		if step.Kind == string(notification.StatusDeferred) {
+			return "while it was " + step.Kind + " " + strings.TrimPrefix(step.Detail, step.Kind+" ")
+		}
+	}
+	return "before it could go out"
+}
+
 // reasonPaused is the reason of a notification that operators hold back.
 const reasonPaused = "paused_by_operator"
 
 // ended says how a notification ended.
-func ended(e *Explanation) string {
+func (d *Desk) ended(ctx context.Context, e *Explanation) (string, error) {
 	switch e.Status {
 	case notification.StatusSending:
-		return "is being sent"
+		return "is being sent", nil
 	case notification.StatusDelivered:
 		if e.Reason == "" || e.Reason == string(notification.StatusDelivered) {
-			return "delivered"
+			return "delivered", nil
 		}
-		return e.Reason
+		return e.Reason, nil
+	case notification.StatusReplaced:
+		return "replaced: a newer one with its collapse_key took its place", nil
+	case notification.StatusCancelled:
+		if e.Reason == notification.ReasonOptedOut {
+			return "cancelled: " + e.Reason, nil
+		}
+		by, err := d.cfg.CancelledBy(ctx, e.ID)
+		return "cancelled by " + cmp.Or(by, "its producer, or with others by an operator"), err
 	default:
 	}
+	return undelivered(e), nil
+}
+
+// undelivered says why a notification failed or expired.
+func undelivered(e *Explanation) string {
 	text := string(e.Status)
 	if e.Reason != "" && e.Reason != text {
 		text += ": " + e.Reason
 	}
 	if e.Detail != "" {
 		text += ": " + e.Detail
+	}
+	if e.Reason == reasonExpiresAt && e.ExpiresAt != nil {
+		text += ": " + moment(*e.ExpiresAt) + " came " + waitedLast(e.Timeline)
 	}
 	return text
 }

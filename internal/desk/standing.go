@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -39,12 +40,16 @@ type situation struct {
 	pauses      []control.Pause
 	preferences *notification.Preferences // nil where the store keeps none
 	policy      Policy
+	fleet       Fleet
+	// redisAway says that Redis did not tell in time; nobody knows then what waits.
+	redisAway bool
 }
 
 // situation reads what decides about a user besides what waits.
 func (d *Desk) situation(ctx context.Context, userID string) (*situation, error) {
 	s := &situation{
 		now: d.cfg.Now(), userID: userID, partition: d.cfg.Agendas.PartitionOf(userID), policy: d.cfg.Policy,
+		fleet: Fleet{Workers: 1},
 	}
 	var err error
 	if s.pauses, err = d.cfg.Pauses(ctx); err != nil {
@@ -55,6 +60,17 @@ func (d *Desk) situation(ctx context.Context, userID string) (*situation, error)
 			return nil, err
 		}
 	}
+	return s, nil
+}
+
+// situationNow is the situation, and what the processes report.
+func (d *Desk) situationNow(ctx context.Context, userID string) (*situation, error) {
+	s, err := d.situation(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	s.fleet, err = patience.Ask(ctx, agendaPatience, d.cfg.Fleet)
+	s.redisAway = err != nil
 	return s, nil
 }
 
@@ -127,87 +143,6 @@ func pausedBy(p *control.Pause) string {
 	return text
 }
 
-// wait is what a notification waits for.
-type wait struct {
-	state State
-	words string
-	// at is when it goes out; zero when only people can tell, or when it never does.
-	at time.Time
-}
-
-// waitOf says what a waiting notification waits for. It is the one place that puts that into words.
-func (s *situation) waitOf(v *notification.View) wait {
-	channel := string(v.Channel)
-	if out := s.optedOut(v.Category, channel); out != "" {
-		return wait{state: StateOptedOut, words: out + ": it ends as cancelled, reason " + notification.ReasonOptedOut}
-	}
-	if p := s.pause(v.Category, channel); p != nil {
-		return wait{state: StatePaused, words: pausedBy(p) + ": it waits until somebody resumes it"}
-	}
-	if words := s.tooLate(v); words != "" {
-		return wait{state: stateOf(v), words: words}
-	}
-	at := v.DeliverAt
-	if at.Before(s.now) {
-		at = s.now
-	}
-	w := wait{state: stateOf(v), at: at}
-	switch w.state {
-	case StateHeld:
-		w.words = fmt.Sprintf("waits for its provider (%s), tried at %s", v.Reason, moment(at))
-	case StateRetrying:
-		w.words = fmt.Sprintf("an attempt failed (%s), next attempt at %s", v.Reason, moment(at))
-	case StateScheduled:
-		w.words = "scheduled, goes out at " + moment(at)
-	case StateDeferred:
-		w.words = "deferred"
-		if v.Reason != "" {
-			w.words += " by " + v.Reason
-		}
-		w.words += ", goes out at " + moment(at)
-	default:
-		w.words = "waits for a worker, goes out at " + moment(at)
-		if !at.After(s.now) {
-			w.words = "waits for a worker, goes out now"
-		}
-	}
-	return w
-}
-
-// stateOf is the state of a category whose first this notification is.
-func stateOf(v *notification.View) State {
-	switch v.Status {
-	case notification.StatusScheduled:
-		return StateScheduled
-	case notification.StatusDeferred:
-		return StateDeferred
-	case notification.StatusRetrying:
-		if v.Held {
-			return StateHeld
-		}
-		return StateRetrying
-	default:
-		return StateQueued
-	}
-}
-
-// tooLate says why a notification will expire instead of going out; "" when it will not.
-func (s *situation) tooLate(v *notification.View) string {
-	if !v.ExpiresAt.IsZero() && v.DeliverAt.After(v.ExpiresAt) {
-		return fmt.Sprintf("expires at %s, before it could go out at %s", moment(v.ExpiresAt), moment(v.DeliverAt))
-	}
-	settings, since := s.policy.Settings(s.userID, v.Category), v.CreatedAt
-	if v.SendAt.After(since) {
-		since = v.SendAt
-	}
-	bypasses := v.Priority <= settings.BypassFrom
-	if settings.MaxDefer > 0 && v.DeliverAt.Sub(since) > settings.MaxDefer && !bypasses {
-		return fmt.Sprintf("its slot would be %s, later than max_defer %s: it expires", moment(v.DeliverAt),
-			throttle.FormatDuration(settings.MaxDefer))
-	}
-	return ""
-}
-
 // category says where the user stands in a category.
 func (s *situation) category(w agenda.UserWaiting, windows *agenda.UserWindows,
 	views []*notification.View,
@@ -254,13 +189,18 @@ func (s *situation) conclude(c *UserCategory, windows *agenda.UserWindows, first
 	case firstID != "":
 		c.State, c.NextAt = first.state, optional(first.at)
 		c.MaySendNow = first.state != StatePaused && first.state != StateOptedOut && c.Queued+c.Deferred == 0 &&
-			(windows.Allowed || bypasses)
+			(windows.Allowed || bypasses) && s.obstacle() == ""
 		c.Standing = c.counts() + "; first " + firstID + ": " + first.words
+		if first.state == StateDeferred {
+			c.Standing += overused(windows)
+		}
 		if c.MaySendNow {
 			c.Standing += "; a new one may go now"
 		}
 	case c.count() > 0:
 		c.State, c.Standing = StateQueued, c.counts()
+	case (bypasses || windows.Allowed) && s.obstacle() != "":
+		c.State, c.Standing = StateFree, "no limit holds the next back; but "+s.obstacle()
 	case bypasses:
 		c.State, c.Standing, c.MaySendNow = StateFree, "may send now: the category bypasses the limits", true
 	case windows.Allowed:
@@ -290,6 +230,16 @@ func (c *UserCategory) counts() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// overused names the rules that count more than they allow; "" when none does.
+func overused(windows *agenda.UserWindows) (text string) {
+	for _, r := range windows.Rules {
+		if r.Used > r.Rule.Max {
+			text += fmt.Sprintf("; %s counts %d: some bypassed the limits", r.Rule, r.Used)
+		}
+	}
+	return text
 }
 
 // ruleOf names the rule that makes the next wait.
@@ -332,10 +282,10 @@ var severity = []State{
 const standingsShown = 3
 
 // standing says in a sentence what holds the user's notifications back, or went wrong last.
-func (u *User) standing(away bool) string {
+func (u *User) standing(s *situation) string {
 	var parts []string
-	if away {
-		parts = append(parts, "Redis can't be read now, so it is not known what waits")
+	if obstacle := s.obstacle(); obstacle != "" {
+		parts = append(parts, obstacle)
 	}
 	if p := u.pauseOfPartition(); p != nil {
 		parts = append(parts, "partition "+p.Name+", which has all notifications of this user: "+pausedBy(p)+
@@ -348,6 +298,9 @@ func (u *User) standing(away bool) string {
 	}
 	if last := u.lastFault(); last != "" {
 		parts = append(parts, last)
+	}
+	if clocks := s.fleet.clocks(); clocks != "" {
+		parts = append(parts, clocks)
 	}
 	switch {
 	case len(parts) > 0:
@@ -418,7 +371,10 @@ func (u *User) lastFault() string {
 		if v.Status == notification.StatusDelivered || v.Status == notification.StatusReplaced {
 			return ""
 		}
-		text := fmt.Sprintf("the last to end, %s, %s: %s", v.ID, v.Status, v.Reason)
+		text := fmt.Sprintf("the last to end, %s, %s", v.ID, v.Status)
+		if v.Reason != string(v.Status) {
+			text += ": " + v.Reason
+		}
 		if more := v.Detail + v.Reply; more != "" {
 			text += " (" + more + ")"
 		}

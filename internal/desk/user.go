@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/patience"
 )
 
 const (
@@ -17,6 +19,8 @@ const (
 	latestShown = 10
 	// agendaPatience is how long Redis may take to tell what waits. Postgres can tell something without it.
 	agendaPatience = 1500 * time.Millisecond
+	// lookPatience is how long all of a look-up may take: less than a command waits for it.
+	lookPatience = 5 * time.Second
 )
 
 // User is everything that decides whether a user's notifications go out. Times are in UTC.
@@ -130,6 +134,10 @@ type Brief struct {
 // User looks up a user. While Redis can't be read, it tells what Postgres knows. It returns a [NotThisError] when
 // nothing is known of a user with this id, and a notification has it.
 func (d *Desk) User(ctx context.Context, userID string) (*User, error) {
+	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (*User, error) { return d.knownUser(ctx, userID) })
+}
+
+func (d *Desk) knownUser(ctx context.Context, userID string) (*User, error) {
 	u, err := d.user(ctx, userID)
 	if err != nil || u.Known {
 		return u, err
@@ -141,7 +149,7 @@ func (d *Desk) User(ctx context.Context, userID string) (*User, error) {
 }
 
 func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
-	s, err := d.situation(ctx, userID)
+	s, err := d.situationNow(ctx, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +157,15 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 		UserID: userID, At: utc(s.now), Partition: s.partition, Pauses: []control.Pause{}, Categories: []UserCategory{},
 		Devices: []UserDevice{}, Latest: []Brief{}, Notes: []string{},
 	}
-	names, away := d.fillCategories(ctx, u, s)
-	latest, note, err := d.cfg.Store.Latest(ctx, userID, latestShown, names)
+	known, err := d.agendaOf(ctx, s)
+	u.Categories = append(u.Categories, known.categories...)
+	u.Notes = append(u.Notes, known.notes...)
+	s.redisAway = err != nil
+	latest, note, err := d.cfg.Store.Latest(ctx, userID, latestShown, known.names)
 	if err != nil {
 		return nil, err
 	}
-	if away != nil {
+	if s.redisAway {
 		u.Notes = append(u.Notes, "Redis can't be read now, so it is not known what waits, nor how far the limits are used.")
 	}
 	if note != "" {
@@ -170,49 +181,66 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 	u.Pauses = s.concerning(u)
 	u.Known = len(latest)+len(u.Devices) > 0 || s.hasPreferences() ||
 		slices.ContainsFunc(u.Categories, UserCategory.used)
-	u.Standing = u.standing(away != nil)
+	u.Standing = u.standing(s)
 	return u, nil
 }
 
-// fillCategories looks at each category of the policy, and at those in which something waits although the policy does
-// not name them any more. It returns the names of notifications that the user had lately.
-func (d *Desk) fillCategories(ctx context.Context, u *User, s *situation) (names []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, agendaPatience)
-	defer cancel()
-	all, err := d.cfg.Agendas.UserAgenda(ctx, u.UserID)
+// inAgenda is what the agendas know of a user: each category, and the names of notifications that the user had lately.
+type inAgenda struct {
+	categories []UserCategory
+	names      []string
+	notes      []string
+}
+
+// agendaOf asks the agendas of a user, unless Redis has just not responded.
+func (d *Desk) agendaOf(ctx context.Context, s *situation) (inAgenda, error) {
+	if s.redisAway {
+		return inAgenda{}, errRedisAway
+	}
+	return patience.Ask(ctx, agendaPatience, func(ctx context.Context) (inAgenda, error) {
+		return d.askAgendas(ctx, s)
+	})
+}
+
+// errRedisAway says that Redis was not asked.
+var errRedisAway = errors.New("redis did not respond")
+
+// askAgendas looks at each category of the policy, and at those in which something waits although the policy does not
+// name them any more.
+func (d *Desk) askAgendas(ctx context.Context, s *situation) (known inAgenda, err error) {
+	all, err := d.cfg.Agendas.UserAgenda(ctx, s.userID)
 	if err != nil {
-		return nil, err
+		return known, err
 	}
 	if all.Unread > 0 {
-		u.Notes = append(u.Notes, fmt.Sprintf("%d more are scheduled or retrying than were counted here.", all.Unread))
+		known.notes = []string{fmt.Sprintf("%d more are scheduled or retrying than were counted here.", all.Unread)}
 	}
 	waiting := map[string]agenda.UserWaiting{}
 	categories := d.cfg.Policy.CategoryNames()
 	for _, w := range all.Waiting {
 		waiting[w.Category] = w
-		names = append(names, w.IDs...)
+		known.names = append(known.names, w.IDs...)
 		if !slices.Contains(categories, w.Category) {
 			categories = append(categories, w.Category)
 		}
 	}
-	views, err := d.cfg.Store.Known(ctx, u.UserID, names)
+	views, err := d.cfg.Store.Known(ctx, s.userID, known.names)
 	if err != nil {
-		return nil, err
+		return inAgenda{}, err
 	}
-	var found []UserCategory
 	for _, name := range categories {
-		windows, err := d.cfg.Agendas.UserWindows(ctx, u.UserID, name)
+		windows, err := d.cfg.Agendas.UserWindows(ctx, s.userID, name)
 		if err != nil {
-			return nil, err
+			return inAgenda{}, err
 		}
-		names = append(names, windows.Names...)
+		known.names = append(known.names, windows.Names...)
 		w := waiting[name]
 		w.Category = name
-		found = append(found, s.category(w, &windows, ordered(w.IDs, views)))
+		known.categories = append(known.categories, s.category(w, &windows, ordered(w.IDs, views)))
 	}
-	u.Categories = found
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.Sort(known.names)
+	known.names = slices.Compact(known.names)
+	return known, nil
 }
 
 // ordered gives the views with these ids, in the order of the ids.

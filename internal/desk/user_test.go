@@ -47,7 +47,7 @@ func TestTheCauseIsNamed(t *testing.T) {
 		},
 		{
 			name: "Held", category: "free", state: desk.StateHeld, maySend: true, moment: true,
-			words: []string{"waits for its provider (throttled: provider_budget), tried at "},
+			words: []string{"waits for its provider: the limit of its channel is used up; tried at "},
 			bring: func(w *world) string { return w.bring("free", held) },
 		},
 		{

@@ -36,6 +36,7 @@ type store interface {
 	dispatch.Store
 	intake.Store
 	desk.Store
+	Cancel(ctx context.Context, id string) error
 	PutDevice(ctx context.Context, d *notification.Device) error
 	Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error
 	NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error
@@ -58,6 +59,10 @@ type world struct {
 	mu     sync.Mutex
 	paused map[control.Subject]bool
 	own    map[string][]throttle.Rule // by user
+	// fleet is what the processes report, cancelledBy who cancelled which notification.
+	fleet       func() (desk.Fleet, error)
+	cancelledBy map[string]string
+	agendas     *agenda.Agendas
 
 	made, rounds int
 	held         []heldWakeup
@@ -163,7 +168,13 @@ func openPostgres(t *testing.T, cfg agenda.Config) (*postgres.Store, *agenda.Age
 }
 
 func (w *world) open(agendas *agenda.Agendas) {
-	cfg := desk.Config{Store: w.store, Agendas: agendas, Policy: w, Pauses: w.control.Pauses}
+	w.fleet = func() (desk.Fleet, error) { return desk.Fleet{Workers: 1}, nil }
+	w.agendas = agendas
+	cfg := desk.Config{
+		Store: w.store, Agendas: agendas, Policy: w, Pauses: w.control.Pauses,
+		Fleet:       func(context.Context) (desk.Fleet, error) { return w.fleet() },
+		CancelledBy: func(_ context.Context, id string) (string, error) { return w.cancelledBy[id], nil },
+	}
 	if w.users != nil {
 		cfg.Users = w.users
 	}

@@ -26,6 +26,9 @@ const (
 	endsStep   = time.Minute
 )
 
+// endsByAgendas are the reasons of the ends that the agendas decide and count, and not a process.
+var endsByAgendas = []string{notification.ReasonMaxDefer, "expires_at", "crash_loop"}
+
 // ends counts notifications that ended undelivered, by reason. Those whose reasons the agendas count are left to them.
 type ends struct {
 	mu     sync.Mutex
@@ -40,7 +43,7 @@ func (e *ends) count(status notification.Status, reason string) {
 		reason = strings.ToValidUTF8(reason[:longestReason], "") + " …"
 	}
 	key := endKey{string(status), reason}
-	if slices.Contains([]string{notification.ReasonMaxDefer, "expires_at", "crash_loop"}, reason) {
+	if slices.Contains(endsByAgendas, reason) {
 		return
 	}
 	e.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ const (
 	// historyKept is how many points the charts begin with.
 	historyKept = 300
 	// lookTimeout bounds one look.
-	lookTimeout = 3 * time.Second
+	lookTimeout = 4800 * time.Millisecond
 )
 
 // Point is one moment of the charts.
@@ -128,7 +127,7 @@ func (l *Live) tell(s *Snapshot) error {
 	return nil
 }
 
-// tellAway tells those who watch why the deployment can't be read, beside the figures that were read last.
+// tellAway tells those who watch why the deployment can't be read, beside the figures that were read last, if any were.
 func (l *Live) tellAway(err error) {
 	away, ok := errors.AsType[*Away](err)
 	if !ok {
@@ -136,13 +135,12 @@ func (l *Live) tellAway(err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.latest == nil {
-		return
+	stale, age := Snapshot{At: time.Now().UTC()}, "There are no figures yet."
+	if l.latest != nil {
+		stale, age = *l.latest, fmt.Sprintf("The figures are %s old.", ago(time.Since(l.latest.At)))
 	}
-	stale := *l.latest
 	stale.Stale = true
-	stale.Problems = []string{fmt.Sprintf("%s does not respond: nothing is delivered until it does. The figures are %s old.",
-		strings.Join(away.Stores, " and "), ago(time.Since(stale.At)))}
+	stale.Problems = []string{away.words() + ". " + age}
 	if err := l.tell(&stale); err != nil {
 		l.log.Debug("could not tell the dashboard that a store is away", "error", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
@@ -252,8 +254,39 @@ func TestWatchersSeeThatAStoreIsAway(t *testing.T) {
 		frozen.Store(true)
 	}
 	if got := ask(t, cfg, "GET", "/snapshot"); got.Status != http.StatusServiceUnavailable ||
-		got.Body != "Redis does not respond\n" {
+		got.Body != "Redis does not respond: nothing is delivered until it does\n" {
 		t.Errorf("/snapshot: %d %s", got.Status, got.Body)
+	}
+	stop()
+	<-ended
+}
+
+// A page that is opened while nothing could be read yet says why, too.
+func TestWatchersSeeThatAStoreWasAwayFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+		return nil, &ops.Away{Slow: []string{"Postgres is slow: a reply takes 1.6 s"}, Err: errAway}
+	}, cfg.Log)
+	server := httptest.NewServer(ops.Handler(cfg))
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	next := stream(t, server.URL)
+	go func() { defer close(ended); cfg.Live.Run(ctx) }()
+	for kind, data := next(); ; kind, data = next() {
+		if kind != "snapshot" {
+			continue
+		}
+		var s ops.Snapshot
+		if err := json.Unmarshal(data, &s); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"Postgres is slow: a reply takes 1.6 s. There are no figures yet."}
+		if diff := cmp.Diff(want, s.Problems); diff != "" || !s.Stale {
+			t.Errorf("they see (-want +got), stale %t:\n%s", s.Stale, diff)
+		}
+		break
 	}
 	stop()
 	<-ended

@@ -191,6 +191,12 @@ type Gauges struct {
 	// Policy is the policy in force in this process. PoliciesDiffer tells whether processes have different ones.
 	Policy         Policy
 	PoliciesDiffer bool
+	// Workers counts the processes with the worker role, Gone those that are gone without having stopped. ClocksApart
+	// is how many seconds the clock of a process and Redis's are apart at most. Up tells of each store whether this
+	// process reaches it.
+	Workers, Gone int
+	ClocksApart   float64
+	Up            map[string]bool
 	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be.
 	BreakersOpen          map[string]int
@@ -203,7 +209,7 @@ type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
 	states, oldest, users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
-	policy, policyLoaded, policyRefused, policiesDiffer *prometheus.Desc
+	policy, policyLoaded, policyRefused, policiesDiffer, workers, gone, clocksApart, up, ends *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -237,7 +243,13 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		policyRefused: gauge("pacer_policy_refused",
 			"1 while this process refuses its policy file, and keeps the policy that it had."),
 		policiesDiffer: gauge("pacer_policy_differs", "1 while processes of the deployment have different policies in force."),
-		inFlight:       gauge("pacer_in_flight", "Deliveries under way in this process."),
+		workers:        gauge("pacer_workers", "Processes with the worker role that are alive."),
+		gone:           gauge("pacer_processes_gone", "Processes that did not say that they stop, in the last quarter of an hour."),
+		clocksApart:    gauge("pacer_clocks_apart_seconds", "How far the clock of a process and Redis's are apart at most."),
+		up:             gauge("pacer_store_up", "1 for each store that this process reaches, 0 for one that does not respond.", "store"),
+		ends: gauge("pacer_ends_total", "Notifications of the deployment that ended undelivered although no attempt "+
+			"failed for good, by reason.", "reason"),
+		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),
 		concurrency: gauge("pacer_concurrency",
 			"Deliveries that may be under way in this process; 0 without the worker role."),
 	}
@@ -247,7 +259,8 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.states, c.oldest, c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
-		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer,
+		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.workers, c.gone,
+		c.clocksApart, c.up, c.ends,
 	} {
 		descs <- d
 	}
@@ -258,11 +271,20 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	g, err := c.read(ctx)
+	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for store, up := range g.Up {
+		tell(c.up, oneIf(up), store)
+	}
 	if err != nil {
 		return
 	}
-	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	tell(c.workers, float64(g.Workers))
+	tell(c.gone, float64(g.Gone))
+	tell(c.clocksApart, g.ClocksApart)
+	for _, reason := range endsByAgendas {
+		metrics <- prometheus.MustNewConstMetric(c.ends, prometheus.CounterValue, endedFor(g.Reasons, reason), reason)
 	}
 	c.tellCounts(tell, &g.Counts)
 	for _, s := range g.Paused {
@@ -280,6 +302,16 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell(c.policiesDiffer, oneIf(g.PoliciesDiffer))
 	tell(c.inFlight, float64(g.InFlight))
 	tell(c.concurrency, float64(g.Concurrency))
+}
+
+// endedFor counts what ended for a reason.
+func endedFor(reasons []stats.EndReason, reason string) (n float64) {
+	for _, r := range reasons {
+		if r.Reason == reason {
+			n += float64(r.Count)
+		}
+	}
+	return n
 }
 
 // oneIf is the value of a gauge that tells whether something holds.

@@ -47,6 +47,8 @@ var added = []string{
 	"pacer_partitions_unreachable gauge",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",
+	"pacer_workers gauge", "pacer_processes_gone gauge", "pacer_clocks_apart_seconds gauge",
+	"pacer_ends_total counter reason", "pacer_store_up gauge store",
 }
 
 var waiting = ops.Gauges{
@@ -57,7 +59,7 @@ var waiting = ops.Gauges{
 	MaxDefer: time.Hour,
 	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}},
 	Evicts:   true, BreakersOpen: map[string]int{"fcm": 1},
-	InFlight: 7, Concurrency: 8,
+	InFlight: 7, Concurrency: 8, Workers: 2, Gone: 1, ClocksApart: 2.5, Up: map[string]bool{"redis": true},
 }
 
 // newRegistry has everything registered that this package makes.
@@ -242,6 +244,23 @@ pacer_users_deferred 6
 	}
 }
 
+// What the agendas ended is told for each of their reasons from the beginning, so that the first one counts.
+func TestEndsAreToldByReason(t *testing.T) {
+	t.Parallel()
+	g := waiting
+	g.Reasons = []stats.EndReason{{Status: "expired", Reason: "max_defer", Count: 3}}
+	registry, _ := newRegistry(t, func(context.Context) (ops.Gauges, error) { return g, nil })
+	got := exposed(t, registry, "pacer_ends_total")
+	for _, want := range []string{
+		`pacer_ends_total{reason="max_defer"} 3`, `pacer_ends_total{reason="expires_at"} 0`,
+		`pacer_ends_total{reason="crash_loop"} 0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s lacks %s", got, want)
+		}
+	}
+}
+
 // While the store is away the graph shows a gap, not zeros. The process's own counters are there all the same.
 func TestGaugesThatCannotBeReadAreLeftOut(t *testing.T) {
 	t.Parallel()
@@ -267,8 +286,10 @@ func TestGaugesThatCannotBeReadAreLeftOut(t *testing.T) {
 			t.Errorf("%s has a value although it can't be read", gauge)
 		}
 	}
-	if !slices.Contains(names, "pacer_pulls_total") {
-		t.Errorf("pacer_pulls_total is missing: %v", names)
+	for _, name := range []string{"pacer_pulls_total", "pacer_store_up"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is missing: %v", name, names)
+		}
 	}
 }
 

@@ -71,7 +71,8 @@ func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // an error means that the client is gone
+	//nolint:gosec // plain text, which no browser takes for a page; an error means that the client is gone
+	_, _ = w.Write([]byte(text + "\n"))
 }
 
 func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
@@ -90,11 +91,26 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	h.cfg.Log.WarnContext(r.Context(), "could not serve an ops page", "path", r.Pattern, "error", err)
 	w.Header().Set("Retry-After", "2")
-	if away, ok := errors.AsType[*Away](err); ok {
-		plain(w, http.StatusServiceUnavailable, strings.Join(away.Stores, " and ")+" does not respond")
-		return
+	away := h.away(r.Context(), err)
+	switch {
+	case away.words() != "":
+		plain(w, http.StatusServiceUnavailable, away.words())
+	case errors.Is(err, context.DeadlineExceeded):
+		plain(w, http.StatusServiceUnavailable, "the store takes too long: the dashboard says what is slow or locked")
+	default:
+		plain(w, http.StatusServiceUnavailable, "the store can't be read now: this process's log says why")
 	}
-	plain(w, http.StatusServiceUnavailable, "the store can't be read now")
+}
+
+// away names the stores that do not respond or are slow, after something could not be read.
+func (h *handler) away(ctx context.Context, err error) *Away {
+	if away, ok := errors.AsType[*Away](err); ok {
+		return away
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	readiness := h.cfg.Ready(ctx)
+	return &Away{Stores: readiness.Away, Slow: readiness.Slow}
 }
 
 func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, body any) {

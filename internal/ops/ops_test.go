@@ -233,7 +233,7 @@ func TestPages(t *testing.T) {
 		return response{Status: status, Type: plain, Body: text + "\n"}
 	}
 	shows := func(body string) response { return response{Status: http.StatusOK, Type: asJSON, Body: body} }
-	cannotRead := says(http.StatusServiceUnavailable, "the store can't be read now")
+	cannotRead := says(http.StatusServiceUnavailable, "the store can't be read now: this process's log says why")
 	cannotRead.Retry = "2"
 	notReady := "draining: this process is about to stop\nRedis: responds\nPostgres: does not respond"
 	for _, tt := range []struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
@@ -57,6 +58,13 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 	if p := s.Redis.EvictionRule; p != "" && p != "noeviction" {
 		add("Redis evicts keys when it is full (%s), which loses notifications: set maxmemory-policy noeviction.", p)
 	}
+	if s.Redis.Full {
+		what := "nothing more is accepted"
+		if s.Postgres != nil {
+			what = "what is accepted waits in Postgres"
+		}
+		add("Redis is full, with %.0f %% of its maxmemory used: %s until it has room again.", 100*s.Redis.Used, what)
+	}
 	var away []string
 	for _, p := range s.Partitions {
 		if p.Unreachable {
@@ -76,18 +84,25 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 	case pg.Took >= slowPostgres.Seconds():
 		add("Postgres is slow: a reply took %.1f s.", pg.Took)
 	}
-	if pg != nil && apart(pg.ClockAhead) {
+	if pg != nil && pg.Lock != nil {
+		add("Locked: %d statements of pacer's have waited for up to %s for a lock of session %d on Postgres (user %s%s).",
+			pg.Lock.Statements, ago(time.Duration(pg.Lock.Waited*float64(time.Second))), pg.Lock.PID, pg.Lock.User,
+			named(pg.Lock.Application))
+	}
+	if pg != nil && apart(pg.ClockAhead) && redisClock(s) == 0 {
 		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness are told by both.", ahead(pg.ClockAhead))
 	}
 }
 
 // processProblems are those of processes: none that works, some that died, and clocks that differ.
 func processProblems(s *Snapshot, add func(string, ...any)) {
-	works := slices.ContainsFunc(s.Processes, func(p Process) bool {
-		return slices.Contains(p.Roles, string(settings.RoleWorker))
-	})
-	if !works && len(s.Processes) > 0 {
+	workers := workersOf(s.Processes)
+	if workerless(s) {
 		add("No worker is alive: nothing is delivered.")
+	}
+	if inFlight, concurrency := load(workers); concurrency > 0 && inFlight >= concurrency {
+		add("All workers are busy: %d of %d deliveries are under way, and %d notifications wait for one of them to end.",
+			inFlight, concurrency, s.Queued)
 	}
 	var gone []string
 	for _, g := range s.Gone {
@@ -96,11 +111,50 @@ func processProblems(s *Snapshot, add func(string, ...any)) {
 	if len(gone) > 0 {
 		add("Gone without having stopped: %s. It died, stands still, or does not reach Redis.", listed(gone))
 	}
+	if wrong := redisClock(s); wrong != 0 {
+		add("Redis's clock is %s those of all processes and of Postgres: set it right.", ahead(wrong))
+		return
+	}
 	for _, p := range s.Processes {
 		if apart(p.ClockAhead) {
 			add("The clock of %s is %s Redis's: set it right.", p.ID, ahead(p.ClockAhead))
 		}
 	}
+}
+
+// workersOf are the processes with the worker role.
+func workersOf(processes []Process) (workers []Process) {
+	for _, p := range processes {
+		if slices.Contains(p.Roles, string(settings.RoleWorker)) {
+			workers = append(workers, p)
+		}
+	}
+	return workers
+}
+
+// workerless tells whether processes are alive, and no worker among them.
+func workerless(s *Snapshot) bool { return len(s.Processes) > 0 && len(workersOf(s.Processes)) == 0 }
+
+// load sums up how many deliveries are under way, and how many there may be.
+func load(workers []Process) (inFlight, concurrency int) {
+	for _, p := range workers {
+		inFlight, concurrency = inFlight+p.InFlight, concurrency+p.Concurrency
+	}
+	return inFlight, concurrency
+}
+
+// redisClock is by how many seconds Redis's clock is ahead of all others, where Postgres and every process agree that
+// it is wrong; else 0.
+func redisClock(s *Snapshot) float64 {
+	if s.Postgres == nil || !apart(s.Postgres.ClockAhead) || len(s.Processes) == 0 {
+		return 0
+	}
+	for _, p := range s.Processes {
+		if apart(p.ClockAhead - s.Postgres.ClockAhead) {
+			return 0
+		}
+	}
+	return -s.Postgres.ClockAhead
 }
 
 // policyProblems are files that were refused, and processes whose policies differ.
@@ -165,7 +219,7 @@ func (t *stillness) follow(s *Snapshot) []string {
 		}
 	}
 	var all []string
-	if len(unswept) > 0 {
+	if len(unswept) > 0 && !workerless(s) { // else another sentence says so
 		all = append(all, "Stuck: no worker looks at partition "+listed(unswept)+".")
 	}
 	held := slices.ContainsFunc(s.Pauses, func(p control.Pause) bool { return p.Kind != control.Channel })
@@ -175,12 +229,40 @@ func (t *stillness) follow(s *Snapshot) []string {
 	return all
 }
 
+// crowding finds that notifications wait for their providers although no host is in trouble.
+type crowding struct{ since time.Time }
+
+// follow says that notifications have waited so for long, and why.
+func (c *crowding) follow(s *Snapshot) []string {
+	troubled := slices.ContainsFunc(s.Channels, func(c Channel) bool {
+		return c.Paused != nil || slices.ContainsFunc(c.Hosts, func(h push.Host) bool { return h.Trouble(s.At) != "" })
+	})
+	switch {
+	case s.Waiting.Provider == 0 || troubled:
+		c.since = time.Time{}
+	case c.since.IsZero():
+		c.since = s.At
+	case s.At.Sub(c.since) >= stuckAfter:
+		return []string{fmt.Sprintf("%d notifications wait for a provider: the limit of a channel or target is used up "+
+			"(--CHANNEL-limits), or a host has as many calls under way as it may.", s.Waiting.Provider)}
+	}
+	return nil
+}
+
 // listed joins a few names, and says how many more there are.
 func listed(names []string) string {
 	if len(names) > namedAtMost {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedAtMost], ", "), len(names)-namedAtMost)
 	}
 	return strings.Join(names, ", ")
+}
+
+// named is a further name in a bracket; "" for none.
+func named(application string) string {
+	if application == "" {
+		return ""
+	}
+	return ", application " + application
 }
 
 func apart(seconds float64) bool {

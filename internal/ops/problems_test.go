@@ -107,6 +107,42 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 			}},
 			want: []string{"No worker is alive: nothing is delivered."},
 		},
+		"workers that are busy": {
+			s: ops.Snapshot{
+				Counts: stats.Counts{Queued: 9},
+				Processes: []ops.Process{
+					ops.NewProcess(stats.Process{ID: "a", Roles: []string{"worker"}, InFlight: 4}, ops.Report{Concurrency: 4}),
+					ops.NewProcess(stats.Process{ID: "b", Roles: []string{"worker"}, InFlight: 8}, ops.Report{Concurrency: 8}),
+				},
+			},
+			want: []string{
+				"All workers are busy: 12 of 12 deliveries are under way, and 9 notifications wait for one of them to end.",
+			},
+		},
+		"Redis full": {
+			s:    ops.Snapshot{Redis: ops.Redis{Used: .934, Full: true}},
+			want: []string{"Redis is full, with 93 % of its maxmemory used: nothing more is accepted until it has room again."},
+		},
+		"Redis full beside Postgres": {
+			s: ops.Snapshot{Redis: ops.Redis{Used: 1, Full: true}, Postgres: &ops.Postgres{}},
+			want: []string{
+				"Redis is full, with 100 % of its maxmemory used: what is accepted waits in Postgres until it has room again.",
+			},
+		},
+		"a lock": {
+			s: ops.Snapshot{Postgres: &ops.Postgres{
+				Lock: &ops.Lock{Statements: 3, Waited: 14.2, PID: 77, User: "ann", Application: "psql"},
+			}},
+			want: []string{"Locked: 3 statements of pacer's have waited for up to 14s for a lock of session 77 on Postgres " +
+				"(user ann, application psql)."},
+		},
+		"Redis's clock": {
+			s: ops.Snapshot{
+				Processes: []ops.Process{skewed},
+				Postgres:  &ops.Postgres{ClockAhead: -7.1},
+			},
+			want: []string{"Redis's clock is 7.1 s ahead of those of all processes and of Postgres: set it right."},
+		},
 		"a clock": {
 			s:    ops.Snapshot{Processes: []ops.Process{skewed}},
 			want: []string{"The clock of host-b is 7.2 s behind Redis's: set it right."},
@@ -168,6 +204,40 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 			look(2, stats.Partition{Queued: 5, Steps: 9, SweptAt: 2}),
 			look(18, stats.Partition{Queued: 5, Steps: 9, SweptAt: 3}),
 		}, want: "Stuck: something may go, and no worker takes it, in partition 3 (for 16s)."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(looks(t, c.looks...).Problems, " "); got != c.want {
+				t.Errorf("problems: %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A budget that is used up is named once notifications have waited for it for long.
+func TestALimitOfAChannelThatIsUsedUpIsNamed(t *testing.T) {
+	t.Parallel()
+	look := func(second int, waiting int64, h push.Host) ops.Snapshot {
+		return ops.Snapshot{
+			At:       at.Add(time.Duration(second) * time.Second),
+			Counts:   stats.Counts{Waiting: stats.Waiting{Provider: waiting}},
+			Channels: []ops.Channel{{Channel: "fcm", Hosts: []push.Host{h}}},
+		}
+	}
+	well, away := push.Host{}, push.Host{Host: "x", Breaker: push.BreakerOpen, OpenSince: at}
+	const want = "7 notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or " +
+		"a host has as many calls under way as it may."
+	for name, c := range map[string]struct {
+		looks []ops.Snapshot
+		want  string
+	}{
+		"long":  {looks: []ops.Snapshot{look(0, 5, well), look(8, 6, well), look(16, 7, well)}, want: want},
+		"short": {looks: []ops.Snapshot{look(0, 5, well), look(8, 6, well)}},
+		"again": {looks: []ops.Snapshot{look(0, 5, well), look(8, 0, well), look(16, 7, well)}},
+		"a host is away": {
+			looks: []ops.Snapshot{look(0, 5, away), look(16, 7, away)},
+			want:  "fcm: x is not called (circuit open for 16s, no reply yet).",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

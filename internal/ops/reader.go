@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
@@ -53,6 +55,32 @@ type Reader struct {
 
 // Gauges reads the deployment's counts for the metrics, and this process's load.
 func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
+	up := make(chan map[string]bool, 1)
+	go func() { up <- r.up(ctx) }()
+	g, err := patience.Ask(ctx, scrapePatience, r.gauges)
+	g.Up = <-up
+	return g, err
+}
+
+// scrapePatience is how long a scrape waits for the deployment's counts.
+const scrapePatience = 2 * time.Second
+
+// up tells of each store whether this process reaches it.
+func (r *Reader) up(ctx context.Context) map[string]bool {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	asked := map[string]<-chan error{"redis": ping(ctx, func(ctx context.Context) error { return r.Redis.Ping(ctx).Err() })}
+	if r.Pool != nil {
+		asked["postgres"] = ping(ctx, r.Pool.Ping)
+	}
+	up := map[string]bool{}
+	for store, response := range asked {
+		up[store] = <-response == nil
+	}
+	return up
+}
+
+func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
 	counts, err := r.Agendas.Stats(ctx)
 	if err != nil {
 		return Gauges{}, err
@@ -66,6 +94,10 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 		return Gauges{}, err
 	}
 	g.PoliciesDiffer = len(versions(all.Processes)) > 1
+	g.Workers, g.Gone = len(workersOf(all.Processes)), len(all.Gone)
+	for _, p := range all.Processes {
+		g.ClocksApart = max(g.ClocksApart, p.ClockAhead, -p.ClockAhead)
+	}
 	if !r.Embedded {
 		info, err := r.Redis.Info(ctx, "memory").Result()
 		if err != nil {
@@ -77,16 +109,45 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 	return g, nil
 }
 
-// Away says which of the stores do not respond.
+// Away says which of the stores do not respond, and describes those that are slow.
 type Away struct {
-	Stores []string
-	Err    error
+	Stores, Slow []string
+	Err          error
 }
 
-// Error names the stores, and then the fault.
-func (a *Away) Error() string {
-	return strings.Join(a.Stores, " and ") + " does not respond: " + a.Err.Error()
+// words say what is wrong, and what it means; "" when nothing is.
+func (a *Away) words() string {
+	switch len(a.Stores) {
+	case 0:
+	case 1:
+		return a.Stores[0] + " does not respond: nothing is delivered until it does"
+	default:
+		return strings.Join(a.Stores, " and ") + " do not respond: nothing is delivered until they do"
+	}
+	return strings.Join(a.Slow, "; ")
 }
+
+// ask asks a store. What it returns waits for the reply, and notes that the store does not respond or is slow.
+func (a *Away) ask(ctx context.Context, store string, request func(context.Context) error) (hear func()) {
+	asked, response := time.Now(), ping(ctx, request)
+	heard := make(chan func(), 1)
+	go func() {
+		err := <-response
+		took := time.Since(asked)
+		heard <- func() {
+			switch {
+			case err != nil:
+				a.Stores = append(a.Stores, store)
+			case took >= slowReply:
+				a.Slow = append(a.Slow, isSlow(store, took))
+			}
+		}
+	}()
+	return func() { (<-heard)() }
+}
+
+// Error says what is wrong with the stores, and then the fault.
+func (a *Away) Error() string { return a.words() + ": " + a.Err.Error() }
 
 // Unwrap gives the fault.
 func (a *Away) Unwrap() error { return a.Err }
@@ -94,28 +155,36 @@ func (a *Away) Unwrap() error { return a.Err }
 // Snapshot reads what the dashboard shows, without what [Live] computes from one snapshot to the next. Its error is an
 // [*Away] when a store does not respond.
 func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
-	s, err := r.snapshot(ctx)
+	s, err := patience.Ask(ctx, snapshotPatience, r.snapshot)
 	if err == nil {
 		return s, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	away := &Away{Err: err}
-	redis := ping(ctx, func(ctx context.Context) error { return r.Redis.Ping(ctx).Err() })
-	if r.Pool != nil && <-ping(ctx, r.Pool.Ping) != nil {
-		away.Stores = append(away.Stores, "Postgres")
+	hear := []func(){away.ask(ctx, "Redis", func(ctx context.Context) error { return r.Redis.Ping(ctx).Err() })}
+	if r.Pool != nil {
+		hear = append(hear, away.ask(ctx, "Postgres", r.Pool.Ping))
 	}
-	if <-redis != nil {
-		away.Stores = append([]string{"Redis"}, away.Stores...)
+	for _, reply := range hear {
+		reply()
 	}
-	if len(away.Stores) == 0 {
+	if away.words() == "" && errors.Is(err, context.DeadlineExceeded) {
+		away.Slow = []string{"The stores take too long to tell everything"}
+	}
+	if away.words() == "" {
 		return nil, err
 	}
 	return nil, away
 }
 
+// snapshotPatience is how long a look at everything may take. It leaves time to find out which store is away.
+const snapshotPatience = lookTimeout - storePatience
+
 func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 	at := time.Now().UTC() // before anything is read, so that it is no older than it says
+	postgres := make(chan *Postgres, 1)
+	go func() { postgres <- r.postgresFigures(ctx) }() // it takes as long as the rest when Postgres is slow
 	counts, err := r.Store.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -140,34 +209,58 @@ func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	markPaused(s.Channels, s.Pauses)
-	if r.Pool != nil {
-		s.Postgres = r.postgresFigures(ctx)
-	}
+	s.Postgres = <-postgres
 	return s, nil
 }
 
-// postgresPatience is how long a look waits for Postgres.
-const postgresPatience = 1500 * time.Millisecond
+// storePatience is how long a store may take to respond to one question.
+const storePatience = 2400 * time.Millisecond
 
-// postgresFigures asks Postgres for the time, and compares it with Redis's.
+// postgresSQL returns the time; how many statements of this user have waited for a lock for more than a second, and for
+// how long; and who holds one of these locks without waiting for another. It reads as many rows as there are
+// connections.
+const postgresSQL = `WITH waiting AS (
+		SELECT pid, extract(epoch FROM clock_timestamp() - query_start)::float8 AS waited FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND datname = current_database() AND usename = current_user
+			AND query_start < clock_timestamp() - interval '1 second'
+	), holder AS (
+		SELECT a.pid, a.usename, a.application_name
+		FROM (SELECT pid FROM waiting ORDER BY waited DESC LIMIT 1) AS first, unnest(pg_blocking_pids(first.pid)) AS by
+			JOIN pg_stat_activity AS a ON a.pid = by
+		ORDER BY a.wait_event_type IS NOT DISTINCT FROM 'Lock' LIMIT 1
+	)
+	SELECT clock_timestamp(), (SELECT count(*) FROM waiting)::int, coalesce((SELECT max(waited) FROM waiting), 0),
+		coalesce((SELECT pid FROM holder), 0), coalesce((SELECT usename::text FROM holder), ''),
+		coalesce((SELECT application_name FROM holder), '')`
+
+// postgresFigures asks Postgres for the time and compares it with Redis's, and for what its statements wait; nil
+// without Postgres.
 func (r *Reader) postgresFigures(ctx context.Context) *Postgres {
+	if r.Pool == nil {
+		return nil
+	}
 	pool := r.Pool.Stat()
 	p := &Postgres{
 		InUse: pool.AcquiredConns(), Idle: pool.IdleConns(), Max: pool.MaxConns(), Waited: pool.EmptyAcquireCount(),
 	}
-	asking, cancel := context.WithTimeout(ctx, postgresPatience)
+	asking, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	var theirs time.Time
+	var lock Lock
 	asked := time.Now()
-	err := r.Pool.QueryRow(asking, "SELECT clock_timestamp()").Scan(&theirs)
+	err := r.Pool.QueryRow(asking, postgresSQL).Scan(&theirs, &lock.Statements, &lock.Waited, &lock.PID, &lock.User,
+		&lock.Application)
 	took := time.Since(asked)
 	p.Took = took.Seconds()
 	if err != nil {
-		p.Error = "no reply within " + postgresPatience.String()
+		p.Error = "no reply within " + storePatience.String()
 		if asking.Err() == nil {
 			p.Error = err.Error()
 		}
 		return p
+	}
+	if lock.Statements > 0 {
+		p.Lock = &lock
 	}
 	middle := asked.Add(took / 2)
 	asked = time.Now()
@@ -226,6 +319,6 @@ func (r *Reader) redisFigures(ctx context.Context) (Redis, error) {
 		Clients: number("connected_clients"),
 		Memory:  number("used_memory"), MaxMemory: number("maxmemory"), EvictionRule: fields["maxmemory_policy"],
 		AppendOnly: fields["aof_enabled"] == "1", LastSave: fields["rdb_last_bgsave_status"],
-		EvictedKeys: number("evicted_keys"),
+		EvictedKeys: number("evicted_keys"), Used: r.Memory.Ratio(), Full: r.Memory.Full(),
 	}, nil
 }

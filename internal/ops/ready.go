@@ -3,8 +3,12 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
+
+// slowReply is from when on a store's reply counts as slow, where something that was asked of it took too long.
+const slowReply = 300 * time.Millisecond
 
 // briefly is how long a readiness check waits for a store that the process can do without.
 const briefly = 500 * time.Millisecond
@@ -13,8 +17,9 @@ const briefly = 500 * time.Millisecond
 type Readiness struct {
 	// Reason is why it is not ready; empty when it is.
 	Reason string
-	// Stores has a line for each store: its name, and whether it responds.
-	Stores []string
+	// Stores has a line for each store: its name, and whether it responds. Away names those that do not, and Slow
+	// describes those that take long.
+	Stores, Away, Slow []string
 }
 
 // ReadyCheck tells whether a process can do the work of its roles.
@@ -35,7 +40,7 @@ type ReadyCheck struct {
 // Ready asks all stores at the same time.
 func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 	needsRedis := c.Postgres == nil || !c.API
-	redisCtx := ctx
+	redisCtx, asked := ctx, time.Now()
 	if !needsRedis {
 		bounded, cancel := context.WithTimeout(ctx, briefly)
 		defer cancel()
@@ -47,9 +52,9 @@ func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 		postgres = ping(ctx, c.Postgres)
 	}
 	readiness := Readiness{}
-	readiness.add("Redis", redis, needsRedis)
+	readiness.add("Redis", redis, needsRedis, asked)
 	if postgres != nil {
-		readiness.add("Postgres", postgres, true)
+		readiness.add("Postgres", postgres, true, asked)
 	}
 	if c.Draining() {
 		readiness.Reason = "not ready: this process is draining: it finishes what it delivers, then stops"
@@ -58,8 +63,14 @@ func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 }
 
 // add waits for a store's response and adds a line about the store.
-func (r *Readiness) add(name string, response <-chan error, needed bool) {
+func (r *Readiness) add(name string, response <-chan error, needed bool, asked time.Time) {
 	err := <-response
+	switch took := time.Since(asked); {
+	case err != nil:
+		r.Away = append(r.Away, name)
+	case took >= slowReply:
+		r.Slow = append(r.Slow, isSlow(name, took))
+	}
 	state := ": responds"
 	switch {
 	case err != nil && needed:
@@ -69,6 +80,11 @@ func (r *Readiness) add(name string, response <-chan error, needed bool) {
 		state = ": does not respond; accepted notifications wait in Postgres until it does"
 	}
 	r.Stores = append(r.Stores, name+state)
+}
+
+// isSlow says that a store takes long to respond.
+func isSlow(name string, took time.Duration) string {
+	return fmt.Sprintf("%s is slow: a reply takes %.1f s", name, took.Seconds())
 }
 
 // errNoResponse says that a store did not respond in time.

@@ -94,6 +94,10 @@ type Redis struct {
 	LastSave      string `json:"last_save"`
 	EvictedKeys   int64  `json:"evicted_keys"`
 	InThisProcess bool   `json:"in_this_process"`
+	// Used is the share of its maxmemory that the fullest server uses; 0 without a limit. Full tells whether it takes
+	// nothing more on.
+	Used float64 `json:"used_ratio"`
+	Full bool    `json:"full"`
 }
 
 // Postgres is the connection pool of the process that serves the page.
@@ -108,6 +112,19 @@ type Postgres struct {
 	Error string  `json:"error,omitempty"`
 	// ClockAhead is how many seconds its clock is ahead of Redis's.
 	ClockAhead float64 `json:"clock_ahead_seconds"`
+	// Lock is what statements of this deployment wait for; nil when none has for a second.
+	Lock *Lock `json:"lock,omitempty"`
+}
+
+// Lock is one that a session on Postgres holds.
+type Lock struct {
+	// Statements count those that wait for a lock, Waited is for how many seconds the first has.
+	Statements int     `json:"statements"`
+	Waited     float64 `json:"waited_seconds"`
+	// PID, User and Application are those of a session that holds one and waits for none.
+	PID         int32  `json:"pid"`
+	User        string `json:"user"`
+	Application string `json:"application"`
 }
 
 // Invariants is what the invariant checker found in its last round.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type trend struct {
 	steps []step
 	ends  endsTrend
 	still stillness
+	crowd crowding
 }
 
 // step is what was counted between two snapshots.
@@ -57,7 +59,7 @@ func (t *trend) follow(s *Snapshot) {
 	}
 	t.sum(s)
 	t.ends.follow(s)
-	s.Problems = append(problems(s), t.still.follow(s)...)
+	s.Problems = slices.Concat(problems(s), t.still.follow(s), t.crowd.follow(s))
 }
 
 // sum fills in what is computed over the whole window.

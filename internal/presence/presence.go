@@ -111,6 +111,8 @@ func (a *Announcer) Announce(ctx context.Context) error {
 	pipe.Set(ctx, prefix+self.ID, entry, life)
 	pipe.SAdd(ctx, index, self.ID)
 	if _, err := pipe.Exec(ctx); err != nil {
+		// A full Redis takes no new entry; then the last one goes on, so that the process does not seem dead.
+		_ = a.client.Expire(ctx, prefix+self.ID, life).Err() // the first error says it all
 		return fmt.Errorf("write the entry of process %s: %w", self.ID, err)
 	}
 	return nil
@@ -158,9 +160,7 @@ func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) 
 	for i, entry := range entries {
 		text, alive := entry.(string)
 		if !alive {
-			if err := miss(ctx, client, ids[i]); err != nil {
-				return nil, fmt.Errorf("forget process %s: %w", ids[i], err)
-			}
+			_ = miss(ctx, client, ids[i]) // a full Redis takes no note of it; then a later look does
 			continue
 		}
 		var p Process

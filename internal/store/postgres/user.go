@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,8 +41,10 @@ func (r *Store) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]notifi
 		return nil, describe("look up a user's notifications", err)
 	}
 	views := make([]notification.View, len(found))
-	for i := range found {
-		r.place(ctx, &found[i])
+	for i, asked := 0, time.Now(); i < len(found); i++ {
+		if time.Since(asked) < r.cfg.PlacePatience { // all are of one user, so one Redis: it is waited for once
+			r.place(ctx, &found[i])
+		}
 		views[i] = found[i].View
 	}
 	return views, nil

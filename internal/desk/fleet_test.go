@@ -1,0 +1,150 @@
+package desk_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// What the processes report decides, too: without a worker nothing goes out, whatever the limits say.
+func TestWhatProcessesReportIsNamed(t *testing.T) {
+	t.Parallel()
+	held := func(code string) func(*world) string {
+		return func(w *world) string {
+			return w.bring("free", dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: " + code, Untried: true, Refund: true, RetryAfter: time.Hour,
+			})
+		}
+	}
+	away := []desk.Trouble{
+		{Channel: "fcm", Words: "the provider is not called"},
+		{Channel: "log", Host: "b.example", Words: "b.example is not called"},
+		{Channel: "log", Host: "target", Words: "target is not called (last reply 503)"},
+	}
+	for _, c := range []struct {
+		name  string
+		fleet desk.Fleet
+		fault error
+		// bring has something of ada wait in the category free; by default something waits for a worker.
+		bring         func(*world) string
+		user, explain string
+	}{
+		{
+			name: "NoWorker", user: "no worker is alive: nothing goes out until one is started. free: 1 queued; first ",
+			explain: "waits for a worker, and no worker is alive",
+		},
+		{
+			name: "NoWorkerForWhatIsScheduled", user: ", and no worker is alive", explain: ", and no worker is alive",
+			bring: func(w *world) string {
+				return w.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(time.Hour) }).ID
+			},
+		},
+		{
+			name: "AllBusy", fleet: desk.Fleet{Workers: 2, InFlight: 8, Concurrency: 8},
+			user:    "waits for a worker: all are busy, with 8 deliveries under way, as many as may be",
+			explain: "waits for a worker: all are busy, with 8 deliveries under way, as many as may be",
+		},
+		{
+			name: "RedisAway", fault: errors.New("away"), user: "Redis does not respond: nothing goes out until it does",
+			explain: "Redis does not respond: nothing goes out until it does",
+		},
+		{
+			name: "Clocks", fleet: desk.Fleet{Workers: 1, ClockAhead: -time.Hour},
+			user:    "the clocks of Redis and of a process are 1h0m0s apart, so times are wrong",
+			explain: "goes out now; the clocks of Redis and of a process are 1h0m0s apart, so times are wrong",
+		},
+		{
+			name: "ItsHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("breaker_open"),
+			user:    "waits for its provider: target is not called (last reply 503); tried at ",
+			explain: "waits for its provider: target is not called (last reply 503); tried at ",
+		},
+		{
+			name: "TheOnlyProvider", fleet: desk.Fleet{Workers: 1, Troubles: away[:1]}, bring: held("channel_paused"),
+			user:    "waits for its provider: its host is not called, because it refused the credentials or asked to slow down",
+			explain: "waits for its provider: its host is not called, because it refused the credentials or asked to slow down",
+		},
+		{
+			name: "BusyHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("provider_busy"),
+			user:    "waits for its provider: as many calls to its host are under way as may be; tried at ",
+			explain: "waits for its provider: as many calls to its host are under way as may be; tried at ",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, w *world) {
+				w.fleet = func() (desk.Fleet, error) { return c.fleet, c.fault }
+				id := ""
+				if c.bring != nil {
+					id = c.bring(w)
+				} else {
+					id = w.accept(nil).ID
+				}
+				u, e := w.user("ada"), w.explain(id)
+				w.wantWords("the user", u.Standing, c.user)
+				w.wantWords("the notification", e.Standing, c.explain)
+				for _, category := range u.Categories {
+					if category.MaySendNow && (c.fleet.Workers == 0 || c.fault != nil) {
+						t.Errorf("in category %s one may be sent now: %s", category.Category, category.Standing)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A rule of the user's own is told as such, and so is one that counts what bypassed it.
+func TestWhoseRuleDefers(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(_ *testing.T, w *world) {
+		w.own["ada"] = []throttle.Rule{{Max: 1, Per: time.Minute}}
+		id := w.deferred("slow")
+		w.wantWords("the user", w.user("ada").Standing, "deferred by the user's own limit 1/1m, goes out at ")
+		w.wantWords("the notification", w.explain(id).Standing, "deferred by the user's own limit 1/1m, goes out at ")
+	})
+}
+
+// Whoever cancelled a notification is named, and what took another's place.
+func TestEndsByPeopleAreNamed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		mine, theirs := w.accept(in("slow")).ID, w.accept(in("slow")).ID
+		w.cancelledBy = map[string]string{theirs: "grace (10.0.0.1)"}
+		for _, id := range []string{mine, theirs} {
+			if err := w.store.Cancel(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.wantWords("an operator's", w.explain(theirs).Standing, "cancelled by grace (10.0.0.1)")
+		w.wantWords("the other", w.explain(mine).Standing, "cancelled by its producer, or with others by an operator")
+		if s := w.user("ada").Standing; strings.Contains(s, "cancelled: cancelled") {
+			t.Errorf("the user says %q", s)
+		}
+	})
+}
+
+// What expired while it waited says what it waited for.
+func TestExpiryNamesWhatItWaitedFor(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.bring("slow", delivered)
+		n := w.accept(func(n *notification.Notification) {
+			n.Category, n.ExpiresAt = "slow", time.Now().Add(300*time.Millisecond)
+		})
+		w.until("the expiry", func(*dispatch.Grant) dispatch.Outcome { return delivered }, func() bool {
+			for partition := range partitions {
+				if _, err := w.agendas.Sweep(t.Context(), partition); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return w.explain(n.ID).Status == notification.StatusExpired
+		})
+		w.wantWords("it", w.explain(n.ID).Standing, "expired: expires_at: ", " came while it was deferred until ",
+			": limit 1/1h")
+	})
+}

@@ -1,0 +1,120 @@
+package desk
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// wait is what a notification waits for.
+type wait struct {
+	state State
+	words string
+	// at is when it goes out; zero when only people can tell, or when it never does.
+	at time.Time
+}
+
+// waitOf says what a waiting notification waits for. It is the one place that puts that into words.
+func (s *situation) waitOf(v *notification.View) wait {
+	channel := string(v.Channel)
+	if out := s.optedOut(v.Category, channel); out != "" {
+		return wait{state: StateOptedOut, words: out + ": it ends as cancelled, reason " + notification.ReasonOptedOut}
+	}
+	if p := s.pause(v.Category, channel); p != nil {
+		return wait{state: StatePaused, words: pausedBy(p) + ": it waits until somebody resumes it"}
+	}
+	if words := s.tooLate(v); words != "" {
+		return wait{state: stateOf(v), words: words}
+	}
+	if s.redisAway {
+		return wait{state: stateOf(v), words: s.obstacle()}
+	}
+	w := s.waitForTime(v)
+	if s.fleet.Workers == 0 {
+		w.words += ", and no worker is alive"
+		w.at = time.Time{}
+	}
+	return w
+}
+
+// waitForTime says what a notification waits for that nobody holds back: a moment, or a worker.
+func (s *situation) waitForTime(v *notification.View) wait {
+	at := v.DeliverAt
+	if at.Before(s.now) {
+		at = s.now
+	}
+	w := wait{state: stateOf(v), at: at}
+	switch w.state {
+	case StateHeld:
+		w.words = fmt.Sprintf("waits for its provider: %s; tried at %s", s.fleet.whyHeld(v), moment(at))
+	case StateRetrying:
+		w.words = fmt.Sprintf("an attempt failed (%s), next attempt at %s", v.Reason, moment(at))
+	case StateScheduled:
+		w.words = "scheduled, goes out at " + moment(at)
+	case StateDeferred:
+		w.words = "deferred"
+		if v.Reason != "" {
+			w.words += " by " + s.whose(v) + v.Reason
+		}
+		w.words += ", goes out at " + moment(at)
+	default:
+		w.words = "waits for a worker"
+		switch {
+		case s.fleet.Workers == 0:
+		case s.fleet.busy():
+			w.words += fmt.Sprintf(": all are busy, with %d deliveries under way, as many as may be", s.fleet.InFlight)
+		case at.After(s.now):
+			w.words += ", goes out at " + moment(at)
+		default:
+			w.words += ", goes out now"
+		}
+	}
+	return w
+}
+
+// whose says of a rule that defers a notification that it is the user's own; "" of one of the policy.
+func (s *situation) whose(v *notification.View) string {
+	is := func(r throttle.Rule) bool { return r.String() == v.Reason }
+	if slices.ContainsFunc(s.policy.Settings("", v.Category).Plan.Rules, is) ||
+		!slices.ContainsFunc(s.policy.Settings(s.userID, v.Category).Plan.CategoryRules(), is) {
+		return ""
+	}
+	return "the user's own "
+}
+
+// stateOf is the state of a category whose first this notification is.
+func stateOf(v *notification.View) State {
+	switch v.Status {
+	case notification.StatusScheduled:
+		return StateScheduled
+	case notification.StatusDeferred:
+		return StateDeferred
+	case notification.StatusRetrying:
+		if v.Held {
+			return StateHeld
+		}
+		return StateRetrying
+	default:
+		return StateQueued
+	}
+}
+
+// tooLate says why a notification will expire instead of going out; "" when it will not.
+func (s *situation) tooLate(v *notification.View) string {
+	if !v.ExpiresAt.IsZero() && v.DeliverAt.After(v.ExpiresAt) {
+		return fmt.Sprintf("expires at %s, before it could go out at %s", moment(v.ExpiresAt), moment(v.DeliverAt))
+	}
+	settings, since := s.policy.Settings(s.userID, v.Category), v.CreatedAt
+	if v.SendAt.After(since) {
+		since = v.SendAt
+	}
+	bypasses := v.Priority <= settings.BypassFrom
+	if settings.MaxDefer > 0 && v.DeliverAt.Sub(since) > settings.MaxDefer && !bypasses {
+		return fmt.Sprintf("its slot would be %s, later than max_defer %s: it expires", moment(v.DeliverAt),
+			throttle.FormatDuration(settings.MaxDefer))
+	}
+	return ""
+}
