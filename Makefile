@@ -71,14 +71,14 @@ test-busy: ## run make test RUNS=20 times in a fresh clone while every core is k
 	scripts/test-busy.sh $(RUNS)
 
 .PHONY: accept
-accept: check-servers ## run the long end-to-end scenarios against built programs, and those of many rows
-	go test -count=1 -timeout 30m -v -tags accept ./test/e2e
+accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, and the night cases
+	go test -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night
 	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd' \
 		./internal/store/postgres ./internal/app
 
 .PHONY: accept-full
 accept-full: check-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
-	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./test/e2e
+	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./test/e2e ./test/night
 
 .PHONY: faults
 faults: check-servers ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
@@ -135,6 +135,10 @@ openapi: ## write docs/openapi.json, and the responses of the examples in it, wh
 .PHONY: responses
 responses: ## write the tables of responses in docs/channels.md, from those that the channels use
 	go test -count=1 -run TestResponsesInChannelsPage ./test/docs -update
+
+.PHONY: night
+night: ## write docs/night.md from the table of test/night
+	go test -count=1 -run TestPage ./test/night -update
 
 .PHONY: bench-smoke
 bench-smoke: check-servers ## run every benchmark once and small, to see that it still works

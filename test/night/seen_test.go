@@ -1,0 +1,147 @@
+package night_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/ops"
+)
+
+// seen is what people see of a deployment.
+type seen struct {
+	user, explain string
+	dashboard     []string
+	alerts        []string
+}
+
+// nameWidth is how wide the names of the command line's pages are.
+const nameWidth = 12
+
+// field is the text beside a name on a page of the command line, over all its lines.
+func field(page, name string) string {
+	var text []string
+	in := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimRight(line, "\n")
+		if len(line) <= nameWidth {
+			continue
+		}
+		if is := strings.TrimSpace(line[:nameWidth]); is != "" {
+			in = is == name
+		}
+		if in {
+			text = append(text, strings.TrimSpace(line[nameWidth:]))
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// user is what `dispatcher user` says of a user's standing, or why it can't.
+func (d *deployment) user(id string) string {
+	d.Helper()
+	page := d.dispatcher("user", id)
+	if standing := field(page, "standing"); standing != "" {
+		return standing
+	}
+	return strings.TrimSpace(page)
+}
+
+// explain is what `dispatcher explain` says of a notification's status and why, or why it can't.
+func (d *deployment) explain(id string) string {
+	d.Helper()
+	page := d.dispatcher("explain", id)
+	status, because, reply := field(page, "status"), field(page, "because"), field(page, "reply")
+	switch {
+	case status == "":
+		return strings.TrimSpace(page)
+	case because == "":
+		because = status
+	}
+	if reply != "" {
+		because += "; " + reply
+	}
+	return because
+}
+
+// dashboard is what the page of the dashboard shows that is not as it should be: its banner, hosts whose latest call
+// failed, what ended undelivered, and for whom most is deferred.
+func (d *deployment) dashboard() []string {
+	d.Helper()
+	s := d.snapshot()
+	if s == nil {
+		return []string{"the page can't be loaded"}
+	}
+	shown := slices.Clone(s.Problems)
+	if s.Stale {
+		return shown
+	}
+	for _, channel := range s.Channels {
+		for _, host := range channel.Hosts {
+			if host.Outcome != "" && host.Outcome != "delivered" && host.Trouble(s.At) == "" {
+				shown = append(shown, strings.TrimSpace(fmt.Sprintf("%s %s: %s; %s", channel.Channel, host.Host,
+					host.Health(s.At, func(time.Time) string { return "" }), host.Outcome)))
+			}
+		}
+	}
+	var reasons []string
+	for _, r := range s.Ended.Reasons {
+		reasons = append(reasons, fmt.Sprintf("%s: %s", r.Status, r.Reason))
+	}
+	if s.Ended.Failed+s.Ended.Expired > 0 {
+		shown = append(shown, fmt.Sprintf("Failed %d, expired %d (%s)", s.Ended.Failed, s.Ended.Expired,
+			strings.Join(reasons, "; ")))
+	}
+	for _, c := range s.Crowds {
+		shown = append(shown, fmt.Sprintf("Most deferred: %s, %s, %d", c.UserID, c.Category, c.Deferred))
+		break
+	}
+	return shown
+}
+
+// looked waits until the page has figures, which are old when the trouble comes.
+func (d *deployment) looked() {
+	d.Helper()
+	d.await("the page has figures", func() bool {
+		s := d.snapshot()
+		return s != nil && !s.Stale
+	})
+}
+
+// snapshot is what a page that is opened now gets first; nil when it gets nothing.
+func (d *deployment) snapshot() *ops.Snapshot {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.first().ops+"/events", http.NoBody)
+	if err != nil {
+		d.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 16<<20)
+	for event := ""; lines.Scan(); {
+		if kind, found := strings.CutPrefix(lines.Text(), "event: "); found {
+			event = kind
+		}
+		data, found := strings.CutPrefix(lines.Text(), "data: ")
+		if !found || event != "snapshot" {
+			continue
+		}
+		var s ops.Snapshot
+		if err := json.Unmarshal([]byte(data), &s); err != nil {
+			d.Fatal(err)
+		}
+		return &s
+	}
+	return nil
+}
