@@ -60,7 +60,8 @@ func (a *App) apiHandler(tokens []string, host func(string) bool, metrics promet
 		Version: version.Current().Version, Log: a.log,
 	}
 	for _, c := range a.cfg.Channels.All() {
-		cfg.Channels = append(cfg.Channels, httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat, PublicKey: c.PublicKey})
+		cfg.Channels = append(cfg.Channels,
+			httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat, PublicKey: c.PublicKey})
 	}
 	return httpapi.New(cfg)
 }

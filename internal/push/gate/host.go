@@ -164,8 +164,8 @@ func (h *host) silentWait() time.Duration {
 	return min(max(h.room.silent()/2, busyWait), maxOpenWait)
 }
 
-// strangerWait is how long deliveries stay away from a host that got no place among the strangers: as long as it has had
-// none.
+// strangerWait is how long deliveries stay away from a host that got no place among the strangers: as long as it has
+// had none.
 func (h *host) strangerWait() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
