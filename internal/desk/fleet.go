@@ -20,7 +20,8 @@ type Fleet struct {
 	Troubles []Trouble
 }
 
-// Trouble is a host that is not called. Host is "" where the channel has only one provider. Words name the host, and why.
+// Trouble is a host that is not called. Host is "" where the channel has only one provider. Words name the host, and
+// why.
 type Trouble struct{ Channel, Host, Words string }
 
 // clocksApart is from when on two clocks differ.

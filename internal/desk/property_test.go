@@ -22,6 +22,8 @@ const (
 	soon, late = 300 * time.Millisecond, time.Hour
 	// watched is how long after the look-up a slot that the look-up names must be used.
 	watched = 700 * time.Millisecond
+	// prompt is how long after its slot something goes of which can be said that it goes first.
+	prompt = 30 * time.Millisecond
 	// ahead is how much earlier than its slot something may be granted.
 	ahead = 10 * time.Millisecond
 )
@@ -164,23 +166,31 @@ func (w *world) check(u *desk.User, c *desk.UserCategory, went []*dispatch.Grant
 	if first.AdmittedAt.Before(c.NextAt.Add(-ahead)) {
 		w.Errorf("%s: %s went at %s, before %s", what, first.Notification.ID, first.AdmittedAt.UTC(), c.NextAt)
 	}
-	ids := []string{}
+	// On a slow machine others have come due by the time that somebody looks, and may be more urgent.
+	if first.AdmittedAt.After(c.NextAt.Add(prompt)) {
+		return
+	}
+	due := []string{}
 	for _, item := range c.Waiting {
-		if item.DeliverAt != nil && !item.DeliverAt.After(*c.NextAt) {
-			ids = append(ids, item.ID)
+		if item.DeliverAt != nil && !item.DeliverAt.After(first.AdmittedAt.Add(ahead)) {
+			due = append(due, item.ID)
 		}
 	}
-	if !slices.Contains(ids, first.Notification.ID) && first.AdmittedAt.Before(c.NextAt.Add(soon/2)) {
-		w.Errorf("%s: %s went first, want one of %v", what, first.Notification.ID, ids)
+	if !slices.Contains(due, first.Notification.ID) {
+		w.Errorf("%s: %s went first at %s, want one of %v", what, first.Notification.ID, first.AdmittedAt.UTC(), due)
 	}
 }
 
 // checkNew looks again, and has a new notification accepted where the desk says that it may go now: it goes, and is
-// never deferred.
+// never deferred. What will go soon could go before it on a slow machine, and use up what the limits allow, so such
+// users are left out.
 func (w *world) checkNew() {
 	w.Helper()
 	asked := map[string]string{} // notification → what was said
 	for user, u := range w.sayAll() {
+		if slices.ContainsFunc(u.Categories, somethingGoesSoon) {
+			continue
+		}
 		for _, c := range u.Categories {
 			free := !w.isPaused(control.Channel, "log")
 			if !c.MaySendNow || !free {
@@ -207,4 +217,11 @@ func (w *world) checkNew() {
 			w.Errorf("%s: %s was deferred: %+v", said, id, e.Timeline)
 		}
 	}
+}
+
+// somethingGoesSoon tells whether the desk expects something of a category to go within the test's time.
+func somethingGoesSoon(c desk.UserCategory) bool {
+	return slices.ContainsFunc(c.Waiting, func(item desk.WaitingItem) bool {
+		return item.DeliverAt != nil && time.Until(*item.DeliverAt) < late/2
+	})
 }
