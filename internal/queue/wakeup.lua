@@ -55,14 +55,21 @@ local function schedule(user, second)
   redis.call('ZADD', tasks .. 'scheduled', digits(second), user)
 end
 
--- remove_task takes a task out of its list or set, and leaves its hash. `state` is the state in that hash. A pending
--- task stays in its list, which may be too long to search: it comes in its turn.
+-- The state of a task whose hash is lost: it may be anywhere.
+local LOST = 'lost'
+
+-- remove_task takes a task out of its list or set, and leaves its hash. `state` is the state in that hash, or LOST. A
+-- pending task stays in its list, which may be too long to search: it comes in its turn.
 local function remove_task(user, state)
   if state == 'scheduled' or state == 'retry' then
     redis.call('ZREM', tasks .. state, user)
   elseif state == 'active' then
     redis.call('LREM', tasks .. 'active', '1', user)
     redis.call('ZREM', tasks .. 'lease', user)
+  elseif state == LOST then
+    remove_task(user, 'active')
+    remove_task(user, 'scheduled')
+    remove_task(user, 'retry')
   elseif state and state ~= 'pending' then -- archived or completed by asynq's tools
     redis.call('ZREM', tasks .. state, user)
   end

@@ -31,7 +31,8 @@ local function replace_earlier(agenda, n)
   local earlier = call('HGET', set, n.collapse)
   call('HSET', set, n.collapse, n.id)
   call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', COLLAPSE_LIFE)
-  if not earlier then return n.arrival end
+  -- Its own name is left when its hash was evicted and it is placed again.
+  if not earlier or earlier == n.id then return n.arrival end
   local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
   if not remove_waiting(agenda, earlier) then return n.arrival end
   finish(earlier, n.category, 'R', 'collapse_key', retention)

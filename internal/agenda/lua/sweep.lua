@@ -120,7 +120,7 @@ local function check_wakeup(user)
     return
   end
   if not state then
-    state = 'active' -- its hash is gone: it may have been active
+    state = LOST
   elseif state == 'pending' then
     state = nil -- its list is gone
   end

@@ -39,9 +39,7 @@ local function ensure_wakeup(agenda, at)
   end
   if agenda.wakeup_at and agenda.wakeup_at <= at then return end
   local state = agenda.wakeup_at and redis.call('HGET', task_key(agenda.user), 'state')
-  if agenda.wakeup_at and not state then -- the task's hash is lost, the entry is not
-    state = agenda.generation and 'active' or 'scheduled'
-  end
+  if agenda.wakeup_at and not state then state = LOST end
   if state == 'pending' then return note_wakeup_time(agenda, at) end
   remove_wakeup(agenda, state)
   place_wakeup(agenda, at)
