@@ -97,6 +97,14 @@ func TestTraces(t *testing.T) {
 
 const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
+// tracedPolicy has the second of two wait.
+const tracedPolicy = `
+version: 1
+categories:
+  default: {limits: []}
+  drip: {limits: [{max: 1, per: 1500ms}]}
+`
+
 // TestTraced is what TestTraces looks at: two for a user who may have one a second and a half.
 func TestTraced(t *testing.T) {
 	t.Parallel()
@@ -104,7 +112,7 @@ func TestTraced(t *testing.T) {
 	if on == "" {
 		t.Skip("it runs in a process of its own, started by TestTraces")
 	}
-	d, r := newDeployment(t, on, browserPolicy, 1), newReceiver(t)
+	d, r := newDeployment(t, on, tracedPolicy, 1), newReceiver(t)
 	for _, id := range []string{"first", "second"} {
 		body := `{"id":"` + id + string(on) + `","user_id":"ada","category":"drip","to":"` + r.server.URL + `","title":"canary content"}`
 		header := http.Header{"Traceparent": {"00-" + traceID + "-00f067aa0ba902b7-01"}}
