@@ -56,10 +56,18 @@ func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *ser
 	certified := httptest.NewTLSServer(nil) // for its certificate
 	certified.Close()
 	s := &server{data: data, config: certified.TLS, met: func() {}}
+	var mu sync.Mutex
+	refused := map[*smtp.Conn]error{} // who falls back to HELO is refused again, as by a server that hangs up
 	s.Server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		s.met()
 		if s.greet != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			if err := refused[c]; err != nil {
+				return nil, err
+			}
 			if err := s.greet(); err != nil {
+				refused[c] = err
 				return nil, err
 			}
 		}
