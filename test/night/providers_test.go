@@ -148,21 +148,19 @@ func providers() []*night {
 			do:     "Correct the target, or the DNS of the workers.",
 		},
 		{
-			title: "A provider is slow", happens: "A webhook's host takes longer than a call may, and has as many calls under way as one host may.",
+			title: "A provider is slow", slow: true, // it takes ten time-outs
+			happens: "A webhook's host takes longer than a call may.",
 			prepare: func(d *deployment) { d.env = append(d.env, "PACER_CONCURRENCY=4") },
 			trouble: func(d *deployment) {
 				d.receiver.respond(hangs)
 				d.crowd("")
 				d.post("n1", "")
 			},
-			user:    "default: 1 held for the provider; first n1: waits for its provider: as many calls to its host are under way as may be; tried at TIME; a new one may go now",
-			explain: "waits for its provider: as many calls to its host are under way as may be; tried at TIME",
-			dashboard: []string{
-				"COUNT notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or a host has as many calls under way as it may.",
-				"webhook HOST: calling, the latest call failed; ambiguous: timeout",
-			},
-			alerts: []string{"PacerFailing"},
-			do:     "Tell the host's owner. What waits goes on by itself.",
+			user:      "default: 1 held for the provider; first n1: waits for its provider: HOST is not called (circuit open for DURATION, last error timeout); tried at TIME; a new one may go now",
+			explain:   "waits for its provider: HOST is not called (circuit open for DURATION, last error timeout); tried at TIME",
+			dashboard: []string{"webhook: HOST is not called (circuit open for DURATION, last error timeout)."},
+			alerts:    []string{"PacerFailing", "PacerStalls"},
+			do:        "Tell the host's owner. What waits goes on by itself.",
 		},
 	}
 }
