@@ -58,21 +58,29 @@ type lookups struct {
 	explanation *desk.Explanation
 	user        *desk.User
 	fault       error
-	asked       []string
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (l *lookups) note(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, id)
 }
 
 func (l *lookups) Explain(_ context.Context, id string) (*desk.Explanation, error) {
-	l.asked = append(l.asked, id)
+	l.note(id)
 	return l.explanation, l.fault
 }
 
 func (l *lookups) User(_ context.Context, id string) (*desk.User, error) {
-	l.asked = append(l.asked, id)
+	l.note(id)
 	return l.user, l.fault
 }
 
 func (l *lookups) LookUp(_ context.Context, id string) (desk.Found, error) {
-	l.asked = append(l.asked, id)
+	l.note(id)
 	if l.user == nil {
 		return desk.Found{Notification: l.explanation}, l.fault
 	}
