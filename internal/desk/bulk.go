@@ -111,12 +111,13 @@ func (m *Many) CountBulk(ctx context.Context, o BulkOrder) (*BulkCount, error) {
 
 func (m *Many) count(ctx context.Context, f notification.Filter) (n int, more bool, err error) {
 	f.Limit = countPage
+	known := seen{}
 	for began := time.Now(); ; {
 		found, err := m.Store.Find(ctx, f)
 		if err != nil {
 			return 0, false, err
 		}
-		n += len(found.IDs)
+		n += len(known.add(found.IDs))
 		f.Cursor = found.Next
 		switch {
 		case n > MaxBulk:
@@ -127,6 +128,18 @@ func (m *Many) count(ctx context.Context, f notification.Filter) (n int, more bo
 			return n, true, nil
 		}
 	}
+}
+
+// seen are the notifications that came on a page: a store in Redis may list one on two pages.
+type seen map[string]struct{}
+
+// add returns the ids that had not been seen.
+func (s seen) add(ids []string) []string {
+	return slices.DeleteFunc(ids, func(id string) bool {
+		_, known := s[id]
+		s[id] = struct{}{}
+		return known
+	})
 }
 
 // BeginBulk begins the job that an order confirms. An order that comes twice begins one job.

@@ -57,10 +57,11 @@ func (m *Many) RunJob(ctx context.Context) (bool, error) {
 	if j == nil || err != nil {
 		return false, err
 	}
+	known := seen{}
 	for redo := len(j.Batch) > 0; j.Status == control.JobRunning; redo = false {
 		began := time.Now()
 		if len(j.Batch) == 0 {
-			if j, err = m.nextBatch(ctx, j); err != nil {
+			if j, err = m.nextBatch(ctx, j, known); err != nil {
 				return false, err
 			}
 		}
@@ -136,7 +137,8 @@ func (m *Many) save(ctx context.Context, id string, change func(j *control.Job, 
 
 // nextBatch finds the notifications that a job changes next, and writes them down before anything is changed: a process
 // that takes the job over finishes them, although the filter may not select them any more. Without any the job ends.
-func (m *Many) nextBatch(ctx context.Context, j *control.Job) (*control.Job, error) {
+// Those that this process has changed are left out.
+func (m *Many) nextBatch(ctx context.Context, j *control.Job, known seen) (*control.Job, error) {
 	f, err := m.jobFilter(j)
 	if err != nil {
 		return nil, err
@@ -148,6 +150,7 @@ func (m *Many) nextBatch(ctx context.Context, j *control.Job) (*control.Job, err
 		if found, err = m.Store.Find(ctx, f); err != nil {
 			return nil, err
 		}
+		found.IDs = known.add(found.IDs)
 	}
 	return m.save(ctx, j.ID, func(j *control.Job, now time.Time) {
 		switch {
