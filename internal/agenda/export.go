@@ -70,10 +70,12 @@ func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errFound) {
-		return true, nil
+	if !errors.Is(err, errFound) {
+		return false, err
 	}
-	return false, err
+	// What was found may be of a rebuild that another process has begun since. Its mark stands before all else.
+	elsewhere, err := s.anyHas(ctx, "epoch", "rebuild")
+	return !elsewhere && err == nil, err
 }
 
 // Elsewhere tells whether another store keeps the notifications of the deployment, or is about to.

@@ -1,9 +1,12 @@
 package agenda_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -60,4 +63,48 @@ func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 	if holds, err := elsewhere.HoldsAny(t.Context()); err != nil || holds {
 		t.Errorf("afterwards the partitions hold nothing of it: %v, %v", holds, err)
 	}
+}
+
+// When two processes of a new deployment start together, one may begin to build the partitions while the other looks
+// whether they hold anything. What it finds then is not of a deployment whose store is Redis.
+func TestARebuildBesideTheLookIsNotTakenForAnotherStore(t *testing.T) {
+	t.Parallel()
+	first := redistest.Client(t)
+	settings := func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }
+	open := func(client *redis.Client) *agenda.Agendas {
+		agendas, err := agenda.New(client, agenda.Config{Partitions: 2, Settings: settings, Guarded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return agendas
+	}
+	builds := open(first)
+	looking := redis.NewClient(first.Options())
+	t.Cleanup(func() { _ = looking.Close() })
+	looking.AddHook(beforeScan(func() {
+		if err := builds.BeginRebuild(t.Context(), []int{0, 1}, "token"); err != nil {
+			t.Error(err)
+		}
+	}))
+	if holds, err := open(looking).HoldsAny(t.Context()); err != nil || holds {
+		t.Errorf("a partition that is being built holds something of another store: %v, %v", holds, err)
+	}
+}
+
+// beforeScan is a hook that does something before each SCAN.
+type beforeScan func()
+
+func (beforeScan) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (do beforeScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "scan" {
+			do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (beforeScan) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
