@@ -262,6 +262,53 @@ func TestMaxDeferEndsWhatWouldWaitLonger(t *testing.T) {
 	}
 }
 
+// max_defer bounds each wait: the back-off after a failure is none, and a retry days later still has its time. What
+// waits for its provider, tried or not, has no more than the wait that it is in.
+func TestMaxDeferCountsFromTheLatestFailure(t *testing.T) {
+	t.Parallel()
+	const backoff, waits = time.Hour, 5 * time.Second
+	for name, c := range map[string]struct {
+		then dispatch.Outcome
+		want notification.Status
+	}{
+		"a failure": {
+			then: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: waits, Failure: true},
+			want: notification.StatusSending,
+		},
+		"a request to slow down": {
+			then: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 2 * waits, Behind: true},
+			want: notification.StatusExpired,
+		},
+		"a full host": {
+			then: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 2 * waits, Untried: true, Refund: true},
+			want: notification.StatusExpired,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings := oncePer3s
+			settings.MaxDefer = 7 * time.Second
+			w := setup(t, settings)
+			id := w.rush(1)[0]
+			w.settle(dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: backoff, Failure: true})
+			w.advance(backoff)
+			w.serve()
+			if len(w.grants) != 1 {
+				t.Fatalf("it is %s after its back-off, want it granted again", w.state(id).Status)
+			}
+			if g := w.grants[0]; g.AdmittedAt.Sub(g.WaitsSince) > 2*time.Second {
+				t.Errorf("admitted at %s, it waits since %s, want the end of its back-off", g.AdmittedAt, g.WaitsSince)
+			}
+			w.settle(c.then)
+			w.advance(c.then.RetryAfter)
+			w.serve()
+			if s := w.state(id); s.Status != c.want {
+				t.Errorf("it is %s (%s), want %s", s.Status, s.Reason, c.want)
+			}
+		})
+	}
+}
+
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)

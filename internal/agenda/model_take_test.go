@@ -111,7 +111,7 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 		}
 		b.at, b.rule = m.next(first.user, b.category)
 		b.bound = max(m.bound(first.user, b.category), b.blocked)
-		if b.at-max(first.arrival, first.notBefore) <= micros(settings.MaxDefer) {
+		if b.at-max(first.arrival, first.notBefore, first.failedUntil) <= micros(settings.MaxDefer) {
 			return true
 		}
 		m.end(first)
@@ -259,6 +259,9 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 	switch disposition {
 	case dispatch.Retry:
 		n.state, n.due, n.retried, n.held = 'r', due, due, o.Untried
+		if o.Failure {
+			n.failedUntil = due
+		}
 		if o.Behind {
 			n.place = due
 		}

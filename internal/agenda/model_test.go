@@ -34,7 +34,7 @@ type model struct {
 type note struct {
 	id, user, category, collapse                    string
 	priority                                        int
-	arrival, place, notBefore, expires, due, leased int64
+	arrival, place, notBefore, failedUntil, expires, due, leased int64
 	admitted                                        int64
 	state                                           byte
 	bypasses, exempt, held                          bool

@@ -176,7 +176,7 @@ func (r *takeReply) grant(userID string) *dispatch.Grant {
 		SlotIn:       time.Duration(slot-r.now) * time.Microsecond,
 		Generation:   int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
 		ArrivedAt: throttle.Micros(r.number()).Time(), Payload: r.text(),
-		Deferrals: int(r.number()), History: r.text(), Epoch: r.epoch,
+		Deferrals: int(r.number()), History: r.text(), WaitsSince: throttle.Micros(r.number()).Time(), Epoch: r.epoch,
 	}
 }
 

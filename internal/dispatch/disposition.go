@@ -25,7 +25,9 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 	case push.Throttled:
 		d.deferThrottled(g, e, retry, &o)
 	case push.CredentialsRefused:
-		o.RetryAfter = max(e.RetryAfter, credentialsPause)
+		if o.RetryAfter = max(e.RetryAfter, credentialsPause); d.tooLate(g, &o) {
+			expire(e, &o)
+		}
 	case push.Transient, push.Ambiguous:
 		retryFailure(g, e, retry, &o)
 	default: // nobody knows the class, so nobody knows what became of the notification
@@ -47,22 +49,24 @@ func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry RetryPolicy, 
 	// Attempts that did not fail had such a response, but for those whose worker died.
 	o.Behind = true
 	o.RetryAfter = max(e.RetryAfter, retry.Backoff(max(1, g.Attempt-g.Failures)))
-	if limit := d.cfg.MaxDefer(g.Notification.Category); limit <= 0 || waited(g)+o.RetryAfter <= limit {
-		return
+	if d.tooLate(g, o) {
+		expire(e, o)
 	}
+}
+
+// tooLate tells whether the wait that is ahead of a notification would go beyond max_defer. Each wait counts by itself:
+// the time in which the notification failed and was to be tried again is no wait.
+func (d *Dispatcher) tooLate(g *Grant, o *Outcome) bool {
+	limit := d.cfg.MaxDefer(g.Notification.Category)
+	return limit > 0 && g.AdmittedAt.Sub(g.WaitsSince)+o.RetryAfter > limit
+}
+
+// expire ends a notification that would wait for its provider for too long.
+func expire(e *push.Error, o *Outcome) {
 	*o = Outcome{Disposition: Expired, Reason: notification.ReasonMaxDefer + ", last " + o.Reason, Refund: o.Refund, Reply: o.Reply}
 	if e.Partial {
 		o.Disposition, o.Reason = Delivered, "delivered to some devices, last "+e.Class.String()+": "+e.Code
 	}
-}
-
-// waited is how long before its admission the notification might have gone out.
-func waited(g *Grant) time.Duration {
-	since := g.Notification.CreatedAt
-	if g.Notification.SendAt.After(since) {
-		since = g.Notification.SendAt
-	}
-	return g.AdmittedAt.Sub(since)
 }
 
 // retryFailure retries a failed attempt, until there were too many.

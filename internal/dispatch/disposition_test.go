@@ -284,6 +284,21 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 				Refund: true,
 			},
 		},
+		"refused for the credentials, just in time": {
+			attempt: 3, waited: maxDefer - time.Minute,
+			err: &push.Error{Class: push.CredentialsRefused, Code: "403"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "credentials_refused: 403", RetryAfter: time.Minute, Refund: true,
+			},
+		},
+		"refused for the credentials, too late": {
+			attempt: 3, waited: maxDefer - time.Second,
+			err: &push.Error{Class: push.CredentialsRefused, Code: "403", Reply: "no"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Expired, Reason: "max_defer, last credentials_refused: 403", Refund: true,
+				Reply: "no",
+			},
+		},
 		"nobody was asked": {
 			attempt: 3, waited: maxDefer,
 			err: &push.Error{Class: push.Throttled, Code: "quota", Unsent: true},
@@ -298,7 +313,7 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, g := newStore(), granted()
 				g.Attempt, g.Failures = test.attempt, test.failures
-				g.Notification.CreatedAt = g.AdmittedAt.Add(-test.waited)
+				g.WaitsSince = g.AdmittedAt.Add(-test.waited)
 				cfg := dispatch.Config{MaxDefer: func(string) time.Duration { return maxDefer }}
 				deliver(cfg, s, g, func(context.Context, push.Message) error { return test.err })
 				if diff := cmp.Diff([]dispatch.Outcome{test.want}, s.settled()); diff != "" {

@@ -145,6 +145,9 @@ type Grant struct {
 	Payload string
 	// ArrivedAt is when the notification was accepted.
 	ArrivedAt time.Time
+	// WaitsSince is from when max_defer counts: the last of its acceptance, its send_at and the end of the back-off
+	// after its latest failure.
+	WaitsSince time.Time
 	// Epoch is the number under which the partition's state was built, where the store is separate from the agendas.
 	Epoch int64
 }

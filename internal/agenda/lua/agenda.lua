@@ -47,7 +47,8 @@
 --                     often its backlog had been blocked when it joined (absent: 0), i 1 when its priority bypasses,
 --                     a the generation whose lease ended, until it is granted anew or settled, q what explains the
 --                     reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too
---                     late, with a + when that is the earliest possible
+--                     late, with a + when that is the earliest possible, n when the back-off after its latest failure
+--                     ends: max_defer counts from there
 --
 -- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
 -- C cancelled, R replaced. "deferred" is not a state: deferred is everything in a blocked backlog that does not bypass.

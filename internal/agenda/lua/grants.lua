@@ -37,14 +37,15 @@ local function read_first(agenda, backlog)
       backlog.size = 0
       return true
     end
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r')
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
+      'n')
     if f[1] and not (f[6] and tonumber(f[6]) <= now) then
       backlog.first = {
         id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]),
         generation = tonumber(f[3] or 0), returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0),
         expires = f[6], collapse = f[7], payload = f[8],
-        deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11], not_before = tonumber(f[12] or 0),
-        due = tonumber(f[13] or 0),
+        deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11],
+        not_before = math.max(tonumber(f[12] or 0), tonumber(f[14] or 0)), due = tonumber(f[13] or 0),
       }
       return true
     end
@@ -144,7 +145,7 @@ local function grant(agenda, backlog, request)
   budget = budget - 1
   request.grants = request.grants + 1
   put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
-    n.arrival + YEAR_2020, n.payload, n.deferrals, n.history)
+    n.arrival + YEAR_2020, n.payload, n.deferrals, n.history, math.max(n.arrival + YEAR_2020, n.not_before))
   has_given = true
   note_in_round(generation .. ' ' .. n.id .. ' ')
 end

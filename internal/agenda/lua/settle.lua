@@ -61,6 +61,7 @@ local function retry(due)
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
   count('retrying', 1)
+  if counts_as == '1' then redis.call('HSET', key, 'n', digits(due)) end
   if counts_as == '3' then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
   if counts_as == '2' then
     redis.call('HSET', key, 'w', '1')
