@@ -25,28 +25,36 @@ type (
 
 // database is the one setting of these commands.
 type database struct {
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" required:"" placeholder:"URL" help:"Postgres that keeps the store: postgres://..."`
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" required:"" placeholder:"URL" help:"Postgres that keeps the store: postgres://..., or file:PATH."`
+}
+
+// migrate runs a step, if there is one, and shows what the database has then.
+func (d database) migrate(ctx context.Context, step func(context.Context, string) error, to streams) error {
+	url := d.DatabaseURL
+	if err := settings.ReadCredential("--database-url (DATABASE_URL)", &url); err != nil {
+		return err
+	}
+	if step != nil {
+		if err := storepostgres.Migrate(ctx, url, step); err != nil {
+			return err
+		}
+	}
+	return showMigrations(ctx, url, to)
 }
 
 // Run migrates up.
 func (c *migrateUpCommand) Run(ctx context.Context, to streams) error {
-	if err := storepostgres.Migrate(ctx, c.DatabaseURL, migrations.Up); err != nil {
-		return err
-	}
-	return showMigrations(ctx, c.DatabaseURL, to)
+	return c.migrate(ctx, migrations.Up, to)
 }
 
 // Run migrates one step down.
 func (c *migrateDownCommand) Run(ctx context.Context, to streams) error {
-	if err := storepostgres.Migrate(ctx, c.DatabaseURL, migrations.Down); err != nil {
-		return err
-	}
-	return showMigrations(ctx, c.DatabaseURL, to)
+	return c.migrate(ctx, migrations.Down, to)
 }
 
 // Run shows the migrations.
 func (c *migrateStatusCommand) Run(ctx context.Context, to streams) error {
-	return showMigrations(ctx, c.DatabaseURL, to)
+	return c.migrate(ctx, nil, to)
 }
 
 func showMigrations(ctx context.Context, url string, to streams) error {

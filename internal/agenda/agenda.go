@@ -145,7 +145,7 @@ type Agendas struct {
 	partitions []string   // prefix of each partition's keys
 	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
 
-	accept, take, settle, end, extend, cancel, view, sweep, wake, restore, standing, awake *script.Script
+	accept, take, settle, end, extend, cancel, view, sweep, wake, hurry, restore, standing, awake *script.Script
 
 	lease, horizon, retention string // as arguments of the scripts
 
@@ -192,6 +192,7 @@ func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
 		"cancel": &s.cancel, "view": &s.view, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore,
+		"hurry":    &s.hurry,
 		"standing": &s.standing, "awake": &s.awake,
 	}
 }

@@ -61,3 +61,26 @@ func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, per
 	}
 	return nil
 }
+
+// Hurry has notifications of some users of one partition tried again at once that wait because their channel's
+// credentials were refused. It looks at a bounded number of notifications in one go.
+func (s *Agendas) Hurry(ctx context.Context, partition int, userIDs ...string) error {
+	for at := 0; len(userIDs) > 0; {
+		args := []any{strconv.Itoa(scriptLimit), strconv.Itoa(at)}
+		for _, user := range userIDs {
+			args = append(args, user)
+		}
+		reply, err := s.run(ctx, s.hurry, partition, args)
+		if err != nil {
+			return fmt.Errorf("hurry %d users of partition %d: %w", len(userIDs), partition, lost(err))
+		}
+		r := reader{fields: reply}
+		done := int(r.number(0))
+		at = int(r.number(1))
+		if r.fault != nil || done > len(userIDs) {
+			return fmt.Errorf("hurry users of partition %d: %w", partition, r.fault)
+		}
+		userIDs = userIDs[done:]
+	}
+	return nil
+}

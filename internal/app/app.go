@@ -20,7 +20,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -30,6 +29,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/tracing"
@@ -48,7 +48,7 @@ type App struct {
 	policy     *policy.Watcher
 	channels   *channel.Opened
 	senders    push.Registry // what the workers send by: each channel's sender behind its gate
-	gates      map[notification.Channel]*gate.Gate
+	gates      gate.Gates
 	queue      *queue.Client
 	intake     *intake.Intake
 	dispatcher *dispatch.Dispatcher
@@ -57,6 +57,9 @@ type App struct {
 	registry   *prometheus.Registry
 	announcer  *presence.Announcer
 	follower   *control.Follower
+	keeper     *secret.Keeper
+	apiTokens  *secret.Tokens
+	opsTokens  *secret.Tokens
 	tracer     *tracing.Tracer    // nil unless the environment asks for traces
 	live       *ops.Live          // nil without the ops role
 	many       *desk.Many         // likewise
@@ -96,8 +99,8 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openMetrics, a.openDeployment, a.openTracing, a.openControl, a.openIntake, a.openWorkers,
-		a.openAPI, a.openOps,
+		a.openPolicy, a.openMetrics, a.openDeployment, a.openKeeper, a.openTracing, a.openControl, a.openIntake,
+		a.openWorkers, a.openAPI, a.openOps,
 	} {
 		if err := step(ctx); redisconn.NotPermitted(err) {
 			return nil, redisconn.RefuseRights(err)
@@ -168,7 +171,7 @@ func (a *App) Start(ctx context.Context) error {
 
 // services are those of the process's roles.
 func (a *App) services() []Service {
-	all := []Service{a.announcer, a.policy, a.follower}
+	all := []Service{a.announcer, a.policy, a.follower, a.keeper}
 	if a.deployment.Memory != nil {
 		all = append(all, a.deployment.Memory)
 	}

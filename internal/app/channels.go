@@ -1,13 +1,17 @@
 package app
 
 import (
+	"context"
+	"slices"
+
 	"github.com/pacer-notify/pacer/internal/deployment"
-	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/gate"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -27,7 +31,7 @@ func (a *App) openChannels() error {
 
 // openGates puts budgets, limits in flight and breakers before the senders of all channels that call a provider.
 func (a *App) openGates() error {
-	a.senders, a.gates = push.Registry{}, map[notification.Channel]*gate.Gate{}
+	a.senders, a.gates = push.Registry{}, gate.Gates{}
 	for name, sender := range a.channels.Senders {
 		descriptor := a.channels.Set[name].Descriptor
 		a.senders[name] = a.hooks.Sender(sender)
@@ -39,7 +43,7 @@ func (a *App) openGates() error {
 			return err
 		}
 		a.gates[name] = gate.New(a.senders[name], gate.Config{
-			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4), Budget: rulesOf(limits),
+			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4), Budget: settings.RulesOf(limits),
 			PerTarget: descriptor.PerTarget, BudgetKey: descriptor.BudgetKey(), Log: a.log,
 			Limiter: throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string {
 				return "pacer:{provider-" + string(name) + "}:"
@@ -51,11 +55,20 @@ func (a *App) openGates() error {
 }
 
 // health lists the configured channels with their health in this process, for the ops pages.
-func (a *App) health() []ops.Channel {
-	return ops.ChannelsHere(a.channels.Names(), func(name string) ops.HostSource {
-		if gate, ok := a.gates[notification.Channel(name)]; ok {
-			return gate
-		}
-		return nil
-	})
+func (a *App) health() []ops.Channel { return ops.ChannelsHere(a.channels.Names(), a.gates.States) }
+
+// openKeeper keeps secrets in step with the files that they stand in.
+func (a *App) openKeeper(context.Context) error {
+	a.apiTokens, a.opsTokens = secret.NewTokens(a.cfg.APITokens...), secret.NewTokens(a.cfg.OpsToken)
+	a.keeper = secret.NewKeeper(slices.Concat(a.channels.Sources(a.renewed), a.deployment.Sources(), []secret.Source{
+		a.cfg.Renewed.APITokens.Source(a.apiTokens.Renew), a.cfg.Renewed.OpsToken.Source(a.opsTokens.Renew),
+	}), a.log)
+	return nil
+}
+
+// renewed is called when a channel has new credentials: what waited because of the old ones goes out.
+func (a *App) renewed(ctx context.Context, d channel.Descriptor) {
+	if a.gates.Renew(d.Name, d.BudgetKey()) && a.workers != nil {
+		effective.Hurry(ctx, a.deployment.Agendas, a.log)
+	}
 }

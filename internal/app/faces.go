@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -22,7 +23,7 @@ func (a *App) openAPI(ctx context.Context) error {
 	if !a.cfg.HasRole(settings.RoleAPI) {
 		return nil
 	}
-	handler, err := a.apiHandler(a.cfg.APITokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has, a.registry)
+	handler, err := a.apiHandler(a.apiTokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has, a.registry)
 	if err != nil {
 		return err
 	}
@@ -40,12 +41,12 @@ func (a *App) openAPI(ctx context.Context) error {
 
 // apiHandler makes the API over this process's store, to be asked under the hosts that host says; nil for all. It has
 // metrics unless the registry is nil.
-func (a *App) apiHandler(tokens []string, host func(string) bool, metrics prometheus.Registerer) (
+func (a *App) apiHandler(tokens *secret.Tokens, host func(string) bool, metrics prometheus.Registerer) (
 	http.Handler, error,
 ) {
 	d := a.deployment
 	limiter := throttle.NewRedis(d.Redis.Pipe, func(string) string { return "pacer:{api}:" })
-	callers, err := httpapi.CallerLimit(limiter, rulesOf(a.cfg.APILimits), rulesOf(a.cfg.APIRouteLimits), a.log)
+	callers, err := httpapi.CallerLimit(limiter, settings.RulesOf(a.cfg.APILimits), settings.RulesOf(a.cfg.APIRouteLimits), a.log)
 	if err != nil {
 		return nil, err
 	}
@@ -57,21 +58,12 @@ func (a *App) apiHandler(tokens []string, host func(string) bool, metrics promet
 			return presence.Alive(ctx, d.Redis.Client)
 		},
 		Tokens: tokens, Host: host, CallerLimit: callers, Metrics: metrics,
-		Version: version.Current().Version, Log: a.log,
+		Version: version.Current().Version, Log: a.log, Channels: d.Rules.Formats(),
 	}
-	for _, c := range a.cfg.Channels.All() {
-		cfg.Channels = append(cfg.Channels,
-			httpapi.Channel{Name: c.Name, OwnFormat: c.OwnFormat, PublicKey: c.PublicKey})
+	if a.channels != nil {
+		cfg.PublicKey = a.channels.PublicKey
 	}
 	return httpapi.New(cfg)
-}
-
-func rulesOf(limits []settings.RequestLimit) []throttle.Rule {
-	var rules []throttle.Rule
-	for _, l := range limits {
-		rules = append(rules, throttle.Rule{Max: l.Max, Per: l.Per})
-	}
-	return rules
 }
 
 // openOps binds the listener of the ops pages, in the processes with their role.
@@ -88,7 +80,7 @@ func (a *App) openOps(ctx context.Context) error {
 	handler := ops.Handler(ops.Config{
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
 		Policy: a.policyInForce, PolicyText: func() string { return a.policy.Current().Text },
-		Many: a.many, Actions: a.operator(), Token: a.cfg.OpsToken,
+		Many: a.many, Actions: a.operator(), Tokens: a.opsTokens,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error
@@ -105,15 +97,9 @@ func (a *App) reader() *ops.Reader {
 	reader := &ops.Reader{
 		Store: d.Store, Agendas: d.Agendas, Redis: d.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: d.Memory,
 		Pool: d.Pool, Control: d.Control, Follower: a.follower, Checker: a.checker,
-		ChannelNames: a.channels.Names, Policy: a.policyInForce,
+		ChannelNames: a.channels.Names, Policy: a.policyInForce, Keeper: a.keeper,
 		Categories: d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
-		BreakersOpen: func() map[string]int {
-			open := map[string]int{}
-			for channel, gate := range a.gates {
-				open[string(channel)] = gate.Open()
-			}
-			return open
-		},
+		BreakersOpen: a.gates.Open,
 	}
 	if a.workers != nil {
 		reader.Concurrency = a.cfg.Concurrency

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -34,11 +35,12 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if err := d.UsePublishedTemplates(ctx); err != nil {
 		return nil, err
 	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	a.running.Go(func() { secret.NewKeeper(d.Sources(), log).Run(watching) })
 	if d.Memory != nil {
-		watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 		a.running.Go(func() { d.Memory.Run(watching) })
-		a.defers("the watch over Redis's memory", func() error { stop(); a.running.Wait(); return nil })
 	}
+	a.defers("the watch over Redis's memory and secrets", func() error { stop(); a.running.Wait(); return nil })
 	if err := a.openIntake(ctx); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/egress"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -64,11 +65,10 @@ func publishChannels(ctx context.Context, client redis.UniversalClient, channels
 // Channels reads the deployment's channels. Their checkers need no credentials. Before the first dispatcher has
 // started, they are the channels that need no settings.
 func Channels(ctx context.Context, client redis.UniversalClient) (channel.Set, error) {
-	known := settings.Channels{}.All()
 	var p published
 	switch text, err := client.Get(ctx, channelsKey).Bytes(); {
 	case errors.Is(err, redis.Nil):
-		for _, descriptor := range known {
+		for _, descriptor := range (settings.Channels{}).All() {
 			if descriptor.Configured {
 				p.Channels = append(p.Channels, string(descriptor.Name))
 			}
@@ -88,11 +88,13 @@ func Channels(ctx context.Context, client redis.UniversalClient) (channel.Set, e
 		return nil, err
 	}
 	all := channel.Set{}
-	for _, descriptor := range known {
-		if name := string(descriptor.Name); slices.Contains(p.Channels, name) {
-			around := channel.Surroundings{Public: p.Public[name], CheckURL: dialer.CheckURL}
-			all[descriptor.Name] = channel.Deployed{Descriptor: descriptor, Checker: descriptor.NewChecker(around)}
+	for _, name := range p.Channels {
+		descriptor, known := settings.ChannelOf(notification.Channel(name))
+		if !known {
+			continue // a later version has it
 		}
+		around := channel.Surroundings{Public: p.Public[name], CheckURL: dialer.CheckURL}
+		all[descriptor.Name] = channel.Deployed{Descriptor: descriptor, Checker: descriptor.NewChecker(around)}
 	}
 	return all, nil
 }

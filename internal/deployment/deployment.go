@@ -28,6 +28,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/templates"
@@ -57,8 +58,9 @@ type Deployment struct {
 
 	cfg       Config
 	attached  bool
-	templates *templates.Set // nil without
-	release   func() error   // gives up the database that this process has to itself; nil when it has none
+	templates *templates.Set       // nil without
+	login     *storepostgres.Login // nil without Postgres
+	release   func() error         // gives up the database that this process has to itself; nil when it has none
 }
 
 // Store is what the parts of a process ask of the store.
@@ -175,7 +177,8 @@ func policyOf(cfg *settings.Resolved) (*policy.Policy, error) {
 func (d *Deployment) connect(ctx context.Context) (err error) {
 	cfg := d.cfg.Settings
 	if cfg.DatabaseURL != "" {
-		if d.Pool, err = storepostgres.Open(ctx, cfg.DatabaseURL, d.cfg.Hooks.Database); err != nil {
+		d.login = storepostgres.NewLogin(cfg.DatabaseURL)
+		if d.Pool, err = storepostgres.Open(ctx, cfg.DatabaseURL, d.prepareDatabase); err != nil {
 			return err
 		}
 		if cfg.Setup == settings.SetupDurableOneNode {
@@ -186,6 +189,26 @@ func (d *Deployment) connect(ctx context.Context) (err error) {
 	}
 	d.Redis, err = redisconn.Open(ctx, cfg.Redis, d.cfg.Hooks.Redis)
 	return err
+}
+
+// prepareDatabase changes how connections to Postgres are made.
+func (d *Deployment) prepareDatabase(config *pgxpool.Config) {
+	d.login.Prepare(config)
+	if change := d.cfg.Hooks.Database; change != nil {
+		change(config)
+	}
+}
+
+// Sources are the connection strings that stand in files: new connections use the user and password that the files hold.
+func (d *Deployment) Sources() []secret.Source {
+	renewed, sources := d.cfg.Settings.Renewed, []secret.Source{}
+	if d.cfg.Settings.Redis != nil {
+		sources = append(sources, renewed.Redis.Source(d.Redis.Renew))
+	}
+	if d.login != nil {
+		sources = append(sources, renewed.Database.Source(d.login.Renew))
+	}
+	return sources
 }
 
 // publish writes what others have to know of the deployment. An attached process has no channels and templates of its

@@ -9,6 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/settings"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
@@ -27,6 +28,20 @@ func (r *Rules) Vocabulary() desk.Names {
 // does not take it.
 func (r *Rules) check(n *notification.Notification) error {
 	return errors.Join(r.CheckCategory(n.Category), r.CheckDelivery(n))
+}
+
+// Formats are the formats of their own that channels have: those of all kinds, and of the deployment's senders with names.
+func (r *Rules) Formats() []httpapi.Channel {
+	var formats []httpapi.Channel
+	for _, d := range (settings.Channels{}).All() {
+		formats = append(formats, httpapi.Channel{Name: d.Name, OwnFormat: d.OwnFormat})
+	}
+	for _, name := range r.Set.Names() {
+		if d := r.Set[notification.Channel(name)]; d.Name.Kind() != d.Name {
+			formats = append(formats, httpapi.Channel{Name: d.Name, OwnFormat: d.OwnFormat})
+		}
+	}
+	return formats
 }
 
 // Users keeps what users want, once the rules allow it.

@@ -2,6 +2,7 @@ package effective
 
 import (
 	"context"
+	"log/slog"
 	"reflect"
 	"time"
 
@@ -32,10 +33,31 @@ const wakePause = 20 * time.Millisecond
 // in effect, and returns how many users it woke. Every process with workers does it after a change: a wake-up that
 // comes for nothing costs one pull.
 func Reschedule(ctx context.Context, agendas *agenda.Agendas) (users int, err error) {
+	return eachUser(ctx, agendas, agendas.Wake)
+}
+
+// hurryTimeout bounds how long what waits is hurried. What is left waits for a minute more at most.
+const hurryTimeout = 30 * time.Second
+
+// Hurry has everything tried again at once that waits because its channel's credentials were refused. Every process
+// with workers does it when it has new ones.
+func Hurry(ctx context.Context, agendas *agenda.Agendas, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurryTimeout)
+	defer cancel()
+	if _, err := eachUser(ctx, agendas, agendas.Hurry); err != nil {
+		log.WarnContext(ctx, "could not hurry what waits for the new credentials; it is tried again within a minute or so",
+			"error", err)
+	}
+}
+
+// eachUser does something for every user for whom something waits, some at a time.
+func eachUser(ctx context.Context, agendas *agenda.Agendas,
+	do func(ctx context.Context, partition int, userIDs ...string) error,
+) (users int, err error) {
 	for partition := range agendas.Partitions() {
 		err := agendas.EachUser(ctx, partition, func(some []string) error {
 			users += len(some)
-			if err := agendas.Wake(ctx, partition, some...); err != nil {
+			if err := do(ctx, partition, some...); err != nil {
 				return err
 			}
 			select {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // newAPIWithTokens makes an API that is served under its own names.
@@ -21,7 +22,7 @@ func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
 		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
 		Log:    slog.New(slog.DiscardHandler),
-		Tokens: tokens, Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
+		Tokens: secret.NewTokens(tokens...), Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
 	})
 	if err != nil {
 		t.Fatal(err)

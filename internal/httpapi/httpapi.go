@@ -17,6 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/wire"
 )
@@ -66,8 +67,8 @@ type Config struct {
 	CheckCategory func(string) error
 	// Names are the names that a listing may be filtered by.
 	Names func() desk.Names
-	// Tokens are the bearer tokens. Defaults to none: no request needs a token.
-	Tokens []string
+	// Tokens are the bearer tokens. Defaults to none: no request needs a token. Whether there are some is asked once.
+	Tokens *secret.Tokens
 	// Host tells whether the API serves requests under a Host. It is asked only where there are no tokens, since other
 	// sites' pages have no token. Defaults to every host.
 	Host func(string) bool
@@ -78,6 +79,9 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Channels are all channels that pacer has, configured or not.
 	Channels []Channel
+	// PublicKey is what a page needs to subscribe a browser for a channel; empty where there is nothing to subscribe to.
+	// Defaults to none.
+	PublicKey func(channel notification.Channel) string
 	// Version of the program, for the document.
 	Version string
 	Log     *slog.Logger
@@ -89,8 +93,6 @@ type Channel struct {
 	// OwnFormat describes the JSON object that a notification may have under the channel's name. Empty means that it
 	// may have none.
 	OwnFormat string
-	// PublicKey is what a page needs to subscribe a browser. Empty means that there is nothing to subscribe to.
-	PublicKey string
 }
 
 const (
@@ -115,6 +117,9 @@ type api struct {
 func New(cfg Config) (http.Handler, error) {
 	if cfg.CallerLimit == nil {
 		cfg.CallerLimit = func(next http.Handler) http.Handler { return next }
+	}
+	if cfg.PublicKey == nil {
+		cfg.PublicKey = func(notification.Channel) string { return "" }
 	}
 	a := &api{cfg: cfg}
 	for _, c := range cfg.Channels {

@@ -8,33 +8,44 @@ import (
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // Every page may read the public key, without a token: it goes to every browser that subscribes.
 func TestTheKeyForBrowsersIsPublic(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name     string
-		channels []httpapi.Channel
-		want     int
-		says     string
+		name  string
+		keys  map[notification.Channel]string
+		query string
+		want  int
+		says  string
 	}{
 		{
-			name: "configured", channels: []httpapi.Channel{{Name: "log"}, {Name: "webpush", PublicKey: "BMy"}},
+			name: "configured", keys: map[notification.Channel]string{"webpush": "BMy"},
 			want: http.StatusOK, says: `{"public_key":"BMy"}`,
 		},
+		{name: "not configured", want: http.StatusNotFound, says: "dispatcher vapid generate"},
 		{
-			name: "not configured", channels: []httpapi.Channel{{Name: "webpush"}}, want: http.StatusNotFound,
-			says: "dispatcher vapid generate",
+			name: "of a sender with a name", query: "?channel=webpush:news", want: http.StatusOK,
+			keys: map[notification.Channel]string{"webpush:news": "BNews"}, says: `{"public_key":"BNews"}`,
+		},
+		{
+			name: "of a sender that there is not", query: "?channel=webpush:none", want: http.StatusNotFound,
+			keys: map[notification.Channel]string{"webpush": "BMy"}, says: `there is no Web Push channel \"webpush:none\"`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			api, err := httpapi.New(httpapi.Config{Channels: tc.channels, Tokens: []string{"t"}, Version: "test"})
+			api, err := httpapi.New(httpapi.Config{
+				PublicKey: func(channel notification.Channel) string { return tc.keys[channel] },
+				Tokens:    secret.NewTokens("t"), Version: "test",
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/webpush/key", http.NoBody)
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/webpush/key"+tc.query, http.NoBody)
 			request.Header.Set("Origin", "https://shop.example")
 			response := httptest.NewRecorder()
 			api.ServeHTTP(response, request)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/httpapi"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // Each request is counted once, by its operation and its status, also the refused ones. A path that no operation has
@@ -22,7 +23,7 @@ func TestRequestsAreMeasured(t *testing.T) {
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
 		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
-		Log: slog.New(slog.DiscardHandler), Tokens: []string{"t"}, Metrics: registry,
+		Log: slog.New(slog.DiscardHandler), Tokens: secret.NewTokens("t"), Metrics: registry,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package notification
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -39,8 +40,15 @@ type Notification struct {
 	CreatedAt time.Time
 }
 
-// Channel names a way to the user. The domain knows only two of the channels.
+// Channel names a way to the user: a kind of channel, such as fcm, or one of several senders of a kind, such as fcm:shop.
+// The domain knows only two of the kinds.
 type Channel string
+
+// Kind is the kind of the channel: what stands before the colon of a sender's name.
+func (c Channel) Kind() Channel {
+	kind, _, _ := strings.Cut(string(c), ":")
+	return Channel(kind)
+}
 
 const (
 	// ChannelWebhook is the channel of a notification that names none.

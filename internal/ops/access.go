@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"strings"
@@ -41,9 +40,9 @@ func (h *handler) allowed(next http.HandlerFunc) http.Handler {
 // refusal is the status for those who may neither act nor read contents; 0 for those who may.
 func (h *handler) refusal(r *http.Request) int {
 	switch {
-	case h.cfg.Token != "" && !h.withToken(r):
+	case h.cfg.Tokens.Any() && !h.withToken(r):
 		return http.StatusUnauthorized
-	case h.cfg.Token == "" && !loopback(r):
+	case !h.cfg.Tokens.Any() && !loopback(r):
 		return http.StatusForbidden
 	}
 	return 0
@@ -74,7 +73,7 @@ func (h *handler) profile(next http.HandlerFunc) http.Handler {
 		switch {
 		case loopback(r) || h.withToken(r):
 			next(w, r)
-		case h.cfg.Token != "":
+		case h.cfg.Tokens.Any():
 			unauthorized(w)
 		default:
 			plain(w, http.StatusForbidden, "profiles are shown only on a loopback address, or with --ops-token")
@@ -85,7 +84,7 @@ func (h *handler) profile(next http.HandlerFunc) http.Handler {
 // withToken tells whether a request has the token. Where no token is set, no request has it.
 func (h *handler) withToken(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return h.cfg.Token != "" && ok && subtle.ConstantTimeCompare([]byte(given), []byte(h.cfg.Token)) == 1
+	return ok && h.cfg.Tokens.Has(given)
 }
 
 func unauthorized(w http.ResponseWriter) {

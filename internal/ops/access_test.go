@@ -18,6 +18,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // asked makes a request as it comes to a listener on an address, under a host.
@@ -38,7 +39,7 @@ func asked(t *testing.T, method, target, local, host string) *http.Request {
 func TestEveryPageChecksTheHost(t *testing.T) {
 	t.Parallel()
 	cfg := config()
-	cfg.Actions, cfg.Token = &fakeActions{}, "t"
+	cfg.Actions, cfg.Tokens = &fakeActions{}, secret.NewTokens("t")
 	cfg.Host = hosts.New("127.0.0.1:8081", []string{"ops.example"}).Has
 	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, errAway }, cfg.Log)
 	patterns := ops.Patterns(cfg)
@@ -114,7 +115,7 @@ func TestProfilesAreForThisMachineAndTheToken(t *testing.T) {
 				"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/symbol", "/debug/pprof/trace?seconds=0.001",
 			} {
 				cfg := config()
-				cfg.Token = tt.token
+				cfg.Tokens = secret.NewTokens(tt.token)
 				request := asked(t, http.MethodGet, page, tt.local, tt.host)
 				if tt.given != "" {
 					request.Header.Set("Authorization", "Bearer "+tt.given)

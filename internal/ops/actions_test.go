@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // fakeActions remembers the actions that were taken, and the entries of the audit log.
@@ -54,7 +55,7 @@ type visit struct {
 func act(t *testing.T, d *fakeActions, v visit) (status int, body string) {
 	t.Helper()
 	cfg := config()
-	cfg.Actions, cfg.Token = d, v.token
+	cfg.Actions, cfg.Tokens = d, secret.NewTokens(v.token)
 	if v.body == "" {
 		v.body = `{"action":"cancel","id":"n1"}`
 	}

@@ -8,19 +8,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// HostSource is what stands before a channel's provider and knows its hosts.
-type HostSource interface{ States() []push.Host }
-
-// ChannelsHere are the channels with these names as this process sees them; source gives what knows a channel's hosts,
-// or nil.
-func ChannelsHere(names []string, source func(name string) HostSource) []Channel {
+// ChannelsHere are the channels with these names as this process sees them; states lists the hosts of a channel.
+func ChannelsHere(names []string, states func(name string) []push.Host) []Channel {
 	all := make([]Channel, 0, len(names))
 	for _, name := range names {
-		of := Channel{Channel: name}
-		if from := source(name); from != nil {
-			of.Hosts = from.States()
-		}
-		all = append(all, of)
+		all = append(all, Channel{Channel: name, Hosts: states(name)})
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // Contents are for those who may act, and only when they ask. Everybody else is told why they are not shown.
@@ -15,7 +16,7 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 	t.Parallel()
 	const (
 		here, elsewhere = "127.0.0.1:8081", "10.1.2.3:8081"
-		secret          = "your code is 4711"
+		private         = "your code is 4711"
 		token           = "this needs the token of --ops-token"
 		nobody          = "contents are shown only on a loopback address, or with --ops-token"
 	)
@@ -38,9 +39,9 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config()
-			cfg.Token = tt.token
+			cfg.Tokens = secret.NewTokens(tt.token)
 			found := explanation()
-			found.Contents = &desk.Contents{To: "hooks.example/***", Body: secret}
+			found.Contents = &desk.Contents{To: "hooks.example/***", Body: private}
 			cfg.Desk = &lookups{explanation: found}
 			get := func(page string) (int, string) {
 				request := asked(t, http.MethodGet, page, tt.local, tt.host)
@@ -56,7 +57,7 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 					t.Errorf("%s shows contents to those who did not ask: %d %s", page, code, body)
 				}
 				code, body := get(page + "?contents")
-				if code != http.StatusOK || strings.Contains(body, secret) != (tt.withheld == "") ||
+				if code != http.StatusOK || strings.Contains(body, private) != (tt.withheld == "") ||
 					!strings.Contains(body, tt.withheld) {
 					t.Errorf("%s?contents: %d %s", page, code, body)
 				}

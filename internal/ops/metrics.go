@@ -191,6 +191,8 @@ type Gauges struct {
 	// Policy is the policy in force in this process. PoliciesDiffer tells whether processes have different ones.
 	Policy         Policy
 	PoliciesDiffer bool
+	// Secrets are those that this process reads from files.
+	Secrets []Secret
 	// Workers counts the processes with the worker role, Gone those that are gone without having stopped. ClocksApart
 	// is how many seconds the clock of a process and Redis's are apart at most. Up tells of each store whether this
 	// process reaches it.
@@ -209,7 +211,8 @@ type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
 	states, oldest, users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
-	policy, policyLoaded, policyRefused, policiesDiffer, workers, gone, clocksApart, up, ends *prometheus.Desc
+	policy, policyLoaded, policyRefused, policiesDiffer, workers, gone, clocksApart, up, ends,
+	secretRefused, secretRenewed *prometheus.Desc
 }
 
 // scrapeTimeout bounds the reading of the gauges.
@@ -243,10 +246,14 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		policyRefused: gauge("pacer_policy_refused",
 			"1 while this process refuses its policy file, and keeps the policy that it had."),
 		policiesDiffer: gauge("pacer_policy_differs", "1 while processes of the deployment have different policies in force."),
-		workers:        gauge("pacer_workers", "Processes with the worker role that are alive."),
-		gone:           gauge("pacer_processes_gone", "Processes that did not say that they stop, in the last quarter of an hour."),
-		clocksApart:    gauge("pacer_clocks_apart_seconds", "How far the clock of a process and Redis's are apart at most."),
-		up:             gauge("pacer_store_up", "1 for each store that this process reaches, 0 for one that does not respond.", "store"),
+		secretRefused: gauge("pacer_secret_refused",
+			"1 while this process can't use what the file of a secret holds, and keeps the value that it had.", "secret"),
+		secretRenewed: gauge("pacer_secret_renewed_timestamp_seconds",
+			"When the value in force of a secret from a file was read.", "secret"),
+		workers:     gauge("pacer_workers", "Processes with the worker role that are alive."),
+		gone:        gauge("pacer_processes_gone", "Processes that did not say that they stop, in the last quarter of an hour."),
+		clocksApart: gauge("pacer_clocks_apart_seconds", "How far the clock of a process and Redis's are apart at most."),
+		up:          gauge("pacer_store_up", "1 for each store that this process reaches, 0 for one that does not respond.", "store"),
 		ends: gauge("pacer_ends_total", "Notifications of the deployment that ended undelivered although no attempt "+
 			"failed for good, by reason.", "reason"),
 		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),
@@ -260,7 +267,7 @@ func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.states, c.oldest, c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
 		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.workers, c.gone,
-		c.clocksApart, c.up, c.ends,
+		c.clocksApart, c.up, c.ends, c.secretRefused, c.secretRenewed,
 	} {
 		descs <- d
 	}
@@ -300,6 +307,10 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell(c.policyLoaded, float64(g.Policy.LoadedAt.UnixMilli())/1000)
 	tell(c.policyRefused, oneIf(g.Policy.Refused != ""))
 	tell(c.policiesDiffer, oneIf(g.PoliciesDiffer))
+	for _, of := range g.Secrets {
+		tell(c.secretRefused, oneIf(of.Refused != ""), of.Name)
+		tell(c.secretRenewed, float64(of.RenewedAt.UnixMilli())/1000, of.Name)
+	}
 	tell(c.inFlight, float64(g.InFlight))
 	tell(c.concurrency, float64(g.Concurrency))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
 // Config of the ops pages.
@@ -34,11 +35,11 @@ type Config struct {
 	PolicyText func() string
 	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
-	// Actions change the deployment. A request needs Token for them; without a Token it must come to a loopback
+	// Actions change the deployment. A request needs one of Tokens for them; without any it must come to a loopback
 	// address.
 	Actions Actions
-	Token   string
-	// Host tells whether the pages are served under the Host of a request. A request with Token is served under any
+	Tokens  *secret.Tokens
+	// Host tells whether the pages are served under the Host of a request. A request with a token is served under any
 	// host. Defaults to every host.
 	Host func(string) bool
 	// Metrics is what /metrics shows.

@@ -32,6 +32,7 @@ func problems(s *Snapshot) []string {
 	storeProblems(s, add)
 	processProblems(s, add)
 	policyProblems(s, add)
+	secretProblems(s, add)
 	for _, c := range s.Channels {
 		var hosts []string
 		for _, h := range c.Hosts {

@@ -20,6 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -46,6 +47,8 @@ type Reader struct {
 	MaxDefer                 func() time.Duration
 	// Policy is the policy in force in this process.
 	Policy func() Policy
+	// Keeper keeps the secrets from files.
+	Keeper *secret.Keeper
 	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be, and 0 without the worker role.
 	BreakersOpen func() map[string]int
@@ -88,6 +91,7 @@ func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
 	g := Gauges{
 		Counts: counts, Paused: r.Follower.Paused(), InFlight: r.InFlight(), Concurrency: r.Concurrency,
 		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(), Policy: r.Policy(),
+		Secrets: SecretsOf(r.Keeper),
 	}
 	var all Snapshot
 	if err := r.fillProcesses(ctx, &all); err != nil {

@@ -75,6 +75,8 @@ type Process struct {
 	Concurrency int `json:"concurrency"`
 	// Policy is the one in force there; nil for a process of a version that does not tell.
 	Policy *Policy `json:"policy,omitempty"`
+	// Secrets are those that it reads from files.
+	Secrets []Secret `json:"secrets,omitempty"`
 	// ClockAhead is how many seconds its clock is ahead of Redis's.
 	ClockAhead float64 `json:"clock_ahead_seconds"`
 
@@ -142,12 +144,14 @@ type Report struct {
 	// Ends are the most frequent reasons for which the process ended notifications undelivered, since it began.
 	Ends   []stats.EndReason `json:"ends,omitempty"`
 	Policy *Policy           `json:"policy,omitempty"`
+	// Secrets are those from files.
+	Secrets []Secret `json:"secrets,omitempty"`
 }
 
 // NewProcess makes a Process from its report.
 func NewProcess(process stats.Process, report Report) Process {
 	return Process{
-		Process: process, Concurrency: report.Concurrency, Policy: report.Policy, lateness: report.Lateness,
-		ends: report.Ends,
+		Process: process, Concurrency: report.Concurrency, Policy: report.Policy, Secrets: report.Secrets,
+		lateness: report.Lateness, ends: report.Ends,
 	}
 }

@@ -8,23 +8,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/pacer-notify/pacer/internal/filewatch"
 )
-
-// A change is read when the directory has been quiet for quietTime, because editors and copies write in several steps.
-// It is read after patience at the latest, because a busy directory is never quiet.
-const (
-	quietTime = 100 * time.Millisecond
-	patience  = time.Second
-)
-
-// defaultPollInterval is the default of WatcherConfig.PollInterval.
-const defaultPollInterval = 10 * time.Second
 
 // WatcherConfig configures a [Watcher].
 type WatcherConfig struct {
@@ -57,9 +46,6 @@ func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
 	}
 	if cfg.OnChange == nil {
 		cfg.OnChange = func(*Policy) {}
-	}
-	if cfg.PollInterval <= 0 {
-		cfg.PollInterval = defaultPollInterval
 	}
 	w := &Watcher{cfg: cfg}
 	if cfg.Path == "" {
@@ -184,68 +170,16 @@ func (w *Watcher) unreadable(err error) error {
 }
 
 // Run reloads the policy whenever its file changes, until ctx ends, and logs each reload in one line. The file may be
-// written in place or replaced by another. Some changes are not announced by the file system: those on a network drive,
-// or of a symbolic link further up the path. Run finds them because it reads the file every PollInterval.
+// written in place or replaced by another.
 func (w *Watcher) Run(ctx context.Context) {
-	if w.cfg.Path == "" {
-		<-ctx.Done()
-		return
+	watched := filewatch.Config{
+		What: "policy file", PollInterval: w.cfg.PollInterval, Log: w.cfg.Logger,
+		Check: func(ctx context.Context) time.Duration { w.check(ctx); return 0 },
 	}
-	var changes <-chan fsnotify.Event
-	var faults <-chan error
-	events, err := w.subscribe()
-	if err == nil {
-		defer func() { _ = events.Close() }()
-		changes, faults = events.Events, events.Errors
-	} else {
-		w.cfg.Logger.WarnContext(ctx, "the policy file can't be watched; reading it at intervals instead",
-			"policy", w.cfg.Path, "interval", w.cfg.PollInterval, "error", err)
+	if w.cfg.Path != "" {
+		watched.Files = []string{w.cfg.Path}
 	}
-	w.check(ctx) // the file may have changed since it was read first
-	w.loop(ctx, changes, faults)
-}
-
-// subscribe watches the file's directory. A watch on the file itself would be lost when another file takes its place,
-// and would not see the links that Kubernetes swaps in the directory.
-func (w *Watcher) subscribe() (*fsnotify.Watcher, error) {
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	if err := events.Add(filepath.Dir(w.cfg.Path)); err != nil {
-		return nil, errors.Join(err, events.Close())
-	}
-	return events, nil
-}
-
-func (w *Watcher) loop(ctx context.Context, changes <-chan fsnotify.Event, faults <-chan error) {
-	poll := time.NewTicker(w.cfg.PollInterval)
-	defer poll.Stop()
-	var settled <-chan time.Time
-	var latest time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case err := <-faults:
-			// Changes may have been missed. The next poll finds them.
-			w.cfg.Logger.WarnContext(ctx, "could not watch the policy file; reading it at the next interval",
-				"policy", w.cfg.Path, "error", err)
-		case <-changes:
-			if settled == nil {
-				latest = time.Now().Add(patience)
-			}
-			settled = time.After(min(quietTime, time.Until(latest)))
-		case <-settled:
-			settled = nil
-			w.check(ctx)
-		case <-poll.C:
-			// Not while the file is being written, because half a policy can be a valid one.
-			if settled == nil {
-				w.check(ctx)
-			}
-		}
-	}
+	filewatch.Run(ctx, watched)
 }
 
 // check reloads the policy, and logs it when something has changed.

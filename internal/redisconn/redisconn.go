@@ -39,6 +39,8 @@ type Conn struct {
 	Client, Pipe redis.UniversalClient
 	// Close ends the connection, and Redis with it where it runs in this process.
 	Close func() error
+
+	login *login // nil where Redis runs in this process
 }
 
 // Opener makes a client.
@@ -56,7 +58,8 @@ func Open(ctx context.Context, where *settings.Redis, open Opener) (*Conn, error
 	if open == nil {
 		open = redis.NewUniversalClient
 	}
-	options := *where.Options
+	options, login := *where.Options, newLogin(where, open)
+	options.CredentialsProviderContext = login.provide
 	connections := script.Watch(&options)
 	client := open(&options)
 	if err := check(ctx, client, where.String()); err != nil {
@@ -66,7 +69,7 @@ func Open(ctx context.Context, where *settings.Redis, open Opener) (*Conn, error
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return &Conn{Client: client, Pipe: connections.On(pipe), Close: client.Close}, nil
+	return &Conn{Client: client, Pipe: connections.On(pipe), Close: client.Close, login: login}, nil
 }
 
 // autoPipelined is what the clients of go-redis have and its interface has not.

@@ -3,11 +3,12 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/apns"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/email"
@@ -16,13 +17,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
+	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-// Channels are the settings of every channel that pacer has. A channel is registered here: everything else asks
-// [Channels.All]. In the settings file the channels may have a section of their own:
+// Channels are the settings of every channel that pacer has. A kind of channel is registered here: everything else asks
+// [Channels.All]. In the settings file the channels may have a section of their own, and only there a kind may have
+// several senders, each with a name:
 //
 //	channels:
 //	  fcm: {credentials: file:/run/secrets/fcm.json}
+//	  "fcm:shop": {credentials: file:/run/secrets/shop.json}
 //
 // The fields of a channel's settings have three tags. credential: the value may be file: and the path of a file that
 // holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
@@ -34,57 +38,86 @@ type Channels struct {
 	WebPush webpush.Settings   `embed:"" prefix:"webpush-"`
 	Email   email.Settings     `embed:"" prefix:"email-"`
 	Ntfy    ntfy.Settings      `embed:"" prefix:"ntfy-"`
+
+	// Named are the settings of further senders, by their whole names. Each has the type of its kind's settings.
+	Named Named `kong:"-"`
+	// AsSet are the same settings with the paths of files where AllChannels has what the files held. Nil means that
+	// there are no files.
+	AsSet *Channels `kong:"-"`
 }
+
+// Named are settings of senders that have a name, such as fcm:shop.
+type Named map[notification.Channel]any
 
 // described is implemented by the settings of every channel.
 type described interface{ Channel() channel.Descriptor }
 
-// All describes every channel, configured or not.
+// BeforeApply takes the named senders of the settings file.
+func (c *Channels) BeforeApply(named Named) error {
+	c.Named = named
+	return nil
+}
+
+// All describes every channel, configured or not: one of each kind, and those with names.
 func (c Channels) All() []channel.Descriptor {
 	var all []channel.Descriptor
-	for _, settings := range reflect.ValueOf(c).Fields() {
-		if of, ok := reflect.TypeAssert[described](settings); ok {
-			all = append(all, of.Channel())
+	for _, s := range c.senders() {
+		d, ok := s.describe()
+		if !ok {
+			continue
 		}
+		if c.AsSet != nil {
+			c.AsSet.renew(&d)
+		}
+		all = append(all, d)
 	}
 	return all
 }
 
-// channelSetting is one setting of a channel.
-type channelSetting struct {
-	// prefix is the channel's, flag the whole name.
-	prefix, flag string
-	tag          reflect.StructTag
-	value        reflect.Value
-}
-
-// each lists the settings of all channels, to be read and written.
-func (c *Channels) each() []channelSetting {
-	var all []channelSetting
-	for of, settings := range reflect.ValueOf(c).Elem().Fields() {
-		prefix := of.Tag.Get("prefix")
-		for field, value := range settings.Fields() {
-			all = append(all, channelSetting{prefix, prefix + field.Tag.Get("name"), field.Tag, value})
+// renew lets a channel be made anew when the files change that its settings name. c are the settings as they were set.
+func (c *Channels) renew(d *channel.Descriptor) {
+	for _, s := range c.senders() {
+		paths := s.paths()
+		if s.name != d.Name || len(paths) == 0 {
+			continue
+		}
+		d.Files = secret.Look(paths...)
+		d.Renew = func() (channel.Descriptor, error) {
+			read, err := s.read()
+			if err != nil {
+				return channel.Descriptor{}, err
+			}
+			fresh, _ := read.describe()
+			return fresh, nil
 		}
 	}
-	return all
 }
 
-// isSet tells whether the setting has a value.
-func (s channelSetting) isSet() bool { return s.value.Len() > 0 }
+// ChannelOf describes what every deployment knows of a channel with a name, whatever its settings.
+func ChannelOf(name notification.Channel) (d channel.Descriptor, known bool) {
+	for _, d := range (Channels{}).All() {
+		if d.Name == name || d.Name == name.Kind() && checkSenderName(name) == nil {
+			d.Name = name
+			return d, true
+		}
+	}
+	return channel.Descriptor{}, false
+}
 
 // String shows the settings without their secrets.
 func (c Channels) String() string {
 	var shown []string
-	for _, s := range c.each() {
-		text := withoutPassword(fmt.Sprint(s.value))
-		if s.tag.Get("json") == "-" {
-			text = ""
-			if s.isSet() {
-				text = "<secret>"
+	for _, s := range c.senders() {
+		for field, value := range s.settings.Fields() {
+			text := withoutPassword(fmt.Sprint(value))
+			if field.Tag.Get("json") == "-" {
+				text = ""
+				if value.Len() > 0 {
+					text = "<secret>"
+				}
 			}
+			shown = append(shown, s.prefix+field.Tag.Get("name")+":"+text)
 		}
-		shown = append(shown, s.flag+":"+text)
 	}
 	return "{" + strings.Join(shown, " ") + "}"
 }
@@ -94,84 +127,49 @@ func (c Channels) GoString() string { return c.String() }
 
 // resolve reads credentials from their files, and refuses channels with missing or wrong settings.
 func (c Channels) resolve() (Channels, error) {
+	resolved, files := Channels{}, false
+	if len(c.Named) > 0 {
+		resolved.Named = Named{}
+	}
 	var faults []error
-	set := map[string]bool{}
-	for _, s := range c.each() {
-		set[s.flag] = s.isSet()
-	}
-	for _, s := range c.each() {
-		for needed := range strings.SplitSeq(s.tag.Get("needs"), ",") {
-			if needed != "" && s.isSet() && !set[s.prefix+needed] {
-				faults = append(faults, refuse(s.flag, "needs %s to be set too", flagName(s.prefix+needed)))
-			}
-		}
-		if _, credential := s.tag.Lookup("credential"); credential {
-			text := s.value.String()
-			faults = append(faults, readCredential(s.flag, &text))
-			s.value.SetString(text)
-		}
-	}
-	for of, settings := range reflect.ValueOf(c).Fields() {
-		if checked, ok := reflect.TypeAssert[interface{ Check() error }](settings); ok {
-			faults = append(faults, refuseSettings(of.Tag.Get("prefix"), checked.Check()))
-		}
-	}
-	for _, channel := range c.All() {
-		_, err := LimitsOf(channel)
+	for _, s := range c.senders() {
+		files = files || len(s.paths()) > 0
+		read, err := s.read()
 		faults = append(faults, err)
+		if s.named {
+			resolved.Named[s.name] = read.settings.Interface()
+		} else {
+			reflect.ValueOf(&resolved).Elem().FieldByIndex(s.field).Set(read.settings)
+		}
 	}
-	return c, errors.Join(faults...)
+	if files {
+		resolved.AsSet = &c
+	}
+	return resolved, errors.Join(faults...)
 }
 
-// refuseSettings turns the errors of a channel's settings, one or several joined, into usage errors.
-func refuseSettings(prefix string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range joined.Unwrap() {
-			all = append(all, refuseSettings(prefix, one))
+// senders lists the settings of each kind of channel, and then those with names, in order.
+func (c Channels) senders() []sender {
+	var all []sender
+	for field, settings := range reflect.ValueOf(c).Fields() {
+		if prefix := field.Tag.Get("prefix"); prefix != "" {
+			name := notification.Channel(strings.TrimSuffix(prefix, "-"))
+			all = append(all, sender{name: name, prefix: prefix, settings: settings, field: field.Index})
 		}
-		return errors.Join(all...)
 	}
-	if wrong, ok := errors.AsType[*channel.SettingError](err); ok {
-		return refuse(prefix+wrong.Setting, "%s", wrong.Message)
+	for _, name := range slices.Sorted(maps.Keys(c.Named)) {
+		all = append(all, sender{
+			name: name, prefix: namedPrefix(name), settings: reflect.ValueOf(c.Named[name]), named: true,
+		})
 	}
-	return err
+	return all
 }
 
 // LimitsOf reads how often a channel's provider may be called, over all processes.
 func LimitsOf(c channel.Descriptor) ([]RequestLimit, error) {
-	return resolveLimits(string(c.Name)+"-limits", c.Limits)
-}
-
-// maxCredential is how long a file with a credential may be.
-const maxCredential = 64 << 10
-
-// credentialFile begins a credential that is the path of a file with it.
-const credentialFile = "file:"
-
-// readCredential is [ReadCredential] for a flag with an environment variable.
-func readCredential(flag string, value *string) error { return ReadCredential(flagName(flag), value) }
-
-// ReadCredential replaces file:PATH by what is in the file. The setting is what a refusal names.
-func ReadCredential(setting string, value *string) error {
-	path, ok := strings.CutPrefix(*value, credentialFile)
-	if !ok {
-		return nil
+	prefix := string(c.Name) + "-"
+	if c.Name.Kind() != c.Name {
+		prefix = namedPrefix(c.Name)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return &UsageError{Setting: setting, Message: "can't be read: " + err.Error()}
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxCredential+1))
-	switch {
-	case err != nil:
-		return &UsageError{Setting: setting, Message: "can't be read: " + err.Error()}
-	case len(text) > maxCredential:
-		return &UsageError{Setting: setting, Message: fmt.Sprintf("names a file of more than %d bytes", maxCredential)}
-	}
-	if *value = strings.TrimSpace(string(text)); *value == "" {
-		return &UsageError{Setting: setting, Message: "names an empty file"}
-	}
-	return nil
+	return resolveLimits(prefix+"limits", c.Limits)
 }

@@ -14,12 +14,14 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // settingsFile is a settings file: a flat YAML mapping of settings to values.
 type settingsFile struct {
 	path     string
-	settings map[string]setting // by the flag's name
+	settings map[string]setting                          // by the flag's name
+	named    map[notification.Channel]map[string]setting // of senders with names, by the setting's name
 	faults   []error
 }
 
@@ -81,7 +83,7 @@ func (f *settingsFile) readAll(entries []*ast.MappingValueNode, known map[string
 		case repeated:
 			f.note(e.Key, "%s is already set on line %d", name, before.line)
 		default:
-			f.read(name, e.Value)
+			f.settings[name] = f.valueOf(name, e.Value)
 		}
 	}
 }
@@ -96,30 +98,81 @@ func (f *settingsFile) readChannels(section *ast.MappingValueNode, known map[str
 		return
 	}
 	for _, channel := range channels.Values {
+		name := channel.Key.GetToken().Value
 		members, ok := channel.Value.(*ast.MappingNode)
 		if !ok {
-			f.note(channel.Value, "channels.%s must hold settings", channel.Key.GetToken().Value)
+			f.note(channel.Value, "channels.%s must hold settings", name)
 			continue
 		}
-		prefix := channel.Key.GetToken().Value + "-"
-		for _, e := range members.Values {
-			written := e.Key.GetToken().Value
-			name := prefix + strings.ReplaceAll(written, "_", "-")
-			before, repeated := f.settings[name]
-			switch {
-			case known[name] == "":
-				f.note(e.Key, "unknown setting %q of channel %s%s", written, channel.Key.GetToken().Value,
-					nearest.Hint(name, slices.Collect(maps.Keys(known))))
-			case repeated:
-				f.note(e.Key, "%s is already set on line %d", name, before.line)
-			default:
-				f.read(name, e.Value)
+		into, prefix, settings := f.settings, name+"-", known
+		if strings.Contains(name, ":") {
+			if into, settings = f.nameSender(channel, notification.Channel(name)); into == nil {
+				continue
 			}
+			prefix = ""
+		}
+		for _, e := range members.Values {
+			f.readMember(e, name, prefix, settings, into)
 		}
 	}
 }
 
-func (f *settingsFile) read(name string, node ast.Node) {
+// readMember reads one setting of a channel.
+func (f *settingsFile) readMember(e *ast.MappingValueNode, channel, prefix string, known map[string]string,
+	into map[string]setting,
+) {
+	written := e.Key.GetToken().Value
+	name := prefix + strings.ReplaceAll(written, "_", "-")
+	before, repeated := into[name]
+	switch {
+	case known[name] == "":
+		f.note(e.Key, "unknown setting %q of channel %s%s", written, channel,
+			nearest.Hint(name, slices.Collect(maps.Keys(known))))
+	case repeated:
+		f.note(e.Key, "%s is already set on line %d", name, before.line)
+	default:
+		into[name] = f.valueOf(name, e.Value)
+	}
+}
+
+// nameSender begins the settings of a sender with a name, and tells which there are; nil for a name that can't be used.
+func (f *settingsFile) nameSender(at *ast.MappingValueNode, name notification.Channel) (into map[string]setting,
+	known map[string]string,
+) {
+	var kinds []string
+	for _, s := range (Channels{}).senders() {
+		kinds = append(kinds, string(s.name))
+		if s.name != name.Kind() {
+			continue
+		}
+		known = map[string]string{}
+		for field := range s.settings.Fields() {
+			known[field.Tag.Get("name")] = field.Tag.Get("name")
+		}
+	}
+	before, repeated := f.named[name]
+	switch err := checkSenderName(name); {
+	case known == nil:
+		f.note(at.Key, "there is no kind of channel %q%s; there are %s", name.Kind(),
+			nearest.Hint(string(name.Kind()), kinds), nearest.List(kinds))
+	case len(known) == 0:
+		f.note(at.Key, "the channel %s has no settings, so it has no senders with names", name.Kind())
+	case err != nil:
+		f.note(at.Key, "%q %v", name, err)
+	case repeated:
+		f.note(at.Key, "%s is set twice, with %d settings before", name, len(before))
+	default:
+		if f.named == nil {
+			f.named = map[notification.Channel]map[string]setting{}
+		}
+		f.named[name] = map[string]setting{}
+		return f.named[name], known
+	}
+	return nil, nil
+}
+
+// valueOf reads the value of a setting.
+func (f *settingsFile) valueOf(name string, node ast.Node) setting {
 	at := position(node)
 	s := setting{line: at.Line, column: at.Column}
 	if list, ok := node.(*ast.SequenceNode); ok {
@@ -137,7 +190,7 @@ func (f *settingsFile) read(name string, node ast.Node) {
 	} else {
 		f.note(node, "%s must be a value or a list of values", name)
 	}
-	f.settings[name] = s
+	return s
 }
 
 // scalar is the text of a value as it is written.

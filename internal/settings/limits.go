@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // RequestLimit allows at most Max requests in any window of length Per.
@@ -45,4 +47,13 @@ func resolveLimits(flag string, texts []string) ([]RequestLimit, error) {
 		limits = append(limits, RequestLimit{Max: n, Per: window})
 	}
 	return limits, nil
+}
+
+// RulesOf are limits as rules of the throttle.
+func RulesOf(limits []RequestLimit) []throttle.Rule {
+	var rules []throttle.Rule
+	for _, l := range limits {
+		rules = append(rules, throttle.Rule{Max: l.Max, Per: l.Per})
+	}
+	return rules
 }

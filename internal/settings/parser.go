@@ -59,6 +59,7 @@ func NewParser(cli any, name, description string, options ...kong.Option) (*kong
 				return err
 			}
 			ctx.AddResolver(resolver)
+			ctx.Bind(resolver.named)
 			return nil
 		}),
 	}

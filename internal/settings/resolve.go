@@ -80,6 +80,8 @@ type Resolved struct {
 	WebhookAllow []netip.Prefix
 	// Channels are the settings of all channels, with the credentials from their files.
 	Channels Channels
+	// Renewed are secrets that are read again when their files change.
+	Renewed Renewed
 	// LogFormat is text or json, or empty: then it depends on where the log goes.
 	LogFormat string
 	// LogLevel is the least severe level that is logged.
@@ -115,28 +117,29 @@ func (s *Server) Validate() error {
 // Resolve checks the settings and turns them into the form that they are used in. The error joins everything that is
 // refused, each a [*UsageError].
 func (s *Server) Resolve() (*Resolved, error) {
-	redis, redisErr := s.resolveRedis()
+	renewed := s.renewed()
+	redis, redisErr := renewed.Redis.read()
+	database, databaseErr := renewed.Database.read()
 	roles, rolesErr := s.resolveRoles()
-	tokens, tokensErr := s.resolveTokens()
+	tokens, tokensErr := renewed.APITokens.read()
 	limits, limitsErr := resolveLimits("api-limits", s.APILimits)
 	routeLimits, routeLimitsErr := resolveLimits("api-route-limits", s.APIRouteLimits)
 	allow, allowErr := s.resolveAllow()
-	opsToken := s.OpsToken
-	opsTokenErr := errors.Join(readCredential("ops-token", &opsToken), checkOpsToken(opsToken))
+	opsTokens, opsTokenErr := renewed.OpsToken.read()
 	allowedHosts, hostsErr := s.resolveAllowedHosts()
 	channels, channelsErr := s.Channels.resolve()
 	level, levelErr := s.Level()
 	r := &Resolved{
-		Setup: s.Setup(), Redis: redis, DatabaseURL: s.DatabaseURL, Roles: roles, Listen: s.Listen,
-		OpsListen: s.OpsListen, OpsToken: opsToken, AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
+		Setup: s.Setup(), Redis: redis, DatabaseURL: database, Roles: roles, Listen: s.Listen,
+		OpsListen: s.OpsListen, OpsToken: strings.Join(opsTokens, ""), AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
 		APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Partitions: s.Partitions,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, BulkRate: s.BulkRate, Templates: s.Templates,
 		WebhookAllow: allow,
-		Channels:     channels, LogFormat: s.LogFormat, LogLevel: level,
+		Channels:     channels, Renewed: renewed, LogFormat: s.LogFormat, LogLevel: level,
 	}
 	err := errors.Join(
-		redisErr, s.checkDatabase(), levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
+		redisErr, databaseErr, levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
 		hostsErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency), between("partitions", s.Partitions),
 		between("bulk-rate", s.BulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
@@ -147,34 +150,49 @@ func (s *Server) Resolve() (*Resolved, error) {
 	return r, nil
 }
 
+// renewed are the settings whose values may stand in files.
+func (s *Server) renewed() Renewed {
+	return Renewed{
+		Redis: fromFile("redis-url", s.readRedis, s.RedisURL), Database: fromFile("database-url", s.readDatabase, s.DatabaseURL),
+		APITokens: fromFile("api-tokens", s.readTokens, s.APITokens...),
+		OpsToken:  fromFile("ops-token", s.readOpsToken, s.OpsToken),
+	}
+}
+
 // Validate checks the connection strings alone, for commands that take no other settings. The error joins everything
 // that is refused, each a [*UsageError].
 func (s Stores) Validate() error {
-	_, err := s.resolveRedis()
-	return errors.Join(err, s.checkDatabase())
+	_, redisErr := s.readRedis()
+	_, databaseErr := s.readDatabase()
+	return errors.Join(redisErr, databaseErr)
 }
 
-func (s Stores) resolveRedis() (*Redis, error) {
+func (s Stores) readRedis() (*Redis, error) {
 	if s.RedisURL == "" {
 		return nil, nil //nolint:nilnil // none is a valid setting
 	}
-	redis, err := ParseRedisURL(s.RedisURL)
+	text := s.RedisURL
+	if err := readCredential("redis-url", &text); err != nil {
+		return nil, err
+	}
+	redis, err := ParseRedisURL(text)
 	if err != nil {
 		return nil, refuse("redis-url", "%v", err)
 	}
 	return redis, nil
 }
 
-// checkDatabase checks the scheme only: the rest is read by the Postgres driver.
-func (s Stores) checkDatabase() error {
-	if s.DatabaseURL == "" {
-		return nil
+// readDatabase reads the connection string, and checks the scheme only: the driver reads what follows.
+func (s Stores) readDatabase() (string, error) {
+	text := s.DatabaseURL
+	if err := readCredential("database-url", &text); err != nil || text == "" {
+		return "", err
 	}
-	scheme, rest, _ := strings.Cut(s.DatabaseURL, "://")
+	scheme, rest, _ := strings.Cut(text, "://")
 	if scheme != "postgres" && scheme != "postgresql" || rest == "" {
-		return refuse("database-url", "must be of the form postgres://user:password@host:port/database")
+		return "", refuse("database-url", "must be of the form postgres://user:password@host:port/database")
 	}
-	return nil
+	return text, nil
 }
 
 // Validate checks how to log. The error joins everything that is refused, each a [*UsageError].
@@ -282,14 +300,23 @@ func (s *Server) checkRetention() error {
 	return nil
 }
 
-func (s *Server) resolveTokens() ([]string, error) {
+// readTokens reads the tokens of the API. A file holds one or several.
+func (s *Server) readTokens() ([]string, error) {
 	var tokens []string
-	for i, token := range s.APITokens {
-		token = strings.TrimSpace(token)
-		if err := checkToken(token); err != nil {
-			return nil, refuse("api-tokens", "has a token that can't be used: number %d %v", i+1, err)
+	for _, token := range s.APITokens {
+		texts := []string{strings.TrimSpace(token)}
+		if len(pathsIn(token)) > 0 {
+			if err := readCredential("api-tokens", &token); err != nil {
+				return nil, err
+			}
+			texts = splitEntries(token)
 		}
-		tokens = append(tokens, token)
+		for _, text := range texts {
+			if err := checkToken(text); err != nil {
+				return nil, refuse("api-tokens", "has a token that can't be used: number %d %v", len(tokens)+1, err)
+			}
+			tokens = append(tokens, text)
+		}
 	}
 	return tokens, nil
 }
@@ -306,15 +333,16 @@ func (s *Server) resolveAllowedHosts() ([]string, error) {
 	return names, nil
 }
 
-// checkOpsToken checks the token of the ops pages, if there is one.
-func checkOpsToken(token string) error {
-	if token == "" {
-		return nil
+// readOpsToken reads the token of the ops pages, if there is one: a list of one.
+func (s *Server) readOpsToken() ([]string, error) {
+	token := s.OpsToken
+	if err := readCredential("ops-token", &token); err != nil || token == "" {
+		return nil, err
 	}
 	if err := checkToken(token); err != nil {
-		return refuse("ops-token", "%v", err)
+		return nil, refuse("ops-token", "%v", err)
 	}
-	return nil
+	return []string{token}, nil
 }
 
 // checkToken checks that a token can stand in an Authorization header. Its errors never show the token.

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -13,6 +14,7 @@ import (
 type sources struct {
 	environ Environ
 	file    *settingsFile // nil without one
+	named   Named         // the senders with names in the file
 }
 
 // newSources reads the settings file that the command line or the environment names.
@@ -29,8 +31,45 @@ func newSources(ctx *kong.Context, environ Environ) (*sources, error) {
 	delete(known, "help")
 	delete(known, configFlag)
 	var err error
-	s.file, err = readFile(path, known)
+	if s.file, err = readFile(path, known); err != nil {
+		return nil, err
+	}
+	s.named, err = s.file.decodeNamed()
 	return s, err
+}
+
+// decodeNamed reads the settings of the senders with names, as kong reads those of their kinds.
+func (f *settingsFile) decodeNamed() (Named, error) {
+	if len(f.named) == 0 {
+		return nil, nil //nolint:nilnil // none is no fault
+	}
+	named := Named{}
+	for name, given := range f.named {
+		var line struct{ Channels }
+		prefix := string(name.Kind()) + "-"
+		// Kong refuses a struct only for faults in its tags, and these are part of the program.
+		parser := kong.Must(&line, kong.NoDefaultHelp(), defaultVars, kong.PostBuild(takeEnvironment), kong.Bind(Named{}),
+			kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+				key, of := strings.CutPrefix(flag.Name, prefix)
+				setting, set := given[key]
+				if !of || !set {
+					return nil, nil //nolint:nilnil // kong's way of saying no
+				}
+				if err := decode(flag, setting.value); err != nil {
+					return nil, f.refuse(setting.line, setting.column, "%s%s must be %s", namedPrefix(name), key, wanted(flag, err))
+				}
+				return setting.value, nil
+			})))
+		if _, err := parser.Parse(nil); err != nil {
+			return nil, err
+		}
+		for _, s := range line.senders() {
+			if s.name == name.Kind() {
+				named[name] = s.settings.Interface()
+			}
+		}
+	}
+	return named, nil
 }
 
 // configFlag names the settings file.

@@ -30,8 +30,12 @@ func refuse(flag, format string, args ...any) error {
 	return &UsageError{Setting: flagName(flag), Message: fmt.Sprintf(format, args...)}
 }
 
-// flagName names a setting by its flag and its environment variable.
+// flagName names a setting by its flag and its environment variable. A setting of a sender with a name has neither: it
+// is named as the settings file has it.
 func flagName(flag string) string {
+	if strings.HasPrefix(flag, channelsSection+".") {
+		return flag
+	}
 	return "--" + flag + " (" + environmentName(flag) + ")"
 }
 

@@ -10,13 +10,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // Descriptor describes a channel. The Settings of the channel's package make it, so it also holds what differs between
 // deployments. The zero Settings make a Descriptor with what holds for every deployment.
 type Descriptor struct {
-	// Name is the channel's name in the API, in flags and in metrics.
+	// Name is the channel's name in the API, in flags and in metrics: its kind, or the whole name of a sender that has
+	// one, such as fcm:shop. The zero Settings of a kind make a Descriptor with the kind.
 	Name notification.Channel
 	// Configured is true when the settings hold what the channel needs. Other channels are not opened.
 	Configured bool
@@ -53,6 +55,10 @@ type Descriptor struct {
 	NewChecker func(Surroundings) push.Checker
 	// Open makes the sender. A sender that keeps connections has a Close.
 	Open func(Process) (push.Sender, error)
+	// Files are those that the credentials stand in, and Renew describes the channel with what they hold now. Without
+	// files there is nothing to renew.
+	Files secret.Files
+	Renew func() (Descriptor, error)
 }
 
 // MostContent is MaxContent, or its default.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -58,6 +59,8 @@ type Gate struct {
 	cfg   Config
 	hosts *hosts
 	slow  *slow
+	// budgetKey is the one of the credential in force.
+	budgetKey atomic.Pointer[string]
 }
 
 // New puts a gate before a sender.
@@ -68,7 +71,23 @@ func New(sender push.Sender, cfg Config) *Gate {
 	cfg.InFlight = cmp.Or(cfg.InFlight, 128)
 	cfg.Pause = cmp.Or(cfg.Pause, time.Minute)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	return &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg), slow: newSlow()}
+	g := &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg), slow: newSlow()}
+	g.budgetKey.Store(&cfg.BudgetKey)
+	return g
+}
+
+// Renew tells the gate that the sender has another credential. What was refused with the one before says nothing of it:
+// no host stays paused because of that. It tells whether one was.
+func (g *Gate) Renew(budgetKey string) (resumed bool) {
+	g.budgetKey.Store(&budgetKey)
+	for _, h := range g.hosts.list() {
+		if h.renew() {
+			resumed = true
+			g.cfg.Log.Info("the channel's credentials have changed; the provider is called again",
+				"channel", g.cfg.Channel, "host", h.name)
+		}
+	}
+	return resumed
 }
 
 // Send implements [push.Sender].
@@ -121,6 +140,9 @@ func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *pus
 	if result == responded && dripped() {
 		result = dripping
 	}
+	if h.outdated(began, failure) {
+		return result, later(CodePaused, 0)
+	}
 	failure = g.weigh(h, m.To, failure)
 	g.slow.note(m.To, failure)
 	h.note(describe(failure), result == failed)
@@ -153,7 +175,7 @@ func (g *Gate) spend(ctx context.Context, m push.Message) *push.Error {
 		key   string
 		rules []throttle.Rule
 	}{
-		{CodeTarget, "to:" + digest(m.To), g.cfg.PerTarget}, {CodeBudget, "all:" + g.cfg.BudgetKey, g.cfg.Budget},
+		{CodeTarget, "to:" + digest(m.To), g.cfg.PerTarget}, {CodeBudget, "all:" + *g.budgetKey.Load(), g.cfg.Budget},
 	} {
 		if len(b.rules) == 0 {
 			continue

@@ -310,3 +310,54 @@ func TestBudgetsHoldOverAllProcesses(t *testing.T) {
 		}
 	})
 }
+
+// New credentials end a pause that the old ones caused, also when a call that was made with the old ones is refused
+// only after they were replaced. A pause that the provider asked for stays.
+func TestNewCredentialsEndThePauseOfTheOldOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		g := newGate(p, func(c *gate.Config) { c.Host = func(string) string { return "provider" } })
+		send := func(target string) *push.Error { return push.Classify(g.Send(t.Context(), to(target))) }
+		p.failure.Store(&push.Error{Class: push.CredentialsRefused, Code: "401", Concerns: push.ConcernsEverybody})
+		if e := send("bad"); e == nil || e.Class != push.CredentialsRefused {
+			t.Fatalf("the refused call: %v", e)
+		}
+		if e := send("good"); e == nil || e.Code != gate.CodePaused {
+			t.Fatalf("after it: %v, want the channel paused", e)
+		}
+		if !g.Renew("new") {
+			t.Error("want it to say that it was paused")
+		}
+		if e := send("good"); e != nil {
+			t.Errorf("with new credentials: %v", e)
+		}
+
+		p.takes = time.Second
+		late := make(chan *push.Error)
+		go func() { late <- send("bad") }()
+		synctest.Wait()
+		sleep(time.Millisecond)
+		if g.Renew("newer") {
+			t.Error("nothing was paused")
+		}
+		if e := <-late; e == nil || e.Code != gate.CodePaused || !e.Unsent || e.RetryAfter > time.Second {
+			t.Errorf("refused with the old credentials: %v, want it to be tried again at once", e)
+		}
+		p.takes = 0
+		if e := send("good"); e != nil {
+			t.Errorf("after that: %v, want no pause", e)
+		}
+
+		p.failure.Store(&push.Error{
+			Class: push.Throttled, Code: "429", Concerns: push.ConcernsEverybody, RetryAfter: time.Minute,
+		})
+		send("bad")
+		if g.Renew("newest") {
+			t.Error("the provider asked for this pause")
+		}
+		if e := send("good"); e == nil || e.Code != gate.CodePaused {
+			t.Errorf("throttled: %v, want the pause to stay", e)
+		}
+	})
+}

@@ -80,6 +80,7 @@ type host struct {
 	pause     pause
 	evidence  evidence
 	told      time.Time // when the log last told of refused credentials
+	renewed   time.Time // when the credential was last replaced
 	used      time.Time
 	latest    string // the outcome of the latest call, when it came, and whether the call failed
 	latestAt  time.Time
@@ -188,6 +189,26 @@ func (h *host) tried(o outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pause.tried(time.Now(), o)
+}
+
+// renew forgets what was said of a credential that is in force no more, and tells whether the host was paused for it. A
+// pause that the provider asked for stays.
+func (h *host) renew() (resumed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.evidence, h.told, h.renewed = evidence{}, time.Time{}, time.Now()
+	if h.pause.until.IsZero() || h.pause.asked {
+		return false
+	}
+	h.pause = pause{}
+	return true
+}
+
+// outdated tells whether a call that began then was refused with a credential that has been replaced since.
+func (h *host) outdated(began time.Time, failure *push.Error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return failure != nil && failure.Class == push.CredentialsRefused && began.Before(h.renewed)
 }
 
 // tell tells whether the log may tell of refused credentials again. h.mu is held.

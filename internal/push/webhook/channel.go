@@ -17,9 +17,9 @@ import (
 type Settings struct {
 	// Secret is the Standard Webhooks secret that signs deliveries, whsec_... Several, separated by commas, all sign,
 	// so that one can replace another. Defaults to none: deliveries are not signed.
-	Secret string `name:"secret" credential:"" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
+	Secret string `name:"secret" credential:"" placeholder:"SECRET|file:PATH" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
 	// Targets are secrets of single targets, host=whsec_... A host with an empty secret is not signed for.
-	Targets []string `name:"targets" placeholder:"HOST=SECRET" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
+	Targets []string `name:"targets" credential:"" placeholder:"HOST=SECRET|file:PATH" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
 	// Limits are how often all processes together may call targets, such as 600000/1m. Defaults to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to webhooks, over all processes. Default: none."`
 }

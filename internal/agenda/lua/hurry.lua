@@ -1,0 +1,44 @@
+-- hurry has those notifications come back at once that wait because their channel's credentials were refused, since these
+-- have been replaced. The agendas do not know channels: what waits for another channel comes back too, and waits again.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  how many notifications it looks at
+-- ARGV[2]  how many of the first user's were looked at before
+-- ARGV[…]  users
+--
+-- Result   {how many of the users are done, how many of the next one's were looked at}
+local left, at = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local function held_for_credentials(key)
+  local f = redis.call('HMGET', key, 's', 'y')
+  return f[1] == 'r' and f[2] and
+    (f[2] == 'throttled: channel_paused' or string.sub(f[2], 1, 20) == 'credentials_refused:')
+end
+
+local function hurry(user)
+  local agenda = open_agenda(user)
+  local ids = redis.call('ZRANGE', agenda.later, digits(at), digits(at + left - 1))
+  local moved = false
+  for _, id in ipairs(ids) do
+    local key = partition .. 'n:' .. id
+    if held_for_credentials(key) then
+      redis.call('ZADD', agenda.later, digits(now), id)
+      redis.call('HSET', key, 'r', digits(now))
+      moved = true
+    end
+  end
+  if moved then ensure_wakeup(agenda, now) end
+  return #ids
+end
+
+local done = 0
+for i = 3, #ARGV do
+  if left <= 0 then break end
+  local looked = hurry(ARGV[i])
+  local more = looked == left
+  left, at = left - math.max(looked, 1), more and at + looked or 0
+  if more then break end
+  done = done + 1
+end
+write_changes()
+return { done, at }

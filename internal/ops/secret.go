@@ -1,0 +1,39 @@
+package ops
+
+import (
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/secret"
+)
+
+// Secret is one that a process reads again when its file changes: the credentials of a channel, a connection string or
+// tokens.
+type Secret struct {
+	Name string `json:"name"`
+	// RenewedAt is when the value in force was read.
+	RenewedAt time.Time `json:"renewed_at"`
+	// Refused is why what the file holds now is not in force, RefusedAt since when; absent when it is.
+	Refused   string    `json:"refused,omitempty"`
+	RefusedAt time.Time `json:"refused_at,omitzero"`
+}
+
+// SecretsOf tells how the secrets of a keeper stand.
+func SecretsOf(keeper *secret.Keeper) []Secret {
+	var secrets []Secret
+	for _, state := range keeper.States() {
+		secrets = append(secrets, Secret(state))
+	}
+	return secrets
+}
+
+// secretProblems are files with a new value that was refused, or without any.
+func secretProblems(s *Snapshot, add func(string, ...any)) {
+	for _, p := range s.Processes {
+		for _, of := range p.Secrets {
+			if of.Refused != "" {
+				add("%s can't use what the file of %s holds, and keeps the value that it had %s ago: %s.", p.ID, of.Name,
+					ago(s.At.Sub(of.RefusedAt)), of.Refused)
+			}
+		}
+	}
+}
