@@ -34,6 +34,7 @@ func (o *observer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	httpsend.Hurry(request.Context(), response)
 	body := io.LimitReader(response.Body, maxReply)
 	if seen, ok := request.Context().Value(observedKey{}).(*observed); ok {
 		seen.status = response.StatusCode

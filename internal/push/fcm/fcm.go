@@ -180,6 +180,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	if err != nil {
 		return trace.Classify(err)
 	}
+	httpsend.Hurry(ctx, response)
 	defer response.Body.Close()
 	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxReply)) // what could be read has to do
 	failure := classify(response, reply)

@@ -31,6 +31,27 @@ func Finish(ctx context.Context, response *http.Response) string {
 	return string(text)
 }
 
+// Hurry has a response's body end in time, for whoever reads it with other means than [Finish].
+func Hurry(ctx context.Context, response *http.Response) {
+	body := response.Body
+	response.Body = &hurried{ReadCloser: body, late: time.AfterFunc(finishIn, func() {
+		push.Drips(ctx)
+		_ = body.Close()
+	})}
+}
+
+// hurried is a body that is closed when it takes too long.
+type hurried struct {
+	io.ReadCloser
+	late *time.Timer
+}
+
+// Close implements [io.Closer].
+func (h *hurried) Close() error {
+	h.late.Stop()
+	return h.ReadCloser.Close()
+}
+
 // ResponseOf reads what every table looks at: the status, and when to call again.
 func ResponseOf(response *http.Response) push.Response {
 	return push.Response{
