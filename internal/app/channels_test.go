@@ -1,50 +1,21 @@
 package app_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/test/providertest"
 )
-
-// apnsFake takes pushes and responds by device: what a device's name begins with tells how.
-type apnsFake struct {
-	server *httptest.Server
-
-	mu sync.Mutex
-	// calls are the moments of each device's calls, notBefore when it may be called again.
-	calls     map[string][]time.Time
-	notBefore map[string]time.Time
-	early     int
-}
-
-func newAPNsFake(t *testing.T) *apnsFake {
-	t.Helper()
-	f := &apnsFake{calls: map[string][]time.Time{}, notBefore: map[string]time.Time{}}
-	f.server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
-	f.server.EnableHTTP2 = true
-	f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	f.server.StartTLS()
-	t.Cleanup(f.server.Close)
-	return f
-}
 
 // The first digit of a device token tells the response to its first call; later ones are taken.
 const (
@@ -52,49 +23,22 @@ const (
 	isDead    = 'd'
 	failsOnce = '5'
 	throttles = '4'
-	hangsUp   = 'e'
+	aborts    = 'e'
 )
 
-func (f *apnsFake) serve(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	device := path.Base(r.URL.Path)
-	f.mu.Lock()
-	first := len(f.calls[device]) == 0
-	f.calls[device] = append(f.calls[device], time.Now())
-	if time.Now().Before(f.notBefore[device]) {
-		f.early++
+// faultyDevices are how the provider responds to them.
+func faultyDevices() []providertest.Rule {
+	rule := func(kind rune, first int, reply providertest.Reply) providertest.Rule {
+		return providertest.Rule{Target: providertest.Matching("/3/device/" + string(kind)), First: first, Reply: reply}
 	}
-	if first && device[0] == throttles {
-		f.notBefore[device] = time.Now().Add(2 * time.Second)
+	return []providertest.Rule{
+		rule(isDead, 0, providertest.Reply{Status: http.StatusGone, Body: `{"reason":"Unregistered"}`}),
+		rule(failsOnce, 1, providertest.Reply{Status: http.StatusServiceUnavailable}),
+		rule(throttles, 1, providertest.Reply{
+			Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "2"},
+		}),
+		rule(aborts, 1, providertest.Reply{End: providertest.Aborts}),
 	}
-	f.mu.Unlock()
-	switch {
-	case device[0] == isDead:
-		w.WriteHeader(http.StatusGone)
-		_, _ = io.WriteString(w, `{"reason":"Unregistered"}`)
-	case !first || device[0] == takes:
-	case device[0] == failsOnce:
-		w.WriteHeader(http.StatusServiceUnavailable)
-	case device[0] == throttles:
-		w.Header().Set("Retry-After", "2")
-		w.WriteHeader(http.StatusTooManyRequests)
-	case device[0] == hangsUp:
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// p8 is a signing key as Apple gives it out.
-func p8(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 // A provider as it is: some devices are gone, some calls fail, are throttled or cut off. Every notification ends
@@ -102,13 +46,13 @@ func p8(t *testing.T) string {
 func TestProviderWithAllItsFaults(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
-	fake := newAPNsFake(t)
+	provider := providertest.StartHTTP(t, providertest.HTTPConfig{}, faultyDevices()...)
 	d := newDeployment(t, onRedis,
 		"version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
 	s := d.settings()
-	s.Channels.APNs.Key, s.Channels.APNs.Topic = p8(t), "com.example.app"
+	s.Channels.APNs.Key, s.Channels.APNs.Topic = providertest.SigningKey(t), "com.example.app"
 	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"
-	s.Channels.APNs.Endpoint = fake.server.URL
+	s.Channels.APNs.Endpoint = provider.URL
 	d.startWith(s)
 	// Each is registered as a device, so that dead ones are deactivated.
 	kinds := map[byte]int64{}
@@ -123,7 +67,7 @@ func TestProviderWithAllItsFaults(t *testing.T) {
 		case 10:
 			kind = throttles
 		case 50:
-			kind = hangsUp
+			kind = aborts
 		}
 		kinds[kind]++
 		items = append(items, item{
@@ -139,12 +83,18 @@ func TestProviderWithAllItsFaults(t *testing.T) {
 	if counts.Totals.Failed != kinds[isDead] || counts.Totals.Delivered != n-kinds[isDead] {
 		t.Errorf("%+v, want %d failed and the others delivered", counts.Totals, kinds[isDead])
 	}
-	fake.mu.Lock()
-	defer fake.mu.Unlock()
-	if fake.early != 0 || len(fake.calls) != n {
-		t.Errorf("%d devices were called, %d before their Retry-After; want %d and 0", len(fake.calls), fake.early, n)
+	called, early := map[string][]time.Time{}, 0
+	for _, c := range provider.Calls(providertest.Called) {
+		device := path.Base(c.Target)
+		called[device] = append(called[device], c.At)
+		if at := called[device]; device[0] == throttles && len(at) > 1 && c.At.Sub(at[0]) < 2*time.Second {
+			early++
+		}
 	}
-	for device, calls := range fake.calls {
+	if early != 0 || len(called) != n {
+		t.Errorf("%d devices were called, %d before their Retry-After; want %d and 0", len(called), early, n)
+	}
+	for device, calls := range called {
 		want := 1
 		if device[0] != takes && device[0] != isDead {
 			want = 2
@@ -199,28 +149,6 @@ func (d *fleet) opsPage(process *app.App, page string) string {
 	return string(body)
 }
 
-// serviceAccount is a key as Google gives it out.
-func serviceAccount(t *testing.T, tokenURL string) string {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": "demo", "client_email": "pacer@example.com", "private_key_id": "k1",
-		"token_uri":   tokenURL,
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // privateKeyOf is a part of a service account's secret.
 func privateKeyOf(t *testing.T, credentials string) string {
 	t.Helper()
@@ -260,7 +188,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	t.Parallel()
 	const emailPassword, vapid = "canarypassword11aa", "Y2FuYXJ5dmFwaWRrZXljYW5hcnl2YXBpZGtleTEyMzQ"
 	const ntfyToken = "tk_canarytoken31fe"
-	key := p8(t)
+	key := providertest.SigningKey(t)
 	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
 	canaries := []string{
 		emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"),
@@ -287,7 +215,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	s.Channels.APNs.Key, s.Channels.APNs.Topic = key, "com.example.app"
 	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"
 	s.Channels.APNs.Endpoint, s.Channels.FCM.Endpoint = echo.URL, echo.URL
-	s.Channels.FCM.Credentials = serviceAccount(t, echo.URL+"/token")
+	s.Channels.FCM.Credentials = providertest.ServiceAccount(t, echo.URL+"/token")
 	s.Channels.WebPush.Key, s.Channels.WebPush.Subject = vapid, "mailto:ops@example.com"
 	s.Channels.Email.Server, s.Channels.Email.Password = "smtp://pacer@127.0.0.1:1", emailPassword
 	s.Channels.Email.From = "pacer@example.com"

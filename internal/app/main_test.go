@@ -1,9 +1,7 @@
 package app_test
 
 import (
-	"encoding/pem"
 	"errors"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,21 +10,19 @@ import (
 
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
+	"github.com/pacer-notify/pacer/test/providertest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // trustTestServers lets this program trust the certificate that all servers of httptest have, before anything asks for
 // the system's roots. The roots are in a file of the returned directory.
 func trustTestServers() *processtest.Dir {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
 	dir, err := processtest.NewDir("roots")
 	if err != nil {
 		panic(err)
 	}
 	roots := filepath.Join(dir.Path, "roots.pem")
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := errors.Join(os.WriteFile(roots, certificate, 0o600), os.Setenv("SSL_CERT_FILE", roots)); err != nil {
+	if err := errors.Join(providertest.WriteRoots(roots), os.Setenv("SSL_CERT_FILE", roots)); err != nil {
 		panic(err)
 	}
 	return dir

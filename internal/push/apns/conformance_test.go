@@ -162,19 +162,3 @@ func TestConformance(t *testing.T) {
 		MaxContent: 4030,
 	}, subject)
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, apns.Settings{}.Channel().Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		sender, _ := bench(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(pushtest.HTTPStatus(row))
-			_, _ = fmt.Fprintf(w, `{"reason":%q}`, row.Reason)
-		})
-		m := message()
-		if row.If == "" { // a topic that the notification names
-			m.Override = json.RawMessage(`{"headers":{"apns-topic":"com.example.other"}}`)
-		}
-		return sender.Send(t.Context(), m)
-	})
-}

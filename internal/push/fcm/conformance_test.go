@@ -202,29 +202,3 @@ func TestConformance(t *testing.T) {
 		MaxContent: 4030,
 	}, subject)
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, fcm.Settings{}.Channel().Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		respond := func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(pushtest.HTTPStatus(row))
-			details := map[string]string{
-				"the token is none": badToken, "the quota is the device's": deviceQuota,
-			}[row.If]
-			switch {
-			case row.Reason != "" && details != "":
-				_, _ = io.WriteString(w, failure(row.Reason, "", details))
-			case row.Reason != "":
-				_, _ = io.WriteString(w, failure(row.Reason, ""))
-			case details != "":
-				_, _ = io.WriteString(w, `{"error":{"message":"The token is not a valid FCM registration token"}}`)
-			}
-		}
-		token := good(t)
-		if strings.HasPrefix(row.If, "when exchanging") {
-			token = respond
-		}
-		return bench(t, token, respond).Send(t.Context(), message())
-	})
-}

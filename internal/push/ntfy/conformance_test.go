@@ -117,15 +117,3 @@ func newSender(tb testing.TB, cfg ntfy.Config) *ntfy.Sender {
 	tb.Cleanup(func() { _ = sender.Close() })
 	return sender
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, ntfy.Settings{}.Channel().Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		p := &pushtest.Provider{}
-		server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(pushtest.HTTPStatus(row))
-		})
-		return newSender(t, config(p, server)).Send(t.Context(), message(topicName))
-	})
-}

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
@@ -124,16 +123,4 @@ func badTargets(port string) []string {
 		"http://169.254.169.254/" + targetSecret, "http://[::1]:" + port + "/" + targetSecret,
 		"http://receiver.example:" + port + "/%zz" + targetSecret,
 	}
-}
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, features.Channel.Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(pushtest.HTTPStatus(row))
-		}))
-		t.Cleanup(server.Close)
-		return newSender(t, webhook.Config{}).Send(t.Context(), message(server.URL))
-	})
 }

@@ -154,23 +154,3 @@ func TestConformance(t *testing.T) {
 		MaxContent: 3850,
 	}, subject)
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, webpush.Settings{}.Channel().Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		p := &pushtest.Provider{}
-		server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(pushtest.HTTPStatus(row))
-			if row.If != "" && row.Status != http.StatusNoContent {
-				_, _ = io.WriteString(w, map[int]string{
-					400: `{"reason":"VapidPkHashMismatch"}`,                               // Apple
-					401: `{"code":401,"errno":109,"message":"VAPID public key mismatch"}`, // Mozilla
-					403: "the key in the authorization header does not correspond to the sender ID used to subscribe this user.",
-				}[row.Status])
-			}
-		})
-		to := webpushtest.New(t).Subscription(endpoint(t, server))
-		return newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(to))
-	})
-}
