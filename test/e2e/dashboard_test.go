@@ -121,4 +121,7 @@ categories:
 	}
 }
 
-func median(all []time.Duration) time.Duration { return slices.Sorted(slices.Values(all))[len(all)/2] }
+// median of some values.
+func median[T time.Duration | float64](all []T) T {
+	return slices.Sorted(slices.Values(all))[len(all)/2]
+}

@@ -3,58 +3,17 @@
 package e2e_test
 
 import (
-	"io"
-	"net"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pacer-notify/pacer/test/providertest"
 )
 
-// hanging is a provider that takes connections and calls, and never responds.
-type hanging struct {
-	listener net.Listener
-	calls    atomic.Int64
-
-	mu sync.Mutex
-	at []time.Time
-}
-
-func newHanging(t *testing.T, address string) *hanging {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hanging{listener: listener}
-	var conns sync.WaitGroup
-	conns.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			h.calls.Add(1)
-			h.mu.Lock()
-			h.at = append(h.at, time.Now())
-			h.mu.Unlock()
-			conns.Go(func() {
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-			})
-		}
-	})
-	t.Cleanup(func() { _ = listener.Close() })
-	return h
-}
-
-// probes is how many calls came later than d after the first.
-func (h *hanging) probes(d time.Duration) (n int, span time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, at := range h.at {
-		if since := at.Sub(h.at[0]); since > d {
+// probes is how many calls came later than d after the first, and for how long.
+func probes(calls []providertest.Call, d time.Duration) (n int, span time.Duration) {
+	for _, c := range calls {
+		if since := c.At.Sub(calls[0].At); since > d {
 			n++
 			span = max(span, since-d)
 		}
@@ -67,7 +26,8 @@ func (h *hanging) probes(d time.Duration) (n int, span time.Duration) {
 func TestDeadProviderBesideAHealthyOne(t *testing.T) {
 	const n = 12_000
 	d, r := deploy(t, "version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 100, min_backoff: 1s, max_backoff: 5s}\n", 2), newReceiver(t)
-	dead := newHanging(t, "127.0.0.1:0")
+	dead := providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true},
+		providertest.Rule{Reply: providertest.Reply{End: providertest.Hangs}})
 	users := func(prefix, to string, n int) []item {
 		items := make([]item, n)
 		for i := range items {
@@ -92,20 +52,19 @@ func TestDeadProviderBesideAHealthyOne(t *testing.T) {
 	for i := range 5 {
 		alone += round("alone-" + strconv.Itoa(i) + "-")
 	}
-	d.accept(d.workers[0], users("dead-", "http://"+dead.listener.Addr().String()+"/", 1000))
-	for dead.calls.Load() < 20 { // it hangs, and nobody knows yet that it is dead
-		<-time.After(10 * time.Millisecond)
-	}
+	d.accept(d.workers[0], users("dead-", dead.URL, 1000))
+	dead.Await(t, providertest.Called, 20) // it hangs, and nobody knows yet that it is dead
 	for i := range 5 {
 		beside += round("beside-" + strconv.Itoa(i) + "-")
 	}
 	rate := float64(alone) / float64(beside)
 	<-time.After(25 * time.Second)
-	probes, span := dead.probes(12 * time.Second)
+	calls := dead.Calls(providertest.Called)
+	tried, span := probes(calls, 12*time.Second)
 	t.Logf("%d notifications took %s alone, %s beside a dead provider: %.2f of the rate; the dead one was called %d times, %d in the %s after it was found dead",
-		5*n, alone.Round(time.Millisecond), beside.Round(time.Millisecond), rate, dead.calls.Load(), probes,
+		5*n, alone.Round(time.Millisecond), beside.Round(time.Millisecond), rate, len(calls), tried,
 		span.Round(time.Second))
-	if rate < 0.8 || float64(probes) > span.Seconds()+2 {
+	if rate < 0.8 || float64(tried) > span.Seconds()+2 {
 		t.Error("outside the bounds: 0.8 of the rate, one call a second")
 	}
 }
