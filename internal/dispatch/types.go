@@ -215,8 +215,8 @@ type Store interface {
 	// Settle writes what became of a grant, and makes sure that the user has a wake-up if one is needed. It is
 	// idempotent.
 	Settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error)
-	// Extend extends the lease of a grant whose result can't be written yet. After an error, or when the lease is
-	// another worker's, nothing has changed.
+	// Extend extends the lease of a grant that is still being sent, or whose result can't be written yet. When the
+	// lease is another worker's, nothing changes; after an error, perhaps nothing.
 	Extend(ctx context.Context, g *Grant) error
 }
 

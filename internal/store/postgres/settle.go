@@ -110,9 +110,20 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	return settlement, nil
 }
 
+// extendSQL extends a claim, unless another one has followed it.
+const extendSQL = `UPDATE pacer.notifications SET claimed_until = clock_timestamp() + $3::interval
+WHERE id = ANY (ARRAY[$1::text]) AND generation = $2 AND status = 'sending'`
+
 // Extend implements [dispatch.Store]. It extends the lease in the agendas: while that holds, nobody else is granted the
-// notification.
-func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.agendas.Extend(ctx, g) }
+// notification. Then it extends the claim, which is what counts when Redis is lost meanwhile.
+func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
+	inRedis := r.agendas.Extend(ctx, g)
+	_, err := r.pool.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, r.cfg.Lease)
+	if err != nil {
+		err = describe("extend the claim of notification "+g.Notification.ID, err)
+	}
+	return errors.Join(inRedis, err)
+}
 
 // longestPause bounds the pause between two attempts at a step whose store may be away for a moment.
 const longestPause = 250 * time.Millisecond

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 )
 
@@ -179,4 +180,40 @@ func (w *world) inBacklogs(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return int(counts.Queued + counts.Deferred)
+}
+
+// An attempt may take longer than its claim holds: the claim is extended, which is what counts when Redis is lost
+// meanwhile. It is not once somebody else has the notification.
+func TestAClaimIsExtended(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	w.acceptOne(t, notification.Notification{ID: "long"})
+	first := w.take(t, "ada")
+	lapse := func() {
+		w.exec(t, "UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second'")
+	}
+	wantHeld := func(what string, want bool) {
+		t.Helper()
+		var held bool
+		if err := w.pool.QueryRow(t.Context(), "SELECT claimed_until > clock_timestamp() FROM pacer.notifications").
+			Scan(&held); err != nil || held != want {
+			t.Errorf("%s the claim holds: %t, %v; want %t", what, held, err, want)
+		}
+	}
+	lapse()
+	if err := w.store.Extend(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld("once it is extended", true)
+	w.flush(t)
+	lapse()
+	if err := w.store.Extend(t.Context(), first); err == nil {
+		t.Error("the lease is extended in a Redis that has lost everything")
+	}
+	wantHeld("while Redis is lost", true)
+	lapse()
+	another := *first
+	another.Claimed++
+	_ = w.store.Extend(t.Context(), &another)
+	wantHeld("after another worker's extension", false)
 }
