@@ -32,14 +32,14 @@ type model struct {
 
 // note is a notification. Its state is a letter of agenda.lua; 0 when it was forgotten.
 type note struct {
-	id, user, category, collapse                    string
-	priority                                        int
+	id, user, category, collapse                                 string
+	priority                                                     int
 	arrival, place, notBefore, failedUntil, expires, due, leased int64
-	admitted                                        int64
-	state                                           byte
-	bypasses, exempt, held                          bool
-	generation, returned, failures, crashes         int
-	deferrals                                       int
+	admitted                                                     int64
+	state                                                        byte
+	bypasses, exempt, held                                       bool
+	generation, returned, failures, crashes                      int
+	deferrals                                                    int
 	// the generation whose lease ended, while it may still be settled
 	lapsed int
 	// when its latest retry was due

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
@@ -42,13 +43,17 @@ func (a *App) openGates() error {
 		if err != nil {
 			return err
 		}
-		a.gates[name] = gate.New(a.senders[name], gate.Config{
+		cfg := gate.Config{
 			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4), Budget: settings.RulesOf(limits),
 			PerTarget: descriptor.PerTarget, BudgetKey: descriptor.BudgetKey(), Log: a.log,
 			Limiter: throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string {
 				return "pacer:{provider-" + string(name) + "}:"
 			}),
-		})
+		}
+		if name.Kind() == notification.ChannelWebhook {
+			cfg.EndsAt = a.deployment.Rules.EndsAt
+		}
+		a.gates[name] = gate.New(a.senders[name], cfg)
 		a.senders[name] = a.gates[name]
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 func (a *App) openPolicy(context.Context) error {
 	watcher, err := policy.NewWatcher(policy.WatcherConfig{
-		Path: a.cfg.Policy, Logger: a.log, OnChange: a.policyChanged,
+		Path: a.cfg.Policy, Channels: a.cfg.Channels.Names(), Logger: a.log, OnChange: a.policyChanged,
 	})
 	if err != nil {
 		return refusal.New("%v", err)

@@ -54,7 +54,7 @@ func (a *App) openWorkers(context.Context) error {
 	d.Rules.PausedFor = func(category string) time.Duration { return a.follower.Wait(control.Category, category) }
 	cfg := dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
-		Retry: d.Rules.Retry, MaxDefer: d.Rules.MaxDefer,
+		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer,
 		ChannelPaused: func(channel notification.Channel) time.Duration {
 			return a.follower.Wait(control.Channel, string(channel))
 		},

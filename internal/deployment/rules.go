@@ -3,8 +3,10 @@ package deployment
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -22,6 +24,20 @@ type Rules struct {
 // Vocabulary are the names that a query for notifications may use.
 func (r *Rules) Vocabulary() desk.Names {
 	return desk.Names{Categories: r.CategoryNames(), Channels: r.Set.Names()}
+}
+
+// Deliveries gives what holds for the deliveries of a category over a channel.
+func (r *Rules) Deliveries(category string, channel notification.Channel) dispatch.Settings {
+	return r.Policy.Deliveries(category, channel, r.Set[channel].Delivery)
+}
+
+// MaxLife is how long a notification of a category may take, over whatever channel.
+func (r *Rules) MaxLife(category string) time.Duration {
+	longest := time.Duration(0)
+	for name, channel := range r.Set {
+		longest = max(longest, r.Policy.MaxLife(category, name, channel.Delivery))
+	}
+	return longest
 }
 
 // check refuses a notification that a producer wrote into the database when its category is unknown or its channel

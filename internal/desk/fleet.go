@@ -44,6 +44,8 @@ var heldWords = map[string]string{
 	"breaker_open":    "its host is not called, because calls failed",
 	"channel_paused":  "its host is not called, because it refused the credentials or asked to slow down",
 	"provider_busy":   "as many calls to its host are under way as may be",
+	"category_busy":   "as many deliveries of its category are in flight as may be",
+	"channel_busy":    "as many deliveries over its channel are in flight as may be",
 	"provider_budget": "the limit of its channel is used up",
 	"target_budget":   "the limit of its target is used up",
 	"budget_unknown":  "Redis did not tell whether the limit of its channel has room",

@@ -37,7 +37,7 @@ func (d *Dispatcher) archive(partition int, t Task) (err error) {
 			err = errors.New("the queue panicked")
 		}
 	}()
-	ctx, cancel := context.WithTimeout(d.releasing, d.cfg.SendTimeout)
+	ctx, cancel := context.WithTimeout(d.releasing, d.cfg.ClaimTimeout)
 	defer cancel()
 	return d.queue.Archive(ctx, partition, t, errForeign)
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -51,7 +52,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 
 // claim completes the grant; false when it must not be delivered.
 func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.ClaimTimeout)
 	defer cancel()
 	ok, err := d.store.Claim(ctx, g)
 	if err != nil {
@@ -114,21 +115,58 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant) Outcome {
 	return outcome
 }
 
-// send calls the channel's sender. A shutdown waits for the sender instead of interrupting it.
+// send calls the channel's sender. A shutdown waits for the sender, and interrupts it only when it can wait no longer.
 func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
-	if wait := d.cfg.ChannelPaused(g.Notification.Channel); wait > 0 {
+	category, channel := g.Notification.Category, g.Notification.Channel
+	if wait := d.cfg.ChannelPaused(channel); wait > 0 {
 		return &push.Error{Class: push.Throttled, Code: "paused_by_operator", RetryAfter: wait, Unsent: true}
 	}
-	sender, ok := d.senders[g.Notification.Channel]
+	sender, ok := d.senders[channel]
 	if !ok {
 		return &push.Error{Class: push.Transient, Code: "channel_not_configured", Unsent: true}
 	}
+	settings := d.cfg.Settings(category, channel)
+	leave, busy := d.places.enter(category, channel, settings)
+	if busy != nil {
+		return busy
+	}
+	defer leave()
 	defer func() {
 		if p := recover(); p != nil {
 			err = &push.Error{Class: push.Ambiguous, Code: "panic", Err: fmt.Errorf("sender panicked: %v", p)}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SendTimeout)
+	timeout := cmp.Or(settings.Timeout, notification.DefaultTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
+	uncut := context.AfterFunc(d.sending, cancel) //nolint:contextcheck // it only says that the shutdown ends
+	defer uncut()
+	release := d.keepLease(ctx, g)
+	defer release()
 	return sender.Send(ctx, push.Message{Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt})
+}
+
+// keepLease extends the lease of a delivery that takes long, until the function that it returns is called: a lease is
+// shorter than an attempt may take, so that what a dead process had in flight is soon granted again.
+func (d *Dispatcher) keepLease(ctx context.Context, g *Grant) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	begin := time.AfterFunc(extendEvery, func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			d.extend(ctx, g)
+			timer := time.NewTimer(extendEvery)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+			}
+		}
+	})
+	return func() {
+		cancel()
+		if !begin.Stop() {
+			<-ended
+		}
+	}
 }

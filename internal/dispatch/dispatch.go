@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -44,18 +45,22 @@ type Config struct {
 	// counts from when the store was asked, the earliest that it can have been. After a late grant the next one of its
 	// partition may be twice as late, until one comes in time. Defaults to 250 ms.
 	Stale time.Duration
-	// SendTimeout bounds the claim, and after it the delivery. Defaults to 10 s.
-	SendTimeout time.Duration
+	// ClaimTimeout bounds the claim, and the archiving of a foreign task. Defaults to 10 s.
+	ClaimTimeout time.Duration
 	// SettleTimeout bounds the writing of a result, with its retries. A notification whose result was never written
 	// may be delivered again. Until then the delivery counts as in flight, and keeps its token. Defaults to 30 s.
 	SettleTimeout time.Duration
 	// ReleaseTimeout is how long after Stop the dispatcher goes on trying to release wake-ups and to write results.
 	// Defaults to 10 s.
 	ReleaseTimeout time.Duration
-	// DrainTimeout is how long Stop waits for deliveries in flight. Defaults to 20 s.
+	// DrainTimeout is how long Stop waits for deliveries in flight. A little before its end it cuts short what is still
+	// being sent, so that the result can be written. Defaults to 20 s.
 	DrainTimeout time.Duration
-	// Retry gives the current retry policy.
-	Retry func() RetryPolicy
+	// Settings gives what holds now for the deliveries of a category over a channel. Defaults to
+	// [notification.DefaultDelivery].
+	Settings func(category string, channel notification.Channel) Settings
+	// Random gives uniform numbers in [0, 1). Defaults to [mathrand.Float64].
+	Random func() float64
 	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to
 	// slow down. Defaults to no bound.
 	MaxDefer func(category string) time.Duration
@@ -72,12 +77,12 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// RetryPolicy says how often and when a failed delivery is tried again.
-type RetryPolicy struct {
-	// MaxAttempts is how many failures end the notification.
-	MaxAttempts int
-	// Backoff gives the wait after that many failures.
-	Backoff func(failures int) time.Duration
+// Settings are what holds for the deliveries of a category over a channel.
+type Settings struct {
+	notification.DeliverySettings
+	// CategoryConcurrency is how many deliveries of the category a process makes at once, over whatever channels. 0 is
+	// as many as it makes at all.
+	CategoryConcurrency int
 }
 
 func (c Config) withDefaults() Config {
@@ -87,10 +92,18 @@ func (c Config) withDefaults() Config {
 	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)
 	c.Early = cmp.Or(c.Early, 5*time.Millisecond)
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
-	c.SendTimeout = cmp.Or(c.SendTimeout, 10*time.Second)
+	c.ClaimTimeout = cmp.Or(c.ClaimTimeout, 10*time.Second)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, 30*time.Second)
 	c.ReleaseTimeout = cmp.Or(c.ReleaseTimeout, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 20*time.Second)
+	if c.Settings == nil {
+		c.Settings = func(string, notification.Channel) Settings {
+			return Settings{DeliverySettings: notification.DefaultDelivery()}
+		}
+	}
+	if c.Random == nil {
+		c.Random = mathrand.Float64
+	}
 	if c.MaxDefer == nil {
 		c.MaxDefer = func(string) time.Duration { return 0 }
 	}
@@ -121,15 +134,16 @@ type Dispatcher struct {
 
 	staleness staleness
 	capacity  *capacity
+	places    *places
 	inFlight  atomic.Int64
 	nonce     string
 	rounds    atomic.Uint64
 
 	// stopping ends with Stop; releasing ends Config.ReleaseTimeout after it, or when all loops have released their
-	// wake-ups.
-	stopping, releasing context.Context //nolint:containedctx // see above
-	stop, endReleasing  context.CancelFunc
-	once                sync.Once
+	// wake-ups; sending ends a little before Stop stops waiting.
+	stopping, releasing, sending   context.Context //nolint:containedctx // see above
+	stop, endReleasing, endSending context.CancelFunc
+	once                           sync.Once
 
 	loops, archiving, deliveries sync.WaitGroup
 }
@@ -139,11 +153,12 @@ func New(cfg Config, store Store, queue Queue, senders push.Registry) *Dispatche
 	cfg = cfg.withDefaults()
 	d := &Dispatcher{
 		cfg: cfg, store: store, queue: queue, senders: senders,
-		staleness: staleness{limit: cfg.Stale}, capacity: newCapacity(cfg.Concurrency),
+		staleness: staleness{limit: cfg.Stale}, capacity: newCapacity(cfg.Concurrency), places: newPlaces(),
 		nonce: rand.Text()[:12],
 	}
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.releasing, d.endReleasing = context.WithCancel(context.Background())
+	d.sending, d.endSending = context.WithCancel(context.Background())
 	return d
 }
 
@@ -154,12 +169,22 @@ func (d *Dispatcher) Start() {
 	}
 }
 
+// What is still being sent is cut short settlesIn before Stop stops waiting, or a settleShare of its time: to write the
+// results takes some milliseconds. What is cut short is tried again, by a process that knows of the attempt.
+const (
+	settlesIn   = 2 * time.Second
+	settleShare = 10
+)
+
 // Stop ends the rounds, releases the wake-ups that are held, and waits for the deliveries in flight, for
 // Config.DrainTimeout at most. It may be called more than once.
 func (d *Dispatcher) Stop() {
 	d.once.Do(func() {
 		drain := time.NewTimer(d.cfg.DrainTimeout)
 		defer drain.Stop()
+		cut := time.AfterFunc(d.cfg.DrainTimeout-min(settlesIn, d.cfg.DrainTimeout/settleShare), d.endSending)
+		defer cut.Stop()
+		defer d.endSending()
 		d.stop()
 		timeout := time.AfterFunc(d.cfg.ReleaseTimeout, d.endReleasing)
 		d.loops.Wait()

@@ -15,7 +15,7 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 	if e == nil {
 		return Outcome{Disposition: Delivered, Reason: "delivered"}
 	}
-	retry := d.cfg.Retry()
+	retry := d.cfg.Settings(g.Notification.Category, g.Notification.Channel).Retry
 	o := Outcome{Disposition: Retry, Reason: e.Class.String() + ": " + e.Code, Refund: !e.Counts(), Reply: e.Reply}
 	switch e.Class {
 	case push.AlreadyDelivered:
@@ -29,9 +29,9 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 			expire(e, &o)
 		}
 	case push.Transient, push.Ambiguous:
-		retryFailure(g, e, retry, &o)
+		d.retryFailure(g, e, retry, &o)
 	default: // nobody knows the class, so nobody knows what became of the notification
-		retryFailure(g, e, retry, &o)
+		d.retryFailure(g, e, retry, &o)
 	}
 	return o
 }
@@ -40,15 +40,21 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 // the notification goes behind those that wait already: else a target that is never ready would take every slot of its
 // user. After max_defer it expires, as one does that waits for its slot too long. One that was not sent at all,
 // because its provider's budget is used up or its channel is paused, keeps its place.
-func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
+//
+// A schedule says when what failed is tried again, in hours and days; a provider that is busy is asked again sooner.
+func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.Retry, o *Outcome) {
+	if len(retry.Schedule) > 0 {
+		retry = notification.DefaultDelivery().Retry
+	}
 	if e.Unsent {
 		o.Untried = true
-		o.RetryAfter = max(e.RetryAfter, retry.Backoff(1))
+		retry.MinBackoff = min(retry.MinBackoff, notification.DefaultMinBackoff)
+		o.RetryAfter = max(e.RetryAfter, retry.Backoff(1, d.cfg.Random))
 		return
 	}
 	// Attempts that did not fail had such a response, but for those whose worker died.
 	o.Behind = true
-	o.RetryAfter = max(e.RetryAfter, retry.Backoff(max(1, g.Attempt-g.Failures)))
+	o.RetryAfter = max(e.RetryAfter, retry.Backoff(max(1, g.Attempt-g.Failures), d.cfg.Random))
 	if d.tooLate(g, o) {
 		expire(e, o)
 	}
@@ -70,11 +76,11 @@ func expire(e *push.Error, o *Outcome) {
 }
 
 // retryFailure retries a failed attempt, until there were too many.
-func retryFailure(g *Grant, e *push.Error, retry RetryPolicy, o *Outcome) {
+func (d *Dispatcher) retryFailure(g *Grant, e *push.Error, retry notification.Retry, o *Outcome) {
 	failures := g.Failures + 1
 	switch {
 	case failures < retry.MaxAttempts:
-		o.Failure, o.RetryAfter = true, max(e.RetryAfter, retry.Backoff(failures))
+		o.Failure, o.RetryAfter = true, max(e.RetryAfter, retry.Backoff(failures, d.cfg.Random))
 	case e.Partial:
 		o.Disposition, o.Reason = Delivered, "delivered to some devices, last "+o.Reason
 	default:

@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
 // What each class of response does to a notification that has failed so many times before. Three failures end it, and
-// the wait after the n-th is n seconds.
+// the wait after the n-th is n seconds; a provider that is busy is asked again after one to two.
 func TestDispositions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -114,7 +115,7 @@ func TestDispositions(t *testing.T) {
 		"throttled": {
 			err: &push.Error{Class: push.Throttled, Code: "429"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"throttled, asked to wait": {
@@ -126,20 +127,20 @@ func TestDispositions(t *testing.T) {
 		"throttled, asked for less": {
 			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"throttled, no failures left": {
 			failures: 2,
 			err:      &push.Error{Class: push.Throttled, Code: "429"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"throttled, unsent": {
 			err: &push.Error{Class: push.Throttled, Code: "quota", Unsent: true},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: 1500 * time.Millisecond, Refund: true,
 				Untried: true,
 			},
 		},
@@ -232,38 +233,39 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		attempt, failures int
 		waited            time.Duration
+		retry             notification.Retry // instead of the schedule
 		err               *push.Error
 		want              dispatch.Outcome
 	}{
 		"first": {
 			attempt: 1, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"seventh": {
 			attempt: 7, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 7 * time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 64500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"after failures": {
 			attempt: 7, failures: 3, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 8500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"just in time": {
 			attempt: 3,
-			waited:  maxDefer - 3*time.Second,
+			waited:  maxDefer - 4500*time.Millisecond,
 			err:     busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 3 * time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4500 * time.Millisecond, Behind: true, Refund: true,
 			},
 		},
 		"too late": {
 			attempt: 3,
-			waited:  maxDefer - 2*time.Second,
+			waited:  maxDefer - 4*time.Second,
 			err:     busy,
 			want: dispatch.Outcome{
 				Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429", Refund: true,
@@ -282,6 +284,20 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			want: dispatch.Outcome{
 				Disposition: dispatch.Delivered, Reason: "delivered to some devices, last throttled: 429",
 				Refund: true,
+			},
+		},
+		"the policy's bounds hold": {
+			attempt: 2, err: busy, retry: notification.Retry{MinBackoff: 2 * time.Second, MaxBackoff: 6 * time.Second},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true, Refund: true,
+			},
+		},
+		"nobody was asked, and the policy's bounds are long": {
+			attempt: 2, err: &push.Error{Class: push.Throttled, Code: "quota", Unsent: true},
+			retry: notification.Retry{MinBackoff: time.Minute, MaxBackoff: time.Hour},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: 1500 * time.Millisecond, Refund: true,
+				Untried: true,
 			},
 		},
 		"refused for the credentials, just in time": {
@@ -303,7 +319,7 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			attempt: 3, waited: maxDefer,
 			err: &push.Error{Class: push.Throttled, Code: "quota", Unsent: true},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: time.Second, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: quota", RetryAfter: 1500 * time.Millisecond, Refund: true,
 				Untried: true,
 			},
 		},
@@ -315,6 +331,11 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 				g.Attempt, g.Failures = test.attempt, test.failures
 				g.WaitsSince = g.AdmittedAt.Add(-test.waited)
 				cfg := dispatch.Config{MaxDefer: func(string) time.Duration { return maxDefer }}
+				if test.retry.MaxBackoff > 0 {
+					cfg.Settings = func(string, notification.Channel) dispatch.Settings {
+						return dispatch.Settings{DeliverySettings: notification.DeliverySettings{Retry: test.retry}}
+					}
+				}
 				deliver(cfg, s, g, func(context.Context, push.Message) error { return test.err })
 				if diff := cmp.Diff([]dispatch.Outcome{test.want}, s.settled()); diff != "" {
 					t.Errorf("outcomes differ (-want +got):\n%s", diff)
@@ -367,7 +388,13 @@ func TestDeliveryIsBounded(t *testing.T) {
 		want time.Duration
 	}{
 		"by default": {want: 10 * time.Second},
-		"as set":     {cfg: dispatch.Config{SendTimeout: 250 * time.Millisecond}, want: 250 * time.Millisecond},
+		"as set": {
+			cfg: dispatch.Config{Settings: func(string, notification.Channel) dispatch.Settings {
+				s := retries("", "")
+				s.Timeout = time.Minute
+				return s
+			}, DrainTimeout: time.Hour}, want: time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -376,12 +376,20 @@ func (l *ledger) logger(level slog.Level) *slog.Logger {
 	}))
 }
 
-// retries is the policy of retries in tests.
-func retries() dispatch.RetryPolicy {
-	return dispatch.RetryPolicy{
-		MaxAttempts: 3, Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Second },
+// retries are the settings of deliveries in tests: three failures end a notification, and the wait after the n-th is n
+// seconds.
+func retries(string, notification.Channel) dispatch.Settings {
+	steps := make([]time.Duration, 10)
+	for i := range steps {
+		steps[i] = time.Duration(i+1) * time.Second
 	}
+	return dispatch.Settings{DeliverySettings: notification.DeliverySettings{
+		Retry: notification.Retry{MaxAttempts: 3, Schedule: steps},
+	}}
 }
+
+// noSpread draws the middle.
+func noSpread() float64 { return 0.5 }
 
 // bench is a dispatcher with everything around it.
 type bench struct {
@@ -394,7 +402,10 @@ type bench struct {
 // newBench makes a dispatcher that sends on the log channel as told, and starts it. Who calls it stops it.
 func newBench(cfg dispatch.Config, s *store, send sender) *bench {
 	b := &bench{store: s, journal: &journal{}, ledger: &ledger{}}
-	cfg.Retry, cfg.Observer = retries, b.journal
+	if cfg.Settings == nil {
+		cfg.Settings = retries
+	}
+	cfg.Random, cfg.Observer = noSpread, b.journal
 	if cfg.Log == nil {
 		cfg.Log = b.ledger.logger(slog.LevelInfo)
 	}

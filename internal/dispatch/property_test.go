@@ -307,7 +307,7 @@ func TestRandomScripts(t *testing.T) {
 				hand:  map[int64]inHand{}, asking: map[string]bool{},
 			}
 			cfg := dispatch.Config{
-				Concurrency: concurrency, Partitions: partitions, Retry: retries, DrainTimeout: time.Hour,
+				Concurrency: concurrency, Partitions: partitions, Settings: retries, DrainTimeout: time.Hour,
 				Log: slog.New(slog.DiscardHandler),
 			}
 			p.servesAtOnce = atOnce

@@ -11,8 +11,8 @@ const (
 	// firstPause and longestPause bound the pause between tries to write a result. The longest is much shorter than
 	// the truce in which no lease ends after the store was away.
 	firstPause, longestPause = 10 * time.Millisecond, 250 * time.Millisecond
-	// extendEvery is how often the lease of a delivery is extended while its result can't be written: several times in
-	// a lease.
+	// extendEvery is how often the lease of a delivery is extended while it takes long, or its result can't be written:
+	// several times in a lease.
 	extendEvery = 3 * time.Second
 )
 
@@ -49,7 +49,7 @@ func (d *Dispatcher) extend(ctx context.Context, g *Grant) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := d.store.Extend(ctx, g); err != nil {
-		d.cfg.Log.DebugContext(ctx, "could not extend the lease of a delivery whose result can't be written yet",
+		d.cfg.Log.DebugContext(ctx, "could not extend the lease of a delivery in flight",
 			"notification_id", g.Notification.ID, "error", err)
 	}
 }

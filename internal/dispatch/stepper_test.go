@@ -24,7 +24,7 @@ func TestStepperMakesOneRoundAtATime(t *testing.T) {
 		s, journal := newStore(), &journal{}
 		s.wake("u-1", hold(time.Second), grant(granted(), granted()))
 		s.wake("u-2", hold(time.Minute))
-		cfg := dispatch.Config{Retry: retries, Observer: journal, Log: slog.New(slog.DiscardHandler)}
+		cfg := dispatch.Config{Settings: retries, Observer: journal, Log: slog.New(slog.DiscardHandler)}
 		stepper := dispatch.NewStepper(cfg, s, s, push.Registry{notification.ChannelLog: sender(sends)})
 		round := func(pull int) {
 			t.Helper()
@@ -118,7 +118,7 @@ func TestStepperSpawns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inside := newStore(), newGauge()
 		s.wake("u-1", grant(granted(), granted(), granted()))
-		cfg := dispatch.Config{Retry: retries, Log: slog.New(slog.DiscardHandler)}
+		cfg := dispatch.Config{Settings: retries, Log: slog.New(slog.DiscardHandler)}
 		stepper := dispatch.NewStepper(cfg, s, s, push.Registry{notification.ChannelLog: inside.slow(time.Second)})
 		var deliveries sync.WaitGroup
 		for range 2 {

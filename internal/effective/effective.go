@@ -5,7 +5,6 @@ package effective
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -132,10 +131,12 @@ func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("",
 // longestRetryAfter is the longest wait that a provider may ask for.
 const longestRetryAfter = time.Hour
 
-// MaxLife is how long a notification of a category may take, from the moment at which it may go until it has ended.
-func (p *Policy) MaxLife(category string) time.Duration {
-	retry := p.Current().Retry
-	return p.MaxDefer(category) + time.Duration(retry.MaxAttempts)*(retry.MaxBackoff+longestRetryAfter)
+// MaxLife is how long a notification of a category over a channel with these settings of its own may take, from the
+// moment at which it may go until it has ended: max_defer before each attempt, and after each a wait.
+func (p *Policy) MaxLife(category string, channel notification.Channel, own notification.DeliverySettings,
+) time.Duration {
+	retry := p.Deliveries(category, channel, own).Retry
+	return retry.Longest() + time.Duration(retry.MaxAttempts)*(p.MaxDefer(category)+longestRetryAfter)
 }
 
 // CategoryNames lists the categories of the policy in force, in order.
@@ -175,11 +176,25 @@ func longestOf(s agenda.Settings) time.Duration {
 	return longest
 }
 
-// Retry gives the dispatcher its retry policy.
-func (p *Policy) Retry() dispatch.RetryPolicy {
-	retry := p.Current().Retry
-	return dispatch.RetryPolicy{
-		MaxAttempts: retry.MaxAttempts,
-		Backoff:     func(failures int) time.Duration { return retry.Backoff(failures, rand.Float64) },
+// Deliveries gives what holds for the deliveries of a category over a channel that has these settings of its own. A
+// category that the policy no longer names is delivered as the default category.
+func (p *Policy) Deliveries(category string, channel notification.Channel, own notification.DeliverySettings,
+) dispatch.Settings {
+	current := p.Current()
+	if _, ok := current.Categories[category]; !ok {
+		category = policy.DefaultCategory
 	}
+	return dispatch.Settings{
+		DeliverySettings:    current.Delivery(category, channel, own),
+		CategoryConcurrency: current.Deliveries[category].Concurrency,
+	}
+}
+
+// EndsAt tells whether a notification of a category ends as failed when a webhook responds with a status.
+func (p *Policy) EndsAt(category string, channel notification.Channel, status int) bool {
+	current := p.Current()
+	if _, ok := current.Categories[category]; !ok {
+		category = policy.DefaultCategory
+	}
+	return current.EndsAt(category, channel, status)
 }

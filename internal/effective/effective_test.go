@@ -192,21 +192,48 @@ func TestHowLongANotificationMayTake(t *testing.T) {
 	if got := p.ShortestMaxDefer(); got != 2*time.Hour {
 		t.Errorf("the shortest is %s, want that of chat", got)
 	}
-	if got, want := p.MaxLife("chat"), 2*time.Hour+2*(10*time.Minute+time.Hour); got != want {
-		t.Errorf("chat ends within %s, want %s: deferral, and for each attempt back-off and Retry-After", got, want)
+	own := notification.DeliverySettings{Retry: notification.Retry{Schedule: []time.Duration{time.Hour}}}
+	// The wait after the first attempt is 2 s at most.
+	if got, want := p.MaxLife("chat", "webhook", own), 2*time.Second+2*(2*time.Hour+time.Hour); got != want {
+		t.Errorf("chat ends within %s, want %s: for each attempt a deferral and a Retry-After, and the waits", got, want)
+	}
+	p = fixed(t, "version: 1\ncategories: {default: {}}")
+	if got, want := p.MaxLife("default", "webhook", own), 66*time.Minute+2*(24*time.Hour+time.Hour); got != want {
+		t.Errorf("with the channel's schedule it ends within %s, want %s", got, want)
 	}
 }
 
-func TestRetriesWaitLongerEachTime(t *testing.T) {
+// A category that a reloaded policy no longer names is delivered as the default category.
+func TestDeliveriesOfACategory(t *testing.T) {
 	t.Parallel()
-	retry := fixed(t, rulesText).Retry()
-	if retry.MaxAttempts != 2 {
-		t.Errorf("%d attempts, want 2", retry.MaxAttempts)
-	}
-	for failures, most := range map[int]time.Duration{1: 2 * time.Second, 30: 10 * time.Minute} {
-		if got := retry.Backoff(failures); got <= 0 || got > most {
-			t.Errorf("after %d failures it waits %s, want at most %s", failures, got, most)
-		}
+	p := fixed(t, `
+version: 1
+categories:
+  default: {concurrency: 7, webhook: {final: [404]}}
+  chat: {timeout: 3s, concurrency: 2, retry: {max_attempts: 3}}
+channels:
+  webhook: {concurrency: 9, timeout: 4s}
+`)
+	own := notification.DeliverySettings{Timeout: time.Second, Concurrency: 1}
+	for _, c := range []struct {
+		category string
+		channel  notification.Channel
+		want     string
+	}{
+		{category: "chat", channel: "webhook", want: "3 attempts, 3s, 2 of 9, 404 ends: false"},
+		{category: "chat", channel: "fcm", want: "3 attempts, 3s, 2 of 1, 404 ends: false"},
+		{category: "gone", channel: "webhook", want: "8 attempts, 4s, 7 of 9, 404 ends: true"},
+		{category: "default", channel: "fcm", want: "8 attempts, 1s, 7 of 1, 404 ends: true"},
+	} {
+		t.Run(c.category+" over "+string(c.channel), func(t *testing.T) {
+			t.Parallel()
+			s := p.Deliveries(c.category, c.channel, own)
+			got := fmt.Sprintf("%d attempts, %s, %d of %d, 404 ends: %t", s.Retry.MaxAttempts, s.Timeout,
+				s.CategoryConcurrency, s.Concurrency, p.EndsAt(c.category, c.channel, 404))
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 }
 

@@ -19,9 +19,10 @@ import (
 // document reads values out of a YAML file and collects faults with their positions. Its methods go on after a fault,
 // so that one run finds all of them.
 type document struct {
-	file    string
-	anchors map[string]ast.Node
-	faults  []*Fault
+	file     string
+	channels []string // those that the file may name; nil for any
+	anchors  map[string]ast.Node
+	faults   []*Fault
 	// warnings are what is no fault; caps are the limits of the user cap, with their places.
 	warnings []*Fault
 	caps     []placed

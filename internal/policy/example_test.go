@@ -27,7 +27,7 @@ categories:
 	// Output:
 	// my.yaml:5:15: categories.default.limits[0].max: must be between 1 and 1000000, is 0
 	// my.yaml:6:5: categories.default.mingap: unknown key (did you mean min_gap?);
-	//   known here: algorithm, limits, min_gap, max_defer, bypass
+	//   known here: algorithm, limits, min_gap, max_defer, bypass, retry, timeout, concurrency, webhook
 }
 
 // A chat: one message each three seconds, at most a hundred a day, and nothing that is older than two hours.
@@ -161,15 +161,4 @@ categories:
 	// Output:
 	// default true false
 	// security true true
-}
-
-func ExampleRetry_Backoff() {
-	half := func() float64 { return 0.5 } // math/rand/v2.Float64 in a program
-	for failures := 1; failures <= 3; failures++ {
-		fmt.Println(policy.Default().Retry.Backoff(failures, half))
-	}
-	// Output:
-	// 1.5s
-	// 2.5s
-	// 4.5s
 }

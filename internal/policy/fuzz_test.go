@@ -109,14 +109,25 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 	if p.BypassPriority > notification.PriorityLow {
 		t.Fatalf("bypass priority %d", p.BypassPriority)
 	}
-	r := p.Retry
-	if r.MaxAttempts < 1 || r.MaxAttempts > policy.MaxRetryAttempts || r.MinBackoff <= 0 ||
-		r.MinBackoff > r.MaxBackoff ||
-		r.MaxBackoff > policy.MaxWait {
-		t.Fatalf("retry %+v", r)
+	for category := range p.Categories {
+		for _, channel := range []notification.Channel{"webhook", "fcm"} {
+			checkDelivery(t, p.Delivery(category, channel, notification.DeliverySettings{}))
+		}
 	}
 	if !utf8.ValidString(p.Text) {
 		t.Fatal("the text is not UTF-8")
+	}
+}
+
+// checkDelivery checks what holds for every delivery, whatever a file says.
+func checkDelivery(t *testing.T, s notification.DeliverySettings) {
+	t.Helper()
+	r := s.Retry
+	steps := len(r.Schedule) > 0
+	if r.MaxAttempts < 1 || r.MaxAttempts > policy.MaxRetryAttempts || steps && r.MaxAttempts > len(r.Schedule)+1 ||
+		steps == (r.MaxBackoff > 0) || r.MinBackoff > r.MaxBackoff || r.MaxBackoff > policy.MaxWait ||
+		r.Longest() < 0 || s.Timeout < policy.MinTimeout || s.Timeout > policy.MaxTimeout || s.Concurrency < 0 {
+		t.Fatalf("delivery %+v", s)
 	}
 }
 
@@ -130,6 +141,12 @@ func writePolicy(p *policy.Policy) string {
 	for name, c := range p.Categories {
 		fmt.Fprintf(&b, "  %s:\n    algorithm: %s\n    max_defer: %s\n    bypass: %t\n",
 			strconv.Quote(name), c.Plan.Algorithm, c.MaxDefer, c.Bypass)
+		if said, ok := p.Deliveries[name]; ok {
+			fmt.Fprintf(&b, "    %s\n", strings.Join(writeDelivery(said), "\n    "))
+			if said.Final != nil {
+				fmt.Fprintf(&b, "    webhook: {final: [%s]}\n", writeFinal(said.Final))
+			}
+		}
 		limits := c.Plan.CategoryRules()
 		if n := len(limits); n > 0 && limits[n-1].Kind == throttle.KindGap {
 			fmt.Fprintf(&b, "    min_gap: %s\n", limits[n-1].Per)
@@ -141,9 +158,65 @@ func writePolicy(p *policy.Policy) string {
 	if p.BypassPriority != 0 {
 		fmt.Fprintf(&b, "bypass_priority: %s\n", p.BypassPriority)
 	}
-	fmt.Fprintf(&b, "retry: {max_attempts: %d, min_backoff: %s, max_backoff: %s}\n",
-		p.Retry.MaxAttempts, p.Retry.MinBackoff, p.Retry.MaxBackoff)
+	writeDeliveries(&b, p)
 	return b.String()
+}
+
+// writeDeliveries writes what a policy says of deliveries at the top, and of channels.
+func writeDeliveries(b *strings.Builder, p *policy.Policy) {
+	if p.Retry.MaxAttempts > 0 {
+		fmt.Fprintf(b, "retry: {%s}\n", writeRetry(p.Retry))
+	}
+	if len(p.Channels) > 0 {
+		b.WriteString("channels:\n")
+	}
+	for name, said := range p.Channels {
+		fmt.Fprintf(b, "  %s: {%s", strconv.Quote(string(name)), strings.Join(writeDelivery(said), ", "))
+		if said.Final != nil {
+			fmt.Fprintf(b, ", final: [%s]", writeFinal(said.Final))
+		}
+		b.WriteString("}\n")
+	}
+}
+
+// writeDelivery writes retry, timeout and concurrency as the keys of a mapping.
+func writeDelivery(said policy.Delivery) []string {
+	keys := []string{"retry: {" + writeRetry(said.Retry) + "}"}
+	if said.Timeout > 0 {
+		keys = append(keys, "timeout: "+said.Timeout.String())
+	}
+	if said.Concurrency > 0 {
+		keys = append(keys, "concurrency: "+strconv.Itoa(said.Concurrency))
+	}
+	return keys
+}
+
+func writeRetry(r notification.Retry) string {
+	var keys []string
+	if r.MaxAttempts > 0 {
+		keys = append(keys, "max_attempts: "+strconv.Itoa(r.MaxAttempts))
+	}
+	if r.MaxBackoff > 0 {
+		keys = append(keys, "min_backoff: "+r.MinBackoff.String(), "max_backoff: "+r.MaxBackoff.String())
+	}
+	if len(r.Schedule) > 0 {
+		steps := make([]string, len(r.Schedule))
+		for i, step := range r.Schedule {
+			steps[i] = step.String()
+		}
+		keys = append(keys, "schedule: ["+strings.Join(steps, ", ")+"]")
+	}
+	return strings.Join(keys, ", ")
+}
+
+func writeFinal(final []int) string {
+	all := make([]string, len(final))
+	for i, status := range final {
+		if all[i] = strconv.Itoa(status); status < 10 {
+			all[i] += "xx"
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func writeLimits(rules []throttle.Rule) string {
@@ -191,12 +264,7 @@ func TestParseReadsWhatWasWritten(t *testing.T) {
 				},
 			}
 		}
-		shortest := rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "min_backoff")
-		want.Retry = policy.Retry{
-			MaxAttempts: rapid.IntRange(1, policy.MaxRetryAttempts).Draw(t, "attempts"),
-			MinBackoff:  time.Duration(shortest),
-			MaxBackoff:  time.Duration(rapid.Int64Range(shortest, int64(policy.MaxWait)).Draw(t, "max_backoff")),
-		}
+		drawDeliveries(t, want)
 		got, err := policy.Parse("p", []byte(writePolicy(want)))
 		if err != nil {
 			t.Fatal(err)

@@ -14,25 +14,22 @@ import (
 )
 
 // Parse reads and checks a policy file. Its faults call it name. The error joins all of them, each a [*Fault], in the
-// order of the file.
-func Parse(name string, data []byte) (*Policy, error) {
-	p, _, err := parse(name, data)
+// order of the file. The file may name any of the channels, or any at all when none is given.
+func Parse(name string, data []byte, channels ...string) (*Policy, error) {
+	p, _, err := parse(name, data, channels)
 	return p, err
 }
 
 // Warnings lists the places of a policy's text that may say what they say, and hardly mean it, in the order of the
 // text. They call it name.
 func Warnings(name string, p *Policy) []*Fault {
-	_, warnings, _ := parse(name, []byte(p.Text)) // it was parsed before
+	_, warnings, _ := parse(name, []byte(p.Text), nil) // it was parsed before
 	return warnings
 }
 
-func parse(name string, data []byte) (*Policy, []*Fault, error) {
-	d := &document{file: name, anchors: map[string]ast.Node{}}
-	p := &Policy{
-		Retry: Retry{MaxAttempts: DefaultMaxAttempts, MinBackoff: DefaultMinBackoff, MaxBackoff: DefaultMaxBackoff},
-		Text:  string(data),
-	}
+func parse(name string, data []byte, channels []string) (*Policy, []*Fault, error) {
+	d := &document{file: name, channels: channels, anchors: map[string]ast.Node{}}
+	p := &Policy{Text: string(data)}
 	if root := d.open(p.Text); root != nil {
 		d.readPolicy(p, root)
 	}
@@ -48,7 +45,7 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	if root == nil {
 		return
 	}
-	fields, ok := d.fields("", root, "version", "categories", "user_cap", "bypass_priority", "retry")
+	fields, ok := d.fields("", root, "version", "categories", "user_cap", "bypass_priority", "retry", "channels")
 	if !ok {
 		return
 	}
@@ -61,7 +58,7 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 		p.UserCap = d.readUserCap(e)
 	}
 	if e, ok := fields["categories"]; ok {
-		p.Categories = d.readCategories(e, p.UserCap)
+		d.readCategories(p, e)
 	} else {
 		d.add(root, "categories", "is missing; a policy needs at least the category %s", DefaultCategory)
 	}
@@ -69,7 +66,11 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 		p.BypassPriority = d.readPriority(e)
 	}
 	if e, ok := fields["retry"]; ok {
-		d.readRetry(&p.Retry, e)
+		said := notification.DeliverySettings{Retry: d.readRetry(e.name, e)}
+		p.Retry = said.Over(notification.DefaultDelivery()).Retry
+	}
+	if e, ok := fields["channels"]; ok {
+		p.Channels = d.readChannels(e)
 	}
 }
 
@@ -88,23 +89,22 @@ func (d *document) readUserCap(e entry) []throttle.Rule {
 	return merged(d.caps)
 }
 
-func (d *document) readCategories(e entry, userCap []throttle.Rule) map[string]Category {
+func (d *document) readCategories(p *Policy, e entry) {
 	entries, ok := d.entries(e.name, e.value)
 	if !ok {
-		return nil
+		return
 	}
-	categories := make(map[string]Category, len(entries))
+	p.Categories = make(map[string]Category, len(entries))
 	for _, e := range entries {
 		path := join("categories", e.name)
 		if !isCategoryName(e.name) {
 			d.add(e.key, path, "a category's name must be 1 to %d of A-Z a-z 0-9 . _ -", MaxCategoryNameBytes)
 		}
-		categories[e.name] = d.readCategory(path, e, userCap)
+		p.Categories[e.name] = d.readCategory(p, path, e)
 	}
-	if _, ok := categories[DefaultCategory]; !ok {
+	if _, ok := p.Categories[DefaultCategory]; !ok {
 		d.add(e.key, join("categories", DefaultCategory), "is missing; it is for notifications that name no category")
 	}
-	return categories
 }
 
 // isCategoryName tells whether a category may have a name.
@@ -117,13 +117,15 @@ func isCategoryName(name string) bool {
 	})
 }
 
-func (d *document) readCategory(path string, e entry, userCap []throttle.Rule) Category {
-	c := Category{Name: e.name, MaxDefer: DefaultMaxDefer, Plan: throttle.Plan{Rules: userCap}}
+func (d *document) readCategory(p *Policy, path string, e entry) Category {
+	c := Category{Name: e.name, MaxDefer: DefaultMaxDefer, Plan: throttle.Plan{Rules: p.UserCap}}
 	if _, empty := e.value.(*ast.NullNode); empty {
 		d.add(e.key, path, "has no settings; write {} for a category without limits")
 		return c
 	}
-	fields, _ := d.fields(path, e.value, "algorithm", "limits", "min_gap", "max_defer", "bypass")
+	fields, _ := d.fields(path, e.value,
+		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass"}, deliveryKeys,
+			[]string{"webhook"})...)
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
 	}
@@ -137,13 +139,14 @@ func (d *document) readCategory(path string, e entry, userCap []throttle.Rule) C
 		rules = append(rules, placed{gap, join(path, "min_gap"), f.value})
 		limits = append(limits, gap)
 	}
-	c.Plan.Rules = slices.Concat(limits, userCap)
+	c.Plan.Rules = slices.Concat(limits, p.UserCap)
 	if f, ok := fields["max_defer"]; ok {
 		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
 	}
 	if f, ok := fields["bypass"]; ok {
 		c.Bypass = d.flag(join(path, "bypass"), f.value)
 	}
+	d.readDeliveryOf(p, path, e.name, fields)
 	if len(d.faults) == 0 { // else the values may stand for what was refused
 		d.warnCategory(path, e, c, rules, d.caps)
 	}
@@ -241,26 +244,4 @@ func (d *document) readPriority(e entry) notification.Priority {
 		d.add(e.value, e.name, `must be critical, high, normal, low or "" for none, is %s`, e.value)
 	}
 	return priority
-}
-
-func (d *document) readRetry(r *Retry, e entry) {
-	fields, ok := d.fields(e.name, e.value, "max_attempts", "min_backoff", "max_backoff")
-	if !ok {
-		return
-	}
-	if f, ok := fields["max_attempts"]; ok {
-		r.MaxAttempts = d.wholeNumber("retry.max_attempts", f.value, 1, MaxRetryAttempts)
-	}
-	before := len(d.faults)
-	at := e.key
-	if f, ok := fields["max_backoff"]; ok {
-		r.MaxBackoff, at = d.duration("retry.max_backoff", f.value, 1, MaxWait), f.value
-	}
-	if f, ok := fields["min_backoff"]; ok {
-		r.MinBackoff, at = d.duration("retry.min_backoff", f.value, 1, MaxWait), f.value
-	}
-	// After a fault one of the two may only stand in for a duration that was refused.
-	if len(d.faults) == before && r.MinBackoff > r.MaxBackoff {
-		d.add(at, e.name, "min_backoff (%s) must not be longer than max_backoff (%s)", r.MinBackoff, r.MaxBackoff)
-	}
 }

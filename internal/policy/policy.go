@@ -34,15 +34,14 @@ const (
 	MaxWait = 90 * 24 * time.Hour
 	// MaxRetryAttempts bounds max_attempts.
 	MaxRetryAttempts = 100
+	// MinTimeout and MaxTimeout bound a time-out. A host's breaker counts the calls of the last [MaxTimeout] and more.
+	MinTimeout, MaxTimeout = 100 * time.Millisecond, time.Minute
+	// MaxConcurrency bounds concurrency.
+	MaxConcurrency = 1_000_000
 )
 
-// The defaults of settings that a policy file leaves out.
-const (
-	DefaultMaxDefer    = 24 * time.Hour
-	DefaultMaxAttempts = 8
-	DefaultMinBackoff  = time.Second
-	DefaultMaxBackoff  = 10 * time.Minute
-)
+// DefaultMaxDefer is the max_defer of a category that has none of its own.
+const DefaultMaxDefer = 24 * time.Hour
 
 // Policy is a whole policy file, checked. It is never changed after [Parse] and may be shared.
 type Policy struct {
@@ -52,8 +51,13 @@ type Policy struct {
 	UserCap []throttle.Rule
 	// BypassPriority is the least urgent priority that is delivered at once. Zero means that none is.
 	BypassPriority notification.Priority
-	// Retry is how failed deliveries are retried.
-	Retry Retry
+	// Retry is how failed deliveries are retried where neither their category nor their channel says it; zero when the
+	// file has none.
+	Retry notification.Retry
+	// Channels and Deliveries are what the file says of the deliveries over channels, and of those of categories;
+	// [Policy.Delivery] puts them together.
+	Channels   map[notification.Channel]Delivery
+	Deliveries map[string]Delivery
 	// Text is the YAML that the policy was read from.
 	Text string
 }

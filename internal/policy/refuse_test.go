@@ -63,7 +63,7 @@ func TestParseRefusesFiles(t *testing.T) {
 
 func TestParseRefusesCategories(t *testing.T) {
 	t.Parallel()
-	const keys = "known here: algorithm, limits, min_gap, max_defer, bypass"
+	const keys = "known here: algorithm, limits, min_gap, max_defer, bypass, retry, timeout, concurrency, webhook"
 	const names = "a category's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
 	faulty{
 		"no version": {
@@ -85,7 +85,7 @@ func TestParseRefusesCategories(t *testing.T) {
 		},
 		"unknown key": {
 			text: atEnd("limits: []"),
-			want: "3:1: limits: unknown key; known here: version, categories, user_cap, bypass_priority, retry",
+			want: "3:1: limits: unknown key; known here: version, categories, user_cap, bypass_priority, retry, channels",
 		},
 		"key twice":   {text: atEnd("", "version: 1"), want: "4:1: version: is already set on line 1"},
 		"key no name": {text: atEnd("~: 1"), want: "3:1: a key must be a plain name"},
@@ -264,7 +264,7 @@ func TestParseRefusesOtherSettings(t *testing.T) {
 		},
 		"unknown in retry": {
 			text: atEnd("retry: {attempts: 3}"),
-			want: "3:9: retry.attempts: unknown key; known here: max_attempts, min_backoff, max_backoff",
+			want: "3:9: retry.attempts: unknown key; known here: max_attempts, min_backoff, max_backoff, schedule",
 		},
 		"no attempts": {
 			text: atEnd("retry: {max_attempts: 0}"), want: "3:23: retry.max_attempts: must be between 1 and 100, is 0",

@@ -19,6 +19,8 @@ import (
 type WatcherConfig struct {
 	// Path is the policy file. Defaults to the built-in policy, which never changes.
 	Path string
+	// Channels are those that the file may name. Defaults to any.
+	Channels []string
 	// Logger gets one line for each reload that [Watcher.Run] makes. Defaults to none.
 	Logger *slog.Logger
 	// PollInterval is how often the file is read even if the file system announces no change. Defaults to 10 seconds.
@@ -158,7 +160,7 @@ func (w *Watcher) read() (*Policy, error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, w.unreadable(err)
 	}
-	return Parse(w.cfg.Path, data)
+	return Parse(w.cfg.Path, data, w.cfg.Channels...)
 }
 
 // unreadable says that the policy file, which --policy names, can't be read.

@@ -74,6 +74,16 @@ func (c Channels) All() []channel.Descriptor {
 	return all
 }
 
+// Names lists the names of all channels, in order.
+func (c Channels) Names() []string {
+	var names []string
+	for _, of := range c.All() {
+		names = append(names, string(of.Name))
+	}
+	slices.Sort(names)
+	return names
+}
+
 // renew lets a channel be made anew when the files change that its settings name. c are the settings as they were set.
 func (c *Channels) renew(d *channel.Descriptor) {
 	for _, s := range c.senders() {

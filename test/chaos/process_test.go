@@ -95,7 +95,10 @@ func (w *world) newProcess(number int) (*process, error) {
 		}
 	}
 	p.intake = intake.New(intake.Config{Store: p.store, Rules: p, Log: log})
-	p.stepper = dispatch.NewStepper(dispatch.Config{Partitions: partitions, Retry: retry, Stale: w.stale(), Log: log},
+	cfg := dispatch.Config{
+		Partitions: partitions, Settings: retries, Random: func() float64 { return 0.5 }, Stale: w.stale(), Log: log,
+	}
+	p.stepper = dispatch.NewStepper(cfg,
 		watched{p.store, p}, p.queue,
 		push.Registry{notification.ChannelLog: provider{w, p}})
 	p.sweeper = dispatch.NewSweeper(p.agendas, time.Second, nil, log)
@@ -145,11 +148,13 @@ func (w *world) longestWindow() time.Duration {
 	return time.Duration(max(w.Per, w.CapPer)) * time.Second
 }
 
-// retry is the policy of retries.
-func retry() dispatch.RetryPolicy {
-	return dispatch.RetryPolicy{
-		MaxAttempts: 8, Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Second },
+// retries are the settings of deliveries: eight attempts, and after the n-th a wait of n seconds.
+func retries(string, notification.Channel) dispatch.Settings {
+	retry := notification.Retry{MaxAttempts: 8}
+	for n := range 7 {
+		retry.Schedule = append(retry.Schedule, time.Duration(n+1)*time.Second)
 	}
+	return dispatch.Settings{DeliverySettings: notification.DeliverySettings{Retry: retry}}
 }
 
 // newName gives a process a name, which no other has and every run gives alike.

@@ -140,7 +140,7 @@ func keysOf(path string, value any) []string {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {
-			if path == "categories." {
+			if path == "categories." || path == "channels." {
 				name = "NAME"
 			}
 			keys = append(append(keys, path+name), keysOf(path+name+".", inner)...)

@@ -18,6 +18,18 @@ func parsePolicy(text string) func(*testing.T) string {
 	}
 }
 
+// parseForChannels reads a policy file that may name two channels.
+func parseForChannels(text string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		_, err := policy.Parse("policy.yaml", []byte(text), "log", "webhook")
+		if err == nil {
+			t.Fatal("it is read")
+		}
+		return err.Error()
+	}
+}
+
 // policyRows are faults of a policy file.
 func policyRows() []row {
 	return []row{
@@ -37,7 +49,7 @@ func policyRows() []row {
 			name: "an unknown key", provoke: parsePolicy("version: 1\ncategorys: {}\n"),
 			want: "policy.yaml:1:1: categories: is missing; a policy needs at least the category default\n" +
 				"policy.yaml:2:1: categorys: unknown key (did you mean categories?); known here: version, " +
-				"categories, user_cap, bypass_priority, retry",
+				"categories, user_cap, bypass_priority, retry, channels",
 		},
 		{
 			name: "no category default", provoke: parsePolicy("version: 1\ncategories: {chat: {limits: []}}"),
@@ -48,7 +60,7 @@ func policyRows() []row {
 			provoke: parsePolicy("version: 1\ncategories:\n  default: {limits: []}\n  chat: {limit: []}\n"),
 			want: "policy.yaml:4:10: categories.chat.limit: unknown key (did you mean limits?); known here: " +
 				"algorithm, " +
-				"limits, min_gap, max_defer, bypass",
+				"limits, min_gap, max_defer, bypass, retry, timeout, concurrency, webhook",
 		},
 		{
 			name: "no limit",
@@ -108,6 +120,41 @@ func policyRows() []row {
 			name:    "attempts of nothing",
 			provoke: parsePolicy("version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 0}"),
 			want:    "policy.yaml:3:23: retry.max_attempts: must be between 1 and 100, is 0",
+		},
+		{
+			name:    "a schedule beside bounds",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nretry: {schedule: [5s], max_backoff: 1m}"),
+			want:    "policy.yaml:3:25: retry.max_backoff: means nothing beside schedule; remove one of the two",
+		},
+		{
+			name:    "an empty schedule",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nretry: {schedule: []}"),
+			want:    "policy.yaml:3:19: retry.schedule: must be a list of waits such as [5s, 5m, 2h]; for no retry write max_attempts: 1",
+		},
+		{
+			name:    "more attempts than waits",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nretry: {schedule: [5s], max_attempts: 3}"),
+			want:    "policy.yaml:3:39: retry.max_attempts: must be at most 2, one more than schedule has waits, is 3",
+		},
+		{
+			name:    "a time-out that is too long",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nchannels: {webhook: {timeout: 5m}}"),
+			want:    "policy.yaml:3:31: channels.webhook.timeout: must be between 100ms and 1m0s, is 5m",
+		},
+		{
+			name:    "a response that asks to try again",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nchannels: {webhook: {final: [429]}}"),
+			want:    "policy.yaml:3:30: channels.webhook.final[0]: 429 asks to try again, so it can't be final",
+		},
+		{
+			name:    "a response that is none",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nchannels: {webhook: {final: [503]}}"),
+			want:    `policy.yaml:3:30: channels.webhook.final[0]: must be a status between 300 and 499, 3xx or 4xx, is "503"`,
+		},
+		{
+			name:    "a channel that there is not",
+			provoke: parseForChannels("version: 1\ncategories: {default: {}}\nchannels: {webhok: {}}"),
+			want:    "policy.yaml:3:12: channels.webhok: unknown channel (did you mean webhook?); known here: log, webhook",
 		},
 		{
 			name: "a file that is no YAML", provoke: parsePolicy("version: ["),

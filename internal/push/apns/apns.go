@@ -40,7 +40,7 @@ type Config struct {
 	Topic string
 	// Host is the service's base URL. Defaults to Production.
 	Host string
-	// Timeout bounds a delivery. Defaults to 10 s.
+	// Timeout bounds a delivery whose context does not end before. Defaults to a minute.
 	Timeout time.Duration
 	// Roots are the authorities that may vouch for the host. Defaults to the system's.
 	Roots *x509.CertPool
@@ -82,7 +82,7 @@ func New(cfg Config) (*Sender, error) {
 	}
 	s := &Sender{Checker: Checker{cfg.Topic}, cfg: cfg, connections: httpsend.NewConnections(cfg.Dialer)}
 	s.transport = httpsend.NewHTTP2Transport(cfg.Roots, s.connections)
-	s.client = &http.Client{Transport: &observer{s.transport}, Timeout: cmp.Or(cfg.Timeout, 10*time.Second)}
+	s.client = &http.Client{Transport: &observer{s.transport}, Timeout: cmp.Or(cfg.Timeout, time.Minute)}
 	s.token.Store(&token.Token{AuthKey: key, KeyID: cfg.KeyID, TeamID: cfg.TeamID})
 	if _, err := s.token.Load().Generate(); err != nil {
 		return nil, errors.New("the key can't sign: it must be on the curve P-256")

@@ -33,6 +33,7 @@ func (s Settings) Channel() channel.Descriptor {
 		OwnFormat: "On this channel: a JSON object that is laid over the payload; its member headers may set " +
 			"apns-push-type, apns-priority and apns-topic.",
 		Limits:     s.Limits,
+		Delivery:   channel.DeliveryOfPush(),
 		Credential: s.TeamID + s.KeyID,
 		Public:     s.Topic,
 		Responses:  responses,

@@ -40,6 +40,9 @@ type Descriptor struct {
 	PerTarget []throttle.Rule
 	// Limits are how often all processes together may call the provider, as in the settings: 600000/1m.
 	Limits []string
+	// Delivery is what the channel's field recommends for retries, time-out and concurrency, where a policy file says
+	// nothing of them. Defaults to [notification.DefaultDelivery].
+	Delivery notification.DeliverySettings
 	// Credential names what those limits belong to. Deployments with the same credential share a budget. Only its hash
 	// leaves the process.
 	Credential string

@@ -1,6 +1,9 @@
 package email
 
 import (
+	"slices"
+	"time"
+
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
@@ -31,11 +34,22 @@ func (s Settings) Channel() channel.Descriptor {
 		OwnFormat:  "On this channel: a JSON object with subject, text, html, reply_to.",
 		TakesHTML:  true,
 		Limits:     s.Limits,
+		Delivery:   delivery(),
 		Credential: s.Server,
 		Responses:  responses,
 		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },
 		Open: func(channel.Process) (push.Sender, error) {
 			return New(Config{Server: s.Server, Password: secret.New(s.Password), From: s.From})
 		},
+	}
+}
+
+// delivery is what RFC 5321, 4.5.4.1, recommends: two attempts within the first hour, at least 30 minutes apart, then
+// one every two or three hours, for four to five days.
+func delivery() notification.DeliverySettings {
+	steps := []time.Duration{30 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour}
+	return notification.DeliverySettings{
+		Retry:   notification.Retry{Schedule: slices.Concat(steps, slices.Repeat([]time.Duration{3 * time.Hour}, 36))},
+		Timeout: 30 * time.Second,
 	}
 }

@@ -33,7 +33,7 @@ type Config struct {
 	Password secret.Secret
 	// From is the sender's address, with a name or without.
 	From string
-	// Timeout bounds a delivery. Defaults to 10 s.
+	// Timeout bounds a delivery whose context does not end before. Defaults to a minute.
 	Timeout time.Duration
 	// Idle is how many connections are kept. Defaults to 16.
 	Idle int
@@ -86,7 +86,7 @@ func New(cfg Config) (*Sender, error) {
 // options says how to reach the server.
 func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 	secured := &tls.Config{ServerName: server.Hostname(), RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12}
-	options := []gomail.Option{gomail.WithTimeout(cmp.Or(cfg.Timeout, 10*time.Second)), gomail.WithTLSConfig(secured)}
+	options := []gomail.Option{gomail.WithTimeout(cmp.Or(cfg.Timeout, time.Minute)), gomail.WithTLSConfig(secured)}
 	port := 587
 	switch server.Scheme {
 	case "smtp":

@@ -34,6 +34,7 @@ func (s Settings) Channel() channel.Descriptor {
 		// What FCM takes for one device.
 		PerTarget:  []throttle.Rule{{Max: 240, Per: time.Minute}, {Max: 5000, Per: time.Hour}},
 		Limits:     s.Limits,
+		Delivery:   channel.DeliveryOfPush(),
 		Credential: s.Project + s.Credentials,
 		Responses:  responses,
 		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },

@@ -46,7 +46,7 @@ type Config struct {
 	Project string
 	// Endpoint is the service's base URL. Defaults to Google's.
 	Endpoint string
-	// Timeout bounds a delivery. Defaults to 10 s.
+	// Timeout bounds a delivery whose context does not end before. Defaults to a minute.
 	Timeout time.Duration
 	// Roots are the authorities that may vouch for the endpoint. Defaults to the system's.
 	Roots *x509.CertPool
@@ -82,7 +82,7 @@ func New(cfg Config) (*Sender, error) {
 	connections := httpsend.NewConnections(cfg.Dialer)
 	transport := httpsend.NewHTTP2Transport(cfg.Roots, connections)
 	client := &http.Client{
-		Transport: transport, Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
+		Transport: transport, Timeout: cmp.Or(cfg.Timeout, time.Minute),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &Sender{

@@ -46,6 +46,9 @@ type Config struct {
 	PerTarget []throttle.Rule
 	// Limiter holds the budgets. It also decides which process may try a host whose breaker is open.
 	Limiter throttle.Limiter
+	// EndsAt tells whether a notification of a category ends as failed at a status that would be tried again. Defaults
+	// to never.
+	EndsAt func(category string, channel notification.Channel, status int) bool
 	// Pause is how long a host is not called after it refused the credentials, or throttled everybody without saying
 	// for how long. A notification of which nobody knows whether it or the settings are wrong waits as long.
 	// Defaults to a minute.
@@ -135,7 +138,7 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *push.Error) {
 	began := time.Now()
 	ctx, dripped := push.WatchDrip(ctx)
-	failure := push.Classify(g.Sender.Send(ctx, m))
+	failure := g.end(m.Category, push.Classify(g.Sender.Send(ctx, m)))
 	result := outcomeOf(failure)
 	if result == responded && dripped() {
 		result = dripping
@@ -148,6 +151,20 @@ func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *pus
 	h.note(describe(failure), result == failed)
 	g.heed(h, began, result, failure)
 	return result, failure
+}
+
+// end makes a failure permanent that the policy says is.
+func (g *Gate) end(category string, failure *push.Error) *push.Error {
+	if g.cfg.EndsAt == nil || failure == nil || failure.Class != push.Transient {
+		return failure
+	}
+	status, err := strconv.Atoi(failure.Code)
+	if err != nil || !g.cfg.EndsAt(category, g.cfg.Channel, status) {
+		return failure
+	}
+	ended := *failure
+	ended.Class = push.Permanent
+	return &ended
 }
 
 // busyWait is the shortest wait of a delivery whose host has as many calls in flight as it may.

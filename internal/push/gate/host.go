@@ -19,7 +19,7 @@ const (
 	// call began.
 	tripAfter  = 10
 	tripOf     = 40
-	tripWindow = time.Minute
+	tripWindow = 90 * time.Second
 	// maxOpenWait is the longest that deliveries wait before they ask again whether the host is back, and
 	// maxStrangerWait before they ask for a place among the hosts that are not known to respond.
 	maxOpenWait, maxStrangerWait = 30 * time.Second, time.Minute

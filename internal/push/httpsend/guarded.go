@@ -19,7 +19,7 @@ const maxReplyHeader = 16 << 10
 type GuardedConfig struct {
 	// Allow are networks that targets may be in although they are not public. Defaults to none.
 	Allow []netip.Prefix
-	// Timeout bounds a call. Defaults to 10 s.
+	// Timeout bounds a call whose context does not end before. Defaults to a minute.
 	Timeout time.Duration
 	// Ping is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the
 	// reply to that may take. Both together are shorter than a call, so that calls do not go on failing on a dead
@@ -50,7 +50,7 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 	idle, ping := cmp.Or(cfg.Idle, 256), cmp.Or(cfg.Ping, pingEvery)
 	connections := NewConnections(dialer)
 	return &Guarded{dialer: dialer, connections: connections, Client: &http.Client{
-		Timeout: cmp.Or(cfg.Timeout, 10*time.Second),
+		Timeout: cmp.Or(cfg.Timeout, time.Minute),
 		Transport: &http.Transport{
 			Proxy:                  nil,
 			DialContext:            connections.Dial,

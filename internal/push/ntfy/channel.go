@@ -36,6 +36,7 @@ func (s Settings) Channel() channel.Descriptor {
 			return httpsend.HostOf(to)
 		},
 		Limits:     s.Limits,
+		Delivery:   channel.DeliveryOfPush(),
 		Credential: s.Server + s.Token,
 		Public:     s.Server,
 		Responses:  responses,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -32,6 +33,7 @@ func (s Settings) Channel() channel.Descriptor {
 		MaxContent: 256 << 10,
 		Host:       httpsend.HostOf,
 		Limits:     s.Limits,
+		Delivery:   delivery(),
 		Responses:  responses,
 		NewChecker: func(around channel.Surroundings) push.Checker { return Checker{CheckURL: around.CheckURL} },
 		Open: func(process channel.Process) (push.Sender, error) {
@@ -42,6 +44,17 @@ func (s Settings) Channel() channel.Descriptor {
 			}
 			return New(Config{Secrets: secrets(s.Secret), Targets: targets, GuardedConfig: process.Targets})
 		},
+	}
+}
+
+// delivery is what Standard Webhooks recommends: retries over three days, and a time-out of 15 to 30 seconds.
+func delivery() notification.DeliverySettings {
+	return notification.DeliverySettings{
+		Retry: notification.Retry{Schedule: []time.Duration{
+			5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour,
+			14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+		}},
+		Timeout: 20 * time.Second,
 	}
 }
 

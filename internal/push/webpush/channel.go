@@ -32,6 +32,7 @@ func (s Settings) Channel() channel.Descriptor {
 		OwnFormat:  "On this channel: a JSON object that is laid over what the service worker gets.",
 		Host:       hostOf,
 		Limits:     s.Limits,
+		Delivery:   channel.DeliveryOfPush(),
 		Credential: s.Key,
 		PublicKey:  public,
 		Responses:  responses,

@@ -1,0 +1,248 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Delivery is what a part of the file says of deliveries: of those over a channel, or of those of a category. A zero
+// field says nothing.
+type Delivery struct {
+	notification.DeliverySettings
+	// Final are the responses of webhooks after which a notification ends as failed; 3 stands for each of 3xx, 4 for
+	// each of 4xx that does not ask to try again. An empty list says that there are none, nil nothing.
+	Final []int
+}
+
+// Delivery gives the settings of a category's deliveries over a channel that has these of its own. What is said nearer
+// holds: in the category, then in the channel (a sender with a name, then its kind), then in the file's retry, then by
+// the channel itself. Its Concurrency is the channel's; that of the category holds besides.
+func (p *Policy) Delivery(category string, channel notification.Channel,
+	own notification.DeliverySettings,
+) notification.DeliverySettings {
+	general := notification.DefaultDelivery()
+	settings := own.Over(general)
+	if p.Retry.MaxAttempts > 0 {
+		settings.Retry = p.Retry
+	}
+	settings = p.Channels[channel.Kind()].Over(settings)
+	if channel.Kind() != channel {
+		settings = p.Channels[channel].Over(settings)
+	}
+	concurrency := settings.Concurrency
+	settings = p.Deliveries[category].Over(settings)
+	settings.Concurrency = concurrency
+	return settings
+}
+
+// tryAgain are the responses by which a webhook asks to try again: they are never final.
+var tryAgain = []int{408, 425, 429}
+
+// EndsAt tells whether a notification of a category ends as failed when a webhook responds with a status.
+func (p *Policy) EndsAt(category string, channel notification.Channel, status int) bool {
+	for _, final := range [][]int{
+		p.Deliveries[category].Final, p.Channels[channel].Final, p.Channels[channel.Kind()].Final,
+	} {
+		if final != nil {
+			return slices.Contains(final, status) ||
+				slices.Contains(final, status/100) && !slices.Contains(tryAgain, status)
+		}
+	}
+	return false
+}
+
+// deliveryKeys are the keys of a channel, which a category has too.
+var deliveryKeys = []string{"retry", "timeout", "concurrency"}
+
+func (d *document) readChannels(e entry) map[notification.Channel]Delivery {
+	entries, ok := d.entries(e.name, e.value)
+	if !ok {
+		return nil
+	}
+	channels := make(map[notification.Channel]Delivery, len(entries))
+	for _, e := range entries {
+		path, keys := join("channels", e.name), deliveryKeys
+		kind := notification.Channel(e.name).Kind()
+		if len(d.channels) > 0 && !slices.Contains(d.channels, string(kind)) {
+			d.add(e.key, path, "unknown channel%s; known here: %s", nearest.Hint(e.name, d.channels),
+				strings.Join(d.channels, ", "))
+			continue
+		}
+		if kind == notification.ChannelWebhook {
+			keys = append(slices.Clip(keys), "final")
+		}
+		if fields, ok := d.fields(path, e.value, keys...); ok {
+			channels[notification.Channel(e.name)] = d.readDelivery(path, fields)
+		}
+	}
+	return channels
+}
+
+// readDeliveryOf reads what a category says of deliveries, if it says anything.
+func (d *document) readDeliveryOf(p *Policy, path, category string, fields map[string]entry) {
+	said := d.readDelivery(path, fields)
+	if f, ok := fields["webhook"]; ok {
+		said.Final = d.readWebhook(join(path, "webhook"), f)
+	}
+	if said.Final == nil && said.Retry.MaxAttempts == 0 && said.Retry.MaxBackoff == 0 && said.Retry.Schedule == nil &&
+		said.Timeout == 0 && said.Concurrency == 0 {
+		return
+	}
+	if p.Deliveries == nil {
+		p.Deliveries = map[string]Delivery{}
+	}
+	p.Deliveries[category] = said
+}
+
+// readDelivery reads what the keys of a channel or a category say of deliveries.
+func (d *document) readDelivery(path string, fields map[string]entry) Delivery {
+	var said Delivery
+	if f, ok := fields["retry"]; ok {
+		said.Retry = d.readRetry(join(path, "retry"), f)
+	}
+	if f, ok := fields["timeout"]; ok {
+		said.Timeout = d.duration(join(path, "timeout"), f.value, MinTimeout, MaxTimeout)
+	}
+	if f, ok := fields["concurrency"]; ok {
+		said.Concurrency = d.wholeNumber(join(path, "concurrency"), f.value, 1, MaxConcurrency)
+	}
+	if f, ok := fields["final"]; ok {
+		said.Final = d.readFinal(join(path, "final"), f.value)
+	}
+	return said
+}
+
+// readWebhook reads what a category says of webhooks alone.
+func (d *document) readWebhook(path string, e entry) []int {
+	fields, ok := d.fields(path, e.value, "final")
+	if f, has := fields["final"]; has {
+		return d.readFinal(join(path, "final"), f.value)
+	}
+	if ok {
+		d.add(e.key, path, "needs final, a list of responses such as [400, 404] or [4xx]")
+	}
+	return nil
+}
+
+// readFinal reads a list of responses.
+func (d *document) readFinal(path string, node ast.Node) []int {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.add(node, path, "must be a list of responses such as [400, 404] or [4xx]")
+		return nil
+	}
+	final := make([]int, 0, len(list.Values))
+	for i, value := range list.Values {
+		item := path + "[" + strconv.Itoa(i) + "]"
+		if value = d.follow(item, value); value == nil {
+			continue
+		}
+		status := statusOf(value)
+		switch {
+		case slices.Contains(tryAgain, status):
+			d.add(value, item, "%d asks to try again, so it can't be final", status)
+		case status == 0:
+			d.add(value, item, "must be a status between 300 and 499, 3xx or 4xx, is %s", nearest.Quote(value.String()))
+		case slices.Contains(final, status):
+			d.add(value, item, "is in the list already")
+		default:
+			final = append(final, status)
+		}
+	}
+	return final
+}
+
+// statusOf reads a status, or 3xx and 4xx as 3 and 4; 0 for any other value.
+func statusOf(node ast.Node) int {
+	text, _ := scalar(node)
+	switch text {
+	case "3xx":
+		return 3
+	case "4xx":
+		return 4
+	}
+	status, err := strconv.Atoi(text)
+	if err != nil || status < 300 || status > 499 || strconv.Itoa(status) != text {
+		return 0
+	}
+	return status
+}
+
+// readRetry reads how failed attempts are retried. What it does not say is zero, but the other one of two bounds.
+func (d *document) readRetry(path string, e entry) notification.Retry {
+	var r notification.Retry
+	fields, ok := d.fields(path, e.value, "max_attempts", "min_backoff", "max_backoff", "schedule")
+	if !ok {
+		return r
+	}
+	attempts, limited := fields["max_attempts"]
+	if limited {
+		r.MaxAttempts = d.wholeNumber(join(path, "max_attempts"), attempts.value, 1, MaxRetryAttempts)
+	}
+	schedule, planned := fields["schedule"]
+	if !planned {
+		d.readBackoff(path, e, fields, &r)
+		return r
+	}
+	r.Schedule = d.readSchedule(join(path, "schedule"), schedule.value)
+	for _, bound := range []string{"min_backoff", "max_backoff"} {
+		if f, both := fields[bound]; both {
+			d.add(f.key, join(path, bound), "means nothing beside schedule; remove one of the two")
+		}
+	}
+	if waits := len(r.Schedule); limited && waits > 0 && r.MaxAttempts > waits+1 {
+		d.add(attempts.value, join(path, "max_attempts"), "must be at most %d, one more than schedule has waits, is %d",
+			waits+1, r.MaxAttempts)
+	}
+	return r
+}
+
+// readBackoff reads the bounds of the waits.
+func (d *document) readBackoff(path string, e entry, fields map[string]entry, r *notification.Retry) {
+	before := len(d.faults)
+	at := e.key
+	longest, hasLongest := fields["max_backoff"]
+	shortest, hasShortest := fields["min_backoff"]
+	if !hasLongest && !hasShortest {
+		return
+	}
+	r.MinBackoff, r.MaxBackoff = notification.DefaultMinBackoff, notification.DefaultMaxBackoff
+	if hasLongest {
+		r.MaxBackoff, at = d.duration(join(path, "max_backoff"), longest.value, 1, MaxWait), longest.value
+	}
+	if hasShortest {
+		r.MinBackoff, at = d.duration(join(path, "min_backoff"), shortest.value, 1, MaxWait), shortest.value
+	}
+	// After a fault one of the two may only stand in for a duration that was refused.
+	if len(d.faults) == before && r.MinBackoff > r.MaxBackoff {
+		d.add(at, path, "min_backoff (%s) must not be longer than max_backoff (%s)", r.MinBackoff, r.MaxBackoff)
+	}
+}
+
+// readSchedule reads the waits between attempts.
+func (d *document) readSchedule(path string, node ast.Node) []time.Duration {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		d.add(node, path, "must be a list of waits such as [5s, 5m, 2h]; for no retry write max_attempts: 1")
+		return nil
+	}
+	if len(list.Values) >= MaxRetryAttempts {
+		d.add(node, path, "has %d waits, more than the %d that there may be", len(list.Values), MaxRetryAttempts-1)
+		return nil
+	}
+	schedule := make([]time.Duration, 0, len(list.Values))
+	for i, value := range list.Values {
+		item := path + "[" + strconv.Itoa(i) + "]"
+		if value = d.follow(item, value); value != nil {
+			schedule = append(schedule, d.duration(item, value, 1, MaxWait))
+		}
+	}
+	return schedule
+}
