@@ -74,7 +74,7 @@ func (p *providers) env(t *testing.T) []string {
 	}
 }
 
-// kinds are the healthy deliveries: to webhooks, to one platform of FCM, and to mailboxes.
+// kinds are the healthy deliveries: to webhooks, to one platform of FCM, and to e-mail addresses.
 var kinds = []string{"web", "app", "mail"}
 
 // healthy are notifications of each kind. Users are named kind-name.
@@ -87,7 +87,7 @@ func (p *providers) healthy(name string) []item {
 }
 
 // bad are the notifications of one second to those that misbehave: 60 to hosts that hang, 10 to the platform that is
-// refused, 10 to mailboxes that the mail server does not know.
+// refused, 10 to e-mail addresses that the mail server does not know.
 func (p *providers) bad(second int) []item {
 	_, port, _ := net.SplitHostPort(p.hanging.Address())
 	var items []item
@@ -171,7 +171,7 @@ func (d *deployment) measure(p *providers, prefix string) map[string]time.Durati
 
 // TestHealthyDeliveriesBesideBadOnes: beside 900 hosts that hang, a platform whose credential is refused and a mail
 // server that greylists, healthy deliveries take at most one and a half times as long as without: to webhooks, to the
-// platform of the same provider whose credential is right, and to mailboxes of the same server that it knows.
+// platform of the same provider whose credential is right, and to e-mail addresses of the same server that it knows.
 //
 // A machine that is busy with other things slows all down, but not evenly. So two deployments are measured by turns,
 // one with the bad ones and one without, and the median of the pairs counts, without any allowance.
