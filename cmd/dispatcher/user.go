@@ -40,16 +40,23 @@ func (p *page) user(u *desk.User) {
 	for _, pause := range u.Pauses {
 		p.field("paused", fmt.Sprintf("%s by %s since %s %s", pause.Subject, pause.By, stamp(pause.At), pause.Why))
 	}
-	var free []string
+	var free, unlimited []string
 	for _, c := range u.Categories {
 		if c.State == desk.StateFree && len(c.Waiting) == 0 && len(c.Admitted) == 0 {
-			free = append(free, c.Category)
+			if c.MaySendNow {
+				free = append(free, c.Category)
+			} else {
+				unlimited = append(unlimited, c.Category) // what keeps it from going stands above
+			}
 			continue
 		}
 		p.category(&c, strings.Contains(u.Standing, c.Standing))
 	}
 	if len(free) > 0 {
 		p.field("free", strings.Join(free, ", ")+": may send now")
+	}
+	if len(unlimited) > 0 {
+		p.field("free", strings.Join(unlimited, ", ")+": no limit holds the next back")
 	}
 	for _, d := range u.Devices {
 		p.device(&d)
