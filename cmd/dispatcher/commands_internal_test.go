@@ -311,8 +311,8 @@ func TestHistory(t *testing.T) {
 		len(history.Hours) == 0 || history.Hours[0].Category != "chat" {
 		t.Errorf("for programs it is %+v", got)
 	}
-	d.want(d.command("history", "--category", "chta"), 0, "sum",
-		"Nothing happened in the category chta in this time.")
+	d.want(d.command("history", "--category", "chta"), 2, "",
+		`category: "chta" is no category: there are chat, default (did you mean chat?)`)
 	d.want(d.command("history", "--since", "99d"), 2, "", "since: may be at most 30d ago")
 	d.want(d.command("history", "--since", "monday"), 2, "", `is "monday"`)
 }

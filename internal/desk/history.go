@@ -42,8 +42,9 @@ type HistoryStore interface {
 func HistoryParameters() []string { return []string{"category", "since"} }
 
 // ReadHistory reads a query such as category=chat&since=7d, and returns the history. A category that the policy no
-// longer names may be asked for: it is forgotten after a month.
-func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, now time.Time) (*History, error) {
+// longer names may be asked for as long as the history has it: for a month.
+func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, names Names, now time.Time,
+) (*History, error) {
 	since := now.Add(-historyDefault)
 	err := CheckParameters(query, HistoryParameters())
 	if text := query.Get("since"); text != "" {
@@ -65,9 +66,35 @@ func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, now 
 	}
 	if category := query.Get("category"); category != "" {
 		hours = slices.DeleteFunc(hours, func(h stats.Hour) bool { return h.Category != category })
+		if len(hours) == 0 && err == nil {
+			err = checkPast(ctx, store, category, names.Categories, now)
+		}
+		if wrong := notification.FieldErrors(err); len(wrong) > 0 {
+			return nil, err
+		}
 	}
 	if hours == nil {
 		hours = []stats.Hour{}
 	}
 	return &History{Since: since.UTC().Truncate(time.Hour), Hours: hours, Partial: err != nil}, nil
+}
+
+// checkPast refuses a category that neither the policy nor the history names.
+func checkPast(ctx context.Context, store HistoryStore, category string, there []string, now time.Time) error {
+	if slices.Contains(there, category) {
+		return nil
+	}
+	hours, err := store.History(ctx, now.Add(-HistoryKept), now)
+	if err != nil {
+		return err // nobody can tell
+	}
+	there = slices.Clone(there)
+	for _, h := range hours {
+		there = append(there, h.Category)
+	}
+	slices.Sort(there)
+	if wrong := oneOf("category", category, slices.Compact(there)); wrong != nil {
+		return &notification.FieldError{Field: "category", Message: wrong.Error()}
+	}
+	return nil
 }

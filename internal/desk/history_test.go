@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,13 @@ type past struct {
 
 func (p *past) History(_ context.Context, since, _ time.Time) ([]stats.Hour, error) {
 	p.since = since
-	return p.hours, p.fault
+	return slices.Clone(p.hours), p.fault
 }
 
 func TestReadHistory(t *testing.T) {
 	t.Parallel()
 	hours := []stats.Hour{{Hour: now, Category: "chat", Accepted: 1}, {Hour: now, Category: "gone", Accepted: 2}}
-	away := errors.New("a partition is away")
+	away, names := errors.New("a partition is away"), desk.Names{Categories: []string{"chat", "quiet"}}
 	for query, c := range map[string]struct {
 		store past
 		want  desk.History
@@ -49,6 +50,14 @@ func TestReadHistory(t *testing.T) {
 			store: past{hours: hours, fault: away}, since: now.Add(-24 * time.Hour),
 			want: desk.History{Since: now.Add(-24 * time.Hour), Hours: hours[:1], Partial: true},
 		},
+		"category=quiet": { // the policy names it, and nothing happened
+			store: past{hours: hours}, since: now.Add(-24 * time.Hour),
+			want: desk.History{Since: now.Add(-24 * time.Hour), Hours: []stats.Hour{}},
+		},
+		"category=chatt": {
+			store: past{hours: hours},
+			fault: `category: "chatt" is no category: there are chat, gone, quiet (did you mean chat?)`,
+		},
 		"since=1h":    {store: past{fault: away}, fault: "away"},
 		"since=31d":   {fault: "since: may be at most 30d ago"},
 		"since=later": {fault: `since: must be a time`},
@@ -61,7 +70,7 @@ func TestReadHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			store := past{hours: append([]stats.Hour(nil), c.store.hours...), fault: c.store.fault}
-			got, err := desk.ReadHistory(t.Context(), &store, values, now)
+			got, err := desk.ReadHistory(t.Context(), &store, values, names, now)
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) {
 					t.Errorf("%v, want %q", err, c.fault)
@@ -76,7 +85,7 @@ func TestReadHistory(t *testing.T) {
 			}
 		})
 	}
-	if _, err := desk.ReadHistory(t.Context(), &past{}, url.Values{"x": {""}}, now); len(notification.FieldErrors(err)) != 1 {
+	if _, err := desk.ReadHistory(t.Context(), &past{}, url.Values{"x": {""}}, desk.Names{}, now); len(notification.FieldErrors(err)) != 1 {
 		t.Errorf("%v", err)
 	}
 }

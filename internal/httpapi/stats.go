@@ -56,7 +56,7 @@ func (a *api) history(ctx context.Context, in *historyInput) (*historyOutput, er
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	query := url.Values{"category": {in.Category}, "since": {in.Since}}
-	history, err := desk.ReadHistory(ctx, a.cfg.Store, query, time.Now())
+	history, err := desk.ReadHistory(ctx, a.cfg.Store, query, a.cfg.Names(), time.Now())
 	if len(notification.FieldErrors(err)) > 0 {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
 	}

@@ -72,7 +72,8 @@ func (h *handler) stopJob(w http.ResponseWriter, r *http.Request) {
 
 // history serves GET /history: a [desk.History]. Its parameters are category and since.
 func (h *handler) history(w http.ResponseWriter, r *http.Request) {
-	history, err := desk.ReadHistory(r.Context(), h.cfg.Many.Store, r.URL.Query(), time.Now())
+	history, err := desk.ReadHistory(r.Context(), h.cfg.Many.Store, r.URL.Query(), h.cfg.Many.Names(),
+		time.Now())
 	h.respond(w, r, history, err)
 }
 

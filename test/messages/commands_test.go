@@ -147,5 +147,10 @@ func commandRows(d *fleet) []row {
 			name: "a history of a year", provoke: d.ask("history", "--since=365d"),
 			want: "dispatcher: read the history: since: may be at most 30d ago: what is older is not kept",
 		},
+		{
+			name: "a history of an unknown category", provoke: d.ask("history", "--category=chatt"),
+			want: `dispatcher: read the history: category: "chatt" is no category: there are chat, default, security ` +
+				"(did you mean chat?)",
+		},
 	}
 }

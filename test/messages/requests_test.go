@@ -215,6 +215,10 @@ func requestRows(d *fleet) []row {
 			want: "since: may be at most 30d ago: what is older is not kept",
 		},
 		{
+			name: "a history of an unknown category", provoke: d.call("GET", "/v1/history?category=chatt", "", ""),
+			want: `category: "chatt" is no category: there are chat, default, security (did you mean chat?)`,
+		},
+		{
 			name: "an unknown device", provoke: d.call("GET", "/v1/users/ada/devices/nobody", "", ""),
 			want: "the user has no device with this id",
 		},
