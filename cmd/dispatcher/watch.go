@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // snapshot asks for the deployment's figures.
@@ -146,7 +147,7 @@ func showCounts(line lines, s *ops.Snapshot) {
 		if !s.CrowdsExact {
 			bound = "in at least"
 		}
-		line("drained", "%s %s", bound, time.Duration(left*float64(time.Second)).Round(time.Second))
+		line("drained", "%s %s", bound, timespan.Seconds(time.Duration(left*float64(time.Second))))
 	}
 	line("waiting", "throttle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
 		s.Waiting.UserCap, s.Waiting.Retry, s.Waiting.Provider, s.Waiting.Scheduled)
@@ -177,7 +178,7 @@ func showProcesses(line lines, s *ops.Snapshot) {
 			policy = ", policy " + p.Policy.Version
 		}
 		line("process", "%s: %d of %d under way, up %s, %s%s", p.ID, p.InFlight, p.Concurrency,
-			s.At.Sub(p.Since).Round(time.Second), strings.Join(p.Roles, ","), policy)
+			timespan.Seconds(s.At.Sub(p.Since)), strings.Join(p.Roles, ","), policy)
 	}
 	for _, c := range s.Channels {
 		for _, h := range c.Hosts {
@@ -199,5 +200,5 @@ func seconds(s float64) string {
 	if d < time.Second {
 		return d.Round(100 * time.Microsecond).String()
 	}
-	return d.Round(100 * time.Millisecond).String()
+	return timespan.Text(d.Round(100 * time.Millisecond))
 }

@@ -47,7 +47,7 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"deferred    123456 of 1 user, oldest 1h0m0s", "drained     in about 2h0m0s", "failed 3, expired 0",
+		"deferred    123456 of 1 user, oldest 1h", "drained     in about 2h", "failed 3, expired 0",
 		"3 failed: permanent: 400", "0123456789ab", "last reply", "by ann since",
 	} {
 		if !strings.Contains(out.String(), want) {

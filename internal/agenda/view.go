@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // State is what the agendas know of one notification.
@@ -263,7 +264,7 @@ func explainMaxDefer(detail string) string {
 	}
 	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s",
 		time.UnixMicro(slot).UTC().Format(time.RFC3339Nano), or,
-		throttle.FormatDuration(time.Duration(most)*time.Microsecond))
+		timespan.Text(time.Duration(most)*time.Microsecond))
 }
 
 // Cancel ends a notification that still waits. It returns [notification.ErrNotFound] or [notification.ErrNotWaiting]

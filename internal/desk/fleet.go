@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Fleet is what the processes of a deployment report, together.
@@ -36,7 +37,7 @@ func (f Fleet) clocks() string {
 		return ""
 	}
 	return fmt.Sprintf("the clocks of Redis and of a process are %s apart, so times are wrong",
-		f.ClockAhead.Abs().Round(time.Second))
+		timespan.Seconds(f.ClockAhead.Abs()))
 }
 
 // heldWords say what a notification waits for, by the reason that keeps it from its provider.

@@ -56,8 +56,8 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 		},
 		{
 			name: "Clocks", fleet: desk.Fleet{Workers: 1, ClockAhead: -time.Hour},
-			user:    "the clocks of Redis and of a process are 1h0m0s apart, so times are wrong",
-			explain: "goes out now; the clocks of Redis and of a process are 1h0m0s apart, so times are wrong",
+			user:    "the clocks of Redis and of a process are 1h apart, so times are wrong",
+			explain: "goes out now; the clocks of Redis and of a process are 1h apart, so times are wrong",
 		},
 		{
 			name: "ItsHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("breaker_open"),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // wait is what a notification waits for.
@@ -114,7 +115,7 @@ func (s *situation) tooLate(v *notification.View) string {
 	bypasses := v.Priority <= settings.BypassFrom
 	if settings.MaxDefer > 0 && v.DeliverAt.Sub(since) > settings.MaxDefer && !bypasses {
 		return fmt.Sprintf("its slot would be %s, later than max_defer %s: it expires", moment(v.DeliverAt),
-			throttle.FormatDuration(settings.MaxDefer))
+			timespan.Text(settings.MaxDefer))
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Windows is the [Throttle] over the agendas of a deployment.
@@ -37,7 +38,7 @@ func (w Windows) Window(ctx context.Context, userID, category string) (Window, e
 	}
 	for _, r := range in.Rules {
 		rule := Rule{
-			Max: r.Rule.Max, Per: throttle.FormatDuration(r.Rule.Per), Used: r.Used,
+			Max: r.Rule.Max, Per: timespan.Text(r.Rule.Per), Used: r.Used,
 			Remaining: r.Remaining(),
 		}
 		if r.FreesAt > 0 {

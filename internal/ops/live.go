@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 const (
@@ -137,7 +138,7 @@ func (l *Live) tellAway(err error) {
 	defer l.mu.Unlock()
 	stale, age := Snapshot{At: time.Now().UTC()}, "There are no figures yet."
 	if l.latest != nil {
-		stale, age = *l.latest, fmt.Sprintf("The figures are %s old.", ago(time.Since(l.latest.At)))
+		stale, age = *l.latest, fmt.Sprintf("The figures are %s old.", timespan.Seconds(time.Since(l.latest.At)))
 	}
 	stale.Stale = true
 	stale.Problems = []string{away.words() + ". " + age}

@@ -10,6 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 const (
@@ -49,7 +50,7 @@ func problems(s *Snapshot) []string {
 		if p.Why != "" {
 			why = ": " + p.Why
 		}
-		add("Paused: %s %s, by %s %s ago%s.", p.Kind, p.Name, p.By, ago(s.At.Sub(p.At)), why)
+		add("Paused: %s %s, by %s %s ago%s.", p.Kind, p.Name, p.By, timespan.Seconds(s.At.Sub(p.At)), why)
 	}
 	return all
 }
@@ -87,8 +88,8 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 	}
 	if pg != nil && pg.Lock != nil {
 		add("Locked: %d statements of pacer's have waited for up to %s for a lock of session %d on Postgres (user %s%s).",
-			pg.Lock.Statements, ago(time.Duration(pg.Lock.Waited*float64(time.Second))), pg.Lock.PID, pg.Lock.User,
-			named(pg.Lock.Application))
+			pg.Lock.Statements, timespan.Seconds(time.Duration(pg.Lock.Waited*float64(time.Second))), pg.Lock.PID,
+			pg.Lock.User, named(pg.Lock.Application))
 	}
 	if pg != nil && apart(pg.ClockAhead) && redisClock(s) == 0 {
 		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness are told by both.", ahead(pg.ClockAhead))
@@ -107,7 +108,7 @@ func processProblems(s *Snapshot, add func(string, ...any)) {
 	}
 	var gone []string
 	for _, g := range s.Gone {
-		gone = append(gone, fmt.Sprintf("%s (missed %s ago)", g.ID, ago(s.At.Sub(g.At))))
+		gone = append(gone, fmt.Sprintf("%s (missed %s ago)", g.ID, timespan.Seconds(s.At.Sub(g.At))))
 	}
 	if len(gone) > 0 {
 		add("Gone without having stopped: %s. It died, stands still, or does not reach Redis.", listed(gone))
@@ -165,7 +166,7 @@ func policyProblems(s *Snapshot, add func(string, ...any)) {
 			continue
 		}
 		fault, _, _ := strings.Cut(p.Policy.Refused, "\n")
-		add("%s refused its policy file %s ago and keeps version %s: %s.", p.ID, ago(s.At.Sub(p.Policy.RefusedAt)),
+		add("%s refused its policy file %s ago and keeps version %s: %s.", p.ID, timespan.Seconds(s.At.Sub(p.Policy.RefusedAt)),
 			p.Policy.Version, fault)
 	}
 	if different := versions(s.Processes); len(different) > 1 {
@@ -211,7 +212,7 @@ func (t *stillness) follow(s *Snapshot) []string {
 			t.since[p.Partition] = s.At
 		}
 		if stood := s.At.Sub(t.since[p.Partition]); stood >= stuckAfter {
-			name := fmt.Sprintf("%d (for %s)", p.Partition, ago(stood))
+			name := fmt.Sprintf("%d (for %s)", p.Partition, timespan.Seconds(stood))
 			if p.SweptAt == last.SweptAt {
 				unswept = append(unswept, name)
 			} else {
@@ -277,6 +278,3 @@ func ahead(seconds float64) string {
 	}
 	return fmt.Sprintf("%.1f s ahead of", seconds)
 }
-
-// ago writes how long something lasts or is ago, for people.
-func ago(d time.Duration) string { return max(0, d).Round(time.Second).String() }

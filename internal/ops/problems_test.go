@@ -66,7 +66,7 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				Host: "gone.example.com", Breaker: push.BreakerHalfOpen, OpenSince: at.Add(-time.Minute),
 				Outcome: "transient: dns",
 			})},
-			want: []string{"webhook: gone.example.com is not called (circuit open for 1m0s, last error dns)."},
+			want: []string{"webhook: gone.example.com is not called (circuit open for 1m, last error dns)."},
 		},
 		"refused credentials": {
 			s: ops.Snapshot{Channels: channel(push.Host{
@@ -79,11 +79,11 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				Subject: control.Subject{Kind: control.Category, Name: "chat"}, By: "ann", Why: "flood",
 				At: at.Add(-time.Hour),
 			}}},
-			want: []string{"Paused: category chat, by ann 1h0m0s ago: flood."},
+			want: []string{"Paused: category chat, by ann 1h ago: flood."},
 		},
 		"a policy refused": {
 			s: ops.Snapshot{Processes: []ops.Process{worker("host-a", refused)}},
-			want: []string{"host-a refused its policy file 1m0s ago and keeps version aaaa: " +
+			want: []string{"host-a refused its policy file 1m ago and keeps version aaaa: " +
 				"policy.yaml:3:5: categories.chat.limits: must be a list."},
 		},
 		"policies that differ": {

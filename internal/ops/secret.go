@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Secret is one that a process reads again when its file changes: the credentials of a channel, a connection string or
@@ -32,7 +33,7 @@ func secretProblems(s *Snapshot, add func(string, ...any)) {
 		for _, of := range p.Secrets {
 			if of.Refused != "" {
 				add("%s can't use what the file of %s holds, and keeps the value that it had %s ago: %s.", p.ID, of.Name,
-					ago(s.At.Sub(of.RefusedAt)), of.Refused)
+					timespan.Seconds(s.At.Sub(of.RefusedAt)), of.Refused)
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Host is what one process knows of a host that a channel calls, or what all processes know of it together. It is the
@@ -56,9 +58,9 @@ func (h *Host) Trouble(now time.Time) string {
 	}
 	switch {
 	case h.PausedUntil.After(now):
-		return fmt.Sprintf("%s is not called for another %s (%s)", name, seconds(h.PausedUntil.Sub(now)), h.last())
+		return fmt.Sprintf("%s is not called for another %s (%s)", name, timespan.Seconds(h.PausedUntil.Sub(now)), h.last())
 	case h.Breaker == BreakerOpen || h.Breaker == BreakerHalfOpen:
-		return fmt.Sprintf("%s is not called (circuit open for %s, %s)", name, seconds(now.Sub(h.OpenSince)), h.last())
+		return fmt.Sprintf("%s is not called (circuit open for %s, %s)", name, timespan.Seconds(now.Sub(h.OpenSince)), h.last())
 	}
 	return ""
 }
@@ -80,6 +82,3 @@ func (h *Host) last() string {
 	}
 	return "last outcome " + h.Outcome
 }
-
-// seconds writes a duration in whole seconds.
-func seconds(d time.Duration) string { return max(0, d).Round(time.Second).String() }

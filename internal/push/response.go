@@ -3,8 +3,9 @@ package push
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Response is what a channel has read of a provider's response, as far as its [Table] looks at it.
@@ -151,7 +152,7 @@ func (row Row) Follows() string {
 		text = "delivered before"
 	}
 	if row.Wait > 0 {
-		text += ", after " + strings.TrimSuffix(strings.TrimSuffix(row.Wait.String(), "0s"), "0m")
+		text += ", after " + timespan.Text(row.Wait)
 	}
 	return text
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Micros is a moment in microseconds since the Unix epoch, on the limiter's clock: the Redis server's, or that of the
@@ -46,24 +47,12 @@ type Rule struct {
 func (r Rule) String() string {
 	switch r.Kind {
 	case KindGap:
-		return "min_gap " + FormatDuration(r.Per)
+		return "min_gap " + timespan.Text(r.Per)
 	case KindCap:
-		return "user_cap " + strconv.Itoa(r.Max) + "/" + FormatDuration(r.Per)
+		return "user_cap " + strconv.Itoa(r.Max) + "/" + timespan.Text(r.Per)
 	case KindLimit:
 	}
-	return "limit " + strconv.Itoa(r.Max) + "/" + FormatDuration(r.Per)
-}
-
-// FormatDuration writes a duration without the zero parts that Duration.String keeps: 1h instead of 1h0m0s.
-func FormatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return "limit " + strconv.Itoa(r.Max) + "/" + timespan.Text(r.Per)
 }
 
 // The bounds of a rule.

@@ -227,8 +227,8 @@ func redisClock() *night {
 		trouble: func(d *deployment) {
 			d.post("n1", fmt.Sprintf(`,"send_at":%q`, time.Now().Add(30*time.Minute).UTC().Format(time.RFC3339)))
 		},
-		user:    "the clocks of Redis and of a process are 1h0m0s apart, so times are wrong",
-		explain: "delivered; the clocks of Redis and of a process are 1h0m0s apart, so times are wrong",
+		user:    "the clocks of Redis and of a process are 1h apart, so times are wrong",
+		explain: "delivered; the clocks of Redis and of a process are 1h apart, so times are wrong",
 		dashboard: []string{
 			"Redis's clock is 3600.0 s ahead of those of all processes and of Postgres: set it right.",
 		},

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/internal/timespan"
 	"github.com/pacer-notify/pacer/test/providertest"
 )
 
@@ -193,7 +193,7 @@ func outcome(failure *push.Error) string {
 	}[failure.Whom()]
 	text := fmt.Sprintf("%s %s %s %s", failure.Class, slot, reached, whom)
 	if failure.RetryAfter > 0 {
-		text += " " + strings.TrimSuffix(strings.TrimSuffix(failure.RetryAfter.String(), "0s"), "0m")
+		text += " " + timespan.Text(failure.RetryAfter)
 	}
 	return text
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // List returns a page of notifications, in no order of time. It returns a [notification.FieldError] for a cursor that
 // no listing gave.
 func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
-	page := &notification.Page{Note: fmt.Sprintf(keysNote, throttle.FormatDuration(r.agendas.Retention()))}
+	page := &notification.Page{Note: fmt.Sprintf(keysNote, timespan.Text(r.agendas.Retention()))}
 	next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
 		view, err := r.listed(ctx, &f, s)
 		if view != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 const (
@@ -61,7 +61,7 @@ func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) 
 		return nil, "", err
 	}
 	slices.SortFunc(views, func(a, b notification.View) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	note := "Redis keeps what ended for " + throttle.FormatDuration(r.agendas.Retention()) + " after its end"
+	note := "Redis keeps what ended for " + timespan.Text(r.agendas.Retention()) + " after its end"
 	if !all {
 		note += ", and no list of a user's notifications: the latest are those that wait, that still count in the limits, " +
 			"or that a short look found; there may be others"
