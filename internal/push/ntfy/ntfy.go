@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/pacer-notify/pacer/internal/egress"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
@@ -61,30 +60,17 @@ func (Checker) CheckContent(n *notification.Notification) error {
 
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
-	trace := &httpsend.Trace{}
-	if err := ctx.Err(); err != nil {
-		return trace.Classify(err) // HTTP/2 may send on an open connection before it looks
-	}
-	request, own, err := s.request(trace.Attach(ctx), m.Notification)
-	if err != nil {
-		code := "bad_request"
-		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); forbidden {
-			code = "forbidden_address"
+	own := false
+	return httpsend.Call(ctx, s.client.Client, func(ctx context.Context) (request *http.Request, err error) {
+		request, own, err = s.request(ctx, m.Notification)
+		return request, err
+	}, func(response *http.Response, text string) *push.Error {
+		failure := classify(response, own)
+		if failure != nil {
+			failure.Reply = push.Reply([]byte(text), m.Notification, s.token.Reveal())
 		}
-		return &push.Error{Class: push.Permanent, Code: code, Unsent: true, Err: err}
-	}
-	response, err := s.client.Do(request)
-	if err != nil {
-		return trace.Classify(err)
-	}
-	defer response.Body.Close()
-	text := httpsend.Finish(ctx, response)
-	failure := classify(response, own)
-	if failure == nil {
-		return nil
-	}
-	failure.Reply = push.Reply([]byte(text), m.Notification, s.token.Reveal())
-	return failure
+		return failure
+	})
 }
 
 // request makes the request, and tells whether it goes to the configured server. It publishes JSON at the server's

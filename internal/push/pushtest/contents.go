@@ -15,7 +15,15 @@ func contentCases(f Features) []scenario {
 		{"NoContent", func(p *probe) {
 			m := p.message()
 			m.Title, m.Body, m.Data = "", "", nil
-			p.carry(m)
+			if !p.NeedsText {
+				p.carry(m)
+				return
+			}
+			if p.sender.CheckContent(m.Notification) == nil {
+				p.Errorf("a notification without a text is accepted")
+			}
+			p.wantUnsent(p.send(p.Context(), m), push.Permanent)
+			p.wantCalls(0)
 		}},
 		{"UnknownContent", unknownContent},
 		{"AwkwardCharacters", awkwardCharacters},
@@ -50,6 +58,9 @@ func unknownContent(p *probe) {
 	}
 	m := p.message()
 	m.Title, m.Body, m.Data, m.UserID, m.Category, m.Priority = "", "", json.RawMessage{}, "u", "never heard of", 0
+	if p.NeedsText {
+		m.Body = "b"
+	}
 	m.Attempt, m.AdmittedAt, m.CreatedAt = 0, m.AdmittedAt.AddDate(-1000, 0, 0), m.CreatedAt.AddDate(-1000, 0, 0)
 	p.carry(m)
 }

@@ -51,6 +51,9 @@ type Features struct {
 	Unnamed time.Duration
 	// Content is true when the provider gets title and body, as nearly all do.
 	Content bool
+	// NeedsText is true when the provider takes nothing without a title or a body. Such content must be refused
+	// without a call.
+	NeedsText bool
 	// Data is true when the provider gets the data unchanged.
 	Data bool
 	// MaxContent is how many bytes of content fit into the channel's messages. Longer content must be refused without a
