@@ -42,6 +42,7 @@ func encode(n Notification) ([]byte, error) {
 		{"webpush", n.WebPush},
 		{"email", n.Email},
 		{"ntfy", n.Ntfy},
+		{"slack", n.Slack},
 		{"template.data", n.template().Data},
 	} {
 		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {

@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/fcm"
 	logsender "github.com/pacer-notify/pacer/internal/push/log"
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
+	"github.com/pacer-notify/pacer/internal/push/slack"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/secret"
@@ -38,6 +39,7 @@ type Channels struct {
 	WebPush webpush.Settings   `embed:"" prefix:"webpush-"`
 	Email   email.Settings     `embed:"" prefix:"email-"`
 	Ntfy    ntfy.Settings      `embed:"" prefix:"ntfy-"`
+	Slack   slack.Settings     `embed:"" prefix:"slack-"`
 
 	// Named are the settings of further senders, by their whole names. Each has the type of its kind's settings.
 	Named Named `kong:"-"`

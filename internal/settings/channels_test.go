@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/fcm"
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
+	"github.com/pacer-notify/pacer/internal/push/slack"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -31,6 +32,7 @@ var every = map[string]string{
 	"webhook-limits": "1/1s", "fcm-limits": "2/1s", "apns-limits": "3/1s", "webpush-limits": "4/1s",
 	"email-limits": "5/1s",
 	"ntfy-server":  "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
+	"slack-hosts": "hooks.slack.com", "slack-limits": "7/1s",
 }
 
 func everyChannel() settings.Channels {
@@ -48,7 +50,8 @@ func everyChannel() settings.Channels {
 			Server: "smtp://pacer@mail.example.com", Password: "canarypassword", From: "Pacer <pacer@example.com>",
 			Limits: []string{"5/1s"},
 		},
-		Ntfy: ntfy.Settings{Server: "https://ntfy.sh", Token: "canarytoken", Limits: []string{"6/1s"}},
+		Ntfy:  ntfy.Settings{Server: "https://ntfy.sh", Token: "canarytoken", Limits: []string{"6/1s"}},
+		Slack: slack.Settings{Hosts: []string{"hooks.slack.com"}, Limits: []string{"7/1s"}},
 	}
 }
 
@@ -99,7 +102,7 @@ func TestLimitsOfContents(t *testing.T) {
 	t.Parallel()
 	want := map[notification.Channel]int{
 		"fcm": 4096, "apns": 4096, "webpush": 4096, "webhook": 262_144, "email": 262_144, "log": 262_144,
-		"ntfy": 4096,
+		"ntfy": 4096, "slack": 4096,
 	}
 	got := map[notification.Channel]int{}
 	for _, c := range (settings.Channels{}).All() {
@@ -173,6 +176,10 @@ func TestChannelsThatLackSomething(t *testing.T) {
 		"ntfy with a path": {
 			flag: "ntfy-server", value: "https://ntfy.sh/x",
 			sentence: "must be a URL such as https://ntfy.sh, without a path",
+		},
+		"slack with a URL": {
+			flag: "slack-hosts", value: "https://hooks.slack.com",
+			sentence: "must hold names of hosts without scheme, port or path, such as hooks.slack.com",
 		},
 		"webhook target without a secret": {
 			flag: "webhook-targets", value: "canary", sentence: "must hold entries such as hooks.example.com=whsec_...",
