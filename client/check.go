@@ -43,6 +43,7 @@ func encode(n Notification) ([]byte, error) {
 		{"email", n.Email},
 		{"ntfy", n.Ntfy},
 		{"slack", n.Slack},
+		{"teams", n.Teams},
 		{"template.data", n.template().Data},
 	} {
 		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {

@@ -31,15 +31,16 @@ type Notification struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// CollapseKey replaces a waiting notification with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// FCM, APNs, WebPush, Email, Ntfy and Slack are JSON objects in the format of a channel's provider. They are laid
-	// over the message that is made from title, body and data. Only the one for the notification's own channel may be
-	// set.
+	// FCM, APNs, WebPush, Email, Ntfy, Slack and Teams are JSON objects in the format of a channel's provider. They are
+	// laid over the message that is made from title, body and data. Only the one for the notification's own channel may
+	// be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`
 	Email   json.RawMessage `json:"email,omitempty"`
 	Ntfy    json.RawMessage `json:"ntfy,omitempty"`
 	Slack   json.RawMessage `json:"slack,omitempty"`
+	Teams   json.RawMessage `json:"teams,omitempty"`
 	// Template makes title and body, which must then be empty. [EnqueueTx] knows no templates.
 	Template *Template `json:"template,omitempty"`
 	// IdempotencyKey makes a repeat the same notification. It is for programs that have a key but no id of their own.

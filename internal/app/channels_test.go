@@ -188,7 +188,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	t.Parallel()
 	const emailPassword, vapid = "canarypassword11aa", "Y2FuYXJ5dmFwaWRrZXljYW5hcnl2YXBpZGtleTEyMzQ"
 	const ntfyToken = "tk_canarytoken31fe"
-	const slackPath = "/services/T0/B0/canaryhook77d0AbCdEf"
+	const slackPath, teamsPath = "/services/T0/B0/canaryhook77d0AbCdEf", "/workflows/1?sig=canaryhook77d0AbCdEf"
 	key := providertest.SigningKey(t)
 	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
 	canaries := []string{
@@ -221,7 +221,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	s.Channels.Email.Server, s.Channels.Email.Password = "smtp://pacer@127.0.0.1:1", emailPassword
 	s.Channels.Email.From = "pacer@example.com"
 	s.Channels.Ntfy.Server, s.Channels.Ntfy.Token = echo.URL, ntfyToken
-	s.Channels.Slack.Hosts = []string{"127.0.0.1"}
+	s.Channels.Slack.Hosts, s.Channels.Teams.Hosts = []string{"127.0.0.1"}, []string{"127.0.0.1"}
 	canaries = append(canaries, privateKeyOf(t, s.Channels.FCM.Credentials))
 	process := d.startWith(s)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
@@ -229,7 +229,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	for channel, to := range map[string]string{
 		"apns": strings.Repeat("ab",
 			32), "fcm": "token", "webpush": subscription, "email": "ada@example.com", "webhook": echo.URL + "/hook",
-		"ntfy": "alerts", "slack": echo.URL + slackPath,
+		"ntfy": "alerts", "slack": echo.URL + slackPath, "teams": echo.URL + teamsPath,
 	} {
 		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
 	}
@@ -264,7 +264,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 		}
 		// Redis keeps the target, and the API shows it to whoever may send to it. Nobody else has to know it.
 		if strings.Contains(text, "canaryhook77d0") && where != "Redis" && where != "notification" {
-			t.Errorf("%s shows the URL of the Slack webhook", where)
+			t.Errorf("%s shows the URL of the webhook of Slack or Teams", where)
 		}
 	}
 	if !strings.Contains(shown["log"], "refuses this deployment's credentials") {

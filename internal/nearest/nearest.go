@@ -15,8 +15,8 @@ const (
 	longest = 64
 	// compared is how many names are compared, so that a request full of unknown names stays cheap.
 	compared = 256
-	// listed is how many names [List] spells out.
-	listed = 20
+	// listed is how many names [List] spells out: all fields of a notification are among them.
+	listed = 24
 	// prefix is how many characters of a name stand for all of it.
 	prefix = 3
 )

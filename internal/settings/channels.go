@@ -16,6 +16,7 @@ import (
 	logsender "github.com/pacer-notify/pacer/internal/push/log"
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/slack"
+	"github.com/pacer-notify/pacer/internal/push/teams"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/secret"
@@ -40,6 +41,7 @@ type Channels struct {
 	Email   email.Settings     `embed:"" prefix:"email-"`
 	Ntfy    ntfy.Settings      `embed:"" prefix:"ntfy-"`
 	Slack   slack.Settings     `embed:"" prefix:"slack-"`
+	Teams   teams.Settings     `embed:"" prefix:"teams-"`
 
 	// Named are the settings of further senders, by their whole names. Each has the type of its kind's settings.
 	Named Named `kong:"-"`

@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/fcm"
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/slack"
+	"github.com/pacer-notify/pacer/internal/push/teams"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -33,6 +34,7 @@ var every = map[string]string{
 	"email-limits": "5/1s",
 	"ntfy-server":  "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
 	"slack-hosts": "hooks.slack.com", "slack-limits": "7/1s",
+	"teams-hosts": "*.logic.azure.com", "teams-limits": "8/1s",
 }
 
 func everyChannel() settings.Channels {
@@ -52,6 +54,7 @@ func everyChannel() settings.Channels {
 		},
 		Ntfy:  ntfy.Settings{Server: "https://ntfy.sh", Token: "canarytoken", Limits: []string{"6/1s"}},
 		Slack: slack.Settings{Hosts: []string{"hooks.slack.com"}, Limits: []string{"7/1s"}},
+		Teams: teams.Settings{Hosts: []string{"*.logic.azure.com"}, Limits: []string{"8/1s"}},
 	}
 }
 
@@ -102,7 +105,7 @@ func TestLimitsOfContents(t *testing.T) {
 	t.Parallel()
 	want := map[notification.Channel]int{
 		"fcm": 4096, "apns": 4096, "webpush": 4096, "webhook": 262_144, "email": 262_144, "log": 262_144,
-		"ntfy": 4096, "slack": 4096,
+		"ntfy": 4096, "slack": 4096, "teams": 4096,
 	}
 	got := map[notification.Channel]int{}
 	for _, c := range (settings.Channels{}).All() {
@@ -180,6 +183,10 @@ func TestChannelsThatLackSomething(t *testing.T) {
 		"slack with a URL": {
 			flag: "slack-hosts", value: "https://hooks.slack.com",
 			sentence: "must hold names of hosts without scheme, port or path, such as hooks.slack.com",
+		},
+		"teams with a port": {
+			flag: "teams-hosts", value: "*.logic.azure.com:443",
+			sentence: "must hold names of hosts without scheme, port or path, such as *.logic.azure.com",
 		},
 		"webhook target without a secret": {
 			flag: "webhook-targets", value: "canary", sentence: "must hold entries such as hooks.example.com=whsec_...",

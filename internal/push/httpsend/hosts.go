@@ -40,6 +40,3 @@ func (h Hosts) Has(u *url.URL) bool {
 	}
 	return false
 }
-
-// IsBelow tells whether a URL's host is a name below a domain.
-func IsBelow(u *url.URL, domain string) bool { return Hosts{"*." + domain}.Has(u) }

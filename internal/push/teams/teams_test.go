@@ -1,0 +1,214 @@
+package teams_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+	"github.com/pacer-notify/pacer/internal/push/teams"
+)
+
+func message(to string) push.Message {
+	return push.Message{Attempt: 1, Notification: &notification.Notification{
+		ID: "n1", UserID: "ada", Category: "chat", Channel: teams.Name, To: to, Title: "hello", Body: "world",
+		Priority: notification.PriorityNormal,
+	}}
+}
+
+// send sends to a webhook that the handler serves.
+func send(t *testing.T, m push.Message, handler http.HandlerFunc) error {
+	t.Helper()
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, handler)
+	m.To = base(server) + path
+	return newSender(t, config(p, server)).Send(t.Context(), m)
+}
+
+func TestPostsACard(t *testing.T) {
+	t.Parallel()
+	const envelope = `{"attachments":[{"content":{%},"contentType":"application/vnd.microsoft.card.adaptive",` +
+		`"contentUrl":null}],"type":"message"}`
+	const schema = `"$schema":"http://adaptivecards.io/schemas/adaptive-card.json",`
+	const title = `{"inlines":[{"size":"Medium","text":"hello","type":"TextRun","weight":"Bolder"}],` +
+		`"spacing":"Default","type":"RichTextBlock"}`
+	line := func(text, spacing string) string {
+		return `{"inlines":[{"text":"` + text + `","type":"TextRun"}],` +
+			`"spacing":"` + spacing + `","type":"RichTextBlock"}`
+	}
+	for _, c := range []struct {
+		name string
+		set  func(*notification.Notification)
+		want string // of the card
+	}{
+		{
+			name: "title and body", set: func(*notification.Notification) {},
+			want: schema + `"body":[` + title + `,` + line("world", "Default") + `],` +
+				`"type":"AdaptiveCard","version":"1.2"`,
+		},
+		{
+			name: "a title alone", set: func(n *notification.Notification) { n.Body = "" },
+			want: schema + `"body":[` + title + `],"type":"AdaptiveCard","version":"1.2"`,
+		},
+		{
+			name: "lines, and what Markdown would read", set: func(n *notification.Notification) {
+				n.Title, n.Body = "", "[a](https://evil.example)\r\n\n**b**"
+			},
+			want: schema + `"body":[` + line("[a](https://evil.example)", "Default") + `,` + line("\u00a0", "None") +
+				`,` + line("**b**", "None") + `],"type":"AdaptiveCard","version":"1.2"`,
+		},
+		{
+			name: "an override", set: func(n *notification.Notification) {
+				n.Override = json.RawMessage(`{"msteams":{"width":"Full"},"version":"1.5","body":[{"type":"Image"}]}`)
+			},
+			want: schema + `"body":[{"type":"Image"}],"msteams":{"width":"Full"},"type":"AdaptiveCard","version":"1.5"`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := message("")
+			c.set(m.Notification)
+			var got string
+			err := send(t, m, func(w http.ResponseWriter, r *http.Request) {
+				text, _ := io.ReadAll(r.Body)
+				got = string(text)
+				if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
+					r.Header.Get("Idempotency-Key") != "n1" {
+					t.Errorf("%s with %v", r.Method, r.Header)
+				}
+				w.WriteHeader(http.StatusAccepted)
+			})
+			if want := strings.Replace(envelope, "%", c.want, 1); err != nil || got != want {
+				t.Errorf("%v, posted\n%s, want\n%s", err, got, want)
+			}
+		})
+	}
+}
+
+func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, override, want string }{
+		{name: "another type", override: `{"type":"MessageCard"}`, want: "type: must be AdaptiveCard"},
+		{name: "nothing to show", override: `{"body":[]}`, want: "shows nothing"},
+		{name: "a body that is none", override: `{"body":"x"}`, want: "shows nothing"},
+		{
+			name: "too long", override: `{"speak":"` + strings.Repeat("x", 28<<10) + `"}`,
+			want: "and Teams takes at most 28672",
+		},
+		{name: "long", override: `{"speak":"` + strings.Repeat("x", 27<<10) + `"}`},
+		{name: "no object", override: `[]`, want: "must be a JSON object"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := message("")
+			m.Override = json.RawMessage(c.override)
+			err := teams.Checker{}.CheckContent(m.Notification)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A connector responds with 200 whatever happens, and tells in its text what Teams responded to it.
+func TestResponsesAreClassified(t *testing.T) {
+	t.Parallel()
+	const failed = "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error "
+	for _, c := range []struct {
+		name, text string
+		status     int
+		retryAfter string
+		want       *push.Error // nil: delivered
+	}{
+		{name: "a workflow took it", status: 202},
+		{name: "a connector took it", status: 200, text: "1"},
+		{
+			name: "a connector is too fast", status: 200, text: failed + "429 with ContextId tcid=0",
+			want: &push.Error{Class: push.Throttled, Code: "429"},
+		},
+		{
+			name: "a connector's card is too long", status: 200, text: failed + "413 with ContextId tcid=0",
+			want: &push.Error{Class: push.Permanent, Code: "413"},
+		},
+		{
+			name: "Teams fails behind a connector", status: 200, text: failed + "500 with ContextId tcid=0",
+			want: &push.Error{Class: push.Transient, Code: "500"},
+		},
+		{
+			name: "turned off", status: 400, text: `{"error":{"code":"WorkflowTriggerIsNotEnabled","message":"x"}}`,
+			want: &push.Error{Class: push.TargetGone, Code: "400.WorkflowTriggerIsNotEnabled"},
+		},
+		{name: "another 400", status: 400, text: `{}`, want: &push.Error{Class: push.Permanent, Code: "400"}},
+		{name: "a wrong signature", status: 401, want: &push.Error{Class: push.TargetGone, Code: "401"}},
+		{
+			name: "removed", status: 404, text: `{"error":{"code":"WorkflowNotFound"}}`,
+			want: &push.Error{Class: push.TargetGone, Code: "404.WorkflowNotFound"},
+		},
+		{
+			name: "too many", status: 429, retryAfter: "7",
+			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second},
+		},
+		{
+			name: "the workflow fails", status: 502, text: `{"error":{"code":"NoResponse"}}`,
+			want: &push.Error{Class: push.Ambiguous, Code: "502.NoResponse", Concerns: push.ConcernsTarget},
+		},
+		{name: "the service fails", status: 502, text: "<html>", want: &push.Error{Class: push.Ambiguous, Code: "502"}},
+		{name: "away", status: 503, want: &push.Error{Class: push.Transient, Code: "503"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := send(t, message(""), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", c.retryAfter)
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.text)
+			})
+			if c.want != nil {
+				c.want.Concerns, c.want.Reply = c.want.Whom(), c.text
+			}
+			if diff := cmp.Diff(c.want, push.Classify(err)); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHostsThatAreNoneAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"https://x.logic.azure.com", "x.logic.azure.com:443", "", "*.com"} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			if err := (teams.Settings{Hosts: []string{host}}).Check(); err == nil {
+				t.Errorf("%q is taken", host)
+			}
+			if _, err := teams.New(teams.Config{Hosts: httpsend.Hosts{host}}); err == nil {
+				t.Errorf("New takes %q", host)
+			}
+		})
+	}
+}
+
+// A producer that writes to the queue itself knows the hosts from what a dispatcher published.
+func TestTheCheckerKnowsTheHosts(t *testing.T) {
+	t.Parallel()
+	descriptor := teams.Settings{Hosts: []string{"*.logic.azure.com", "*.powerplatform.com"}}.Channel()
+	checker := descriptor.NewChecker(channel.Surroundings{
+		Public: descriptor.Public, CheckURL: func(string) error { return nil },
+	})
+	if err := checker.CheckTarget("https://x.api.powerplatform.com/x?sig=y"); err != nil {
+		t.Error(err)
+	}
+	err := checker.CheckTarget("https://contoso.webhook.office.com/webhookb2/x")
+	const want = "must be at a host that --teams-hosts (PACER_TEAMS_HOSTS) names: *.logic.azure.com, *.powerplatform.com"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
