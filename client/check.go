@@ -44,6 +44,7 @@ func encode(n Notification) ([]byte, error) {
 		{"ntfy", n.Ntfy},
 		{"slack", n.Slack},
 		{"teams", n.Teams},
+		{"sms", n.SMS},
 		{"template.data", n.template().Data},
 	} {
 		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {

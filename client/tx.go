@@ -72,7 +72,7 @@ func refusedInTx(id string, faults, differs []string) error {
 }
 
 // ownFormats are the channels whose own format a [Notification] may have.
-var ownFormats = []string{"fcm", "apns", "webpush", "email", "ntfy", "slack", "teams"}
+var ownFormats = []string{"fcm", "apns", "webpush", "email", "ntfy", "slack", "teams", "sms"}
 
 // checkForTx encodes a notification, and refuses what can be refused without the deployment.
 func checkForTx(n Notification) ([]byte, error) {

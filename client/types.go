@@ -17,8 +17,8 @@ type Notification struct {
 	Category string `json:"category,omitempty"`
 	// Channel is the channel that it is sent over. Defaults to "webhook".
 	Channel string `json:"channel,omitempty"`
-	// To is the target: a webhook's URL, a device token, a subscription or an address. Without it, the notification
-	// goes to the user's devices on the channel.
+	// To is the target: a webhook's URL, a device token, a subscription, an address or a number. Without it, the
+	// notification goes to the user's devices on the channel.
 	To    string `json:"to,omitempty"`
 	Title string `json:"title,omitempty"`
 	Body  string `json:"body,omitempty"`
@@ -31,9 +31,8 @@ type Notification struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// CollapseKey replaces a waiting notification with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// FCM, APNs, WebPush, Email, Ntfy, Slack and Teams are JSON objects in the format of a channel's provider. They are
-	// laid over the message that is made from title, body and data. Only the one for the notification's own channel may
-	// be set.
+	// FCM and those that follow are JSON objects in the format of a channel's provider. They are laid over the message
+	// that is made from title, body and data. Only the one for the notification's own channel may be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`
@@ -41,6 +40,7 @@ type Notification struct {
 	Ntfy    json.RawMessage `json:"ntfy,omitempty"`
 	Slack   json.RawMessage `json:"slack,omitempty"`
 	Teams   json.RawMessage `json:"teams,omitempty"`
+	SMS     json.RawMessage `json:"sms,omitempty"`
 	// Template makes title and body, which must then be empty. [EnqueueTx] knows no templates.
 	Template *Template `json:"template,omitempty"`
 	// IdempotencyKey makes a repeat the same notification. It is for programs that have a key but no id of their own.

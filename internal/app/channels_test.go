@@ -187,13 +187,13 @@ func (d *fleet) dump() string {
 func TestCredentialsNeverShow(t *testing.T) {
 	t.Parallel()
 	const emailPassword, vapid = "canarypassword11aa", "Y2FuYXJ5dmFwaWRrZXljYW5hcnl2YXBpZGtleTEyMzQ"
-	const ntfyToken = "tk_canarytoken31fe"
+	const ntfyToken, smsToken = "tk_canarytoken31fe", "canarysms0123456789abcdef"
 	const slackPath, teamsPath = "/services/T0/B0/canaryhook77d0AbCdEf", "/workflows/1?sig=canaryhook77d0AbCdEf"
 	key := providertest.SigningKey(t)
 	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
 	canaries := []string{
 		emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"),
-		"canaryaccess", ntfyToken,
+		"canaryaccess", ntfyToken, smsToken,
 	}
 	d := newDeployment(t, onRedis, crowdPolicy, 0)
 	// A provider that repeats all that it was asked with, and refuses.
@@ -222,6 +222,8 @@ func TestCredentialsNeverShow(t *testing.T) {
 	s.Channels.Email.From = "pacer@example.com"
 	s.Channels.Ntfy.Server, s.Channels.Ntfy.Token = echo.URL, ntfyToken
 	s.Channels.Slack.Hosts, s.Channels.Teams.Hosts = []string{"127.0.0.1"}, []string{"127.0.0.1"}
+	s.Channels.SMS.Account, s.Channels.SMS.Token, s.Channels.SMS.From = "AC0123456789", smsToken, "+15005550006"
+	s.Channels.SMS.Endpoint = echo.URL
 	canaries = append(canaries, privateKeyOf(t, s.Channels.FCM.Credentials))
 	process := d.startWith(s)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
@@ -230,6 +232,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 		"apns": strings.Repeat("ab",
 			32), "fcm": "token", "webpush": subscription, "email": "ada@example.com", "webhook": echo.URL + "/hook",
 		"ntfy": "alerts", "slack": echo.URL + slackPath, "teams": echo.URL + teamsPath,
+		"sms": "+15551234567",
 	} {
 		ids = append(ids, d.bulk([]item{{"user_id": "ada-" + channel, "channel": channel, "to": to, "title": "x"}})...)
 	}

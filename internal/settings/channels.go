@@ -16,6 +16,7 @@ import (
 	logsender "github.com/pacer-notify/pacer/internal/push/log"
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/slack"
+	"github.com/pacer-notify/pacer/internal/push/sms"
 	"github.com/pacer-notify/pacer/internal/push/teams"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
@@ -42,6 +43,7 @@ type Channels struct {
 	Ntfy    ntfy.Settings      `embed:"" prefix:"ntfy-"`
 	Slack   slack.Settings     `embed:"" prefix:"slack-"`
 	Teams   teams.Settings     `embed:"" prefix:"teams-"`
+	SMS     sms.Settings       `embed:"" prefix:"sms-"`
 
 	// Named are the settings of further senders, by their whole names. Each has the type of its kind's settings.
 	Named Named `kong:"-"`

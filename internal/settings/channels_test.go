@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/fcm"
 	"github.com/pacer-notify/pacer/internal/push/ntfy"
 	"github.com/pacer-notify/pacer/internal/push/slack"
+	"github.com/pacer-notify/pacer/internal/push/sms"
 	"github.com/pacer-notify/pacer/internal/push/teams"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/push/webpush"
@@ -35,6 +36,8 @@ var every = map[string]string{
 	"ntfy-server":  "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
 	"slack-hosts": "hooks.slack.com", "slack-limits": "7/1s",
 	"teams-hosts": "*.logic.azure.com", "teams-limits": "8/1s",
+	"sms-account": "AC0123456789", "sms-token": "canarysms", "sms-from": "+15005550006", "sms-segments": "3",
+	"sms-endpoint": "https://sms.example.com", "sms-limits": "9/1s",
 }
 
 func everyChannel() settings.Channels {
@@ -55,6 +58,10 @@ func everyChannel() settings.Channels {
 		Ntfy:  ntfy.Settings{Server: "https://ntfy.sh", Token: "canarytoken", Limits: []string{"6/1s"}},
 		Slack: slack.Settings{Hosts: []string{"hooks.slack.com"}, Limits: []string{"7/1s"}},
 		Teams: teams.Settings{Hosts: []string{"*.logic.azure.com"}, Limits: []string{"8/1s"}},
+		SMS: sms.Settings{
+			Account: "AC0123456789", Token: "canarysms", From: "+15005550006", Segments: "3",
+			Endpoint: "https://sms.example.com", Limits: []string{"9/1s"},
+		},
 	}
 }
 
@@ -105,7 +112,7 @@ func TestLimitsOfContents(t *testing.T) {
 	t.Parallel()
 	want := map[notification.Channel]int{
 		"fcm": 4096, "apns": 4096, "webpush": 4096, "webhook": 262_144, "email": 262_144, "log": 262_144,
-		"ntfy": 4096, "slack": 4096, "teams": 4096,
+		"ntfy": 4096, "slack": 4096, "teams": 4096, "sms": 4096,
 	}
 	got := map[notification.Channel]int{}
 	for _, c := range (settings.Channels{}).All() {
@@ -187,6 +194,9 @@ func TestChannelsThatLackSomething(t *testing.T) {
 		"teams with a port": {
 			flag: "teams-hosts", value: "*.logic.azure.com:443",
 			sentence: "must hold names of hosts without scheme, port or path, such as *.logic.azure.com",
+		},
+		"sms without an account": {
+			flag: "sms-segments", value: "3", sentence: "needs --sms-account (PACER_SMS_ACCOUNT) to be set too",
 		},
 		"webhook target without a secret": {
 			flag: "webhook-targets", value: "canary", sentence: "must hold entries such as hooks.example.com=whsec_...",

@@ -97,13 +97,13 @@ func fieldRows(d *fleet) []row {
 			name: "a misspelt field", provoke: d.post(`{"user_id":"ada","channel":"log","categry":"chat"}`),
 			want: "categry: is not a field of a notification (did you mean category?); its fields are apns, body, " +
 				"category, channel, collapse_key, data, email, expires_at, fcm, id, idempotency_key, ntfy, priority, " +
-				"send_at, slack, teams, template, title, to, user_id, webpush",
+				"send_at, slack, sms, teams, template, title, to, user_id, webpush",
 		},
 		{
 			name: "an unknown field", provoke: d.post(`{"user_id":"ada","channel":"log","colour":"red"}`),
 			want: "colour: is not a field of a notification; its fields are apns, body, category, channel, " +
 				"collapse_key, data, email, expires_at, fcm, id, idempotency_key, ntfy, priority, send_at, slack, " +
-				"teams, template, title, to, user_id, webpush",
+				"sms, teams, template, title, to, user_id, webpush",
 		},
 		{
 			name: "a field twice", provoke: d.post(`{"user_id":"ada","channel":"log","title":"a","title":"b"}`),

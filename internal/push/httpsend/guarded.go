@@ -2,7 +2,6 @@ package httpsend
 
 import (
 	"cmp"
-	"crypto/tls"
 	"crypto/x509"
 	"net"
 	"net/http"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/egress"
 )
-
-// maxReplyHeader bounds the header of a response, in bytes.
-const maxReplyHeader = 16 << 10
 
 // GuardedConfig says what a [Guarded] client may do.
 type GuardedConfig struct {
@@ -47,25 +43,14 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	idle, ping := cmp.Or(cfg.Idle, 256), cmp.Or(cfg.Ping, pingEvery)
+	idle, ping := cmp.Or(cfg.Idle, keptIdle), cmp.Or(cfg.Ping, pingEvery)
 	connections := NewConnections(dialer)
-	return &Guarded{dialer: dialer, connections: connections, Client: &http.Client{
-		Timeout: cmp.Or(cfg.Timeout, time.Minute),
-		Transport: &http.Transport{
-			Proxy:                  nil,
-			DialContext:            connections.Dial,
-			DisableCompression:     true, // against zip bombs: what is read is what was sent
-			MaxIdleConns:           4 * idle,
-			MaxIdleConnsPerHost:    idle,
-			IdleConnTimeout:        90 * time.Second,
-			TLSHandshakeTimeout:    5 * time.Second,
-			TLSClientConfig:        &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12},
-			MaxResponseHeaderBytes: maxReplyHeader,
-			ForceAttemptHTTP2:      true,
-			HTTP2:                  &http.HTTP2Config{SendPingTimeout: ping, PingTimeout: ping},
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	transport := NewTransport(cfg.Roots, connections)
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 4*idle, idle
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: ping, PingTimeout: ping}
+	return &Guarded{
+		dialer: dialer, connections: connections, Client: NewClient(transport, cmp.Or(cfg.Timeout, time.Minute)),
+	}, nil
 }
 
 // CheckURL tells whether a target may be called, as far as that shows without looking up its address.

@@ -17,6 +17,38 @@ type Transport interface {
 	CloseIdleConnections()
 }
 
+const (
+	// maxReplyHeader bounds the header of a response, in bytes.
+	maxReplyHeader = 16 << 10
+	// keptIdle is how many idle connections are kept per host.
+	keptIdle = 256
+)
+
+// NewTransport makes a transport that speaks HTTP/2 with hosts that do. It uses no proxy. Nil roots mean the system's.
+func NewTransport(roots *x509.CertPool, connections *Connections) *http.Transport {
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            connections.Dial,
+		DisableCompression:     true, // against zip bombs: what is read is what was sent
+		MaxIdleConns:           keptIdle,
+		MaxIdleConnsPerHost:    keptIdle,
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    5 * time.Second,
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		MaxResponseHeaderBytes: maxReplyHeader,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingEvery, PingTimeout: pingEvery},
+	}
+}
+
+// NewClient makes a client that follows no redirect.
+func NewClient(transport http.RoundTripper, timeout time.Duration) *http.Client {
+	return &http.Client{
+		Transport: transport, Timeout: timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 // pingEvery is how long an HTTP/2 connection may be silent before it is asked whether it is alive, and how long the
 // reply may take.
 const pingEvery = 4 * time.Second
@@ -33,7 +65,7 @@ func NewHTTP2Transport(roots *x509.CertPool, connections *Connections) Transport
 		ReadIdleTimeout:    pingEvery,
 		PingTimeout:        pingEvery,
 		DisableCompression: true, // against zip bombs: what is read is what was sent
-		MaxHeaderListSize:  16 << 10,
+		MaxHeaderListSize:  maxReplyHeader,
 	}
 }
 
