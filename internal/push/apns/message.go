@@ -28,23 +28,14 @@ func (c Checker) message(n *notification.Notification) (*apns2.Notification, err
 		return nil, err
 	}
 	message := &apns2.Notification{
-		DeviceToken: n.To, Topic: c.Topic, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
+		DeviceToken: n.To, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
 		Expiration: n.ExpiresAt, PushType: apns2.PushTypeAlert,
 	}
 	if err := setHeaders(message, payload); err != nil {
 		return nil, err
 	}
-	if message.PushType == apns2.PushTypeBackground {
-		if err := setBackground(message, payload, n.Override); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case message.Priority != 0:
-	case n.Priority == notification.PriorityLow:
-		message.Priority = apns2.PriorityLow
-	default:
-		message.Priority = apns2.PriorityHigh
+	if err := c.setType(message, payload, n); err != nil {
+		return nil, err
 	}
 	most := maxPayload
 	if message.PushType == apns2.PushTypeVOIP {
@@ -89,30 +80,6 @@ func setHeaders(message *apns2.Notification, payload map[string]any) error {
 			return errors.New("headers: may hold apns-push-type, apns-priority and apns-topic")
 		}
 	}
-	return nil
-}
-
-// setBackground makes a background notification as Apple wants it, which refuses any other: priority 5,
-// content-available, and nothing that a user sees or hears. The app gets the data; title and body are not sent.
-func setBackground(message *apns2.Notification, payload map[string]any, override json.RawMessage) error {
-	if message.Priority != 0 && message.Priority != apns2.PriorityLow {
-		return errors.New("headers: apns-priority must be 5 where apns-push-type is background")
-	}
-	message.Priority = apns2.PriorityLow
-	var own struct{ APS map[string]any }
-	_ = json.Unmarshal(override, &own) // it has been merged, so it is an object
-	for _, name := range []string{"alert", "badge", "sound"} {
-		if own.APS[name] != nil {
-			return errors.New("aps: a background notification has no alert, badge or sound; put what the app needs into data")
-		}
-	}
-	aps, ok := payload["aps"].(map[string]any)
-	if !ok {
-		aps = map[string]any{}
-		payload["aps"] = aps
-	}
-	delete(aps, "alert")
-	aps["content-available"] = 1
 	return nil
 }
 
