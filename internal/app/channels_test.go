@@ -192,6 +192,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	key := providertest.SigningKey(t)
 	webhookSecret := "whsec_" + strings.Repeat("Q2FuYXJ5", 4)
 	canaries := []string{
+		"canaryproxy5c1d",
 		emailPassword, vapid[:30], strings.Split(key, "\n")[1][:40], strings.TrimPrefix(webhookSecret, "whsec_"),
 		"canaryaccess", ntfyToken, smsToken,
 	}
@@ -216,6 +217,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	s.Channels.APNs.Key, s.Channels.APNs.Topic = key, "com.example.app"
 	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"
 	s.Channels.APNs.Endpoint, s.Channels.FCM.Endpoint = echo.URL, echo.URL
+	s.Channels.APNs.Proxy = strings.Replace(echo.URL, "https://", "http://pacer:canaryproxy5c1d@", 1)
 	s.Channels.FCM.Credentials = providertest.ServiceAccount(t, echo.URL+"/token")
 	s.Channels.WebPush.Key, s.Channels.WebPush.Subject = vapid, "mailto:ops@example.com"
 	s.Channels.Email.Server, s.Channels.Email.Password = "smtp://pacer@127.0.0.1:1", emailPassword

@@ -68,9 +68,16 @@ func (h *Host) Trouble(now time.Time) string {
 // last says how the latest call ended: a class and a code, such as "transient: 503".
 func (h *Host) last() string {
 	class, code, found := strings.Cut(h.Outcome, ": ")
+	proxied, isProxy := strings.CutPrefix(code, "proxy")
 	switch {
 	case h.Outcome == "":
 		return "no reply yet"
+	case isProxy && proxied == "":
+		return "its proxy cannot be reached"
+	case isProxy && proxied == ".timeout":
+		return "its proxy does not respond"
+	case isProxy:
+		return "its proxy responds with " + strings.TrimPrefix(proxied, ".")
 	case class == CredentialsRefused.String():
 		return "it refuses the credentials: " + code
 	case class == Throttled.String():

@@ -25,9 +25,9 @@ import (
 // every is each setting of the channels, by its flag's name.
 var every = map[string]string{
 	"webhook-targets": "hooks.example.com=" + secret, "fcm-credentials": "{canary}", "fcm-project": "demo",
-	"fcm-endpoint": "https://fcm.example.com",
-	"apns-key":     "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST",
-	"apns-topic": "com.example.app", "apns-endpoint": "sandbox",
+	"fcm-endpoint": "https://fcm.example.com", "fcm-proxy": "http://canary@proxy",
+	"apns-key": "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST",
+	"apns-topic": "com.example.app", "apns-endpoint": "sandbox", "apns-proxy": "https://canary@proxy",
 	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com",
 	"email-server":   "smtp://pacer@mail.example.com",
 	"email-password": "canarypassword", "email-from": "Pacer <pacer@example.com>",
@@ -44,11 +44,12 @@ func everyChannel() settings.Channels {
 	return settings.Channels{
 		Webhook: webhook.Settings{Targets: []string{every["webhook-targets"]}, Limits: []string{"1/1s"}},
 		FCM: fcm.Settings{
-			Credentials: "{canary}", Project: "demo", Endpoint: "https://fcm.example.com", Limits: []string{"2/1s"},
+			Credentials: "{canary}", Project: "demo", Endpoint: "https://fcm.example.com",
+			Proxy: "http://canary@proxy", Limits: []string{"2/1s"},
 		},
 		APNs: apns.Settings{
 			Key: "canarykey", KeyID: "ABCDEFGHIJ", TeamID: "KLMNOPQRST", Topic: "com.example.app", Endpoint: "sandbox",
-			Limits: []string{"3/1s"},
+			Proxy: "https://canary@proxy", Limits: []string{"3/1s"},
 		},
 		WebPush: webpush.Settings{Key: "canaryvapid", Subject: "mailto:ops@example.com", Limits: []string{"4/1s"}},
 		Email: email.Settings{
@@ -187,6 +188,9 @@ func TestChannelsThatLackSomething(t *testing.T) {
 			flag: "ntfy-server", value: "https://ntfy.sh/x",
 			sentence: "must be a URL such as https://ntfy.sh, without a path",
 		},
+		"a proxy without a credential": {
+			flag: "apns-proxy", value: "http://canary@proxy", sentence: "needs --apns-key (PACER_APNS_KEY) to be set too",
+		},
 		"slack with a URL": {
 			flag: "slack-hosts", value: "https://hooks.slack.com",
 			sentence: "must hold names of hosts without scheme, port or path, such as hooks.slack.com",
@@ -206,7 +210,10 @@ func TestChannelsThatLackSomething(t *testing.T) {
 			sentence: "must be whsec_ and 24 to 64 random bytes in base64",
 		},
 	}.run(t, "serve")
-	_, err := parse(t, nil, "serve", "--apns-key=canary", "--apns-key-id=x")
+	_, err := parse(t, nil, "serve", "--fcm-credentials={canary}", "--fcm-proxy=socks5://canary@proxy")
+	wantRefusals(t, err, "--fcm-proxy (PACER_FCM_PROXY) must be a URL such as "+
+		"http://user:password@proxy.example.com:3128, http or https, without a path")
+	_, err = parse(t, nil, "serve", "--apns-key=canary", "--apns-key-id=x")
 	wantRefusals(t, err,
 		"--apns-key (PACER_APNS_KEY) needs --apns-team-id (PACER_APNS_TEAM_ID) to be set too",
 		"--apns-key (PACER_APNS_KEY) needs --apns-topic (PACER_APNS_TOPIC) to be set too",

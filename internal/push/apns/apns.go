@@ -46,6 +46,8 @@ type Config struct {
 	Roots *x509.CertPool
 	// Dialer makes the connections. Defaults to the standard library's.
 	Dialer httpsend.Dialer
+	// Proxy is what the service is called through. Defaults to none.
+	Proxy httpsend.ProxyConfig
 }
 
 // Checker checks notifications for Apple devices. Topic is the app's bundle id.
@@ -79,6 +81,9 @@ func New(cfg Config) (*Sender, error) {
 	cfg.Host = cmp.Or(cfg.Host, Production)
 	if cfg.Dialer == nil {
 		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
+	}
+	if cfg.Dialer, err = cfg.Proxy.Through(cfg.Dialer); err != nil {
+		return nil, err
 	}
 	s := &Sender{Checker: Checker{cfg.Topic}, cfg: cfg, connections: httpsend.NewConnections(cfg.Dialer)}
 	s.transport = httpsend.NewHTTP2Transport(cfg.Roots, s.connections)

@@ -4,6 +4,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
@@ -21,6 +22,8 @@ type Settings struct {
 	Topic string `name:"topic" placeholder:"BUNDLE" help:"Bundle id of the app."`
 	// Endpoint is production, sandbox or a URL. Defaults to production.
 	Endpoint string `name:"endpoint" placeholder:"URL" help:"production, sandbox or another base URL. Default: production."`
+	// Proxy is a proxy's URL, user and password included. Defaults to none, whatever the environment says.
+	Proxy string `name:"proxy" credential:"" needs:"key" placeholder:"URL|file:PATH" json:"-" help:"Proxy for APNs, http://[user:password@]host:port or https://... Default: none."`
 	// Limits are how often all processes together may call APNs, such as 600000/1m. Default to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
 }
@@ -41,9 +44,18 @@ func (s Settings) Channel() channel.Descriptor {
 		Open: func(channel.Process) (push.Sender, error) {
 			return New(Config{
 				Key: secret.New(s.Key), KeyID: s.KeyID, TeamID: s.TeamID, Topic: s.Topic, Host: host(s.Endpoint),
+				Proxy: httpsend.ProxyConfig{URL: secret.New(s.Proxy), Setting: "--apns-proxy (PACER_APNS_PROXY)"},
 			})
 		},
 	}
+}
+
+// Check refuses a proxy that is none.
+func (s Settings) Check() error {
+	if err := httpsend.CheckProxy(s.Proxy); err != nil {
+		return &channel.SettingError{Setting: "proxy", Message: err.Error()}
+	}
+	return nil
 }
 
 // host is the base URL that the setting names.

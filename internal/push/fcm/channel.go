@@ -6,6 +6,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -21,6 +22,8 @@ type Settings struct {
 	Project string `name:"project" needs:"credentials" placeholder:"ID" help:"Firebase project. Default: the service account's."`
 	// Endpoint is the service's base URL. Defaults to Google's.
 	Endpoint string `name:"endpoint" needs:"credentials" placeholder:"URL" help:"Another base URL of FCM."`
+	// Proxy is a proxy's URL, user and password included. Defaults to none, whatever the environment says.
+	Proxy string `name:"proxy" credential:"" needs:"credentials" placeholder:"URL|file:PATH" json:"-" help:"Proxy for FCM, http://[user:password@]host:port or https://... Default: none."`
 	// Limits are how often FCM may be called, over all processes. Default to what Google gives a project.
 	Limits []string `name:"limits" default:"600000/1m" placeholder:"N/DURATION" help:"Calls to FCM, over all processes. Default: ${default}."`
 }
@@ -39,7 +42,18 @@ func (s Settings) Channel() channel.Descriptor {
 		Responses:  responses,
 		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },
 		Open: func(channel.Process) (push.Sender, error) {
-			return New(Config{Credentials: secret.New(s.Credentials), Project: s.Project, Endpoint: s.Endpoint})
+			return New(Config{
+				Credentials: secret.New(s.Credentials), Project: s.Project, Endpoint: s.Endpoint,
+				Proxy: httpsend.ProxyConfig{URL: secret.New(s.Proxy), Setting: "--fcm-proxy (PACER_FCM_PROXY)"},
+			})
 		},
 	}
+}
+
+// Check refuses a proxy that is none.
+func (s Settings) Check() error {
+	if err := httpsend.CheckProxy(s.Proxy); err != nil {
+		return &channel.SettingError{Setting: "proxy", Message: err.Error()}
+	}
+	return nil
 }

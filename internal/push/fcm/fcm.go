@@ -52,6 +52,8 @@ type Config struct {
 	Roots *x509.CertPool
 	// Dialer makes the connections. Defaults to the standard library's.
 	Dialer httpsend.Dialer
+	// Proxy is what the service is called through. Defaults to none.
+	Proxy httpsend.ProxyConfig
 }
 
 // Checker checks notifications for FCM.
@@ -79,12 +81,12 @@ func New(cfg Config) (*Sender, error) {
 	if cfg.Dialer == nil {
 		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
 	}
+	if cfg.Dialer, err = cfg.Proxy.Through(cfg.Dialer); err != nil {
+		return nil, err
+	}
 	connections := httpsend.NewConnections(cfg.Dialer)
 	transport := httpsend.NewHTTP2Transport(cfg.Roots, connections)
-	client := &http.Client{
-		Transport: transport, Timeout: cmp.Or(cfg.Timeout, time.Minute),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := httpsend.NewClient(transport, cmp.Or(cfg.Timeout, time.Minute))
 	return &Sender{
 		url:    cmp.Or(cfg.Endpoint, endpoint) + "/v1/projects/" + project + "/messages:send",
 		client: client, transport: transport, connections: connections, tokens: newTokens(account, client),

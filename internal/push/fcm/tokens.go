@@ -1,6 +1,7 @@
 package fcm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -45,13 +46,28 @@ func (t *tokens) get(ctx context.Context) (string, *push.Error) {
 	if token != nil && time.Until(token.Expiry) > early {
 		return token.AccessToken, nil
 	}
-	trace := &httpsend.Trace{}
-	fresh, err := t.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, t.client)).Token()
+	noted := &noting{transport: t.client.Transport}
+	client := *t.client
+	client.Transport = noted
+	fresh, err := t.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, &client)).Token()
 	if err != nil {
-		return "", exchangeFailure(trace, err)
+		return "", exchangeFailure(cmp.Or(noted.err, err))
 	}
 	token = fresh
 	return token.AccessToken, nil
+}
+
+// noting notes why a call had no response: of that the library for tokens makes a text.
+type noting struct {
+	transport http.RoundTripper
+	err       error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (n *noting) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := n.transport.RoundTrip(request)
+	n.err = err
+	return response, err
 }
 
 // drop drops a token that was refused.
@@ -64,10 +80,10 @@ func (t *tokens) drop(refused string) {
 }
 
 // exchangeFailure says what a failed exchange means; no notification was sent.
-func exchangeFailure(trace *httpsend.Trace, err error) *push.Error {
+func exchangeFailure(err error) *push.Error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || refused.Response == nil {
-		return trace.Classify(err)
+		return (&httpsend.Trace{}).Classify(err)
 	}
 	read := httpsend.ResponseOf(refused.Response)
 	read.Conditions = []string{ofExchange}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"log/slog"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
@@ -56,7 +57,7 @@ func (g *Gate) heed(h *host, began time.Time, o outcome, failure *push.Error) {
 	case failure == nil || failure.Class != push.CredentialsRefused && failure.Whom() != push.ConcernsEverybody:
 	case failure.Class == push.Throttled:
 		length = cmp.Or(failure.RetryAfter, g.cfg.Pause)
-		g.cfg.Log.Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
+		g.log(failure).Warn("the provider asks the whole channel to slow down", "channel", g.cfg.Channel, "host", h.name,
 			"code", failure.Code, "pause", length)
 	case failure.Whom() == push.ConcernsCredential:
 		length = max(fewSettings, failure.RetryAfter)
@@ -69,10 +70,18 @@ func (g *Gate) heed(h *host, began time.Time, o outcome, failure *push.Error) {
 	case length > 0:
 		h.pause.begin(now, length, failure.Class == push.Throttled)
 		if failure.Class == push.CredentialsRefused && h.tell(now, g.cfg.Pause) {
-			g.cfg.Log.Error("the provider refuses this deployment's credentials; the channel is paused; fix its settings",
+			g.log(failure).Error("the provider refuses this deployment's credentials; the channel is paused; fix its settings",
 				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code, "pause", length)
 		}
 	case o != failed && h.pause.end(began, failure == nil):
 		g.cfg.Log.Info("the provider accepts notifications again", "channel", g.cfg.Channel, "host", h.name)
 	}
+}
+
+// log adds to what is logged what the failure says beyond its code, such as which setting is wrong.
+func (g *Gate) log(failure *push.Error) *slog.Logger {
+	if failure.Err == nil {
+		return g.cfg.Log
+	}
+	return g.cfg.Log.With("error", failure.Err)
 }

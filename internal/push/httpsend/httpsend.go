@@ -56,6 +56,9 @@ func (t *Trace) Classify(err error) *push.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
+	if proxied, ok := errors.AsType[*ProxyError](err); ok {
+		return proxied.failure()
+	}
 	failure := &push.Error{Class: push.Transient, Code: "connection", Unsent: !t.connected.Load()}
 	var dns *net.DNSError
 	switch {
