@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -105,9 +106,9 @@ func (c *sendTestCommand) Run(ctx context.Context, to streams) (err error) {
 	if err := c.checkChannel(resolved.Channels); err != nil {
 		return err
 	}
-	opened, err := channel.Open(resolved.Channels.All(), channel.Process{
+	opened, err := channel.Open(resolved.Channels.All(), deployment.Signed(channel.Process{
 		Log: newLogger(to.err, resolved), Targets: httpsend.GuardedConfig{Allow: deployment.TargetsAllow(resolved)},
-	})
+	}, resolved, func() *policy.Policy { return &policy.Policy{} }))
 	if err != nil {
 		return err
 	}

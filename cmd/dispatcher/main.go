@@ -29,6 +29,7 @@ type commandLine struct {
 	Channels    channelsCommand     `cmd:"" help:"List the channels, and whether their providers respond."`
 	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
 	VAPID       vapidCommand        `cmd:"" name:"vapid" help:"Make the key pair with which browsers subscribe to Web Push."`
+	Bounce      bounceCommand       `cmd:"" help:"Hand the e-mail on standard input, which came back, to the API; for a mail server's pipe."`
 	Receive     receiveCommand      `cmd:"" help:"Be a webhook target for trials: print what arrives, verify signatures, fail or be slow when told to."`
 	Top         topCommand          `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`

@@ -21,7 +21,8 @@ import (
 func (a *App) openChannels() error {
 	targets := httpsend.GuardedConfig{Allow: deployment.TargetsAllow(a.cfg), Idle: a.cfg.Concurrency}
 	a.hooks.Targets(&targets)
-	opened, err := channel.Open(a.cfg.Channels.All(), channel.Process{Log: a.log, Targets: targets})
+	process := deployment.Signed(channel.Process{Log: a.log, Targets: targets}, a.cfg, a.policy.Current)
+	opened, err := channel.Open(a.cfg.Channels.All(), process)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (a *App) apiHandler(tokens *secret.Tokens, host func(string) bool, metrics 
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
 		},
-		Tokens: tokens, Host: host, CallerLimit: callers, Metrics: metrics,
+		Tokens: tokens, Host: host, CallerLimit: callers, Metrics: metrics, Inbox: d.Inbox(),
 		Version: version.Current().Version, Log: a.log, Channels: d.Rules.Formats(),
 	}
 	if a.channels != nil {

@@ -208,6 +208,9 @@ func (d *Deployment) Sources() []secret.Source {
 	if d.login != nil {
 		sources = append(sources, renewed.Database.Source(d.login.Renew))
 	}
+	if keys := d.cfg.Settings.Keys; !keys.None() {
+		sources = append(sources, renewed.UnsubscribeKey.Source(keys.Renew))
+	}
 	return sources
 }
 

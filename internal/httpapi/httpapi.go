@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/feedback"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/secret"
@@ -63,6 +64,8 @@ type Config struct {
 	Users Users
 	// Devices keeps users' devices.
 	Devices Devices
+	// Inbox takes what comes back about e-mails. Nil means that nothing can be recognized.
+	Inbox Inbox
 	// CheckCategory refuses a category that the policy does not name.
 	CheckCategory func(string) error
 	// Names are the names that a listing may be filtered by.
@@ -109,8 +112,9 @@ const (
 
 // api implements the operations.
 type api struct {
-	cfg Config
-	own []string // the names of the channels with a format of their own
+	cfg     Config
+	own     []string // the names of the channels with a format of their own
+	bounces *prometheus.CounterVec
 }
 
 // New makes the handler of the API.
@@ -121,7 +125,11 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.PublicKey == nil {
 		cfg.PublicKey = func(notification.Channel) string { return "" }
 	}
-	a := &api{cfg: cfg}
+	bounces, err := countBounces(cfg.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	a := &api{cfg: cfg, bounces: bounces}
 	for _, c := range cfg.Channels {
 		if c.OwnFormat != "" {
 			a.own = append(a.own, string(c.Name))
@@ -143,17 +151,19 @@ func New(cfg Config) (http.Handler, error) {
 	front := http.NewServeMux()
 	front.HandleFunc("GET /openapi.json", serveBytes("application/json", spec))
 	front.HandleFunc("GET /docs", serveBytes("text/html; charset=utf-8", page))
-	served := a.authenticate(cfg.CallerLimit(withFallback(operations)))
+	measure := func(next http.Handler) http.Handler { return next }
 	if cfg.Metrics != nil {
-		measure, err := measured(cfg.Metrics)
-		if err != nil {
+		if measure, err = measured(cfg.Metrics); err != nil {
 			return nil, err
 		}
-		served = measure(served)
 	}
 	front.Handle(http.MethodGet+" "+keyPath, operations) // it is public, and for browsers
-	front.Handle("/", withRoute(operations, served))
-	return a.apartFromPages(front), nil
+	front.Handle("/", withRoute(operations, measure(a.authenticate(cfg.CallerLimit(withFallback(operations))))))
+	all := http.NewServeMux()
+	all.Handle("/", a.apartFromPages(front))
+	// Its tokens are the permission, under whatever name the public reaches it.
+	all.Handle(feedback.Path, withRoute(operations, measure(withFallback(operations))))
+	return all, nil
 }
 
 // register puts the operations on the mux and returns the document that describes them.
@@ -178,6 +188,8 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerPreferences(h)
 	a.registerStats(h)
 	a.registerKeys(h)
+	a.registerUnsubscribe(h, mux)
+	a.registerBounces(h)
 	a.describeChannels(h.OpenAPI().Components.Schemas)
 	return h.OpenAPI()
 }

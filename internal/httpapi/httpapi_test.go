@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/feedback"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -95,6 +96,20 @@ func (s *store) Deliveries(context.Context, *notification.Notification) ([]notif
 	return nil, s.away
 }
 
+func (s *store) OptedOut(context.Context, string) (feedback.Link, bool, error) {
+	return feedback.Link{}, false, s.away
+}
+
+func (s *store) OptOut(context.Context, string) (feedback.Link, error) {
+	return feedback.Link{}, s.away
+}
+
+func (s *store) OptIn(context.Context, string) (feedback.Link, error) { return feedback.Link{}, s.away }
+
+func (s *store) Take(context.Context, []byte) (feedback.Result, error) {
+	return feedback.Result{}, s.away
+}
+
 // everyChannel lists all channels for the API.
 func everyChannel() []httpapi.Channel {
 	var all []httpapi.Channel
@@ -112,7 +127,7 @@ func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		Names: names, CheckCategory: func(string) error { return nil }, Version: "unreleased",
+		Inbox: s, Names: names, CheckCategory: func(string) error { return nil }, Version: "unreleased",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {
@@ -163,6 +178,10 @@ var operations = []operation{
 		contentType: "application/json", body: `{"channel":"webhook","to":"https://example.com"}`,
 	},
 	{method: "DELETE", path: "/v1/users/ada/devices/phone", template: "/v1/users/{user}/devices/{device}"},
+	{
+		method: "POST", path: "/v1/email/bounces", template: "/v1/email/bounces", contentType: "message/rfc822",
+		body: "Subject: x\r\n\r\n",
+	},
 }
 
 func TestOpenAPIDocument(t *testing.T) {
@@ -192,7 +211,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	for _, o := range operations {
 		wanted = append(wanted, o.method+" "+o.template)
 	}
-	wanted = append(wanted, "GET /v1/webpush/key")
+	wanted = append(wanted, "GET /v1/webpush/key", "GET /v1/unsubscribe/{token}", "POST /v1/unsubscribe/{token}")
 	slices.Sort(described)
 	slices.Sort(wanted)
 	if diff := cmp.Diff(wanted, described); diff != "" {

@@ -78,6 +78,8 @@ type Renewed struct {
 	Database  FromFile[string]
 	APITokens FromFile[[]string]
 	OpsToken  FromFile[[]string]
+	// UnsubscribeKey has the keys of [Resolved.Keys].
+	UnsubscribeKey FromFile[[]string]
 }
 
 // String shows nothing: what it holds are secrets.

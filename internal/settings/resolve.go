@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/feedback"
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/nearest"
 )
@@ -64,6 +65,9 @@ type Resolved struct {
 	Policy string
 	// APITokens are the accepted bearer tokens.
 	APITokens []string
+	// PublicURL is where users' browsers and mail providers reach the API; empty without. Keys sign what e-mails carry.
+	PublicURL string
+	Keys      *feedback.Keys
 	// APILimits bound the requests of each token, APIRouteLimits those of each token to each route.
 	APILimits, APIRouteLimits []RequestLimit
 	// Concurrency is how many deliveries are in flight, Partitions how many partitions the queue has.
@@ -93,7 +97,8 @@ func (r *Resolved) String() string {
 	return shown("setup", r.Setup, "redis", r.Redis, "database-url", hidden(r.DatabaseURL), "roles", r.Roles,
 		"listen", r.Listen, "ops-listen", r.OpsListen, "ops-token", hidden(r.OpsToken),
 		"allowed-hosts", r.AllowedHosts, "policy", r.Policy, "api-tokens", len(r.APITokens),
-		"api-limits", r.APILimits, "api-route-limits", r.APIRouteLimits, "concurrency", r.Concurrency,
+		"public-url", r.PublicURL, "unsubscribe-key", !r.Keys.None(), "api-limits", r.APILimits,
+		"api-route-limits", r.APIRouteLimits, "concurrency", r.Concurrency,
 		"partitions", r.Partitions, "drain-timeout", r.DrainTimeout, "retention", r.Retention,
 		"bulk-rate", r.BulkRate, "templates", r.Templates, "webhook-allow", r.WebhookAllow, "channels", r.Channels,
 		"log-format", r.LogFormat, "log-level", r.LogLevel)
@@ -128,11 +133,13 @@ func (s *Server) Resolve() (*Resolved, error) {
 	opsTokens, opsTokenErr := renewed.OpsToken.read()
 	allowedHosts, hostsErr := s.resolveAllowedHosts()
 	channels, channelsErr := s.Channels.resolve()
+	keys, keysErr := s.resolveKeys(renewed)
+	public, linksErr := s.resolveLinks()
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: database, Roles: roles, Listen: s.Listen,
 		OpsListen: s.OpsListen, OpsToken: strings.Join(opsTokens, ""), AllowedHosts: allowedHosts, Policy: s.Policy, APITokens: tokens,
-		APILimits: limits, APIRouteLimits: routeLimits,
+		PublicURL: public, Keys: keys, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Partitions: s.Partitions,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, BulkRate: s.BulkRate, Templates: s.Templates,
 		WebhookAllow: allow,
@@ -140,7 +147,7 @@ func (s *Server) Resolve() (*Resolved, error) {
 	}
 	err := errors.Join(
 		redisErr, databaseErr, levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
-		hostsErr, limitsErr, routeLimitsErr,
+		hostsErr, keysErr, linksErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency), between("partitions", s.Partitions),
 		between("bulk-rate", s.BulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
 	)
@@ -156,6 +163,8 @@ func (s *Server) renewed() Renewed {
 		Redis: fromFile("redis-url", s.readRedis, s.RedisURL), Database: fromFile("database-url", s.readDatabase, s.DatabaseURL),
 		APITokens: fromFile("api-tokens", s.readTokens, s.APITokens...),
 		OpsToken:  fromFile("ops-token", s.readOpsToken, s.OpsToken),
+
+		UnsubscribeKey: fromFile("unsubscribe-key", s.readUnsubscribeKey, s.UnsubscribeKey...),
 	}
 }
 

@@ -64,6 +64,12 @@ type Server struct {
 	// APITokens are the bearer tokens of the HTTP API. Defaults to none: then the API only starts on a loopback
 	// address.
 	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, the API only starts on a loopback address."`
+	// PublicURL is where users' browsers and mail providers reach the API. With it, e-mails have links to unsubscribe.
+	// Defaults to none.
+	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key and Postgres. Default: none."`
+	// UnsubscribeKey signs the links and the bounce address of e-mails. Several keys, with commas between them: the
+	// first signs, all hold. Defaults to none.
+	UnsubscribeKey []string `name:"unsubscribe-key" placeholder:"KEY|file:PATH" json:"-" help:"Key of at least 32 characters that signs the links to unsubscribe and the bounce address of e-mails. NEW,OLD while one replaces the other."`
 	// APILimits bound the requests of each token, over all processes. They have the form 100/1s. Without tokens each
 	// address has these limits. Defaults to none.
 	APILimits []string `name:"api-limits" placeholder:"N/DURATION" help:"Limits on the requests of each token, such as 100/1s, over all processes. Several apply together. Default: none."`
@@ -144,7 +150,8 @@ func (s Server) String() string {
 		"log-format", s.LogFormat, "log-level", s.LogLevel, "roles", strings.Join(s.Roles, ","),
 		"listen", s.Listen, "ops-listen", s.OpsListen, "ops-token", hidden(s.OpsToken),
 		"allowed-hosts", strings.Join(s.AllowedHosts, ","), "policy", s.Policy,
-		"api-tokens", hidden(strings.Join(s.APITokens, ",")), "api-limits", strings.Join(s.APILimits, ","),
+		"api-tokens", hidden(strings.Join(s.APITokens, ",")), "public-url", s.PublicURL,
+		"unsubscribe-key", hidden(strings.Join(s.UnsubscribeKey, ",")), "api-limits", strings.Join(s.APILimits, ","),
 		"api-route-limits", strings.Join(s.APIRouteLimits, ","), "concurrency", s.Concurrency,
 		"partitions", s.Partitions, "drain-timeout", s.DrainTimeout, "retention", s.Retention,
 		"bulk-rate", s.BulkRate, "templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","),

@@ -85,7 +85,7 @@ func TestResolve(t *testing.T) {
 		LogLevel:     slog.LevelWarn,
 	}
 	opts := cmp.Options{
-		cmpopts.IgnoreFields(settings.Resolved{}, "Redis", "Renewed"),
+		cmpopts.IgnoreFields(settings.Resolved{}, "Redis", "Renewed", "Keys"),
 		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 	}
 	if diff := cmp.Diff(want, got, opts); diff != "" {

@@ -80,6 +80,11 @@ type Process struct {
 	Log *slog.Logger
 	// Targets says which hosts may be called when targets come from input.
 	Targets httpsend.GuardedConfig
+	// Unsubscribe gives the link by which a user opts out of a category; empty where there is none. Nil is none.
+	Unsubscribe func(userID, category string) string
+	// ReturnToken signs where an e-mail comes back to: its notification, and the address that it goes to. Nil means that
+	// there is no key.
+	ReturnToken func(notificationID, address string) string
 }
 
 // SettingError is a setting that can't be right. It must not show a credential.

@@ -21,6 +21,9 @@ type Settings struct {
 	Password string `name:"password" credential:"" needs:"server" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
 	// From is the sender's address.
 	From string `name:"from" needs:"server" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
+	// BounceAddress is where mail that can't be delivered comes back to, with a token between its local part and its
+	// domain. Defaults to none: it comes back to the sender's address.
+	BounceAddress string `name:"bounce-address" needs:"server" placeholder:"ADDRESS" help:"Where undeliverable e-mails come back to, as LOCAL+TOKEN@DOMAIN: bounces@example.com. Needs --unsubscribe-key. Default: the sender's address."`
 	// Limits are how many e-mails all processes together may send, such as 600000/1m. Default to none.
 	Limits []string `name:"limits" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
 }
@@ -31,15 +34,19 @@ func (s Settings) Channel() channel.Descriptor {
 		Name:       Name,
 		Configured: s.Server != "",
 		MaxContent: 256 << 10,
-		OwnFormat:  "On this channel: a JSON object with subject, text, html, reply_to.",
+		OwnFormat: "On this channel: a JSON object with subject, text, html, reply_to, headers (an object of texts) and " +
+			"attachments (a list of objects with name, type, content in base64, and cid for one that the HTML shows).",
 		TakesHTML:  true,
 		Limits:     s.Limits,
 		Delivery:   delivery(),
 		Credential: s.Server,
 		Responses:  responses,
 		NewChecker: func(channel.Surroundings) push.Checker { return Checker{} },
-		Open: func(channel.Process) (push.Sender, error) {
-			return New(Config{Server: s.Server, Password: secret.New(s.Password), From: s.From})
+		Open: func(in channel.Process) (push.Sender, error) {
+			return New(Config{
+				Server: s.Server, Password: secret.New(s.Password), From: s.From, BounceAddress: s.BounceAddress,
+				Unsubscribe: in.Unsubscribe, ReturnToken: in.ReturnToken,
+			})
 		},
 	}
 }

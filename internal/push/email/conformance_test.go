@@ -14,6 +14,7 @@ import (
 	"net/mail"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type server struct {
 	// greet and mail accept or refuse a connection and a sender. Nil accepts all.
 	greet, mail func() error
 	met         func()
+	// seen is the latest [envelope].
+	seen atomic.Value
 	// logout is called when an accepted connection ends. Nil does nothing.
 	logout func()
 }
@@ -105,11 +108,15 @@ func (s *server) settings(tb testing.TB) email.Config {
 	}
 }
 
+// envelope is how a message was announced.
+type envelope struct{ From, Return, ID, Notify string }
+
 // session is one connection.
 type session struct {
 	server *server
 	conn   *smtp.Conn
 	authed bool
+	envelope
 }
 
 func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
@@ -133,17 +140,22 @@ func (s *session) Logout() error {
 	return nil
 }
 
-func (s *session) Mail(from string, _ *smtp.MailOptions) error {
-	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || from != "pacer@example.com" {
+func (s *session) Mail(from string, options *smtp.MailOptions) error {
+	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || !strings.HasSuffix(from, "@example.com") {
 		return smtp.ErrAuthRequired
 	}
+	s.envelope = envelope{From: from, Return: string(options.Return), ID: options.EnvelopeID}
 	if s.server.mail != nil {
 		return s.server.mail()
 	}
 	return nil
 }
 
-func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+func (s *session) Rcpt(to string, options *smtp.RcptOptions) error {
+	for _, notify := range options.Notify {
+		s.Notify += string(notify)
+	}
+	s.server.seen.Store(s.envelope)
 	if s.server.rcpt != nil {
 		return s.server.rcpt(to)
 	}

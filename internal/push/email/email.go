@@ -41,6 +41,11 @@ type Config struct {
 	Roots *x509.CertPool
 	// Dialer makes the connections. Defaults to the standard library's.
 	Dialer httpsend.Dialer
+	// BounceAddress is where mail comes back to. It needs ReturnToken. Defaults to none: to From.
+	BounceAddress string
+	// Unsubscribe and ReturnToken are those of [channel.Process].
+	Unsubscribe func(userID, category string) string
+	ReturnToken func(notificationID, address string) string
 }
 
 // Checker checks notifications for e-mail.
@@ -49,8 +54,12 @@ type Checker struct{}
 // Sender delivers e-mail.
 type Sender struct {
 	Checker
-	from *mail.Address
-	pool *pool
+	from   *mail.Address
+	bounce *mail.Address // nil for none
+	pool   *pool
+
+	unsubscribe func(userID, category string) string        // nil for none
+	returnToken func(notificationID, address string) string // likewise
 }
 
 // New makes a Sender. It fails on settings that can't be right. No error shows the password.
@@ -58,6 +67,10 @@ func New(cfg Config) (*Sender, error) {
 	from, err := parseAddress(cfg.From)
 	if err != nil {
 		return nil, fmt.Errorf("the sender's address %w", err)
+	}
+	bounce, err := cfg.bounce()
+	if err != nil {
+		return nil, err
 	}
 	server, err := url.Parse(cfg.Server)
 	if err != nil || server.Hostname() == "" || strings.Trim(server.Path, "/") != "" || server.RawQuery != "" {
@@ -70,7 +83,7 @@ func New(cfg Config) (*Sender, error) {
 		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
 	}
 	pool := newPool(cmp.Or(cfg.Idle, 16), httpsend.NewConnections(cfg.Dialer))
-	pool.password = cfg.Password
+	pool.password, pool.named = cfg.Password, bounce != nil
 	options, err := options(cfg, server, pool)
 	if err != nil {
 		return nil, err
@@ -80,13 +93,45 @@ func New(cfg Config) (*Sender, error) {
 		return nil, fmt.Errorf("the server's settings: %w", err)
 	}
 	pool.client = func() *gomail.Client { return client }
-	return &Sender{from: from, pool: pool}, nil
+	return &Sender{
+		from: from, bounce: bounce, pool: pool, unsubscribe: cfg.Unsubscribe, returnToken: cfg.ReturnToken,
+	}, nil
+}
+
+const (
+	// maxLocal is how long what stands before the @ may be.
+	maxLocal = 64
+	// tokenSpace is what the token and the + before it take of that.
+	tokenSpace = 48
+)
+
+// bounce reads the address that mail comes back to; nil for none.
+func (c Config) bounce() (*mail.Address, error) {
+	if c.BounceAddress == "" {
+		return nil, nil //nolint:nilnil // none is a valid setting
+	}
+	address, err := parseAddress(c.BounceAddress)
+	if err != nil {
+		return nil, fmt.Errorf("the bounce address %w", err)
+	}
+	local, _, _ := strings.Cut(address.Address, "@")
+	switch {
+	case len(local) > maxLocal-tokenSpace || strings.Contains(local, "+"):
+		return nil, fmt.Errorf("the bounce address must have at most %d characters before the @, and no +: a token of %d "+
+			"follows them", maxLocal-tokenSpace, tokenSpace)
+	case c.ReturnToken == nil:
+		return nil, errors.New("the bounce address needs a key that signs its tokens")
+	}
+	return address, nil
 }
 
 // options says how to reach the server.
 func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 	secured := &tls.Config{ServerName: server.Hostname(), RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12}
 	options := []gomail.Option{gomail.WithTimeout(cmp.Or(cfg.Timeout, time.Minute)), gomail.WithTLSConfig(secured)}
+	if cfg.BounceAddress != "" { // where the server can: tell of failures only, and of what failed only the header
+		options = append(options, gomail.WithDSNRcptNotifyType(gomail.DSNRcptNotifyFailure))
+	}
 	port := 587
 	switch server.Scheme {
 	case "smtp":
@@ -157,9 +202,10 @@ func parseAddress(text string) (*mail.Address, error) {
 		return nil, errors.New(want)
 	}
 	local, domain, _ := strings.Cut(address.Address, "@")
-	if len(local) > 64 || len(domain) > 253 || domain == "" {
+	if len(local) > maxLocal || len(domain) > 253 || domain == "" {
 		return nil, errors.New(want)
 	}
+	address.Name = line(address.Name)
 	return address, nil
 }
 
@@ -176,9 +222,25 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
+	s.address(message, m.Notification, to)
 	failure := s.pool.send(ctx, message, m.Notification, to.Address)
 	if failure == nil {
 		return nil
 	}
 	return failure
+}
+
+// address writes how the user unsubscribes, and where the mail comes back to.
+func (s *Sender) address(message *gomail.Msg, n *notification.Notification, to *mail.Address) {
+	if s.unsubscribe != nil {
+		if link := s.unsubscribe(n.UserID, n.Category); link != "" {
+			message.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+link+">")
+			message.SetGenHeader(gomail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+		}
+	}
+	if s.bounce != nil {
+		local, domain, _ := strings.Cut(s.bounce.Address, "@")
+		token := s.returnToken(n.ID, to.Address)
+		message.EnvelopeFromMailAddress(&mail.Address{Address: local + "+" + token + "@" + domain})
+	}
 }

@@ -194,7 +194,7 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 		"reply_to injects": {
 			override: `{"reply_to":"a@example.com\nBcc: x@example.com"}`, want: "reply_to: must be an e-mail address",
 		},
-		"unknown":   {override: `{"bcc":"x@example.com"}`, want: "may hold subject, text, html and reply_to"},
+		"unknown":   {override: `{"bcc":"x@example.com"}`, want: "may hold attachments, headers, html, reply_to, subject, text"},
 		"no text":   {override: `{"html":1}`, want: "must be texts"},
 		"no object": {override: `[]`, want: "must be a JSON object"},
 		"too long": {

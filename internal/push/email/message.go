@@ -12,6 +12,7 @@ import (
 
 	gomail "github.com/wneessen/go-mail"
 
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/content"
 )
@@ -21,14 +22,19 @@ const maxMessage = 1 << 20
 
 // override is what a producer may set besides title and body.
 type override struct {
-	Subject *string `json:"subject"`
-	Text    *string `json:"text"`
-	HTML    string  `json:"html"`
-	ReplyTo string  `json:"reply_to"`
+	Subject     *string           `json:"subject"`
+	Text        *string           `json:"text"`
+	HTML        string            `json:"html"`
+	ReplyTo     string            `json:"reply_to"`
+	Headers     map[string]string `json:"headers"`
+	Attachments []attachment      `json:"attachments"`
 }
 
-// message makes the e-mail: the title becomes the subject and the body the text. The override can replace both and add
-// an HTML part.
+// members are those of an override, in the order in which they are told.
+var members = []string{"subject", "text", "html", "reply_to", "headers", "attachments"}
+
+// message makes the e-mail: the title becomes the subject and the body the text. The override can replace both, and add
+// an HTML part, headers and attachments.
 func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg, error) {
 	var o override
 	if err := readOverride(n.Override, &o); err != nil {
@@ -36,8 +42,8 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 	}
 	subject, text := line(n.Title), n.Body
 	if o.Subject != nil {
-		subject = *o.Subject
-		if subject != line(subject) {
+		subject = line(*o.Subject)
+		if strings.ContainsFunc(*o.Subject, unicode.IsControl) {
 			return nil, errors.New("subject: must not hold control characters or line breaks")
 		}
 	}
@@ -58,6 +64,16 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 		message.ReplyToMailAddress(address)
 	}
 	message.Subject(subject)
+	identify(message, n, from)
+	message.SetBodyString(gomail.TypeTextPlain, text)
+	if o.HTML != "" {
+		message.AddAlternativeString(gomail.TypeTextHTML, o.HTML)
+	}
+	return message, errors.Join(addHeaders(message, o.Headers), attach(message, o.Attachments))
+}
+
+// identify writes what the message is: the same at each attempt.
+func identify(message *gomail.Msg, n *notification.Notification, from *mail.Address) {
 	message.SetMessageIDWithValue(messageID(n.ID, from.Address))
 	message.SetDateWithValue(dateOf(n.CreatedAt))
 	// Automatic responders must not reply to this.
@@ -65,11 +81,6 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 	if !n.ExpiresAt.IsZero() {
 		message.SetGenHeader("Expires", n.ExpiresAt.UTC().Format(time.RFC1123Z))
 	}
-	message.SetBodyString(gomail.TypeTextPlain, text)
-	if o.HTML != "" {
-		message.AddAlternativeString(gomail.TypeTextHTML, o.HTML)
-	}
-	return message, nil
 }
 
 // dateOf is the date of the message: the same at each attempt.
@@ -85,23 +96,27 @@ func readOverride(text json.RawMessage, o *override) error {
 	if len(text) == 0 {
 		return nil
 	}
-	members, err := content.Object(text)
+	given, err := content.Object(text)
 	if err != nil {
 		return err
 	}
-	for name := range members {
-		if !slices.Contains([]string{"subject", "text", "html", "reply_to"}, name) {
-			return errors.New("may hold subject, text, html and reply_to")
+	for name := range given {
+		if !slices.Contains(members, name) {
+			return errors.New("may hold " + nearest.List(members) + nearest.Hint(name, members))
 		}
 	}
 	if err := json.Unmarshal(text, o); err != nil {
-		return errors.New("subject, text, html and reply_to must be texts")
+		return errors.New("subject, text, html and reply_to must be texts, headers an object of texts, and attachments a " +
+			"list of objects with name, type, content and cid")
 	}
 	return nil
 }
 
-// line makes a single line of a text that goes into a header.
-func line(text string) string { return strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ") }
+// line makes a single line of a text that goes into a header. It leaves one blank where there are several: the library
+// breaks lines at blanks, and of many it makes a line of blanks, which some mail servers take for the header's end.
+func line(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
+}
 
 // messageID is the same at every attempt, and different for every notification.
 func messageID(id, from string) string {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/textproto"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,27 @@ func classify(failed *gomail.SendError) *push.Error {
 		failure.Code += "." + read.Reason
 	}
 	return failure
+}
+
+// noMailbox is how servers say without an enhanced code that there is no such mailbox.
+var noMailbox = regexp.MustCompile(`(?i)\b(no such|unknown|invalid) (user|recipient|mailbox|address)\b|` +
+	`\b(user|recipient|mailbox|address) (is )?(unknown|not found|does not exist|doesn't exist)\b`)
+
+// Gone tells whether a mail that came back went to an address that does not exist any more. status is that of the
+// report, such as 5.1.1, and diagnostic what the server said. It reads both as if the server had said so at once.
+func Gone(status, diagnostic string) bool {
+	if !strings.HasPrefix(status, "5.") {
+		return false
+	}
+	read := push.Response{Status: 550, Reason: status}
+	if strings.Contains(diagnostic, tooFastWords) {
+		read.Conditions = append(read.Conditions, tooFast)
+	}
+	if (status == "5.0.0" || status == "5.1.0") && noMailbox.MatchString(diagnostic) {
+		read.Reason = "5.1.1"
+	}
+	failure := responses.Read(read)
+	return failure != nil && failure.Class == push.TargetGone
 }
 
 // replyOf is what the server said, of an error that also says what the library did.

@@ -32,6 +32,8 @@ type pool struct {
 	client      func() *gomail.Client
 	connections *httpsend.Connections
 	password    secret.Secret // never to be shown
+	// named is true when reports of failures are wanted, with the notification's id.
+	named bool
 
 	mu     sync.Mutex
 	idle   []*session // the most recently used is last
@@ -119,6 +121,9 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 			}
 		}
 		stop := context.AfterFunc(ctx, func() { _ = s.conn.Close() })
+		if p.named { // the library writes the option as it is, and knows none for the id
+			s.client.SetDSNMailReturnOption("HDRS ENVID=" + n.ID)
+		}
 		err := p.client().SendWithSMTPClient(s.client, message)
 		if !stop() {
 			p.discard(s)

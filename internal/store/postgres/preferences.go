@@ -72,6 +72,33 @@ func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 	return nil
 }
 
+// optOutSQL adds a category to those that a user does not want, and leaves everything else as it is.
+const optOutSQL = `
+INSERT INTO pacer.preferences AS p (user_id, opt_out_categories) VALUES ($1, ARRAY[$2])
+ON CONFLICT (user_id) DO UPDATE SET opt_out_categories = p.opt_out_categories || excluded.opt_out_categories,
+	updated_at = clock_timestamp()
+WHERE NOT p.opt_out_categories @> excluded.opt_out_categories`
+
+// OptOut adds a category to those that a user does not want, and cancels what waits of it. It may be repeated, and is
+// after an error: then what the first time left waiting is cancelled.
+func (r *Store) OptOut(ctx context.Context, userID, category string) error {
+	if _, err := r.pool.Exec(ctx, optOutSQL, userID, category); err != nil {
+		return describe("opt a user out of a category", err)
+	}
+	return r.cancelOptedOut(ctx, userID)
+}
+
+// OptIn removes a category from those that a user does not want.
+func (r *Store) OptIn(ctx context.Context, userID, category string) error {
+	_, err := r.pool.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
+		opt_out_categories = array_remove(opt_out_categories, $2) WHERE user_id = $1 AND $2 = ANY (opt_out_categories)`,
+		userID, category)
+	if err != nil {
+		return describe("take back that a user opted out of a category", err)
+	}
+	return nil
+}
+
 // optedOutSQL is true for a notification n whose user has opted out of its category or channel.
 const optedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`

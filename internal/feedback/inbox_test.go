@@ -1,0 +1,320 @@
+package feedback_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/feedback"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// now is later than everything in the messages.
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// world has one user with two devices with addresses, and what became of a notification to them.
+type world struct {
+	away        error
+	view        notification.View
+	devices     []notification.Device
+	deliveries  []notification.Delivery
+	deactivated map[string]time.Time
+	optedOut    []string
+}
+
+func newWorld(id string) *world {
+	w := &world{deactivated: map[string]time.Time{}}
+	w.view.Notification = notification.Notification{ID: id, UserID: "ada", CreatedAt: now.Add(-time.Hour)}
+	for device, target := range map[string]string{
+		"mail": "Ada <Ada@Example.com>", "other": "other@example.com", "phone": "ada@example.com",
+	} {
+		d := notification.Device{UserID: "ada", ID: device, Channel: "email", Target: target, Active: true}
+		if device == "phone" {
+			d.Channel = "sms"
+		}
+		w.devices = append(w.devices, d)
+		w.deliveries = append(w.deliveries, notification.Delivery{
+			DeviceID: device, Attempts: 1, Outcome: "delivered", Ended: true,
+		})
+	}
+	return w
+}
+
+func (w *world) View(_ context.Context, id string) (*notification.View, error) {
+	if w.away == nil && id != w.view.ID {
+		return nil, notification.ErrNotFound
+	}
+	return &w.view, w.away
+}
+
+func (w *world) Devices(context.Context, string) ([]notification.Device, error) {
+	return slices.Clone(w.devices), w.away
+}
+
+func (w *world) Deactivate(_ context.Context, d *notification.Device, since time.Time, reason string) error {
+	w.deactivated[d.ID+" "+reason] = since
+	return w.away
+}
+
+func (w *world) Deliveries(context.Context, *notification.Notification) ([]notification.Delivery, error) {
+	return slices.Clone(w.deliveries), w.away
+}
+
+func (w *world) NoteDelivery(_ context.Context, _ *notification.Notification, d notification.Delivery) error {
+	for i := range w.deliveries {
+		if w.deliveries[i].DeviceID == d.DeviceID {
+			w.deliveries[i] = d
+		}
+	}
+	return w.away
+}
+
+func (w *world) Preferences(context.Context, string) (*notification.Preferences, error) {
+	return &notification.Preferences{OptOutCategories: w.optedOut}, w.away
+}
+
+func (w *world) OptOut(_ context.Context, _, category string) error {
+	w.optedOut = append(w.optedOut, category)
+	return w.away
+}
+
+func (w *world) OptIn(context.Context, string, string) error {
+	w.optedOut = nil
+	return w.away
+}
+
+func (w *world) inbox(keys *feedback.Keys) *feedback.Inbox {
+	return feedback.NewInbox(feedback.Config{
+		Keys: keys, Channel: "email", Store: w, Users: w, Now: func() time.Time { return now },
+		Gone: func(status, _ string) bool { return status == "5.1.1" },
+	})
+}
+
+const uuidID = "01900000-0000-7000-8000-000000000001"
+
+// message reads a message of the folder testdata, with the tokens of a notification put in.
+func message(tb testing.TB, name string, k *feedback.Keys, id, address string) []byte {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	token, link := k.AddressToken(id, address), k.LinkToken(feedback.Link{UserID: "ada", Category: "chat"})
+	return []byte(strings.NewReplacer("TOKEN", token, "UPPER", strings.ToUpper(token), "LINK", link, "NOTIFICATION", id,
+		"\n", "\r\n").Replace(string(text)))
+}
+
+// Each kind of message that mail servers and people send is what it is, and changes what it should.
+func TestWhatComesBack(t *testing.T) {
+	t.Parallel()
+	k := keys(t, newKey)
+	gone := feedback.Result{
+		Kind: feedback.KindGone, NotificationID: uuidID, Status: "5.1.1", UserID: "ada", Devices: []string{"mail"},
+	}
+	at := time.Date(2026, 11, 22, 11, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		file  string
+		want  feedback.Result
+		since time.Time // zero: nothing is deactivated
+	}{
+		{file: "postfix-unknown.eml", want: gone, since: at},
+		{file: "exim-unknown.eml", want: gone, since: at},
+		{file: "exchange-unknown.eml", want: gone, since: at},
+		{file: "gmail-unknown.eml", want: gone, since: at},
+		{file: "truncated.eml", want: gone, since: at},
+		{file: "postfix-full.eml", want: feedback.Result{Kind: feedback.KindRefused, NotificationID: uuidID, Status: "5.2.2"}},
+		{file: "postfix-delayed.eml", want: feedback.Result{Kind: feedback.KindDelayed, NotificationID: uuidID}},
+		{file: "complaint.eml", want: feedback.Result{Kind: feedback.KindComplaint, UserID: "ada", Category: "chat"}},
+		{file: "not-spam.eml", want: feedback.Result{Kind: feedback.KindUnknown}},
+		{file: "vacation.eml", want: feedback.Result{Kind: feedback.KindNoReport}},
+		{file: "read-receipt.eml", want: feedback.Result{Kind: feedback.KindNoReport}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(uuidID)
+			got, err := w.inbox(k).Take(t.Context(), message(t, c.file, k, uuidID, "ada@example.com"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the result differs (-want +got):\n%s", diff)
+			}
+			want := map[string]time.Time{}
+			if !c.since.IsZero() {
+				want["mail bounced: 5.1.1"] = c.since
+			}
+			if diff := cmp.Diff(want, w.deactivated); diff != "" {
+				t.Errorf("deactivated differ (-want +got):\n%s", diff)
+			}
+			if noted := slices.ContainsFunc(w.deliveries, func(d notification.Delivery) bool {
+				return d.DeviceID == "mail" && d.Outcome == "bounced: 5.1.1"
+			}); noted == c.since.IsZero() {
+				t.Errorf("the deliveries are %+v", w.deliveries)
+			}
+			if out := c.want.Kind == feedback.KindComplaint; (len(w.optedOut) > 0) != out {
+				t.Errorf("opted out of %q", w.optedOut)
+			}
+		})
+	}
+}
+
+// What was not signed by this deployment, or concerns what it has forgotten, changes nothing.
+func TestForgedReportsChangeNothing(t *testing.T) {
+	t.Parallel()
+	k, other := keys(t, newKey), keys(t, oldKey)
+	for name, c := range map[string]struct {
+		signed, knows *feedback.Keys
+		id, file      string
+	}{
+		"another's key":            {signed: other, knows: k, id: uuidID, file: "postfix-unknown.eml"},
+		"another's complaint":      {signed: other, knows: k, id: uuidID, file: "complaint.eml"},
+		"forgotten":                {signed: k, knows: k, id: "01900000-0000-7000-8000-000000000009", file: "postfix-unknown.eml"},
+		"an id that it hides":      {signed: k, knows: k, id: "order-7", file: "no-original.eml"},
+		"nobody's, without a key":  {signed: k, id: uuidID, file: "postfix-unknown.eml"},
+		"a key of links, no other": {signed: other, knows: k, id: "order-7", file: "postfix-unknown.eml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(uuidID)
+			got, err := w.inbox(c.knows).Take(t.Context(), message(t, c.file, c.signed, c.id, "ada@example.com"))
+			if err != nil || got.Kind != feedback.KindUnknown || len(w.deactivated)+len(w.optedOut) > 0 {
+				t.Errorf("%+v, %v; deactivated %v, opted out of %v", got, err, w.deactivated, w.optedOut)
+			}
+		})
+	}
+}
+
+// An id of the producer's own is found in the report, and belongs to the token.
+func TestIDsOfTheProducersOwn(t *testing.T) {
+	t.Parallel()
+	k := keys(t, newKey)
+	w := newWorld("order-7:of.ada")
+	got, err := w.inbox(k).Take(t.Context(), message(t, "postfix-unknown.eml", k, w.view.ID, "ada@example.com"))
+	if err != nil || got.Kind != feedback.KindGone || got.NotificationID != w.view.ID || len(got.Devices) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A mail server's clock may be wrong: the moment lies between the notification's and now. A device that was registered
+// again after it stays.
+func TestADeviceThatWasRegisteredAgainStays(t *testing.T) {
+	t.Parallel()
+	k := keys(t, newKey)
+	attempt := time.Date(2026, 11, 22, 11, 30, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		created, registered, since time.Time
+	}{
+		"before":                        {created: attempt.Add(-time.Minute), registered: attempt.Add(-time.Hour), since: attempt},
+		"again, after the last attempt": {created: attempt.Add(-time.Minute), registered: attempt.Add(time.Minute)},
+		"a clock that is late": {
+			created: attempt.Add(time.Minute), registered: attempt.Add(time.Minute), since: attempt.Add(time.Minute),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(uuidID)
+			w.view.CreatedAt = c.created
+			for i := range w.devices {
+				w.devices[i].UpdatedAt = c.registered
+			}
+			text := message(t, "postfix-unknown.eml", k, uuidID, "ada@example.com")
+			if _, err := w.inbox(k).Take(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.deactivated["mail bounced: 5.1.1"]; !got.Equal(c.since) {
+				t.Errorf("deactivated since %s, want %s", got, c.since)
+			}
+		})
+	}
+}
+
+// Whatever fails is told, so that the mail server hands the message over again.
+func TestAStoreThatIsAwayIsTold(t *testing.T) {
+	t.Parallel()
+	k := keys(t, newKey)
+	early := newWorld(uuidID)
+	early.deliveries, early.view.Status = nil, notification.StatusSending
+	if got, err := early.inbox(k).Take(t.Context(), message(t, "postfix-unknown.eml", k, uuidID,
+		"ada@example.com")); !errors.Is(err, feedback.ErrUnderWay) || len(early.deactivated) > 0 {
+		t.Errorf("before it is noted that it went out: %+v, %v", got, err)
+	}
+	for _, file := range []string{"postfix-unknown.eml", "complaint.eml"} {
+		w := newWorld(uuidID)
+		w.away = errors.New("away")
+		text := message(t, file, k, uuidID, "ada@example.com")
+		if got, err := w.inbox(k).Take(t.Context(), text); !errors.Is(err, w.away) {
+			t.Errorf("%s: %+v, %v", file, got, err)
+		}
+	}
+}
+
+// A link shows where its user stands, and changes it both ways. Without preferences no link works.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	k, w := keys(t, newKey), newWorld(uuidID)
+	inbox, token := w.inbox(k), k.LinkToken(feedback.Link{UserID: "ada", Category: "chat"})
+	for step, want := range []bool{false, true, false} {
+		link, out, err := inbox.OptedOut(t.Context(), token)
+		if err != nil || out != want || link != (feedback.Link{UserID: "ada", Category: "chat"}) {
+			t.Errorf("step %d: %+v, %t, %v", step, link, out, err)
+		}
+		change := inbox.OptOut
+		if out {
+			change = inbox.OptIn
+		}
+		if _, err := change(t.Context(), token); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, inbox := range map[string]*feedback.Inbox{
+		"another's": w.inbox(keys(t, oldKey)), "without preferences": feedback.NewInbox(feedback.Config{Keys: k}),
+	} {
+		if _, _, err := inbox.OptedOut(t.Context(), token); !errors.Is(err, feedback.ErrNoLink) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func ExampleLinks() {
+	keys, err := feedback.NewKeys("a key of at least thirty-two characters")
+	if err != nil {
+		panic(err)
+	}
+	links := feedback.Links{
+		Keys: keys, Base: "https://notify.example.com",
+		Required: func(category string) bool { return category == "security" },
+	}
+	link := links.Of("ada", "newsletter")
+	fmt.Println(link[:len("https://notify.example.com/v1/unsubscribe/")])
+	fmt.Printf("%q\n", links.Of("ada", "security"))
+	// Output:
+	// https://notify.example.com/v1/unsubscribe/
+	// ""
+}
+
+// Whatever arrives, it changes nothing unless it is signed.
+func FuzzTake(f *testing.F) {
+	k := keys(f, newKey)
+	names, err := filepath.Glob("testdata/*.eml")
+	if err != nil || len(names) == 0 {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		f.Add(message(f, filepath.Base(name), keys(f, oldKey), uuidID, "ada@example.com"))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		w := newWorld(uuidID)
+		got, err := w.inbox(k).Take(t.Context(), text)
+		if err != nil || len(w.deactivated)+len(w.optedOut) > 0 {
+			t.Errorf("%+v, %v; deactivated %v, opted out of %v", got, err, w.deactivated, w.optedOut)
+		}
+	})
+}
