@@ -28,7 +28,7 @@ MODULES := . tools $(BENCH_MODULE)
 NODE_PACKAGES := internal/push/peertest/testdata internal/app/testdata/axe bench/node
 INSTALLED_NODE_PACKAGES := $(NODE_PACKAGES:%=%/node_modules/.package-lock.json)
 # What the tests start themselves, by its name in scripts/need.sh; gcc is for the race detector.
-SERVERS := redis postgres pgbouncer node chromium promtool systemd zsh fish gcc
+SERVERS := redis postgres pgbouncer postfix node chromium promtool systemd zsh fish gcc
 LINT := go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 # All build tags of each module: they are compatible. test/deploy's tests fail when one is missing here.
 LINT_TAGS := accept,faults,soak

@@ -1,7 +1,7 @@
 #!/bin/sh
 # need.sh PROGRAM sees to it that the program is on this machine, since the tests start it themselves: redis, postgres,
-# pgbouncer, node, chromium, promtool, systemd, zsh, fish or gcc. Where it is missing it is installed with the system's package
-# manager, if that is possible without asking for a password; else one sentence says what to do.
+# pgbouncer, postfix, node, chromium, promtool, systemd, zsh, fish or gcc. Where it is missing it is installed with the
+# system's package manager, if that is possible without asking for a password; else one sentence says what to do.
 # need.sh --check PROGRAM installs nothing: where the program is missing, one sentence says so.
 # need.sh --check-package FOLDER does the same for what npm installs there.
 set -eu
@@ -24,6 +24,7 @@ case "${1-}" in
 redis) program=redis-server apt=redis-server dnf=redis apk=redis brew=redis ;;
 postgres) program=postgres apt=postgresql dnf=postgresql-server apk=postgresql brew=postgresql ;;
 pgbouncer) program=pgbouncer apt=pgbouncer dnf=pgbouncer apk=pgbouncer brew=pgbouncer ;;
+postfix) program=postfix apt=postfix dnf=postfix apk=postfix brew=postfix ;;
 node) program=npm apt="nodejs npm" dnf=nodejs-npm apk="nodejs npm" brew=node ;;
 chromium) program=chromium apt=chromium dnf=chromium apk=chromium brew=chromium ;;
 promtool) program=promtool apt=prometheus dnf=prometheus apk=prometheus brew=prometheus ;;
@@ -35,7 +36,7 @@ systemd)
 zsh) program=zsh apt=zsh dnf=zsh apk=zsh brew=zsh ;;
 fish) program=fish apt=fish dnf=fish apk=fish brew=fish ;;
 gcc) program=gcc apt="gcc libc6-dev" dnf="gcc glibc-devel" apk="gcc musl-dev" brew=gcc ;;
-*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|node|chromium|promtool|systemd|zsh|fish|gcc" >&2 && exit 2 ;;
+*) echo "usage: need.sh [--check] redis|postgres|pgbouncer|postfix|node|chromium|promtool|systemd|zsh|fish|gcc" >&2 && exit 2 ;;
 esac
 
 # Debian keeps Postgres's programs, and from other users than root PgBouncer, away from PATH; the tests look there too.
@@ -80,7 +81,14 @@ elif [ "$as_root" = no ]; then
 elif command -v apt-get >/dev/null 2>&1; then
 	# shellcheck disable=SC2086 # No word at all for root.
 	${as_root}apt-get update >&2 || give_up "apt-get update failed"
-	install="${as_root}env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $apt"
+	if [ "$program" = postfix ]; then
+		# Without a configuration of its own it does not start: the test brings one. A mail server that is here stays.
+		# shellcheck disable=SC2086 # No word at all for root.
+		echo 'postfix postfix/main_mailer_type select No configuration' | ${as_root}debconf-set-selections >&2 ||
+			give_up "debconf-set-selections failed"
+		keep=--no-remove
+	fi
+	install="${as_root}env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ${keep-} $apt"
 elif command -v dnf >/dev/null 2>&1; then
 	install="${as_root}dnf install -y $dnf"
 elif command -v apk >/dev/null 2>&1; then
