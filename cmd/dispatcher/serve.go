@@ -117,7 +117,7 @@ func (c *policyCheckCommand) Run(to streams) error {
 	if _, err := os.ReadFile(c.File); err != nil {
 		return fmt.Errorf("the policy file can't be read: %w", err)
 	}
-	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File})
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File, Channels: settings.Channels{}.Names()})
 	if err != nil {
 		_, _ = fmt.Fprintln(to.err, err) // nowhere else to tell
 		return errFaultyPolicy
@@ -126,9 +126,11 @@ func (c *policyCheckCommand) Run(to streams) error {
 	for _, w := range policy.Warnings(c.File, p) {
 		_, _ = fmt.Fprintf(to.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Message) // nowhere else to tell
 	}
-	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n", c.File,
-		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"))
-	return err
+	if _, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n", c.File,
+		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps")); err != nil {
+		return err
+	}
+	return writeDeliveries(to.out, p)
 }
 
 // count writes a number of things.

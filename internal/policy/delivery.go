@@ -45,17 +45,22 @@ func (p *Policy) Delivery(category string, channel notification.Channel,
 // tryAgain are the responses by which a webhook asks to try again: they are never final.
 var tryAgain = []int{408, 425, 429}
 
-// EndsAt tells whether a notification of a category ends as failed when a webhook responds with a status.
-func (p *Policy) EndsAt(category string, channel notification.Channel, status int) bool {
+// FinalOf lists the responses after which a notification of a category ends as failed, over a channel of webhooks.
+func (p *Policy) FinalOf(category string, channel notification.Channel) []int {
 	for _, final := range [][]int{
 		p.Deliveries[category].Final, p.Channels[channel].Final, p.Channels[channel.Kind()].Final,
 	} {
 		if final != nil {
-			return slices.Contains(final, status) ||
-				slices.Contains(final, status/100) && !slices.Contains(tryAgain, status)
+			return final
 		}
 	}
-	return false
+	return nil
+}
+
+// EndsAt tells whether a notification of a category ends as failed when a webhook responds with a status.
+func (p *Policy) EndsAt(category string, channel notification.Channel, status int) bool {
+	final := p.FinalOf(category, channel)
+	return slices.Contains(final, status) || slices.Contains(final, status/100) && !slices.Contains(tryAgain, status)
 }
 
 // deliveryKeys are the keys of a channel, which a category has too.

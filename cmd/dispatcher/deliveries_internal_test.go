@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The check prints what holds for the deliveries of each category over each channel. Channels with the same settings
+// share a line, so the test looks at those whose line no further channel joins.
+func TestPolicyCheckPrintsWhatHolds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"as the channels recommend": {
+			text: "version: 1\ncategories: {default: {}}\n",
+			want: []string{
+				"CATEGORY CHANNELS ATTEMPTS WAITS BETWEEN THEM TIME-OUT AT ONCE ENDS AT",
+				"(all) email 41 2×30m 1h 2h 36×3h 30s as --concurrency",
+				"(all) webhook 10 5s 5m 30m 2h 5h 10h 14h 20h 24h 20s as --concurrency",
+			},
+		},
+		"as the file says": {
+			text: `version: 1
+categories:
+  default: {}
+  code: {retry: {max_attempts: 2}, webhook: {final: [404]}}
+  report: {retry: {schedule: [1m30s, 1h], max_attempts: 2}, timeout: 500ms, concurrency: 8}
+retry: {max_attempts: 3}
+channels:
+  webhook: {concurrency: 64, final: [4xx, 302]}
+  "fcm:shop": {timeout: 15s, retry: {min_backoff: 1m}}
+`,
+			want: []string{
+				"(others) email 3 1s to 10m 30s as --concurrency",
+				"(others) fcm:shop 3 1m to 10m 15s as --concurrency",
+				"(others) webhook 3 1s to 10m 20s 64 4xx 302",
+				"code fcm:shop 2 1m to 10m 15s as --concurrency",
+				"code webhook 2 1s to 10m 20s 64 404",
+				"report webhook 2 1m30s 500ms 64, 8 of the category 4xx 302",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "policy.yaml")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := ask(t, "policy", "check", file)
+			var lines []string
+			for line := range strings.Lines(got.out) {
+				lines = append(lines, strings.Join(strings.Fields(line), " "))
+			}
+			for _, want := range c.want {
+				if got.code != 0 || !slices.Contains(lines, want) {
+					t.Errorf("code %d, %q is missing:\n%s%s", got.code, want, got.out, got.err)
+				}
+			}
+		})
+	}
+}
+
+// A channel that there is not is refused with its line.
+func TestPolicyCheckRefusesUnknownChannels(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	text := "version: 1\ncategories: {default: {}}\nchannels: {webhok: {timeout: 5s}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := ask(t, "policy", "check", file)
+	if got.code != 1 || !strings.Contains(got.err, "policy.yaml:3:12: channels.webhok: unknown channel (did you mean webhook?)") {
+		t.Errorf("%+v", got)
+	}
+}
