@@ -117,7 +117,8 @@ func (c *policyCheckCommand) Run(to streams) error {
 	if _, err := os.ReadFile(c.File); err != nil {
 		return fmt.Errorf("the policy file can't be read: %w", err)
 	}
-	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File, Channels: settings.Channels{}.Names()})
+	channels := settings.Channels{}
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File, Channels: channels.Names()})
 	if err != nil {
 		_, _ = fmt.Fprintln(to.err, err) // nowhere else to tell
 		return errFaultyPolicy
@@ -126,11 +127,10 @@ func (c *policyCheckCommand) Run(to streams) error {
 	for _, w := range policy.Warnings(c.File, p) {
 		_, _ = fmt.Fprintf(to.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Message) // nowhere else to tell
 	}
-	if _, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n", c.File,
-		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps")); err != nil {
-		return err
-	}
-	return writeDeliveries(to.out, p)
+	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n\n%s", c.File,
+		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"),
+		p.Describe(channels.Deliveries()))
+	return err
 }
 
 // count writes a number of things.

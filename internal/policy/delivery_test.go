@@ -134,7 +134,8 @@ func TestWhatIsSaidNearerHolds(t *testing.T) {
 		drawDeliveries(t, p)
 		own := drawDelivery(t, false).DeliverySettings
 		category := rapid.SampledFrom([]string{"default", "chat", "gone"}).Draw(t, "category")
-		channel := rapid.SampledFrom([]notification.Channel{"webhook", "fcm", "fcm:shop", "email", "email:x"}).Draw(t, "channel")
+		channels := []notification.Channel{"webhook", "fcm", "fcm:shop", "email", "email:x"}
+		channel := rapid.SampledFrom(channels).Draw(t, "channel")
 		if diff := cmp.Diff(naive(p, category, channel, own), p.Delivery(category, channel, own)); diff != "" {
 			t.Fatalf("%s over %s (-want +got):\n%s", category, channel, diff)
 		}

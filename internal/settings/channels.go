@@ -83,11 +83,20 @@ func (c Channels) All() []channel.Descriptor {
 // Names lists the names of all channels, in order.
 func (c Channels) Names() []string {
 	var names []string
-	for _, of := range c.All() {
-		names = append(names, string(of.Name))
+	for name := range c.Deliveries() {
+		names = append(names, string(name))
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Deliveries gives what each channel recommends for its deliveries.
+func (c Channels) Deliveries() map[notification.Channel]notification.DeliverySettings {
+	all := map[notification.Channel]notification.DeliverySettings{}
+	for _, of := range c.All() {
+		all[of.Name] = of.Delivery
+	}
+	return all
 }
 
 // renew lets a channel be made anew when the files change that its settings name. c are the settings as they were set.

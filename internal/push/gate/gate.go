@@ -137,10 +137,12 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 // call makes the call, and applies what its outcome means for those that follow.
 func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *push.Error) {
 	began := time.Now()
+	deadline, bounded := ctx.Deadline()
 	ctx, dripped := push.WatchDrip(ctx)
 	failure := g.end(m.Category, push.Classify(g.Sender.Send(ctx, m)))
 	result := outcomeOf(failure)
-	if result == responded && dripped() {
+	slow := bounded && time.Since(began) > deadline.Sub(began)/slowShare
+	if result == responded && (slow || dripped()) {
 		result = dripping
 	}
 	if h.outdated(began, failure) {
@@ -152,6 +154,10 @@ func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *pus
 	g.heed(h, began, result, failure)
 	return result, failure
 }
+
+// slowShare divides the time that a call may take: a response that takes longer earns its host as little as one that
+// drips. Else hosts that take long for each response would get as many places as quick ones, and hold them.
+const slowShare = 4
 
 // end makes a failure permanent that the policy says is.
 func (g *Gate) end(category string, failure *push.Error) *push.Error {

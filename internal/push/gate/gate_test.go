@@ -234,6 +234,62 @@ func TestRespondingHostGetsItsRoom(t *testing.T) {
 	})
 }
 
+// What takes as long as a policy allows at most opens the breaker too: its window is longer.
+func TestBreakerOpensForTheLongestTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{takes: time.Minute}
+		p.failure.Store(&push.Error{Class: push.Ambiguous, Code: "timeout"})
+		g := newGate(p, nil)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				for range 240 { // four minutes at least
+					_ = g.Send(t.Context(), to("bad"))
+					sleep(time.Second)
+				}
+			})
+		}
+		all.Wait()
+		if g.States()[0].Breaker == push.BreakerClosed {
+			t.Errorf("called %d times: %v", p.called("bad"), g.States())
+		}
+	})
+}
+
+// A category says which refusals are final, over the gate's channel. Nothing else becomes final by it.
+func TestTheCategoryEndsAtARefusal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		category string
+		failure  push.Error
+		want     push.Class
+	}{
+		"final":          {category: "once", failure: push.Error{Class: push.Transient, Code: "404"}, want: push.Permanent},
+		"not in it":      {category: "once", failure: push.Error{Class: push.Transient, Code: "400"}, want: push.Transient},
+		"other category": {category: "chat", failure: push.Error{Class: push.Transient, Code: "404"}, want: push.Transient},
+		"no response":    {category: "once", failure: push.Error{Class: push.Transient, Code: "dns"}, want: push.Transient},
+		"nobody knows":   {category: "once", failure: push.Error{Class: push.Ambiguous, Code: "404"}, want: push.Ambiguous},
+		"slow down":      {category: "once", failure: push.Error{Class: push.Throttled, Code: "404"}, want: push.Throttled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &provider{}
+			p.failure.Store(&c.failure)
+			g := newGate(p, func(cfg *gate.Config) {
+				cfg.EndsAt = func(category string, channel notification.Channel, status int) bool {
+					return category == "once" && channel == notification.ChannelWebhook && status == 404
+				}
+			})
+			m := to("bad")
+			m.Category = c.category
+			if got := push.Classify(g.Send(t.Context(), m)); got.Class != c.want {
+				t.Errorf("it is %s, want %s", got.Class, c.want)
+			}
+		})
+	}
+}
+
 // A panic of the sender counts as a failure. The breaker's trial call does not stay under way for ever.
 func TestPanicIsAFailure(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ const (
 	notCalled outcome = iota
 	// responded is any response, a refusal included.
 	responded
-	// dripping is a response whose body did not end.
+	// dripping is a response that took long, or whose body did not end.
 	dripping
 	// slowed is a response by which the host asks to slow down.
 	slowed
@@ -82,9 +82,9 @@ type host struct {
 	told      time.Time // when the log last told of refused credentials
 	renewed   time.Time // when the credential was last replaced
 	used      time.Time
-	latest    string // the outcome of the latest call, when it came, and whether the call failed
+	latest    string // the outcome of the latest call, when it came, and how many failed in a row up to it
 	latestAt  time.Time
-	failing   bool
+	failures  int
 }
 
 // changed notes since when the breaker is not closed.
@@ -224,7 +224,18 @@ func (h *host) tell(now time.Time, every time.Duration) bool {
 func (h *host) note(outcome string, failing bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.latest, h.latestAt, h.failing = outcome, time.Now(), failing
+	h.latest, h.latestAt = outcome, time.Now()
+	if h.failures++; !failing {
+		h.failures = 0
+	}
+}
+
+// failedInARow is how many calls have failed since the latest one that did not. The breaker counts only those that
+// began within tripWindow: too few where a host has few places and each call hangs for long.
+func (h *host) failedInARow() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failures
 }
 
 // state is what operators see of the host.
@@ -234,7 +245,7 @@ func (h *host) state(breaker gobreaker.State) push.Host {
 	defer h.mu.Unlock()
 	state := push.Host{
 		Host: h.name, Breaker: breaker.String(), OpenSince: h.openSince, InFlight: calls, Outcome: h.latest,
-		OutcomeAt: h.latestAt, Failing: h.failing,
+		OutcomeAt: h.latestAt, Failing: h.failures > 0,
 	}
 	if time.Until(h.pause.until) > 0 {
 		state.PausedUntil = h.pause.until.UTC()

@@ -94,7 +94,8 @@ func (all *hosts) newHost(name string) *host {
 	h.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name: name, MaxRequests: 1, Interval: tripWindow, BucketPeriod: tripWindow / 10, Timeout: probeEvery,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= tripAfter || c.Requests >= tripOf && 2*c.TotalFailures > c.Requests
+			return c.ConsecutiveFailures >= tripAfter || h.failedInARow() >= tripAfter ||
+				c.Requests >= tripOf && 2*c.TotalFailures > c.Requests
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			h.changed(to)

@@ -156,6 +156,45 @@ func TestADrippingHostGetsNoMorePlaces(t *testing.T) {
 	})
 }
 
+// A host that takes long for each response earns no places by it, and counts as a stranger: many such hosts together
+// leave the room to those that respond soon.
+func TestSlowHostsLeaveTheRoomToOthers(t *testing.T) {
+	t.Parallel()
+	const timeout = 20 * time.Second
+	for name, c := range map[string]struct {
+		hosts int
+		takes time.Duration
+		most  int // places held at once
+	}{
+		"one slow host":   {hosts: 1, takes: 6 * time.Second, most: 192 / 32},
+		"many slow hosts": {hosts: 60, takes: 6 * time.Second, most: 192/4 + 1},
+		"one quick host":  {hosts: 1, takes: 4 * time.Second, most: 192},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &provider{takes: c.takes}
+				g := newGate(p, func(cfg *gate.Config) { cfg.InFlight = 192 })
+				var all sync.WaitGroup
+				for i := range 300 {
+					all.Go(func() {
+						for began := time.Now(); time.Since(began) < 3*time.Minute; {
+							ctx, cancel := context.WithTimeout(t.Context(), timeout)
+							_ = g.Send(ctx, to(fmt.Sprint("host", i%c.hosts)))
+							cancel()
+							sleep(time.Second)
+						}
+					})
+				}
+				all.Wait()
+				if p.most > c.most || c.most == 192 && p.most < 100 {
+					t.Errorf("they held %d places at once, want %d", p.most, c.most)
+				}
+			})
+		})
+	}
+}
+
 // drips counts its calls in flight.
 type drips struct {
 	push.Checker

@@ -1,9 +1,8 @@
-package main
+package policy
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,62 +11,51 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/policy"
-	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// writeDeliveries writes what holds under a policy for the deliveries over each channel, and for each category that has
-// settings of its own. Channels with the same settings share a line.
-func writeDeliveries(to io.Writer, p *policy.Policy) error {
+// Describe writes as a table what holds for the deliveries over each channel, and for each category that has settings
+// of its own. Channels with the same settings share a line. own are the channels with what each recommends.
+func (p *Policy) Describe(own map[notification.Channel]notification.DeliverySettings) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nCATEGORY\tCHANNELS\tATTEMPTS\tWAITS BETWEEN THEM\tTIME-OUT\tAT ONCE\tENDS AT")
-	const others = "" // no category has this name
-	for _, category := range append([]string{others}, slices.Sorted(maps.Keys(p.Deliveries))...) {
-		lines := map[string][]string{} // channels by what holds for them
-		for name, own := range channelsOf(p) {
-			line := describeDelivery(p, category, name, own)
-			lines[line] = append(lines[line], string(name))
-		}
-		sorted := slices.SortedFunc(maps.Keys(lines), func(a, b string) int {
-			slices.Sort(lines[a])
-			slices.Sort(lines[b])
-			return cmp.Compare(lines[a][0], lines[b][0])
-		})
-		shown := category
-		if category == others {
-			shown = "(others)"
-			if len(p.Deliveries) == 0 {
-				shown = "(all)"
-			}
-		}
-		for _, line := range sorted {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", shown, strings.Join(lines[line], ", "), line)
-		}
+	fmt.Fprintln(table, "CATEGORY\tCHANNELS\tATTEMPTS\tWAITS BETWEEN THEM\tTIME-OUT\tAT ONCE\tENDS AT")
+	own = maps.Clone(own)
+	for name := range p.Channels { // senders with names
+		own[name] = own[name.Kind()]
+	}
+	shown := "(others)"
+	if len(p.Deliveries) == 0 {
+		shown = "(all)"
+	}
+	p.describeCategory(table, "", shown, own) // no category has this name
+	for _, category := range slices.Sorted(maps.Keys(p.Deliveries)) {
+		p.describeCategory(table, category, category, own)
 	}
 	_ = table.Flush() // a strings.Builder takes everything
+	var lines strings.Builder
 	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Fprintln(to, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
+		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	return nil
+	return lines.String()
 }
 
-// channelsOf are the kinds of channels, and the senders that a policy names, with their own settings of deliveries.
-func channelsOf(p *policy.Policy) map[notification.Channel]notification.DeliverySettings {
-	all := map[notification.Channel]notification.DeliverySettings{}
-	for _, of := range (settings.Channels{}).All() {
-		all[of.Name] = of.Delivery
+// describeCategory writes the lines of a category.
+func (p *Policy) describeCategory(table *tabwriter.Writer, category, shown string,
+	own map[notification.Channel]notification.DeliverySettings,
+) {
+	channels := map[string][]string{} // by what holds for them
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		line := p.describeDelivery(category, name, own[name])
+		channels[line] = append(channels[line], string(name))
 	}
-	for name := range p.Channels {
-		all[name] = all[name.Kind()]
+	byFirst := func(a, b string) int { return cmp.Compare(channels[a][0], channels[b][0]) }
+	for _, line := range slices.SortedFunc(maps.Keys(channels), byFirst) {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", shown, strings.Join(channels[line], ", "), line)
 	}
-	return all
 }
 
 // describeDelivery writes the cells of a line.
-func describeDelivery(p *policy.Policy, category string, name notification.Channel,
+func (p *Policy) describeDelivery(category string, name notification.Channel,
 	own notification.DeliverySettings,
 ) string {
 	s := p.Delivery(category, name, own)
