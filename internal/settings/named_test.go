@@ -56,7 +56,7 @@ func TestSendersWithNamesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"UnknownKind": {
 			text: "fmc:shop: {credentials: x}",
-			want: `FILE:2:3: there is no kind of channel "fmc" (did you mean fcm?); there are apns, email, fcm, log, ntfy, webhook, webpush`,
+			want: `FILE:2:3: there is no kind of channel "fmc" (did you mean fcm?); there are apns, email, fcm, log, ntfy, slack, sms, teams, webhook, webpush`,
 		},
 		"Capitals": {
 			text: "fcm:Shop: {credentials: x}",

@@ -33,6 +33,7 @@ func (s Settings) Channel() channel.Descriptor {
 		// What Slack takes for one webhook.
 		PerTarget: []throttle.Rule{{Max: 1, Per: time.Second}},
 		Limits:    s.Limits,
+		Delivery:  channel.DeliveryOfPush(),
 		Public:    hosts.String(),
 		Responses: responses,
 		NewChecker: func(around channel.Surroundings) push.Checker {

@@ -38,6 +38,7 @@ func (s Settings) Channel() channel.Descriptor {
 		OwnFormat: "On this channel: a JSON object with parameters of Twilio's API, such as Body, MediaUrl or " +
 			"StatusCallback.",
 		Limits:     s.Limits,
+		Delivery:   channel.DeliveryOfPush(),
 		Credential: s.Endpoint + s.Account,
 		Public:     s.Segments,
 		Responses:  responses,

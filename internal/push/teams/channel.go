@@ -32,6 +32,7 @@ func (s Settings) Channel() channel.Descriptor {
 		// What Teams takes for one webhook.
 		PerTarget: []throttle.Rule{{Max: 4, Per: time.Second}},
 		Limits:    s.Limits,
+		Delivery:  channel.DeliveryOfPush(),
 		Public:    hosts.String(),
 		Responses: responses,
 		NewChecker: func(around channel.Surroundings) push.Checker {
