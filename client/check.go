@@ -70,7 +70,25 @@ func encode(n Notification) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the notification: %w", err)
 	}
-	return body, nil
+	return underWholeName(body, notification.Channel(n.Channel))
+}
+
+// underWholeName has content in the format of a channel's kind stand under the whole name of a sender, such as fcm:shop.
+func underWholeName(body []byte, channel notification.Channel) ([]byte, error) {
+	if channel.Kind() == channel {
+		return body, nil
+	}
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, fmt.Errorf("encode the notification: %w", err)
+	}
+	own, given := members[string(channel.Kind())]
+	if !given {
+		return body, nil
+	}
+	delete(members, string(channel.Kind()))
+	members[string(channel)] = own
+	return json.Marshal(members)
 }
 
 // template is the notification's template, or an empty one.

@@ -352,7 +352,16 @@ func TestEnqueueTxCommitsAndRollsBackWithTheCaller(t *testing.T) {
 			t.Errorf("committed: %t, there: %t, %v", commit, there, err)
 		}
 	}
-	_, err := client.EnqueueTx(t.Context(), conn, client.Notification{UserID: "ada", Priority: "urgent"})
+	_, err := client.EnqueueTx(t.Context(), conn, client.Notification{
+		ID: "named", UserID: "ada", Channel: "email:billing", Body: strings.Repeat("x", 5000),
+		Email: []byte(`{"subject": "y"}`),
+	})
+	var override string
+	if readErr := conn.QueryRow(t.Context(), "SELECT override FROM pacer.notifications WHERE id = 'named'").
+		Scan(&override); err != nil || readErr != nil || override != `{"subject": "y"}` {
+		t.Errorf("for a sender with a name: %v, %v, its own format %q", err, readErr, override)
+	}
+	_, err = client.EnqueueTx(t.Context(), conn, client.Notification{UserID: "ada", Priority: "urgent"})
 	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusUnprocessableEntity ||
 		!strings.HasPrefix(refused.Detail, "priority") {
 		t.Errorf("%v, want a 422 about the priority", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,11 @@ func checkForTx(n Notification) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	request, err := wire.Decode(body, ownFormats)
+	own := ownFormats
+	if channel := notification.Channel(n.Channel); slices.Contains(ownFormats, string(channel.Kind())) {
+		own = append(slices.Clip(own), n.Channel) // of a sender with a name
+	}
+	request, err := wire.Decode(body, own)
 	if err == nil {
 		var complete notification.Notification
 		complete, err = intake.Complete(request.Notification)
@@ -105,7 +110,7 @@ func checkForTx(n Notification) ([]byte, error) {
 
 // mostContent is how long title, body and data together may be, as pacer.try_enqueue has it.
 func mostContent(channel notification.Channel) int {
-	switch channel {
+	switch channel.Kind() {
 	case notification.ChannelWebhook, notification.ChannelLog, "email":
 		return notification.MaxOverrideBytes
 	}

@@ -15,7 +15,8 @@ type Notification struct {
 	UserID string `json:"user_id"`
 	// Category of the policy. Defaults to "default".
 	Category string `json:"category,omitempty"`
-	// Channel is the channel that it is sent over. Defaults to "webhook".
+	// Channel is the channel that it is sent over, such as "fcm", or "fcm:shop" where a kind has senders with names.
+	// Defaults to "webhook".
 	Channel string `json:"channel,omitempty"`
 	// To is the target: a webhook's URL, a device token, a subscription, an address or a number. Without it, the
 	// notification goes to the user's devices on the channel.
@@ -32,7 +33,7 @@ type Notification struct {
 	// CollapseKey replaces a waiting notification with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
 	// FCM and those that follow are JSON objects in the format of a channel's provider. They are laid over the message
-	// that is made from title, body and data. Only the one for the notification's own channel may be set.
+	// that is made from title, body and data. Only the one for the kind of the notification's own channel may be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`

@@ -31,10 +31,8 @@ func TestEnqueueRefusesWhatTheAPIRefuses(t *testing.T) {
 			t.Fatalf("%s: %v", body, err)
 		}
 		most := notification.MaxContentBytes
-		for _, c := range (settings.Channels{}).All() {
-			if c.Name == n.Channel {
-				most = c.MostContent()
-			}
+		if c, known := settings.ChannelOf(n.Channel); known {
+			most = c.MostContent()
 		}
 		if want := n.Validate(time.Now(), most); (want == nil) != (fault == nil) {
 			got := "nothing"
@@ -83,7 +81,7 @@ func drawNotification(t *rapid.T) *notification.Notification {
 		UserID:   text("user", 256),
 		Category: "chat",
 		Channel: rapid.SampledFrom([]notification.Channel{
-			"webhook", "fcm", "apns", "webpush", "log", "email",
+			"webhook", "fcm", "apns", "webpush", "log", "email", "fcm:shop", "email:billing", "webhook:partner",
 		}).Draw(t, "channel"),
 		To:    text("to", 4096),
 		Title: rapid.SampledFrom([]string{"", "title\n"}).Draw(t, "title"),
@@ -169,6 +167,16 @@ func TestContentInAChannelsOwnFormat(t *testing.T) {
 	url := postgrestest.URL(t)
 	for _, c := range []struct{ name, body, want string }{
 		{name: "of its channel", body: `{"user_id":"ada","channel":"fcm","fcm":{"android":{}}}`},
+		{name: "of a sender with a name", body: `{"user_id":"ada","channel":"fcm:shop","fcm:shop":{"android":{}}}`},
+		{
+			name: "of its kind", body: `{"user_id":"ada","channel":"fcm:shop","fcm":{}}`,
+			want: "fcm: is for notifications of the channel fcm, this one's is fcm:shop",
+		},
+		{
+			name: "of a sender whose kind has no format", want: "webhook:partner: is not a field of a notification; its " +
+				"fields are id, user_id, category, channel, to, title, body, priority, send_at, expires_at, collapse_key, data",
+			body: `{"user_id":"ada","channel":"webhook:partner","webhook:partner":{}}`,
+		},
 		{
 			name: "of a channel that the schema has never heard of",
 			body: `{"user_id":"ada","channel":"pigeon","pigeon":{"speed":3}}`,

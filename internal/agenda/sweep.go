@@ -62,25 +62,46 @@ func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, per
 	return nil
 }
 
-// Hurry has notifications of some users of one partition tried again at once that wait because their channel's
-// credentials were refused. It looks at a bounded number of notifications in one go.
-func (s *Agendas) Hurry(ctx context.Context, partition int, userIDs ...string) error {
+// Hurry has notifications of some users of one partition tried again at once that wait because their
+// channel's credentials were refused. Where another store keeps the notifications, allow tells it first which these
+// are; it may be nil. A script looks at a bounded number of notifications.
+func (s *Agendas) Hurry(ctx context.Context, partition int, allow func(context.Context, []string) error,
+	userIDs ...string,
+) error {
 	for at := 0; len(userIDs) > 0; {
-		args := []any{strconv.Itoa(scriptLimit), strconv.Itoa(at)}
-		for _, user := range userIDs {
-			args = append(args, user)
+		if allow != nil {
+			_, _, ids, err := s.hurryOnce(ctx, partition, at, false, userIDs)
+			if err == nil && len(ids) > 0 {
+				err = allow(ctx, ids)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		reply, err := s.run(ctx, s.hurry, partition, args)
+		done, next, _, err := s.hurryOnce(ctx, partition, at, true, userIDs)
 		if err != nil {
-			return fmt.Errorf("hurry %d users of partition %d: %w", len(userIDs), partition, lost(err))
+			return err
 		}
-		r := reader{fields: reply}
-		done := int(r.number(0))
-		at = int(r.number(1))
-		if r.fault != nil || done > len(userIDs) {
-			return fmt.Errorf("hurry users of partition %d: %w", partition, r.fault)
-		}
-		userIDs = userIDs[done:]
+		userIDs, at = userIDs[min(done, len(userIDs)):], next
 	}
 	return nil
+}
+
+func (s *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, userIDs []string) (
+	done, next int, ids []string, err error,
+) {
+	args := []any{strconv.Itoa(scriptLimit), strconv.Itoa(at), flag(move)}
+	for _, user := range userIDs {
+		args = append(args, user)
+	}
+	reply, err := s.run(ctx, s.hurry, partition, args)
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("hurry %d users of partition %d: %w", len(userIDs), partition, lost(err))
+	}
+	r := reader{fields: reply}
+	found := r.list(2)
+	for i := range found.fields {
+		ids = append(ids, found.text(i))
+	}
+	return int(r.number(0)), int(r.number(1)), ids, r.fault
 }

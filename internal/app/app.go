@@ -57,7 +57,7 @@ type App struct {
 	registry   *prometheus.Registry
 	announcer  *presence.Announcer
 	follower   *control.Follower
-	keeper     *secret.Keeper
+	secrets    *secret.Watcher
 	apiTokens  *secret.Tokens
 	opsTokens  *secret.Tokens
 	tracer     *tracing.Tracer    // nil unless the environment asks for traces
@@ -99,7 +99,7 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openMetrics, a.openDeployment, a.openKeeper, a.openTracing, a.openControl, a.openIntake,
+		a.openPolicy, a.openMetrics, a.openDeployment, a.openSecrets, a.openTracing, a.openControl, a.openIntake,
 		a.openWorkers, a.openAPI, a.openOps,
 	} {
 		if err := step(ctx); redisconn.NotPermitted(err) {
@@ -171,7 +171,7 @@ func (a *App) Start(ctx context.Context) error {
 
 // services are those of the process's roles.
 func (a *App) services() []Service {
-	all := []Service{a.announcer, a.policy, a.follower, a.keeper}
+	all := []Service{a.announcer, a.policy, a.follower, a.secrets}
 	if a.deployment.Memory != nil {
 		all = append(all, a.deployment.Memory)
 	}

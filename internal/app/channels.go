@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
-	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -45,8 +44,9 @@ func (a *App) openGates() error {
 			return err
 		}
 		cfg := gate.Config{
-			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4), Budget: settings.RulesOf(limits),
-			PerTarget: descriptor.PerTarget, BudgetKey: descriptor.BudgetKey(), Log: a.log,
+			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4),
+			Budget: settings.RulesOf(limits), PerTarget: descriptor.PerTarget, BudgetKey: descriptor.BudgetKey(),
+			Log: a.log,
 			Limiter: throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string {
 				return "pacer:{provider-" + string(name) + "}:"
 			}),
@@ -63,10 +63,10 @@ func (a *App) openGates() error {
 // health lists the configured channels with their health in this process, for the ops pages.
 func (a *App) health() []ops.Channel { return ops.ChannelsHere(a.channels.Names(), a.gates.States) }
 
-// openKeeper keeps secrets in step with the files that they stand in.
-func (a *App) openKeeper(context.Context) error {
+// openSecrets keeps secrets in step with the files that they stand in.
+func (a *App) openSecrets(context.Context) error {
 	a.apiTokens, a.opsTokens = secret.NewTokens(a.cfg.APITokens...), secret.NewTokens(a.cfg.OpsToken)
-	a.keeper = secret.NewKeeper(slices.Concat(a.channels.Sources(a.renewed), a.deployment.Sources(), []secret.Source{
+	a.secrets = secret.NewWatcher(slices.Concat(a.channels.Sources(a.renewed), a.deployment.Sources(), []secret.Source{
 		a.cfg.Renewed.APITokens.Source(a.apiTokens.Renew), a.cfg.Renewed.OpsToken.Source(a.opsTokens.Renew),
 	}), a.log)
 	return nil
@@ -75,6 +75,6 @@ func (a *App) openKeeper(context.Context) error {
 // renewed is called when a channel has new credentials: what waited because of the old ones goes out.
 func (a *App) renewed(ctx context.Context, d channel.Descriptor) {
 	if a.gates.Renew(d.Name, d.BudgetKey()) && a.workers != nil {
-		effective.Hurry(ctx, a.deployment.Agendas, a.log)
+		a.deployment.Hurry(ctx)
 	}
 }

@@ -227,7 +227,16 @@ func TestCredentialsNeverShow(t *testing.T) {
 	s.Channels.SMS.Account, s.Channels.SMS.Token, s.Channels.SMS.From = "AC0123456789", smsToken, "+15005550006"
 	s.Channels.SMS.Endpoint = echo.URL
 	canaries = append(canaries, privateKeyOf(t, s.Channels.FCM.Credentials))
+	// A sender with a name, whose token is rotated, and cut off at last.
+	canaries = append(canaries, "tk_canaryfile1", "tk_canaryfile2")
+	secrets := mount(t, map[string]string{"token": "tk_canaryfile1"})
+	named := d.read(nil, "channels:", "  ntfy:alerts: {server: 'https://ntfy.example', token: '"+secrets.at("token")+"'}")
+	s.Channels.Named, s.Channels.AsSet = named.Channels.Named, named.Channels.AsSet
 	process := d.startWith(s)
+	secrets.swap(map[string]string{"token": "tk_canaryfile2"})
+	d.awaitLog("the new value is in force", 1)
+	secrets.swap(map[string]string{"token": ""})
+	d.awaitLog("the value in force stays", 1)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
 	var ids []string
 	for channel, to := range map[string]string{

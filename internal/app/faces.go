@@ -46,7 +46,8 @@ func (a *App) apiHandler(tokens *secret.Tokens, host func(string) bool, metrics 
 ) {
 	d := a.deployment
 	limiter := throttle.NewRedis(d.Redis.Pipe, func(string) string { return "pacer:{api}:" })
-	callers, err := httpapi.CallerLimit(limiter, settings.RulesOf(a.cfg.APILimits), settings.RulesOf(a.cfg.APIRouteLimits), a.log)
+	callers, err := httpapi.CallerLimit(limiter, settings.RulesOf(a.cfg.APILimits),
+		settings.RulesOf(a.cfg.APIRouteLimits), a.log)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (a *App) reader() *ops.Reader {
 	reader := &ops.Reader{
 		Store: d.Store, Agendas: d.Agendas, Redis: d.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: d.Memory,
 		Pool: d.Pool, Control: d.Control, Follower: a.follower, Checker: a.checker,
-		ChannelNames: a.channels.Names, Policy: a.policyInForce, Keeper: a.keeper,
+		ChannelNames: a.channels.Names, Policy: a.policyInForce, Secrets: a.secrets,
 		Categories: d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
 		BreakersOpen: a.gates.Open,
 	}

@@ -36,7 +36,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 		return nil, err
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	a.running.Go(func() { secret.NewKeeper(d.Sources(), log).Run(watching) })
+	a.running.Go(func() { secret.NewWatcher(d.Sources(), log).Run(watching) })
 	if d.Memory != nil {
 		a.running.Go(func() { d.Memory.Run(watching) })
 	}

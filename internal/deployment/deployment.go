@@ -20,6 +20,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
@@ -199,7 +200,7 @@ func (d *Deployment) prepareDatabase(config *pgxpool.Config) {
 	}
 }
 
-// Sources are the connection strings that stand in files: new connections use the user and password that the files hold.
+// Sources are the connection strings that stand in files: new connections use the user and password that these hold.
 func (d *Deployment) Sources() []secret.Source {
 	renewed, sources := d.cfg.Settings.Renewed, []secret.Source{}
 	if d.cfg.Settings.Redis != nil {
@@ -212,6 +213,15 @@ func (d *Deployment) Sources() []secret.Source {
 		sources = append(sources, renewed.UnsubscribeKey.Source(keys.Renew))
 	}
 	return sources
+}
+
+// Hurry has everything tried again at once that waits because its channel's credentials were refused.
+func (d *Deployment) Hurry(ctx context.Context) {
+	var allow func(context.Context, []string) error
+	if d.Postgres != nil {
+		allow = d.Postgres.Hurry
+	}
+	effective.Hurry(ctx, d.Agendas, allow, d.cfg.Log)
 }
 
 // publish writes what others have to know of the deployment. An attached process has no channels and templates of its

@@ -46,7 +46,8 @@ func (r *Rules) check(n *notification.Notification) error {
 	return errors.Join(r.CheckCategory(n.Category), r.CheckDelivery(n))
 }
 
-// Formats are the formats of their own that channels have: those of all kinds, and of the deployment's senders with names.
+// Formats are the formats of their own that channels have: those of all kinds, and of the deployment's senders with
+// names.
 func (r *Rules) Formats() []httpapi.Channel {
 	var formats []httpapi.Channel
 	for _, d := range (settings.Channels{}).All() {

@@ -40,11 +40,16 @@ func Reschedule(ctx context.Context, agendas *agenda.Agendas) (users int, err er
 const hurryTimeout = 30 * time.Second
 
 // Hurry has everything tried again at once that waits because its channel's credentials were refused. Every process
-// with workers does it when it has new ones.
-func Hurry(ctx context.Context, agendas *agenda.Agendas, log *slog.Logger) {
+// with workers does it when it has new ones. For allow see [agenda.Agendas.Hurry].
+func Hurry(ctx context.Context, agendas *agenda.Agendas, allow func(context.Context, []string) error,
+	log *slog.Logger,
+) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurryTimeout)
 	defer cancel()
-	if _, err := eachUser(ctx, agendas, agendas.Hurry); err != nil {
+	hurry := func(ctx context.Context, partition int, userIDs ...string) error {
+		return agendas.Hurry(ctx, partition, allow, userIDs...)
+	}
+	if _, err := eachUser(ctx, agendas, hurry); err != nil {
 		log.WarnContext(ctx, "could not hurry what waits for the new credentials; it is tried again within a minute or so",
 			"error", err)
 	}

@@ -1,5 +1,5 @@
-// Package filewatch notices that files may have changed: that they were written in place, replaced by others, or swapped
-// by Kubernetes with the directory that they are linked from. The policy and the secrets are watched by it.
+// Package filewatch notices that files may have changed: that they were written in place, replaced by others, or
+// swapped by Kubernetes with the directory that they are linked from. The policy and the secrets are watched by it.
 package filewatch
 
 import (
@@ -25,7 +25,7 @@ const defaultPollInterval = 10 * time.Second
 
 // Config says what is watched.
 type Config struct {
-	// What the files are, for the log: "policy file".
+	// What the files hold, for the log: "the policy".
 	What string
 	// Files are their paths. Without any, nothing is watched.
 	Files []string
@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config) {
 		defer func() { _ = events.Close() }()
 		changes, faults = events.Events, events.Errors
 	} else {
-		cfg.Log.WarnContext(ctx, "a "+cfg.What+" can't be watched; it is read at intervals instead",
+		cfg.Log.WarnContext(ctx, "files can't be watched; they are read at intervals instead", "of", cfg.What,
 			"interval", cfg.PollInterval, "error", err)
 	}
 	cfg.loop(ctx, changes, faults)
@@ -98,7 +98,7 @@ func (cfg Config) loop(ctx context.Context, changes <-chan fsnotify.Event, fault
 			return
 		case err := <-faults:
 			// Changes may have been missed. The next poll finds them.
-			cfg.Log.WarnContext(ctx, "could not watch a "+cfg.What+"; it is read at the next interval", "error", err)
+			cfg.Log.WarnContext(ctx, "could not watch files; they are read at the next interval", "of", cfg.What, "error", err)
 		case <-changes:
 			if settled == nil {
 				latest = time.Now().Add(patience)

@@ -23,7 +23,7 @@ func inBubble(t *testing.T, again time.Duration,
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
 		cfg := Config{
-			What: "policy file", PollInterval: defaultPollInterval, Log: slog.New(slog.NewTextHandler(&logged, nil)),
+			What: "the policy", PollInterval: defaultPollInterval, Log: slog.New(slog.NewTextHandler(&logged, nil)),
 			Check: func(context.Context) time.Duration { looks.Add(1); return again },
 		}
 		changes, faults := make(chan fsnotify.Event), make(chan error)

@@ -82,8 +82,8 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Channels are all channels that pacer has, configured or not.
 	Channels []Channel
-	// PublicKey is what a page needs to subscribe a browser for a channel; empty where there is nothing to subscribe to.
-	// Defaults to none.
+	// PublicKey is what a page needs to subscribe a browser for a channel; empty where there is nothing to subscribe
+	// to. Defaults to none.
 	PublicKey func(channel notification.Channel) string
 	// Version of the program, for the document.
 	Version string

@@ -45,7 +45,8 @@ func TestTheKeyForBrowsersIsPublic(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/webpush/key"+tc.query, http.NoBody)
+			url := "/v1/webpush/key" + tc.query
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 			request.Header.Set("Origin", "https://shop.example")
 			response := httptest.NewRecorder()
 			api.ServeHTTP(response, request)

@@ -40,8 +40,8 @@ type Notification struct {
 	CreatedAt time.Time
 }
 
-// Channel names a way to the user: a kind of channel, such as fcm, or one of several senders of a kind, such as fcm:shop.
-// The domain knows only two of the kinds.
+// Channel names a way to the user: a kind of channel, such as fcm, or one of several senders of a kind, such as
+// fcm:shop. The domain knows only two of the kinds.
 type Channel string
 
 // Kind is the kind of the channel: what stands before the colon of a sender's name.

@@ -47,8 +47,8 @@ type Reader struct {
 	MaxDefer                 func() time.Duration
 	// Policy is the policy in force in this process.
 	Policy func() Policy
-	// Keeper keeps the secrets from files.
-	Keeper *secret.Keeper
+	// Secrets keeps those in step that stand in files.
+	Secrets *secret.Watcher
 	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be, and 0 without the worker role.
 	BreakersOpen func() map[string]int
@@ -91,7 +91,7 @@ func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
 	g := Gauges{
 		Counts: counts, Paused: r.Follower.Paused(), InFlight: r.InFlight(), Concurrency: r.Concurrency,
 		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(), Policy: r.Policy(),
-		Secrets: SecretsOf(r.Keeper),
+		Secrets: SecretsOf(r.Secrets),
 	}
 	var all Snapshot
 	if err := r.fillProcesses(ctx, &all); err != nil {

@@ -18,10 +18,10 @@ type Secret struct {
 	RefusedAt time.Time `json:"refused_at,omitzero"`
 }
 
-// SecretsOf tells how the secrets of a keeper stand.
-func SecretsOf(keeper *secret.Keeper) []Secret {
+// SecretsOf tells how the secrets of a watcher stand.
+func SecretsOf(watched *secret.Watcher) []Secret {
 	var secrets []Secret
-	for _, state := range keeper.States() {
+	for _, state := range watched.States() {
 		secrets = append(secrets, Secret(state))
 	}
 	return secrets

@@ -175,7 +175,7 @@ func (w *Watcher) unreadable(err error) error {
 // written in place or replaced by another.
 func (w *Watcher) Run(ctx context.Context) {
 	watched := filewatch.Config{
-		What: "policy file", PollInterval: w.cfg.PollInterval, Log: w.cfg.Logger,
+		What: "the policy", PollInterval: w.cfg.PollInterval, Log: w.cfg.Logger,
 		Check: func(ctx context.Context) time.Duration { w.check(ctx); return 0 },
 	}
 	if w.cfg.Path != "" {

@@ -3,6 +3,7 @@ package settings
 import (
 	"context"
 	"strings"
+	"unicode"
 
 	"github.com/pacer-notify/pacer/internal/secret"
 )
@@ -42,7 +43,7 @@ func ReadCredential(setting string, value *string) error {
 
 // splitEntries reads the entries of a list out of a file: between them are commas, blanks or new lines.
 func splitEntries(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
 // FromFile is a setting whose value may stand in files, and is read again when they change.

@@ -117,7 +117,8 @@ func TestEverySecretFromAFile(t *testing.T) {
 		return "file:" + path
 	}
 	p, err := parse(t, []string{
-		"REDIS_URL=" + file("redis", "redis://u:canary@r"), "DATABASE_URL=" + file("database", "postgres://u:canary@d/x"),
+		"REDIS_URL=" + file("redis", "redis://u:canary@r"),
+		"DATABASE_URL=" + file("database", "postgres://u:canary@d/x"),
 		"PACER_API_TOKENS=plain," + file("tokens", "one,two\nthree"), "PACER_OPS_TOKEN=" + file("ops", "ops"),
 		"PACER_WEBHOOK_TARGETS=" + file("targets", "a.example="+secret+"\nb.example="+secret),
 		"PACER_NTFY_SERVER=https://ntfy.sh", "PACER_NTFY_TOKEN=" + file("ntfy", "canary"),

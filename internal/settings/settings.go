@@ -6,7 +6,8 @@
 // that is refused is a *UsageError, and the program exits with code 2.
 //
 // Every flag --foo-bar has the environment variable PACER_FOO_BAR, except the two connection strings, which keep their
-// usual names. A variable that is set to nothing counts as not set. In the file a setting has the name of its flag,
+// usual names. Every secret may be file:PATH, and is read again when that file changes. A variable that is set to nothing
+// counts as not set. In the file a setting has the name of its flag,
 // with dashes or underscores.
 package settings
 
@@ -27,9 +28,9 @@ type File struct {
 // Stores are the two connection strings. Which of them are set decides the set-up; see [Stores.Setup].
 type Stores struct {
 	// RedisURL is the Redis of queue and limiter. Defaults to a Redis within the process.
-	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER. Default: ${without_redis_url}."`
+	RedisURL string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" json:"-" help:"Redis: redis://, rediss://, unix://, redis+cluster://h1:p1,h2:p2 or redis+sentinel://h1:p1,h2:p2/MASTER; or file:PATH. Default: ${without_redis_url}."`
 	// DatabaseURL is the Postgres that is the store of notifications. Defaults to none: Redis is the store.
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres, as the store of notifications: postgres://... Default: Redis is the store."`
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" json:"-" help:"Postgres, as the store of notifications: postgres://... or file:PATH. Default: Redis is the store."`
 }
 
 // Logging says how the program logs.
@@ -55,7 +56,7 @@ type Server struct {
 	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of dashboard, metrics, health and pprof. Default: ${default}."`
 	// OpsToken is the bearer token of actions on the ops pages. Defaults to none: then actions only work on a loopback
 	// address.
-	OpsToken string `name:"ops-token" placeholder:"TOKEN" json:"-" help:"Bearer token for actions on the ops pages, such as pausing. Without it, actions only work on a loopback address."`
+	OpsToken string `name:"ops-token" placeholder:"TOKEN|file:PATH" json:"-" help:"Bearer token for actions on the ops pages, such as pausing. Without it, actions only work on a loopback address."`
 	// AllowedHosts are host names under which the ops pages and an API without tokens can be reached, besides localhost
 	// and IP addresses. Defaults to none.
 	AllowedHosts []string `name:"allowed-hosts" placeholder:"NAME" help:"Host names, besides localhost and IP addresses, under which the ops pages and an API without tokens can be reached: ops.example.com, *.example.com, or * for all."`
@@ -63,7 +64,7 @@ type Server struct {
 	Policy string `name:"policy" placeholder:"FILE" help:"Policy file, reloaded on SIGHUP and on change. Default: built-in."`
 	// APITokens are the bearer tokens of the HTTP API. Defaults to none: then the API only starts on a loopback
 	// address.
-	APITokens []string `name:"api-tokens" placeholder:"TOKEN" json:"-" help:"Bearer tokens of the HTTP API. Without any, the API only starts on a loopback address."`
+	APITokens []string `name:"api-tokens" placeholder:"TOKEN|file:PATH" json:"-" help:"Bearer tokens of the HTTP API; a file holds one or several. Without any, the API only starts on a loopback address."`
 	// PublicURL is where users' browsers and mail providers reach the API. With it, e-mails have links to unsubscribe.
 	// Defaults to none.
 	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key and Postgres. Default: none."`

@@ -48,7 +48,8 @@ func (f *settingsFile) decodeNamed() (Named, error) {
 		var line struct{ Channels }
 		prefix := string(name.Kind()) + "-"
 		// Kong refuses a struct only for faults in its tags, and these are part of the program.
-		parser := kong.Must(&line, kong.NoDefaultHelp(), defaultVars, kong.PostBuild(takeEnvironment), kong.Bind(Named{}),
+		parser := kong.Must(&line, kong.NoDefaultHelp(), defaultVars, kong.PostBuild(takeEnvironment),
+			kong.Bind(Named{}),
 			kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 				key, of := strings.CutPrefix(flag.Name, prefix)
 				setting, set := given[key]

@@ -4,10 +4,12 @@
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  how many notifications it looks at
 -- ARGV[2]  how many of the first user's were looked at before
+-- ARGV[3]  0: it only says which these are, so that another store can allow it first
 -- ARGV[…]  users
 --
--- Result   {how many of the users are done, how many of the next one's were looked at}
-local left, at = tonumber(ARGV[1]), tonumber(ARGV[2])
+-- Result   {how many of the users are done, how many of the next one's were looked at, the notifications}
+local left, at, moves = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
+local found = {}
 
 local function held_for_credentials(key)
   local f = redis.call('HMGET', key, 's', 'y')
@@ -18,21 +20,23 @@ end
 local function hurry(user)
   local agenda = open_agenda(user)
   local ids = redis.call('ZRANGE', agenda.later, digits(at), digits(at + left - 1))
-  local moved = false
+  local before = #found
   for _, id in ipairs(ids) do
     local key = partition .. 'n:' .. id
     if held_for_credentials(key) then
-      redis.call('ZADD', agenda.later, digits(now), id)
-      redis.call('HSET', key, 'r', digits(now))
-      moved = true
+      found[#found + 1] = id
+      if moves then
+        redis.call('ZADD', agenda.later, digits(now), id)
+        redis.call('HSET', key, 'r', digits(now))
+      end
     end
   end
-  if moved then ensure_wakeup(agenda, now) end
+  if moves and #found > before then ensure_wakeup(agenda, now) end
   return #ids
 end
 
 local done = 0
-for i = 3, #ARGV do
+for i = 4, #ARGV do
   if left <= 0 then break end
   local looked = hurry(ARGV[i])
   local more = looked == left
@@ -41,4 +45,4 @@ for i = 3, #ARGV do
   done = done + 1
 end
 write_changes()
-return { done, at }
+return { done, at, found }

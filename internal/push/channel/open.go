@@ -59,7 +59,7 @@ func (o *Opened) Sources(renewed func(context.Context, Descriptor)) []secret.Sou
 	var sources []secret.Source
 	for name, of := range o.renewable {
 		d := o.Set[name].Descriptor
-		sources = append(sources, secret.Source{Name: string(name), Files: d.Files, Renew: func(ctx context.Context) error {
+		renew := func(ctx context.Context) error {
 			fresh, err := d.Renew()
 			if err != nil {
 				return err
@@ -71,7 +71,8 @@ func (o *Opened) Sources(renewed func(context.Context, Descriptor)) []secret.Sou
 			of.replace(fresh, sender)
 			renewed(ctx, fresh)
 			return nil
-		}})
+		}
+		sources = append(sources, secret.Source{Name: string(name), Files: d.Files, Renew: renew})
 	}
 	return sources
 }

@@ -84,7 +84,9 @@ func TestAChannelIsRenewedWhileItSends(t *testing.T) {
 			t.Fatal(err)
 		}
 		var renewed []string
-		sources := opened.Sources(func(_ context.Context, d channel.Descriptor) { renewed = append(renewed, d.Credential) })
+		sources := opened.Sources(func(_ context.Context, d channel.Descriptor) {
+			renewed = append(renewed, d.Credential)
+		})
 		send := func(title string) { _ = opened.Senders["fcm:shop"].Send(t.Context(), of(title)) }
 		var sending sync.WaitGroup
 		for _, takes := range []string{"1s", "2s"} {

@@ -408,7 +408,9 @@ func TestNewCredentialsEndThePauseOfTheOldOnes(t *testing.T) {
 		p.failure.Store(&push.Error{
 			Class: push.Throttled, Code: "429", Concerns: push.ConcernsEverybody, RetryAfter: time.Minute,
 		})
-		send("bad")
+		if e := send("bad"); e == nil || e.Code != "429" {
+			t.Fatalf("the throttled call: %v", e)
+		}
 		if g.Renew("newest") {
 			t.Error("the provider asked for this pause")
 		}

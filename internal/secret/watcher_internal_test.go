@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// kept is a secret in a file, as its user has it, under a keeper whose looks the test makes.
+// kept is a secret in a file, as its user has it, under a watcher whose looks the test makes.
 type kept struct {
-	*Keeper
+	*Watcher
 
 	t     *testing.T
 	path  string
@@ -27,7 +27,7 @@ func keep(t *testing.T, text string) *kept {
 	t.Helper()
 	k := &kept{t: t, path: filepath.Join(t.TempDir(), "secret"), value: text, log: &strings.Builder{}}
 	k.write(text)
-	k.Keeper = NewKeeper([]Source{{Name: "token", Files: Look(k.path), Renew: func(context.Context) error {
+	k.Watcher = NewWatcher([]Source{{Name: "token", Files: Look(k.path), Renew: func(context.Context) error {
 		text, err := ReadFile(k.path)
 		if err == nil && !strings.HasSuffix(text, ".") {
 			err = errors.New("is cut off")
@@ -47,7 +47,7 @@ func (k *kept) write(text string) {
 	}
 }
 
-// wait looks, and looks again as often as the keeper wants to.
+// wait looks, and looks again as often as the watcher wants to.
 func (k *kept) wait() {
 	for again := k.look(k.t.Context()); again > 0; again = k.look(k.t.Context()) {
 		<-time.After(again)
@@ -173,7 +173,7 @@ func TestASecretFollowsTheLinksOfKubernetes(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := make(chan string, 10)
-	k := NewKeeper([]Source{{Name: "token", Files: Look(path), Renew: func(context.Context) error {
+	k := NewWatcher([]Source{{Name: "token", Files: Look(path), Renew: func(context.Context) error {
 		text, err := ReadFile(path)
 		values <- text
 		return err

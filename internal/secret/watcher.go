@@ -90,10 +90,10 @@ type State struct {
 	RefusedAt time.Time
 }
 
-// Keeper keeps secrets in step with their files. Whatever becomes of a file, there is always a value in force: a new
+// Watcher keeps secrets in step with their files. Whatever becomes of a file, there is always a value in force: a new
 // one replaces it once the file has stayed the same for a second and the value has been checked.
-type Keeper struct {
-	// Config of the watch. NewKeeper sets it; tests may change how often it looks.
+type Watcher struct {
+	// Config of the watch. NewWatcher sets it; tests may change how often it looks.
 	watch   filewatch.Config
 	sources []*source
 	log     *slog.Logger
@@ -106,49 +106,49 @@ type source struct {
 	Source
 
 	inForce digest // what the files held when the value in force was read
-	// candidate is what they held at the last look, when that is not in force, and since when.
-	candidate digest
-	since     time.Time
-	state     State
+	// found is what they held at the last look, when that is not in force, and since when.
+	found digest
+	since time.Time
+	state State
 }
 
-// NewKeeper makes a Keeper of the sources that have files.
-func NewKeeper(sources []Source, log *slog.Logger) *Keeper {
-	k := &Keeper{log: log}
-	k.watch = filewatch.Config{What: "file with a secret", Check: k.look, Log: log}
+// NewWatcher makes a Watcher of the sources that have files.
+func NewWatcher(sources []Source, log *slog.Logger) *Watcher {
+	w := &Watcher{log: log}
+	w.watch = filewatch.Config{What: "secrets", Check: w.look, Log: log}
 	for _, s := range sources {
 		if len(s.Files.Paths) == 0 {
 			continue
 		}
-		k.watch.Files = append(k.watch.Files, s.Files.Paths...)
-		k.sources = append(k.sources, &source{
+		w.watch.Files = append(w.watch.Files, s.Files.Paths...)
+		w.sources = append(w.sources, &source{
 			Source: s, inForce: s.Files.seen, state: State{Name: s.Name, RenewedAt: time.Now().UTC()},
 		})
 	}
-	return k
+	return w
 }
 
 // Run keeps the secrets in step until ctx ends.
-func (k *Keeper) Run(ctx context.Context) { filewatch.Run(ctx, k.watch) }
+func (w *Watcher) Run(ctx context.Context) { filewatch.Run(ctx, w.watch) }
 
 // States tells how each secret from files stands.
-func (k *Keeper) States() []State {
-	if k == nil {
+func (w *Watcher) States() []State {
+	if w == nil {
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	states := make([]State, 0, len(k.sources))
-	for _, s := range k.sources {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	states := make([]State, 0, len(w.sources))
+	for _, s := range w.sources {
 		states = append(states, s.state)
 	}
 	return states
 }
 
 // look looks at all files. It wants to look again when one of them has changed just now.
-func (k *Keeper) look(ctx context.Context) (again time.Duration) {
-	for _, s := range k.sources {
-		if wait := k.lookAt(ctx, s, time.Now()); wait > 0 && (again == 0 || wait < again) {
+func (w *Watcher) look(ctx context.Context) (again time.Duration) {
+	for _, s := range w.sources {
+		if wait := w.lookAt(ctx, s, time.Now()); wait > 0 && (again == 0 || wait < again) {
 			again = wait
 		}
 	}
@@ -157,19 +157,19 @@ func (k *Keeper) look(ctx context.Context) (again time.Duration) {
 
 // lookAt looks at the files of one secret. A refused value is tried again at each look: what refused it may have been
 // a server that does not know it yet.
-func (k *Keeper) lookAt(ctx context.Context, s *source, now time.Time) (again time.Duration) {
+func (w *Watcher) lookAt(ctx context.Context, s *source, now time.Time) (again time.Duration) {
 	seen, err := digestOf(s.Files.Paths)
 	switch {
 	case err != nil:
-		s.candidate = digest{}
-		k.refuse(ctx, s, err)
+		s.found = digest{}
+		w.refuse(ctx, s, err)
 		return 0
 	case seen == s.inForce:
-		s.candidate = digest{}
-		k.restored(ctx, s)
+		s.found = digest{}
+		w.restored(ctx, s)
 		return 0
-	case seen != s.candidate:
-		s.candidate, s.since = seen, now
+	case seen != s.found:
+		s.found, s.since = seen, now
 		return settle
 	}
 	if left := settle - now.Sub(s.since); left > 0 {
@@ -178,17 +178,17 @@ func (k *Keeper) lookAt(ctx context.Context, s *source, now time.Time) (again ti
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	if err := s.Renew(ctx); err != nil {
-		k.refuse(ctx, s, err)
+		w.refuse(ctx, s, err)
 		return 0
 	}
-	s.inForce, s.candidate = seen, digest{}
-	k.put(s, State{Name: s.Name, RenewedAt: time.Now().UTC()})
-	k.log.InfoContext(ctx, "a secret has changed in its file, and the new value is in force", "secret", s.Name)
+	s.inForce, s.found = seen, digest{}
+	w.put(s, State{Name: s.Name, RenewedAt: time.Now().UTC()})
+	w.log.InfoContext(ctx, "a secret has changed in its file, and the new value is in force", "secret", s.Name)
 	return 0
 }
 
 // refuse notes that what the files hold is not in force. The log tells each reason once.
-func (k *Keeper) refuse(ctx context.Context, s *source, err error) {
+func (w *Watcher) refuse(ctx context.Context, s *source, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) || err.Error() == s.state.Refused {
 		return
 	}
@@ -197,21 +197,21 @@ func (k *Keeper) refuse(ctx context.Context, s *source, err error) {
 		state.RefusedAt = time.Now().UTC()
 	}
 	state.Refused = err.Error()
-	k.put(s, state)
-	k.log.ErrorContext(ctx, "a secret's file can't be used; the value in force stays", "secret", s.Name, "error", err)
+	w.put(s, state)
+	w.log.ErrorContext(ctx, "a secret's file can't be used; the value in force stays", "secret", s.Name, "error", err)
 }
 
 // restored notes that the files hold the value in force again.
-func (k *Keeper) restored(ctx context.Context, s *source) {
+func (w *Watcher) restored(ctx context.Context, s *source) {
 	if s.state.Refused == "" {
 		return
 	}
-	k.put(s, State{Name: s.Name, RenewedAt: s.state.RenewedAt})
-	k.log.InfoContext(ctx, "a secret's file holds the value in force again", "secret", s.Name)
+	w.put(s, State{Name: s.Name, RenewedAt: s.state.RenewedAt})
+	w.log.InfoContext(ctx, "a secret's file holds the value in force again", "secret", s.Name)
 }
 
-func (k *Keeper) put(s *source, state State) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (w *Watcher) put(s *source, state State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	s.state = state
 }
