@@ -3,6 +3,8 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -64,5 +66,25 @@ func TestChannelsAreListed(t *testing.T) {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, and %q is missing in\n%s%s", got.code, want, got.out, got.err)
 		}
+	}
+}
+
+// A sender with a name is tried by its whole name.
+func TestSendTestBySenderWithAName(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte("channels:\n  webhook:partner: {limits: 9/1s}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	test := func(channel string) asked {
+		return ask(t, "send-test", "--config", file, "--channel", channel, "--to", server.URL)
+	}
+	if got := test("webhook:partner"); got.code != 0 || !strings.HasPrefix(got.out, "delivered") {
+		t.Errorf("code %d, said %q and %q", got.code, got.out, got.err)
+	}
+	if got := test("webhook:parter"); got.code != 2 || !strings.Contains(got.err, "(did you mean webhook:partner?)") {
+		t.Errorf("code %d, said %q and %q", got.code, got.out, got.err)
 	}
 }

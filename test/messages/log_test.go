@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -45,6 +46,46 @@ func refusedPolicy(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(o.log.await(t, "policy file refused"), o.policy, "POLICY")
+}
+
+// changedSecret gives the line about the file of a token whose content changes to each of some texts.
+func changedSecret(holds string, texts ...string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "token")
+		write := func(text string) {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("one")
+		var program struct{ settings.Server }
+		parser, err := settings.NewParser(&program, "dispatcher", "", settings.Environ{"PACER_OPS_TOKEN=file:" + file})
+		if err == nil {
+			_, err = settings.Parse(parser, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := program.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &oneProcess{log: &processLog{}, server: redistest.Start(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+		if err := os.WriteFile(o.policy, []byte(messagesPolicy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := resolved(t, o.server.URL(), o.policy)
+		s.OpsToken, s.Renewed = read.OpsToken, read.Renewed
+		start(t, s, o.log)
+		for i, text := range texts {
+			write(text)
+			if i < len(texts)-1 {
+				o.log.await(t, "a secret's file can't be used")
+			}
+		}
+		return o.log.await(t, holds)
+	}
 }
 
 // away gives a line that is logged while Redis is away, or once it is back.
@@ -112,6 +153,19 @@ func logRows() []row {
 			name: "a policy that is refused", provoke: refusedPolicy,
 			want: `level=ERROR msg="policy file refused; the policy in force stays" policy=POLICY error="POLICY:2:1: ` +
 				`categories.default: is missing; it is for notifications that name no category"`,
+		},
+		{
+			name: "a secret that changed", provoke: changedSecret("a secret has changed", "two"),
+			want: `level=INFO msg="a secret has changed in its file, and the new value is in force" secret=ops-token`,
+		},
+		{
+			name: "a secret's file that is empty", provoke: changedSecret("a secret's file can't", ""),
+			want: `level=ERROR msg="a secret's file can't be used; the value in force stays" secret=ops-token ` +
+				`error="--ops-token (PACER_OPS_TOKEN) names an empty file"`,
+		},
+		{
+			name: "a secret's file that is right again", provoke: changedSecret("in force again", "", "one"),
+			want: `level=INFO msg="a secret's file holds the value in force again" secret=ops-token`,
 		},
 		{
 			name: "Redis away, at the API", provoke: away("could not reach the store"),

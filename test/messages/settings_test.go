@@ -1,5 +1,12 @@
 package messages_test
 
+import "testing"
+
+// senders starts a process with senders in the settings file.
+func senders(yaml string) func(*testing.T) string {
+	return file(&dispatcherPath, "pacer.yaml", "channels:\n  "+yaml+"\n", "serve", "--config")
+}
+
 // settingRows are settings with which no process starts.
 func settingRows(_ *fleet) []row {
 	return []row{
@@ -155,6 +162,28 @@ func settingRows(_ *fleet) []row {
 			name:    "a list as settings file",
 			provoke: file(&dispatcherPath, "pacer.yaml", "- listen\n", "serve", "--config"),
 			want:    "dispatcher: DIR/pacer.yaml:1:1: a settings file must hold lines such as partitions: 16",
+		},
+		{
+			name: "a sender of no kind", provoke: senders("fmc:shop: {credentials: x}"),
+			want: `dispatcher: DIR/pacer.yaml:2:3: there is no kind of channel "fmc" (did you mean fcm?); there are <any>`,
+		},
+		{
+			name: "a sender without a name that can be used", provoke: senders("fcm:Shop: {credentials: x}"),
+			want: `dispatcher: DIR/pacer.yaml:2:3: "fcm:Shop" must have a name of 1 to 32 lower-case letters, digits and ` +
+				`hyphens after the colon, such as fcm:shop`,
+		},
+		{
+			name: "a sender of a kind without settings", provoke: senders("log:x: {}"),
+			want: "dispatcher: DIR/pacer.yaml:2:3: the channel log has no settings, so it has no senders with names",
+		},
+		{
+			name: "a sender twice", provoke: senders("fcm:shop: {credentials: x}\n  'fcm:shop': {credentials: y}"),
+			want: "dispatcher: DIR/pacer.yaml:3:3: fcm:shop is set twice, with 1 settings before",
+		},
+		{
+			name: "a sender without credentials", provoke: senders("fcm:shop: {project: x}"),
+			want: "dispatcher: channels.fcm:shop.project needs channels.fcm:shop.credentials to be set too\n" +
+				"channels.fcm:shop lacks the settings without which there is no fcm channel: docs/channels.md has them",
 		},
 		{
 			name: "a caller limit that is none", provoke: run(&dispatcherPath, nil, "serve", "--api-limits=often"),
