@@ -34,20 +34,9 @@ const patience = time.Minute
 var dispatcherPath string
 
 func TestMain(m *testing.M) {
-	dir, err := processtest.NewDir("webpush")
-	if err == nil {
-		dispatcherPath = filepath.Join(dir.Path, "dispatcher")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", dispatcherPath, "../../cmd/dispatcher")
-		build.Stderr = os.Stderr
-		err = build.Run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build the dispatcher:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = dir.Remove() // a temporary folder
-	os.Exit(code)
+	programs := processtest.Build(m, "dispatcher")
+	dispatcherPath = programs.Path("dispatcher")
+	os.Exit(programs.Run())
 }
 
 // A browser subscribes on the page, and its service worker shows what somebody sends. Only the push service is the

@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -28,20 +27,9 @@ import (
 var dispatcherPath, enqueuePath string
 
 func TestMain(m *testing.M) {
-	dir, err := processtest.NewDir("accept")
-	if err == nil {
-		dispatcherPath, enqueuePath = filepath.Join(dir.Path, "dispatcher"), filepath.Join(dir.Path, "enqueue")
-		build := exec.Command("go", "build", "-o", dir.Path, "../../cmd/dispatcher", "../../cmd/enqueue")
-		build.Stderr = os.Stderr
-		err = build.Run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build the programs:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = dir.Remove() // a temporary folder
-	os.Exit(code)
+	programs := processtest.Build(m, "dispatcher", "enqueue")
+	dispatcherPath, enqueuePath = programs.Path("dispatcher"), programs.Path("enqueue")
+	os.Exit(programs.Run())
 }
 
 // delivery is one request that the receiver got.

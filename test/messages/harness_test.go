@@ -28,19 +28,9 @@ import (
 var dispatcherPath, enqueuePath string
 
 func TestMain(m *testing.M) {
-	dir, err := processtest.NewDir("messages")
-	if err != nil {
-		panic(err)
-	}
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", dir.Path, "../../cmd/...")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic(errors.Join(err, dir.Remove()))
-	}
-	dispatcherPath, enqueuePath = filepath.Join(dir.Path, "dispatcher"), filepath.Join(dir.Path, "enqueue")
-	code := postgrestest.Around(redistest.Around(m)).Run()
-	_ = dir.Remove() // a temporary folder
-	os.Exit(code)
+	programs := processtest.Build(m, "dispatcher", "enqueue")
+	dispatcherPath, enqueuePath = programs.Path("dispatcher"), programs.Path("enqueue")
+	os.Exit(postgrestest.Around(redistest.Around(programs)).Run())
 }
 
 const messagesPolicy = `version: 1

@@ -1,12 +1,8 @@
 package night_test
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -28,17 +24,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil { // cases wait more than they compute
 		panic(err)
 	}
-	dir, err := processtest.NewDir("night")
-	if err != nil {
-		panic(err)
-	}
-	dispatcherPath = filepath.Join(dir.Path, "dispatcher")
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", dispatcherPath, "../../cmd/dispatcher")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic(errors.Join(err, dir.Remove()))
-	}
-	code := postgrestest.Around(redistest.Around(m)).Run()
-	_ = dir.Remove() // a temporary folder
-	os.Exit(code)
+	programs := processtest.Build(m, "dispatcher")
+	dispatcherPath = programs.Path("dispatcher")
+	os.Exit(postgrestest.Around(redistest.Around(programs)).Run())
 }
