@@ -43,7 +43,7 @@ func commandRows(d *fleet) []row {
 		{
 			name: "migrate without a database", provoke: run(&dispatcherPath, nil, "migrate", "up"),
 			want: "dispatcher: dispatcher migrate up needs --database-url (DATABASE_URL): Postgres that keeps the " +
-				"store: postgres://...",
+				"store: postgres://..., or file:PATH",
 		},
 		{
 			name: "rebuild without a database", provoke: run(&dispatcherPath, nil, "rebuild"),

@@ -21,6 +21,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
+	"github.com/pacer-notify/pacer/test/providertest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -30,6 +31,10 @@ var dispatcherPath, enqueuePath string
 func TestMain(m *testing.M) {
 	programs := processtest.Build(m, "dispatcher", "enqueue")
 	dispatcherPath, enqueuePath = programs.Path("dispatcher"), programs.Path("enqueue")
+	roots := programs.Path("roots.pem") // so that this process trusts providers of tests
+	if err := errors.Join(providertest.WriteRoots(roots), os.Setenv("SSL_CERT_FILE", roots)); err != nil {
+		panic(err)
+	}
 	os.Exit(postgrestest.Around(redistest.Around(programs)).Run())
 }
 

@@ -1,13 +1,18 @@
 package messages_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/providertest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -112,6 +117,62 @@ func away(holds string) func(*testing.T) string {
 	}
 }
 
+// refusesMost gives the line about a provider that takes one device and then refuses all others as another app's.
+func refusesMost(t *testing.T) string {
+	t.Helper()
+	provider := providertest.StartHTTP(t, providertest.HTTPConfig{Target: tokenOf},
+		providertest.Rule{Target: providertest.Matching("^other"), Reply: providertest.Reply{
+			Status: http.StatusForbidden,
+			Body: `{"error":{"details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError",` +
+				`"errorCode":"SENDER_ID_MISMATCH"}]}}`,
+		}},
+		providertest.Rule{Target: providertest.Matching("^$"), Reply: providertest.Reply{
+			Header: map[string]string{"Content-Type": "application/json"},
+			Body:   `{"access_token":"t","expires_in":3600,"token_type":"Bearer"}`,
+		}})
+	d := &fleet{log: &processLog{}, policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	if err := os.WriteFile(d.policy, []byte(messagesPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.settings = resolved(t, redistest.URL(t), d.policy)
+	d.settings.Channels.FCM.Endpoint = provider.URL
+	d.settings.Channels.FCM.Credentials = providertest.ServiceAccount(t, provider.URL+"/token")
+	d.process = start(t, d.settings, d.log)
+	for i := range 12 {
+		to := "own"
+		if i > 0 {
+			to = fmt.Sprint("other-", i)
+		}
+		d.post(fmt.Sprintf(`{"user_id":"user-%d","channel":"fcm","to":%q,"body":"x"}`, i, to))(t)
+		if i == 0 {
+			provider.Await(t, providertest.Called, 2) // for a token, and the delivery
+		}
+	}
+	return strings.ReplaceAll(d.log.await(t, "refuses most devices"), provider.Address(), "PROVIDER")
+}
+
+// tokenOf is the device's token in a request to FCM; "" in one for an access token.
+func tokenOf(_ *http.Request, body []byte) string {
+	var sent struct{ Message struct{ Token string } }
+	_ = json.Unmarshal(body, &sent) // a form is no JSON
+	return sent.Message.Token
+}
+
+// notNoted gives the line about the end of a notification that could not be noted.
+func notNoted(t *testing.T) string {
+	t.Helper()
+	d := deploy(t)
+	d.post(fmt.Sprintf(`{"id":"n1","user_id":"ada","channel":"log","body":"x","send_at":%q}`,
+		time.Now().Add(time.Hour).Format(time.RFC3339)))(t)
+	if _, err := postgrestest.Connect(t, d.settings.DatabaseURL).Exec(t.Context(), `
+		CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it stays'; END $$;
+		CREATE TRIGGER stay BEFORE DELETE ON pacer.outbox FOR EACH ROW EXECUTE FUNCTION stay()`); err != nil {
+		t.Fatal(err)
+	}
+	d.call(http.MethodDelete, "/v1/notifications/n1", "", "")(t)
+	return d.log.await(t, "could not note")
+}
+
 // logRows are lines of the log: what a process says at its start, and under faults.
 func logRows() []row {
 	return []row{
@@ -185,6 +246,16 @@ func logRows() []row {
 		{
 			name: "Redis back, at the sweeper", provoke: away("reaches all partitions again"),
 			want: `level=INFO msg="the sweeper reaches all partitions again"`,
+		},
+		{
+			name: "most devices refused", provoke: refusesMost,
+			want: `level=WARN msg="the provider refuses most devices as another app's, so none is deactivated; check ` +
+				`the channel's settings" channel=fcm host="" code=403.SENDER_ID_MISMATCH`,
+		},
+		{
+			name: "an end that could not be noted", provoke: notNoted,
+			want: `level=WARN msg="could not note that an ended notification is out of its agenda; the relay will ` +
+				`check it" notification_id=n1 error="ERROR: it stays (SQLSTATE P0001)"`,
 		},
 	}
 }
