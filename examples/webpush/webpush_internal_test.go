@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/push/webpush/webpushtest"
+	"github.com/pacer-notify/pacer/test/browsertest"
 	"github.com/pacer-notify/pacer/test/processtest"
 )
 
@@ -58,8 +58,8 @@ func TestABrowserSubscribesAndReceives(t *testing.T) {
 
 	tab := openTab(t, shop.URL, service.subscriber.Subscription(service.url+"/push/1"))
 	tab.click("#subscribe")
-	tab.await(`document.querySelector("#status").textContent === "Subscribed."`)
-	if key := tab.text(`window.subscribedWith.applicationServerKey`); key != keys.Public {
+	tab.Await(`document.querySelector("#status").textContent === "Subscribed."`)
+	if key := browsertest.Eval[string](tab.Tab, `window.subscribedWith.applicationServerKey`); key != keys.Public {
 		t.Errorf("the page subscribed with %s, want %s", key, keys.Public)
 	}
 	tab.click("#order")
@@ -70,13 +70,13 @@ func TestABrowserSubscribesAndReceives(t *testing.T) {
 		t.Fatal("no message got to the push service")
 	}
 	tab.deliver(shop.URL, message)
-	tab.await(`document.querySelector("#received").textContent.includes("Your order is on its way")`)
-	shown := tab.text(`navigator.serviceWorker.ready.then(w => w.getNotifications())
+	tab.Await(`document.querySelector("#received").textContent.includes("Your order is on its way")`)
+	shown := browsertest.Eval[string](tab.Tab, `navigator.serviceWorker.ready.then(w => w.getNotifications())
 		.then(all => all.map(n => n.title + ": " + n.body).join("; "))`)
 	if want := "Your order is on its way: It arrives tomorrow before noon."; shown != want {
 		t.Errorf("the browser shows %q, want %q", shown, want)
 	}
-	tab.screenshot("webpush")
+	tab.Screenshot("webpush")
 }
 
 // pushService is what a browser's vendor runs.
@@ -167,8 +167,7 @@ func freeAddress(t *testing.T) string {
 
 // tab is the page in a real browser.
 type tab struct {
-	*testing.T
-	ctx          context.Context
+	*browsertest.Tab
 	registration chan string // of the service worker
 }
 
@@ -180,20 +179,7 @@ const vendorless = `PushManager.prototype.subscribe = async function (options) {
 
 func openTab(t *testing.T, url, subscription string) *tab {
 	t.Helper()
-	options := []chromedp.ExecAllocatorOption{chromedp.Flag("disable-dev-shm-usage", true)}
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // which root has none of
-	}
-	ctx, cancel := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(options...),
-		chromedp.WithErrorf(t.Logf))
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // it ends with the test in any case
-		cancel()
-	})
-	b := &tab{T: t, ctx: ctx, registration: make(chan string, 10)}
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(800, 600)); err != nil {
-		t.Fatalf("open Chromium: %v; make install-servers installs it", err)
-	}
+	b := &tab{Tab: browsertest.Open(t, 800, 600), registration: make(chan string, 10)}
 	b.listen()
 	b.call("prepare the browser", func(ctx context.Context, target *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, target, serviceworker.Enable, cdp.Empty{}); err != nil {
@@ -203,21 +189,19 @@ func openTab(t *testing.T, url, subscription string) *tab {
 			page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(vendorless, subscription)})
 		return err
 	})
-	if _, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
+	if _, err := chromedp.CallBrowser(b.Page, browser.SetPermission, browser.SetPermissionParams{
 		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted,
 		Origin: url,
 	}); err != nil {
 		t.Fatalf("allow notifications: %v", err)
 	}
-	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
-		t.Fatalf("open the page: %v", err)
-	}
+	b.Navigate(url)
 	return b
 }
 
 // listen waits for the service worker's registration.
 func (b *tab) listen() {
-	if err := chromedp.Listen(b.ctx, func(event any) {
+	if err := chromedp.Listen(b.Page, func(event any) {
 		updated, ok := event.(*serviceworker.EventWorkerRegistrationUpdated)
 		if !ok {
 			return
@@ -235,7 +219,7 @@ func (b *tab) listen() {
 
 func (b *tab) call(what string, f func(context.Context, *chromedp.Target) error) {
 	b.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.Func(f)); err != nil {
+	if err := chromedp.Do(b.Page, chromedp.Func(f)); err != nil {
 		b.Fatalf("%s: %v", what, err)
 	}
 }
@@ -254,46 +238,7 @@ func (b *tab) deliver(origin, message string) {
 
 func (b *tab) click(selector string) {
 	b.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
+	if err := chromedp.Do(b.Page, chromedp.Click(chromedp.CSS(selector))); err != nil {
 		b.Fatalf("click %s: %v", selector, err)
-	}
-}
-
-// text evaluates an expression.
-func (b *tab) text(expression string) string {
-	b.Helper()
-	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.Fatalf("evaluate %s: %v", expression, err)
-	}
-	if text, ok := value.(string); ok {
-		return text
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return string(text)
-}
-
-// await waits until an expression is true.
-func (b *tab) await(expression string) {
-	b.Helper()
-	for deadline := time.Now().Add(patience); b.text(expression) != "true"; <-time.After(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.Fatalf("never true: %s; the page says %s", expression, b.text("document.body.innerText"))
-		}
-	}
-}
-
-// screenshot keeps a picture for people, with -artifacts.
-func (b *tab) screenshot(name string) {
-	b.Helper()
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(b.ArtifactDir(), name+".png"), picture, 0o600)
-	}
-	if err != nil {
-		b.Errorf("screenshot %s: %v", name, err)
 	}
 }

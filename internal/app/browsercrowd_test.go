@@ -42,11 +42,7 @@ func TestDashboardOfALargeCrowd(t *testing.T) {
 			looksUpInTheCrowd(b, string(on))
 			pagesThroughTheCrowd(b)
 			b.looksWell("list-" + string(on))
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if len(b.complaints) > 0 {
-				t.Errorf("the console says %v", b.complaints)
-			}
+			b.Quiet()
 		})
 	}
 }
@@ -82,12 +78,12 @@ const requests = "performance.getEntriesByType('resource').length"
 // showsTheCrowd compares the tiles, and makes sure that a page that is looked at asks for nothing more.
 func showsTheCrowd(b *tab) {
 	b.Helper()
-	b.await("document.querySelector('#deferred').textContent === '100,000'")
-	b.await("document.querySelector('#failed').textContent === '5,000'")
-	b.await("document.querySelector('#deferred-users').textContent === 'of 1,000 users'")
-	b.await("document.querySelector('#failed-why').textContent.includes('5,000 target_gone: 410')")
-	b.await("document.querySelector('#drain').textContent.includes('4 d')")
-	b.await("document.querySelector('#history-chart svg') !== null")
+	b.Await("document.querySelector('#deferred').textContent === '100,000'")
+	b.Await("document.querySelector('#failed').textContent === '5,000'")
+	b.Await("document.querySelector('#deferred-users').textContent === 'of 1,000 users'")
+	b.Await("document.querySelector('#failed-why').textContent.includes('5,000 target_gone: 410')")
+	b.Await("document.querySelector('#drain').textContent.includes('4 d')")
+	b.Await("document.querySelector('#history-chart svg') !== null")
 	eval[bool](b, `window.longest = 0, new PerformanceObserver((list) => {
 		for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration)
 	}).observe({ type: 'longtask' }) || true`)
@@ -97,7 +93,7 @@ func showsTheCrowd(b *tab) {
 			opened = eval[int](b, requests)
 		}
 		shown := eval[string](b, "document.querySelector('#connection').textContent")
-		b.await(fmt.Sprintf("document.querySelector('#connection').textContent !== %q", shown))
+		b.Await(fmt.Sprintf("document.querySelector('#connection').textContent !== %q", shown))
 	}
 	later := eval[int](b, requests)
 	b.Logf("the page makes %d requests when it opens and %d while it shows 5 further figures; it was busy for %.0f ms "+
@@ -114,7 +110,7 @@ func looksUpInTheCrowd(b *tab, on string) {
 	for name, query := range map[string]string{"user": longUser, "notification": longID + "04999"} {
 		before, began := eval[int](b, requests), time.Now()
 		b.look(query)
-		b.await("document.querySelector('#found-body').textContent.length > 100")
+		b.Await("document.querySelector('#found-body').textContent.length > 100")
 		b.Logf("%s looked up with %d requests in %s", name, eval[int](b, requests)-before,
 			time.Since(began).Round(time.Millisecond))
 		b.looksWell(name + "-" + on)
@@ -124,19 +120,19 @@ func looksUpInTheCrowd(b *tab, on string) {
 // pagesThroughTheCrowd goes to the list and through pages of those that are deferred and of those that failed.
 func pagesThroughTheCrowd(b *tab) {
 	b.Helper()
-	b.tabTo("nav a[href='list.html']")
-	b.press(kb.Enter)
-	b.await("location.pathname.endsWith('list.html') && document.querySelector('#items')?.rows.length === 100")
+	b.TabTo("nav a[href='list.html']")
+	b.Press(kb.Enter)
+	b.Await("location.pathname.endsWith('list.html') && document.querySelector('#items')?.rows.length === 100")
 	for _, status := range []string{"deferred", "failed"} {
-		b.tabTo(fmt.Sprintf("#statuses a[href='list.html?status=%s']", status))
-		b.press(kb.Enter)
-		b.await(fmt.Sprintf("location.search === '?status=%s'", status))
+		b.TabTo(fmt.Sprintf("#statuses a[href='list.html?status=%s']", status))
+		b.Press(kb.Enter)
+		b.Await(fmt.Sprintf("location.search === '?status=%s'", status))
 		seen := map[string]bool{}
 		var slowest time.Duration
 		before := eval[int](b, requests)
 		for page := range 5 {
 			began := time.Now()
-			b.await(fmt.Sprintf("document.querySelector('#connection').textContent.startsWith('loaded') && "+
+			b.Await(fmt.Sprintf("document.querySelector('#connection').textContent.startsWith('loaded') && "+
 				"[...document.querySelectorAll('#items tr')].every((row) => row.cells[1]?.textContent === '%s')", status))
 			slowest = max(slowest, time.Since(began))
 			for _, id := range eval[[]string](b, "[...document.querySelectorAll('#items td:last-child')].map("+
@@ -147,9 +143,9 @@ func pagesThroughTheCrowd(b *tab) {
 				break
 			}
 			eval[bool](b, "window.shownBefore = document.querySelector('#items').firstChild; true")
-			b.tabTo("#pages a:last-child")
-			b.press(kb.Enter)
-			b.await("document.querySelector('#items').firstChild !== window.shownBefore")
+			b.TabTo("#pages a:last-child")
+			b.Press(kb.Enter)
+			b.Await("document.querySelector('#items').firstChild !== window.shownBefore")
 		}
 		made := eval[int](b, requests) - before
 		b.Logf("%d %s on 5 pages with %d requests; a page was there after %s at most", len(seen), status, made,
@@ -180,19 +176,19 @@ const clipped = `[...document.querySelectorAll('svg text')].filter((e) => {
 func (b *tab) looksWell(name string) {
 	b.Helper()
 	for _, width := range []int64{390, 1280} {
-		if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 900)); err != nil {
+		if err := chromedp.Do(b.Page, chromedp.EmulateViewport(width, 900)); err != nil {
 			b.Fatal(err)
 		}
 		when := fmt.Sprintf("%s-%d", name, width)
-		b.await(fmt.Sprintf("!document.querySelector('svg.hours') || "+
+		b.Await(fmt.Sprintf("!document.querySelector('svg.hours') || "+
 			"Math.abs(document.querySelector('svg.hours').viewBox.baseVal.width - %d) < 100", width)) // it is drawn anew
-		b.accessible(when)
+		b.Accessible(when)
 		for _, e := range eval[[]string](b, clipped) {
 			b.Errorf("%s: clipped: %s", when, e)
 		}
 		if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
 			b.Errorf("%s: the page is %d wide", when, wide)
 		}
-		b.screenshot(when)
+		b.Screenshot(when)
 	}
 }

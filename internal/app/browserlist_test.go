@@ -39,7 +39,7 @@ func TestListInABrowser(t *testing.T) {
 				return s.Deferred == 4 && s.Totals.Failed == 120 && s.Totals.Delivered == 1
 			})
 			b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html")
-			b.await("document.querySelector('#items').rows.length >= 100")
+			b.Await("document.querySelector('#items').rows.length >= 100")
 			filters(b)
 			pages(b)
 			lookUpFromList(b, long)
@@ -52,31 +52,31 @@ func TestListInABrowser(t *testing.T) {
 // filters: a status by its link, a user by the form, both in the address; a wrong value is told with those there are.
 func filters(b *tab) {
 	b.Helper()
-	b.tabTo("#statuses a[href='list.html?status=deferred']")
-	b.press(kb.Enter)
-	b.await("location.search === '?status=deferred' && document.querySelector('#items').rows.length === 4")
-	b.tabTo("#filter [name=user]")
-	b.press("nobody", kb.Enter)
-	b.await("document.querySelector('#items').textContent.includes('No notification matches')")
-	b.await("location.search === '?status=deferred&user=nobody'")
+	b.TabTo("#statuses a[href='list.html?status=deferred']")
+	b.Press(kb.Enter)
+	b.Await("location.search === '?status=deferred' && document.querySelector('#items').rows.length === 4")
+	b.TabTo("#filter [name=user]")
+	b.Press("nobody", kb.Enter)
+	b.Await("document.querySelector('#items').textContent.includes('No notification matches')")
+	b.Await("location.search === '?status=deferred&user=nobody'")
 	eval[bool](b, "history.back() || true")
-	b.await("location.search === '?status=deferred' && document.querySelector('#items').rows.length === 4")
-	b.await("document.querySelector('#filter').elements.user.value === ''")
-	b.tabTo("#filter [name=category]")
-	b.press("slwo", kb.Enter)
-	b.await("!document.querySelector('#fault').hidden && document.querySelector('#fault').textContent.includes('slow')")
-	b.tabTo("#filter [type=reset]")
-	b.press(kb.Enter)
-	b.await("location.search === '' && document.querySelector('#fault').hidden")
+	b.Await("location.search === '?status=deferred' && document.querySelector('#items').rows.length === 4")
+	b.Await("document.querySelector('#filter').elements.user.value === ''")
+	b.TabTo("#filter [name=category]")
+	b.Press("slwo", kb.Enter)
+	b.Await("!document.querySelector('#fault').hidden && document.querySelector('#fault').textContent.includes('slow')")
+	b.TabTo("#filter [type=reset]")
+	b.Press(kb.Enter)
+	b.Await("location.search === '' && document.querySelector('#fault').hidden")
 }
 
 // pages leads to older ones and back to the newest.
 func pages(b *tab) {
 	b.Helper()
-	b.tabTo("#statuses a[href='list.html?status=failed']")
-	b.press(kb.Enter)
-	b.await("location.search === '?status=failed'")
-	b.await("[...document.querySelectorAll('#items tr')].every((row) => row.cells[1].textContent === 'failed')")
+	b.TabTo("#statuses a[href='list.html?status=failed']")
+	b.Press(kb.Enter)
+	b.Await("location.search === '?status=failed'")
+	b.Await("[...document.querySelectorAll('#items tr')].every((row) => row.cells[1].textContent === 'failed')")
 	seen := "[...document.querySelectorAll('#items td:last-child')].map((c) => c.textContent)"
 	ids := map[string]bool{}
 	for range 50 {
@@ -87,9 +87,9 @@ func pages(b *tab) {
 			break
 		}
 		eval[bool](b, "window.shownBefore = document.querySelector('#items').firstChild; true")
-		b.tabTo("#pages a:last-child")
-		b.press(kb.Enter)
-		b.await("document.querySelector('#items').firstChild !== window.shownBefore")
+		b.TabTo("#pages a:last-child")
+		b.Press(kb.Enter)
+		b.Await("document.querySelector('#items').firstChild !== window.shownBefore")
 	}
 	if len(ids) != 120 {
 		b.Errorf("the pages show %d failed ones, want 120", len(ids))
@@ -99,52 +99,52 @@ func pages(b *tab) {
 // lookUpFromList follows the link of a notification to its timeline, and comes back.
 func lookUpFromList(b *tab, id string) {
 	b.Helper()
-	b.tabTo("#filter [name=text]")
-	b.press(id+"007", kb.Enter)
-	b.await("document.querySelectorAll('#items a').length === 2")
-	b.tabTo("#items td:last-child a")
-	b.press(kb.Enter)
-	b.await("(document.querySelector('#found-title')?.textContent ?? '').includes('007')")
-	b.await("document.querySelector('#found-body').textContent.includes('target_gone: 410')")
+	b.TabTo("#filter [name=text]")
+	b.Press(id+"007", kb.Enter)
+	b.Await("document.querySelectorAll('#items a').length === 2")
+	b.TabTo("#items td:last-child a")
+	b.Press(kb.Enter)
+	b.Await("(document.querySelector('#found-title')?.textContent ?? '').includes('007')")
+	b.Await("document.querySelector('#found-body').textContent.includes('target_gone: 410')")
 	eval[bool](b, "history.back() || true")
-	b.await("document.querySelectorAll('#items a').length === 2")
+	b.Await("document.querySelectorAll('#items a').length === 2")
 }
 
 // cancelsAll: all that match are cancelled by keyboard, once their number has been told and confirmed.
 func cancelsAll(b *tab, d *fleet) {
 	b.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(1280, 900),
+	if err := chromedp.Do(b.Page, chromedp.EmulateViewport(1280, 900),
 		chromedp.Navigate("http://"+d.apps[0].OpsAddr()+"/list.html?status=deferred&user=ada")); err != nil {
 		b.Fatal(err)
 	}
-	b.await("document.querySelector('#items').rows.length === 4")
-	b.tabTo("#cancel-all")
-	b.press(kb.Enter)
-	b.await("document.querySelector('#sure')?.open === true && document.activeElement.id === 'sure-no'")
+	b.Await("document.querySelector('#items').rows.length === 4")
+	b.TabTo("#cancel-all")
+	b.Press(kb.Enter)
+	b.Await("document.querySelector('#sure')?.open === true && document.activeElement.id === 'sure-no'")
 	if asked := eval[string](b, "document.querySelector('#sure-text').textContent"); !strings.HasPrefix(asked,
 		"Cancel 4 notifications?") || !strings.Contains(asked, "user ada") {
 		b.Errorf("the dialog says %q", asked)
 	}
-	b.press("shift+"+kb.Tab, kb.Enter)
-	b.await("document.querySelector('#jobs').textContent.includes('done: 4 of 4 cancelled')")
-	b.await("document.querySelector('#items').textContent.includes('No notification matches')")
+	b.Press("shift+"+kb.Tab, kb.Enter)
+	b.Await("document.querySelector('#jobs').textContent.includes('done: 4 of 4 cancelled')")
+	b.Await("document.querySelector('#items').textContent.includes('No notification matches')")
 	if s := d.stats(); s.Deferred != 0 || s.Totals.Cancelled != 4 {
 		b.Errorf("the counts are %+v", s)
 	}
-	b.screenshot("list-after-1280")
+	b.Screenshot("list-after-1280")
 }
 
 // fits: the list stays within a phone's width and axe finds nothing.
 func (b *tab) fits() {
 	b.Helper()
-	b.accessible("at 1280 px")
-	b.screenshot("list-1280")
-	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(390, 844)); err != nil {
+	b.Accessible("at 1280 px")
+	b.Screenshot("list-1280")
+	if err := chromedp.Do(b.Page, chromedp.EmulateViewport(390, 844)); err != nil {
 		b.Fatal(err)
 	}
-	b.accessible("at 390 px")
+	b.Accessible("at 390 px")
 	if width := eval[int](b, "document.documentElement.scrollWidth"); width > 390 {
 		b.Errorf("at 390 px the page is %d wide", width)
 	}
-	b.screenshot("list-390")
+	b.Screenshot("list-390")
 }

@@ -49,10 +49,10 @@ func TestLookUpInABrowser(t *testing.T) {
 			d.awaitStats("it failed", func(s stats) bool { return s.Totals.Failed == 1 })
 
 			b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html")
-			b.await("document.querySelector('#items').rows.length === 1 && document.querySelector('#items a') !== null")
-			b.tabTo("#items td:last-child a")
-			b.press(kb.Enter)
-			b.await("(document.querySelector('#found-title')?.textContent ?? '').endsWith('" + id + "')")
+			b.Await("document.querySelector('#items').rows.length === 1 && document.querySelector('#items a') !== null")
+			b.TabTo("#items td:last-child a")
+			b.Press(kb.Enter)
+			b.Await("(document.querySelector('#found-title')?.textContent ?? '').endsWith('" + id + "')")
 			if at := eval[string](b, "location.pathname + location.search"); at != "/?q="+url.QueryEscape(id) {
 				t.Errorf("the address is %s", at)
 			}
@@ -62,7 +62,7 @@ func TestLookUpInABrowser(t *testing.T) {
 
 			// The address alone leads there, and a reload too.
 			again := openTab(t, eval[string](b, "location.href"))
-			again.await("document.querySelector('#found-body table.attempts')?.rows.length === 3")
+			again.Await("document.querySelector('#found-body table.attempts')?.rows.length === 3")
 			if text := eval[string](again, "document.body.innerText"); strings.Contains(text, "very-secret") {
 				t.Errorf("the page shows the target: %s", text)
 			}
@@ -115,11 +115,11 @@ func showsContents(b *tab, n item) {
 func (b *tab) contained(name string) {
 	b.Helper()
 	for _, width := range []int64{1280, 390} {
-		if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 900)); err != nil {
+		if err := chromedp.Do(b.Page, chromedp.EmulateViewport(width, 900)); err != nil {
 			b.Fatal(err)
 		}
 		at := map[int64]string{1280: name + "-1280", 390: name + "-390"}[width]
-		b.accessible(at)
+		b.Accessible(at)
 		if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
 			b.Errorf("%s: the page is %d wide", at, wide)
 		}
@@ -137,7 +137,7 @@ func (b *tab) contained(name string) {
 		if len(clipped) > 0 {
 			b.Errorf("%s: these are clipped: %q", at, clipped)
 		}
-		b.screenshot("lookup-" + at)
+		b.Screenshot("lookup-" + at)
 	}
 }
 
@@ -153,20 +153,16 @@ func TestContentsInABrowserNeedTheToken(t *testing.T) {
 	d.awaitStats("it failed", func(s stats) bool { return s.Totals.Failed == 1 })
 
 	b := openTab(t, "http://"+process.OpsAddr()+"/?q="+url.QueryEscape(id))
-	b.await("document.querySelector('#found-body .attempts')?.rows.length === 2")
+	b.Await("document.querySelector('#found-body .attempts')?.rows.length === 2")
 	text := eval[string](b, "document.querySelector('#found-body').innerText")
 	if !strings.Contains(text, "Not shown: this needs the token of --ops-token.") || strings.Contains(text, "4711") {
 		t.Errorf("without the token it shows %s", text)
 	}
-	b.tabTo("#found-body .part > button")
-	b.screenshot("lookup-withheld-1280")
-	b.press(kb.Enter)
-	b.await("document.querySelector('#sure').open && document.activeElement.id === 'token'")
-	b.press("open-sesame", kb.Enter)
-	b.await("document.querySelector('#found-body pre')?.textContent.includes('your code is 4711') ?? false")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.complaints) > 0 {
-		t.Errorf("the console says %v", b.complaints)
-	}
+	b.TabTo("#found-body .part > button")
+	b.Screenshot("lookup-withheld-1280")
+	b.Press(kb.Enter)
+	b.Await("document.querySelector('#sure').open && document.activeElement.id === 'token'")
+	b.Press("open-sesame", kb.Enter)
+	b.Await("document.querySelector('#found-body pre')?.textContent.includes('your code is 4711') ?? false")
+	b.Quiet()
 }

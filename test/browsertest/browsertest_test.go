@@ -1,0 +1,34 @@
+package browsertest_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/pacer-notify/pacer/test/browsertest"
+)
+
+// TestTab does with a small page what the tests of pages do.
+func TestTab(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<!doctype html><html lang="en"><title>A page</title><link rel="icon" href="data:,">
+			<main><h1>A page</h1><p id="said">nothing</p><label>Name <input id="name"></label>
+			<button id="say" onclick="said.textContent = document.querySelector('#name').value">Say</button></main>`))
+	}))
+	t.Cleanup(server.Close)
+	b := browsertest.Open(t, 400, 300)
+	b.Navigate(server.URL)
+	b.TabTo("#name")
+	b.Press("hello", kb.Tab, kb.Enter)
+	b.Await(`document.querySelector("#said").textContent === "hello"`)
+	if width := browsertest.Eval[int](b, "innerWidth"); width != 400 {
+		t.Errorf("the tab is %d wide, want 400", width)
+	}
+	b.Accessible("as it is")
+	b.Screenshot("page")
+	b.Quiet()
+}
