@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/egress/egresstest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
@@ -57,7 +58,7 @@ type bench struct {
 // benches has one for each channel whose provider responds.
 var benches = map[notification.Channel]func(*testing.T) *bench{
 	"webhook": webhookBench, "fcm": fcmBench, "apns": apnsBench, "webpush": webpushBench, "email": emailBench,
-	"ntfy": ntfyBench,
+	"ntfy": ntfyBench, "slack": slackBench, "teams": teamsBench, "sms": smsBench,
 }
 
 // TestEachRowIsProvoked compares the tables of all channels with providers: each row is provoked by a script, through
@@ -150,8 +151,13 @@ func (b *bench) send(t *testing.T, s script) string {
 	b.follow(append(rules, b.base...)...)
 	described := b.channels[s.set]
 	opened, err := channel.Open([]channel.Descriptor{described}, channel.Process{
-		Log:     slog.New(slog.DiscardHandler),
-		Targets: httpsend.GuardedConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Log: slog.New(slog.DiscardHandler),
+		Targets: httpsend.GuardedConfig{
+			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Resolver: egresstest.Resolver(func(string) []netip.Addr { // all names lead to this machine
+				return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+			}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

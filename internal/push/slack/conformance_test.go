@@ -123,18 +123,3 @@ func newSender(tb testing.TB, cfg slack.Config) *slack.Sender {
 	tb.Cleanup(func() { _ = sender.Close() })
 	return sender
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, slack.Settings{}.Channel().Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		p := &pushtest.Provider{}
-		server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(pushtest.HTTPStatus(row))
-			if row.Class != 0 { // a 204 has no body
-				_, _ = io.WriteString(w, row.Reason)
-			}
-		})
-		return newSender(t, config(p, server)).Send(t.Context(), message(base(server)+path))
-	})
-}

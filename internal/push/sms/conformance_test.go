@@ -119,25 +119,3 @@ func newSender(tb testing.TB, cfg sms.Config) *sms.Sender {
 	tb.Cleanup(func() { _ = sender.Close() })
 	return sender
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	pushtest.Table(t, sms.Settings{}.Channel().Responses, func(t *testing.T, row push.Row) error {
-		t.Helper()
-		server := pushtest.StartServer(t, &pushtest.Provider{}, func(w http.ResponseWriter, _ *http.Request) {
-			status := pushtest.HTTPStatus(row)
-			text := `{"code":` + row.Reason + `}`
-			switch {
-			case row.If != "" && row.Reason != "":
-				status, text = http.StatusCreated, `{"status":"failed","error_code":`+row.Reason+`}`
-			case row.If != "":
-				status, text = http.StatusCreated, `{"status":"failed","error_code":null}`
-			case row.Class == 0: // a 204 has no body
-				text = ""
-			}
-			w.WriteHeader(status)
-			_, _ = fmt.Fprint(w, text)
-		})
-		return newSender(t, config(server)).Send(t.Context(), message())
-	})
-}
