@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -85,6 +87,9 @@ type Process struct {
 	// ReturnToken signs where an e-mail comes back to: its notification, and the address that it goes to. Nil means that
 	// there is no key.
 	ReturnToken func(notificationID, address string) string
+	// Registered returns what signs calls to a webhook's URL, and the headers to send with them; false for a URL that
+	// is not registered. Nil means that none is.
+	Registered func(url string) (signing.Keys, http.Header, bool)
 }
 
 // SettingError is a setting that can't be right. It must not show a credential.

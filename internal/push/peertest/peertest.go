@@ -36,7 +36,7 @@ type Request struct {
 	Authorization string `json:"authorization,omitempty"`
 	Audience      string `json:"audience,omitempty"`
 
-	// Secret is the receiver's. Headers are those of the call, with names in lower case.
+	// Secret is the receiver's, or a public key. Headers are those of the call, with names in lower case.
 	Secret  string            `json:"secret,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 }

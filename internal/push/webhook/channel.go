@@ -1,9 +1,7 @@
 package webhook
 
 import (
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,13 +10,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
 )
 
 // Settings of the channel. Their flags begin with --webhook-.
 type Settings struct {
 	// Secret is the Standard Webhooks secret that signs deliveries, whsec_... Several, separated by commas, all sign,
-	// so that one can replace another. Defaults to none: deliveries are not signed.
-	Secret string `name:"secret" credential:"" placeholder:"SECRET|file:PATH" json:"-" help:"Standard Webhooks secret (whsec_...) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
+	// so that one can replace another. A private key, whsk_..., signs with Ed25519. Registered endpoints have secrets
+	// of their own. Defaults to none: deliveries are not signed.
+	Secret string `name:"secret" credential:"" placeholder:"SECRET|file:PATH" json:"-" help:"Standard Webhooks secret (whsec_..., or whsk_... for Ed25519) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
 	// Targets are secrets of single targets, host=whsec_... A host with an empty secret is not signed for.
 	Targets []string `name:"targets" credential:"" placeholder:"HOST=SECRET|file:PATH" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
 	// Limits are how often all processes together may call targets, such as 600000/1m. Defaults to none.
@@ -42,7 +42,10 @@ func (s Settings) Channel() channel.Descriptor {
 				host, texts, _ := strings.Cut(target, "=")
 				targets[host] = secrets(texts)
 			}
-			return New(Config{Secrets: secrets(s.Secret), Targets: targets, GuardedConfig: process.Targets})
+			return New(Config{
+				Secrets: secrets(s.Secret), Targets: targets, Registered: process.Registered,
+				GuardedConfig: process.Targets,
+			})
 		},
 	}
 }
@@ -57,12 +60,6 @@ func delivery() notification.DeliverySettings {
 		Timeout: 20 * time.Second,
 	}
 }
-
-// The length of a secret, according to the Standard Webhooks specification.
-const (
-	minSecretBytes = 24
-	maxSecretBytes = 64
-)
 
 // Check refuses secrets in a wrong form, each with a [*channel.SettingError].
 func (s Settings) Check() error {
@@ -84,26 +81,11 @@ func (s Settings) Check() error {
 func checkSecrets(setting, texts string) error {
 	var faults []error
 	for _, text := range splitSecrets(texts) {
-		if message := secretFault(text); message != "" {
-			faults = append(faults, &channel.SettingError{Setting: setting, Message: message})
+		if _, err := signing.Parse(text); err != nil {
+			faults = append(faults, &channel.SettingError{Setting: setting, Message: err.Error()})
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// secretFault says how a secret differs from the Standard Webhooks specification, or nothing. It never shows the
-// secret.
-func secretFault(text string) string {
-	encoded, ok := strings.CutPrefix(text, "whsec_")
-	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	switch {
-	case !ok || err != nil:
-		return fmt.Sprintf("must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
-	case len(key) < minSecretBytes || len(key) > maxSecretBytes:
-		return fmt.Sprintf("must hold %d to %d bytes after whsec_, in base64; it holds %d",
-			minSecretBytes, maxSecretBytes, len(key))
-	}
-	return ""
 }
 
 // splitSecrets reads secrets that are separated by commas.

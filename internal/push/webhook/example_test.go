@@ -47,7 +47,7 @@ func ExampleSender_verify() {
 		CreatedAt: time.Now(),
 	}}
 	here := httpsend.GuardedConfig{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	for _, key := range []string{signing, "whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldCE="} {
+	for _, key := range []string{signing, "whsec_c29tZWJvZHkgZWxzZSdzIG93biBzZWNyZXQh"} {
 		sender, err := webhook.New(webhook.Config{Secrets: []secret.Secret{secret.New(key)}, GuardedConfig: here})
 		if err != nil {
 			fmt.Println(err)

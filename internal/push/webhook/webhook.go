@@ -9,12 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/pacer-notify/pacer/internal/egress"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -22,16 +22,20 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
 )
 
 // Config of a Sender.
 type Config struct {
-	// Secrets sign deliveries, each in the form whsec_… A receiver needs to know only one of them, so a new secret can
-	// be added before the old one is removed. Defaults to none: deliveries are not signed.
+	// Secrets sign deliveries, each in the form whsec_… or whsk_… A receiver needs to know only one of them, so a new
+	// secret can be added before the old one is removed. Defaults to none: deliveries are not signed.
 	Secrets []secret.Secret
 	// Targets have secrets of their own, by the host as it stands in the URL, port included. A target without a secret
 	// is not signed for.
 	Targets map[string][]secret.Secret
+	// Registered returns what signs calls to a registered URL, and the headers to send with them; false for any other.
+	// A registered URL has no part in the other secrets. Defaults to none.
+	Registered func(url string) (signing.Keys, http.Header, bool)
 	// GuardedConfig says which targets may be called.
 	httpsend.GuardedConfig
 }
@@ -42,20 +46,24 @@ type Checker struct{ CheckURL func(string) error }
 // Sender delivers webhooks.
 type Sender struct {
 	Checker
-	client  *httpsend.Guarded
-	signers signers
-	targets map[string]signers
+	client     *httpsend.Guarded
+	keys       signing.Keys
+	targets    map[string]signing.Keys
+	registered func(url string) (signing.Keys, http.Header, bool)
 }
 
 // New makes a Sender. It fails when a secret is not in the right form.
 func New(cfg Config) (*Sender, error) {
-	s := &Sender{targets: make(map[string]signers, len(cfg.Targets))}
+	s := &Sender{targets: make(map[string]signing.Keys, len(cfg.Targets)), registered: cfg.Registered}
+	if s.registered == nil {
+		s.registered = func(string) (signing.Keys, http.Header, bool) { return nil, nil, false }
+	}
 	var err error
-	if s.signers, err = newSigners(cfg.Secrets); err != nil {
+	if s.keys, err = signing.ParseAll(cfg.Secrets); err != nil {
 		return nil, err
 	}
 	for host, secrets := range cfg.Targets {
-		if s.targets[strings.ToLower(host)], err = newSigners(secrets); err != nil {
+		if s.targets[strings.ToLower(host)], err = signing.ParseAll(secrets); err != nil {
 			return nil, fmt.Errorf("target %s: %w", host, err)
 		}
 	}
@@ -66,31 +74,24 @@ func New(cfg Config) (*Sender, error) {
 	return s, nil
 }
 
-// signers make a delivery's signatures, one for each secret.
-type signers []*standardwebhooks.Webhook
-
-func newSigners(secrets []secret.Secret) (signers, error) {
-	all := make(signers, 0, len(secrets))
-	for _, s := range secrets {
-		signer, err := standardwebhooks.NewWebhook(s.Reveal())
-		if err != nil || s.IsZero() {
-			return nil, errors.New("read the webhook secret: it must be whsec_ and base64") // the cause may quote it
-		}
-		all = append(all, signer)
+// keysOf are what signs calls to a URL, with the headers that it was registered with.
+func (s *Sender) keysOf(to *url.URL, target string) (signing.Keys, http.Header) {
+	if keys, header, ok := s.registered(target); ok {
+		return keys, header
 	}
-	return all, nil
+	if keys, own := s.targets[strings.ToLower(to.Host)]; own {
+		return keys, nil
+	}
+	return s.keys, nil
 }
 
-// sign makes the text of the signature header: one signature for each secret, separated by blanks.
-func (s signers) sign(id string, at time.Time, payload []byte) (string, error) {
-	signatures := make([]string, len(s))
-	for i, signer := range s {
-		var err error
-		if signatures[i], err = signer.Sign(id, at, payload); err != nil {
-			return "", fmt.Errorf("sign the webhook: %w", err)
-		}
+// headersOf are the values of the headers that a URL was registered with. A receiver may repeat them in its reply.
+func (s *Sender) headersOf(target string) (values []string) {
+	_, header, _ := s.registered(target)
+	for _, value := range header {
+		values = append(values, value...)
 	}
-	return strings.Join(signatures, " "), nil
+	return values
 }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.
@@ -137,7 +138,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if failure == nil {
 		return nil
 	}
-	failure.Reply = push.Reply([]byte(text), m.Notification)
+	failure.Reply = push.Reply([]byte(text), m.Notification, s.headersOf(m.To)...)
 	return failure
 }
 
@@ -161,23 +162,21 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 	if err != nil {
 		return nil, errors.New("the target is not a URL") // the cause repeats the URL
 	}
+	keys, own := s.keysOf(request.URL, m.To)
 	now := time.Now()
+	signature, err := keys.Sign(m.ID, now, payload)
+	if err != nil {
+		return nil, err
+	}
 	header := request.Header
-	header.Set("Content-Type", "application/json")
 	header.Set("User-Agent", "pacer")
+	maps.Copy(header, own) // before those that it can't replace
+	header.Set("Content-Type", "application/json")
 	header.Set("Webhook-Id", m.ID)
 	header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	header.Set("Pacer-Attempt", strconv.Itoa(m.Attempt))
 	header.Set("Pacer-Admitted-At", strconv.FormatInt(m.AdmittedAt.UnixMicro(), 10))
-	signers, own := s.targets[strings.ToLower(request.URL.Host)]
-	if !own {
-		signers = s.signers
-	}
-	if len(signers) > 0 {
-		signature, err := signers.sign(m.ID, now, payload)
-		if err != nil {
-			return nil, err
-		}
+	if signature != "" {
 		header.Set("Webhook-Signature", signature)
 	}
 	return request, nil

@@ -25,8 +25,22 @@ const readers = {
     const plain = ece.decrypt(Buffer.from(body, 'base64'), { version: 'aes128gcm', privateKey: browser, authSecret })
     return { plain: plain.toString('utf8'), subject: payload.sub, algorithm: decodeProtectedHeader(token).alg }
   },
-  // A receiver of Standard Webhooks verifies signature and age.
+  // A receiver of Standard Webhooks verifies signature and age. Its library knows shared secrets only: an Ed25519
+  // signature is verified by OpenSSL.
   async webhook({ body, secret, headers }) {
+    if (secret.startsWith('whpk_')) {
+      const key = crypto.createPublicKey({
+        key: { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(secret.slice(5), 'base64').toString('base64url') }, format: 'jwk',
+      })
+      const text = Buffer.from(body, 'base64').toString('utf8')
+      const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${text}`
+      const valid = headers['webhook-signature'].split(' ').some((signature) => {
+        const [version, encoded] = signature.split(',')
+        return version === 'v1a' && crypto.verify(null, Buffer.from(signed), key, Buffer.from(encoded, 'base64'))
+      })
+      if (!valid) throw new Error('no matching signature found')
+      return { plain: text }
+    }
     return { plain: JSON.stringify(new Webhook(secret).verify(Buffer.from(body, 'base64').toString('utf8'), headers)) }
   },
 }
