@@ -120,7 +120,7 @@ func (c Config) bounce() (*mail.Address, error) {
 		return nil, fmt.Errorf("the bounce address must have at most %d characters before the @, and no +: a token of %d "+
 			"follows them", maxLocal-tokenSpace, tokenSpace)
 	case c.ReturnToken == nil:
-		return nil, errors.New("the bounce address needs a key that signs its tokens")
+		return nil, errors.New("the bounce address needs a key that signs its tokens: set --unsubscribe-key (PACER_UNSUBSCRIBE_KEY)")
 	}
 	return address, nil
 }
