@@ -47,9 +47,10 @@ type Channels struct {
 
 	// Named are the settings of further senders, by their whole names. Each has the type of its kind's settings.
 	Named Named `kong:"-"`
-	// AsSet are the same settings with the paths of files where AllChannels has what the files held. Nil means that
-	// there are no files.
-	AsSet *Channels `kong:"-"`
+	// AsSet are the same settings with the paths of files instead of what the files held, and Files are these, by
+	// channel. Without files there are none.
+	AsSet *Channels                             `kong:"-"`
+	Files map[notification.Channel]secret.Files `kong:"-"`
 }
 
 // Named are settings of senders that have a name, such as fcm:shop.
@@ -72,8 +73,8 @@ func (c Channels) All() []channel.Descriptor {
 		if !ok {
 			continue
 		}
-		if c.AsSet != nil {
-			c.AsSet.renew(&d)
+		if files, ok := c.Files[d.Name]; ok {
+			d.Files, d.Renew = files, c.AsSet.renewing(d.Name)
 		}
 		all = append(all, d)
 	}
@@ -99,22 +100,17 @@ func (c Channels) Deliveries() map[notification.Channel]notification.DeliverySet
 	return all
 }
 
-// renew lets a channel be made anew when the files change that its settings name. c are the settings as they were set.
-func (c *Channels) renew(d *channel.Descriptor) {
-	for _, s := range c.senders() {
-		paths := s.paths()
-		if s.name != d.Name || len(paths) == 0 {
-			continue
+// renewing describes a channel with what its files hold by then. c are the settings as they were set.
+func (c *Channels) renewing(name notification.Channel) func() (channel.Descriptor, error) {
+	senders := c.senders()
+	of := senders[slices.IndexFunc(senders, func(s sender) bool { return s.name == name })]
+	return func() (channel.Descriptor, error) {
+		read, err := of.read()
+		if err != nil {
+			return channel.Descriptor{}, err
 		}
-		d.Files = secret.Look(paths...)
-		d.Renew = func() (channel.Descriptor, error) {
-			read, err := s.read()
-			if err != nil {
-				return channel.Descriptor{}, err
-			}
-			fresh, _ := read.describe()
-			return fresh, nil
-		}
+		fresh, _ := read.describe()
+		return fresh, nil
 	}
 }
 
@@ -152,13 +148,15 @@ func (c Channels) GoString() string { return c.String() }
 
 // resolve reads credentials from their files, and refuses channels with missing or wrong settings.
 func (c Channels) resolve() (Channels, error) {
-	resolved, files := Channels{}, false
+	resolved, files := Channels{}, map[notification.Channel]secret.Files{}
 	if len(c.Named) > 0 {
 		resolved.Named = Named{}
 	}
 	var faults []error
 	for _, s := range c.senders() {
-		files = files || len(s.paths()) > 0
+		if paths := s.paths(); len(paths) > 0 {
+			files[s.name] = secret.Look(paths...)
+		}
 		read, err := s.read()
 		faults = append(faults, err)
 		if s.named {
@@ -167,8 +165,8 @@ func (c Channels) resolve() (Channels, error) {
 			reflect.ValueOf(&resolved).Elem().FieldByIndex(s.field).Set(read.settings)
 		}
 	}
-	if files {
-		resolved.AsSet = &c
+	if len(files) > 0 {
+		resolved.AsSet, resolved.Files = &c, files
 	}
 	return resolved, errors.Join(faults...)
 }

@@ -3,9 +3,11 @@ package settings
 import (
 	"errors"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/pacer-notify/pacer/internal/feedback"
+	"github.com/pacer-notify/pacer/internal/push/email"
 )
 
 // readUnsubscribeKey reads the keys that sign what e-mails carry, from the settings or from the files that they name.
@@ -50,8 +52,11 @@ func (s *Server) resolveLinks() (public string, err error) {
 			need("public-url", "database-url", ": only Postgres keeps what users unsubscribe from")
 		}
 	}
-	if s.Channels.Email.BounceAddress != "" && len(s.UnsubscribeKey) == 0 {
-		need("email-bounce-address", "unsubscribe-key", "")
+	for _, of := range s.Channels.senders() {
+		mail, ok := reflect.TypeAssert[email.Settings](of.settings)
+		if ok && mail.BounceAddress != "" && len(s.UnsubscribeKey) == 0 {
+			need(of.prefix+"bounce-address", "unsubscribe-key", "")
+		}
 	}
 	return strings.TrimRight(s.PublicURL, "/"), errors.Join(faults...)
 }

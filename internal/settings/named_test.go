@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/fcm"
+	secrets "github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -87,6 +89,10 @@ func TestSendersWithNamesAreRefused(t *testing.T) {
 		"LacksWhatItNeeds": {
 			text: "apns:shop: {key: x, key-id: x, topic: x}",
 			want: "channels.apns:shop.key needs channels.apns:shop.team-id to be set too",
+		},
+		"LacksTheKeyForItsBounces": {
+			text: "email:shop: {server: 'smtp://mail.example', from: a@example.com, bounce-address: b@example.com}",
+			want: "channels.email:shop.bounce-address needs --unsubscribe-key (PACER_UNSUBSCRIBE_KEY) to be set too",
 		},
 		"WrongLimit": {
 			text: "fcm:shop: {credentials: x, limits: 5}", want: `channels.fcm:shop.limits must be of the form 100/1s, is "5"`,
@@ -170,9 +176,12 @@ func TestAChannelIsRenewedFromItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	write("canary2") // before the channels are opened, or later
 	all := resolved.Channels.All()
 	alerts := all[len(all)-1]
-	write("canary2")
+	if reflect.DeepEqual(alerts.Files, secrets.Look(path)) {
+		t.Error("nobody notices that it changed before the channels were opened")
+	}
 	fresh, err := alerts.Renew()
 	if err != nil || fresh.Name != "ntfy:alerts" || alerts.Credential != "https://ntfy.shcanary1" ||
 		fresh.Credential != "https://ntfy.shcanary2" {
