@@ -18,6 +18,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/endpoints"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -50,6 +52,8 @@ type App struct {
 	senders    push.Registry // what the workers send by: each channel's sender behind its gate
 	gates      gate.Gates
 	queue      *queue.Client
+	endpoints  *endpoints.Directory
+	events     *events.Sender // nil without the worker role
 	intake     *intake.Intake
 	dispatcher *dispatch.Dispatcher
 	workers    *queue.Server
@@ -118,8 +122,8 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	}
 	a.deployment, err = deployment.Open(ctx, deployment.Config{
 		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
-		Deferred: a.metrics.Deferred, Adopted: a.metrics.Adopted, LimitsChanged: a.limitsChanged,
-		Hooks: a.hooks.Hooks, Log: a.log,
+		Directory: a.endpoints, Deferred: a.metrics.Deferred, Adopted: a.metrics.Adopted,
+		LimitsChanged: a.limitsChanged, Hooks: a.hooks.Hooks, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -171,7 +175,7 @@ func (a *App) Start(ctx context.Context) error {
 
 // services are those of the process's roles.
 func (a *App) services() []Service {
-	all := []Service{a.announcer, a.policy, a.follower, a.secrets}
+	all := []Service{a.announcer, a.policy, a.follower, a.endpoints, a.secrets}
 	if a.deployment.Memory != nil {
 		all = append(all, a.deployment.Memory)
 	}
@@ -182,7 +186,8 @@ func (a *App) services() []Service {
 		all = append(all, a.deployment.OwnLimits)
 	}
 	if a.workers != nil {
-		all = append(all, dispatch.NewSweeper(a.deployment.Agendas, sweepInterval, a.metrics.Repaired, a.log))
+		sweeper := dispatch.NewSweeper(a.deployment.Agendas, sweepInterval, a.metrics.Repaired, a.log)
+		all = append(all, sweeper, a.events)
 		if a.deployment.Relay != nil {
 			all = append(all, a.deployment.Relay)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -20,8 +21,9 @@ import (
 func (a *App) openChannels() error {
 	targets := httpsend.GuardedConfig{Allow: deployment.TargetsAllow(a.cfg), Idle: a.cfg.Concurrency}
 	a.hooks.Targets(&targets)
-	process := deployment.Signed(channel.Process{Log: a.log, Targets: targets}, a.cfg, a.policy.Current)
-	opened, err := channel.Open(a.cfg.Channels.All(), process)
+	a.endpoints = endpoints.NewDirectory(endpoints.DirectoryConfig{DisableAfter: a.cfg.WebhookDisableAfter, Log: a.log})
+	process := channel.Process{Log: a.log, Targets: targets, Registered: a.endpoints.Registered}
+	opened, err := channel.Open(a.cfg.Channels.All(), deployment.Signed(process, a.cfg, a.policy.Current))
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func (a *App) openGates() error {
 			cfg.EndsAt = a.deployment.Rules.EndsAt
 		}
 		a.gates[name] = gate.New(a.senders[name], cfg)
-		a.senders[name] = a.gates[name]
+		a.senders[name] = a.endpoints.Watch(name, a.gates[name])
 	}
 	return nil
 }

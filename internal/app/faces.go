@@ -54,6 +54,7 @@ func (a *App) apiHandler(tokens *secret.Tokens, host func(string) bool, metrics 
 	cfg := httpapi.Config{
 		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), Users: d.Users(),
 		CheckCategory: d.Rules.CheckCategory, List: d.Store.List, Names: d.Rules.Vocabulary,
+		Endpoints: d.EndpointService(), Events: d.Events,
 		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control, Log: a.log},
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
@@ -72,7 +73,7 @@ func (a *App) openOps(ctx context.Context) error {
 	if !a.cfg.HasRole(settings.RoleOps) {
 		return nil
 	}
-	a.openChecker()
+	a.checker = a.deployment.Checker(a.follower, a.metrics.Checked)
 	reader := a.reader()
 	if err := reader.Register(a.registry); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (a *App) reader() *ops.Reader {
 	reader := &ops.Reader{
 		Store: d.Store, Agendas: d.Agendas, Redis: d.Redis.Client, Embedded: a.cfg.Setup.Embedded(), Memory: d.Memory,
 		Pool: d.Pool, Control: d.Control, Follower: a.follower, Checker: a.checker,
-		ChannelNames: a.channels.Names, Policy: a.policyInForce, Secrets: a.secrets,
+		ChannelNames: a.channels.Names, Policy: a.policyInForce, Secrets: a.secrets, Endpoints: a.endpoints,
 		Categories: d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
 		BreakersOpen: a.gates.Open,
 	}

@@ -43,9 +43,12 @@ func (a *App) openIntake(context.Context) error {
 }
 
 // openWorkers sets up delivering. Processes without the role have a dispatcher too, which delivers nothing.
-func (a *App) openWorkers(context.Context) error {
+func (a *App) openWorkers(context.Context) (err error) {
 	d := a.deployment
 	if a.cfg.HasRole(settings.RoleWorker) {
+		if a.events, err = d.EventSender(a.registry); err != nil {
+			return err
+		}
 		a.workers = queue.NewServer(d.Redis.Pipe, queue.ServerConfig{
 			Partitions: a.cfg.Partitions, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
 			Log: a.log,

@@ -21,6 +21,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/endpoints"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
@@ -56,6 +58,9 @@ type Deployment struct {
 	OwnLimits *storepostgres.OwnLimits
 	// Control keeps pauses and the audit log.
 	Control control.Store
+	// Endpoints keeps the webhook endpoints, Events what happened to them.
+	Endpoints endpoints.Store
+	Events    events.Store
 
 	cfg       Config
 	attached  bool
@@ -86,6 +91,8 @@ type Config struct {
 	Deferred func(category, rule string, n int)
 	// Adopted counts what processes without metrics of their own accepted.
 	Adopted func(category string, n int64)
+	// Directory is what the process knows of the webhook endpoints. Defaults to one of its own.
+	Directory *endpoints.Directory
 	// LimitsChanged is called when the own limits of a user have changed.
 	LimitsChanged func(ctx context.Context, userID string)
 	Hooks         Hooks

@@ -26,7 +26,7 @@ func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
 			return pauses, err
 		},
 	}
-	cfg.Fleet, cfg.CancelledBy = d.fleet, d.cancelledBy
+	cfg.Fleet, cfg.CancelledBy, cfg.Endpoint = d.fleet, d.cancelledBy, d.cfg.Directory.Words
 	if d.Postgres != nil {
 		cfg.Users = d.Postgres
 	}

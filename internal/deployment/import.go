@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -28,6 +29,9 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 			return err
 		}
 		if err := d.importPauses(ctx); err != nil {
+			return err
+		}
+		if err := endpoints.Copy(ctx, endpoints.NewRedis(d.Redis.Client), d.Endpoints); err != nil {
 			return err
 		}
 		if count, err = d.Postgres.Import(ctx, source); err != nil {

@@ -38,6 +38,9 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 	if err != nil {
 		return err
 	}
+	if err := d.openEndpoints(ctx); err != nil {
+		return err
+	}
 	if d.Pool != nil {
 		d.Control = control.NewPostgres(d.Pool)
 		return d.openPostgresStore(ctx)

@@ -27,6 +27,9 @@ type Config struct {
 	Fleet func(context.Context) (Fleet, error)
 	// CancelledBy tells which operator cancelled a notification; "" when none did. Defaults to nobody.
 	CancelledBy func(ctx context.Context, id string) (string, error)
+	// Endpoint says how the webhook endpoint that is registered for a URL does; "" when it does well, or there is none.
+	// Defaults to none.
+	Endpoint func(url string) string
 	// Now is the time. Defaults to [time.Now].
 	Now func() time.Time
 }
@@ -80,6 +83,9 @@ func New(cfg Config) *Desk {
 	}
 	if cfg.CancelledBy == nil {
 		cfg.CancelledBy = func(context.Context, string) (string, error) { return "", nil }
+	}
+	if cfg.Endpoint == nil {
+		cfg.Endpoint = func(string) string { return "" }
 	}
 	return &Desk{cfg}
 }

@@ -128,6 +128,9 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 			e.Standing += overused(&windows)
 		}
 	}
+	if v.Channel.Kind() == notification.ChannelWebhook && v.Status != notification.StatusDelivered {
+		e.Standing += d.endpointWords(v.To)
+	}
 	if clocks := s.fleet.clocks(); clocks != "" {
 		e.Standing += "; " + clocks
 	}
@@ -139,6 +142,14 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 		e.Devices = append(e.Devices, *result(of))
 	}
 	return e, err
+}
+
+// endpointWords say how the webhook endpoint of a URL does, after what else is said.
+func (d *Desk) endpointWords(url string) string {
+	if words := d.cfg.Endpoint(url); words != "" {
+		return "; " + words
+	}
+	return ""
 }
 
 // detailOf tells pacer's own words about a reason from those of the provider.

@@ -20,6 +20,7 @@ func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
+		Endpoints: endpointStore{s}, Events: endpointStore{s},
 		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
 		Log:    slog.New(slog.DiscardHandler),
 		Tokens: secret.NewTokens(tokens...), Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,

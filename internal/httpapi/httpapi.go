@@ -66,6 +66,9 @@ type Config struct {
 	Devices Devices
 	// Inbox takes what comes back about e-mails. Nil means that nothing can be recognized.
 	Inbox Inbox
+	// Endpoints keeps the webhook endpoints, Events what happened.
+	Endpoints Endpoints
+	Events    Events
 	// CheckCategory refuses a category that the policy does not name.
 	CheckCategory func(string) error
 	// Names are the names that a listing may be filtered by.
@@ -190,6 +193,8 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerKeys(h)
 	a.registerUnsubscribe(h, mux)
 	a.registerBounces(h)
+	a.registerEndpoints(h)
+	a.registerEvents(h)
 	a.describeChannels(h.OpenAPI().Components.Schemas)
 	return h.OpenAPI()
 }

@@ -127,7 +127,8 @@ func newAPI(t testing.TB, s *store) http.Handler {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		Inbox: s, Names: names, CheckCategory: func(string) error { return nil }, Version: "unreleased",
+		Inbox: s, Endpoints: endpointStore{s}, Events: endpointStore{s}, Names: names,
+		CheckCategory: func(string) error { return nil }, Version: "unreleased",
 		Log: slog.New(slog.DiscardHandler), Channels: everyChannel(),
 	})
 	if err != nil {
@@ -182,6 +183,21 @@ var operations = []operation{
 		method: "POST", path: "/v1/email/bounces", template: "/v1/email/bounces", contentType: "message/rfc822",
 		body: "Subject: x\r\n\r\n",
 	},
+	{
+		method: "POST", path: "/v1/webhook-endpoints", template: "/v1/webhook-endpoints",
+		contentType: "application/json", body: `{"url":"https://example.com"}`,
+	},
+	{method: "GET", path: "/v1/webhook-endpoints", template: "/v1/webhook-endpoints"},
+	{method: "GET", path: "/v1/webhook-endpoints/e", template: "/v1/webhook-endpoints/{id}"},
+	{
+		method: "PATCH", path: "/v1/webhook-endpoints/e", template: "/v1/webhook-endpoints/{id}",
+		contentType: "application/json", body: `{"description":"x"}`,
+	},
+	{method: "DELETE", path: "/v1/webhook-endpoints/e", template: "/v1/webhook-endpoints/{id}"},
+	{method: "GET", path: "/v1/webhook-endpoints/e/secret", template: "/v1/webhook-endpoints/{id}/secret"},
+	{method: "POST", path: "/v1/webhook-endpoints/e/rotate", template: "/v1/webhook-endpoints/{id}/rotate"},
+	{method: "POST", path: "/v1/webhook-endpoints/e/enable", template: "/v1/webhook-endpoints/{id}/enable"},
+	{method: "GET", path: "/v1/events?after=3", template: "/v1/events"},
 }
 
 func TestOpenAPIDocument(t *testing.T) {

@@ -22,6 +22,7 @@ func TestRequestsAreMeasured(t *testing.T) {
 	s := &store{}
 	api, err := httpapi.New(httpapi.Config{
 		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
+		Endpoints: endpointStore{s}, Events: endpointStore{s},
 		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
 		Log: slog.New(slog.DiscardHandler), Tokens: secret.NewTokens("t"), Metrics: registry,
 	})

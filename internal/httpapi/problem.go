@@ -126,7 +126,9 @@ func withFallback(mux *http.ServeMux) http.Handler {
 			return
 		}
 		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		for _, method := range []string{
+			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		} {
 			probe := r.Clone(r.Context())
 			probe.Method = method
 			if _, pattern := mux.Handler(probe); pattern != "" {

@@ -45,6 +45,7 @@ func problems(s *Snapshot) []string {
 			add("%s: %s.", c.Channel, listed(hosts))
 		}
 	}
+	endpointProblems(s, add)
 	for _, p := range s.Pauses {
 		why := ""
 		if p.Why != "" {

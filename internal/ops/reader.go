@@ -15,6 +15,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -49,6 +50,8 @@ type Reader struct {
 	Policy func() Policy
 	// Secrets keeps those in step that stand in files.
 	Secrets *secret.Watcher
+	// Endpoints are the webhook endpoints, as this process knows them.
+	Endpoints *endpoints.Directory
 	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be, and 0 without the worker role.
 	BreakersOpen func() map[string]int
@@ -206,6 +209,7 @@ func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 		Pauses: append(pauses, r.Follower.FromOutside()...), Invariants: Invariants(r.Checker.Latest()),
 	}
 	s.Categories = r.Categories()
+	s.Endpoints = troubled(r.Endpoints)
 	if err := r.fillProcesses(ctx, s); err != nil {
 		return nil, err
 	}

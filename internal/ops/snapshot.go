@@ -36,9 +36,11 @@ type Snapshot struct {
 	DrainedAt  time.Time       `json:"drained_at,omitzero"`
 	Pauses     []control.Pause `json:"pauses"`
 	Categories []string        `json:"categories"`
-	Redis      Redis           `json:"redis"`
-	Postgres   *Postgres       `json:"postgres,omitempty"`
-	Invariants Invariants      `json:"invariants"`
+	// Endpoints are registered webhook endpoints that fail or are disabled.
+	Endpoints  []Endpoint `json:"endpoints,omitempty"`
+	Redis      Redis      `json:"redis"`
+	Postgres   *Postgres  `json:"postgres,omitempty"`
+	Invariants Invariants `json:"invariants"`
 }
 
 // Drained says in how long what is deferred now will have gone, in seconds; false when nothing is deferred.

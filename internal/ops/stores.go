@@ -13,9 +13,13 @@ import (
 
 // Register registers the metrics of the deployment, and of this process's stores.
 func (r *Reader) Register(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{
+	collectors := []prometheus.Collector{
 		NewGaugeCollector(r.Gauges), newPoolCollector(r.Redis, r.Pool), script.Metrics(),
-	} {
+	}
+	if r.Endpoints != nil {
+		collectors = append(collectors, r.Endpoints)
+	}
+	for _, c := range collectors {
 		if err := registry.Register(c); err != nil {
 			return fmt.Errorf("register the metrics: %w", err)
 		}

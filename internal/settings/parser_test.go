@@ -67,6 +67,7 @@ func TestDefaults(t *testing.T) {
 	want := settings.Server{
 		Logging:      settings.Logging{LogLevel: "info"},
 		Channels:     settings.Channels{FCM: fcm.Settings{Limits: []string{"600000/1m"}}},
+		Webhooks:     settings.Webhooks{WebhookDisableAfter: 120 * time.Hour},
 		Roles:        []string{"api", "worker", "ops"},
 		Listen:       "127.0.0.1:8080",
 		OpsListen:    "127.0.0.1:8081",
@@ -178,6 +179,9 @@ func everySetting() settings.Server {
 		Channels: settings.Channels{
 			Webhook: webhook.Settings{Secret: secret}, FCM: fcm.Settings{Limits: []string{"600000/1m"}},
 		},
+		Webhooks: settings.Webhooks{
+			WebhookDisableAfter: 24 * time.Hour, EventsEndpoints: []string{"https://e.example/x"}, EventsSecret: secret,
+		},
 		Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
 		Roles:        []string{"api", "ops"},
 		Listen:       "0.0.0.0:1",
@@ -202,7 +206,8 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		"PACER_POLICY=p.yaml", "PACER_API_TOKENS=a,b", "PACER_CONCURRENCY=3", "PACER_PARTITIONS=4",
 		"PACER_DRAIN_TIMEOUT=5s",
 		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
-		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops",
+		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops", "PACER_WEBHOOK_DISABLE_AFTER=24h",
+		"PACER_EVENTS_ENDPOINTS=https://e.example/x", "PACER_EVENTS_SECRET=" + secret,
 	}, "serve")
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +226,8 @@ func TestEverySettingOfAFile(t *testing.T) {
 		"ops-token: o", "policy: p.yaml", "api-tokens: [a, b]", "concurrency: 3", "partitions: 4",
 		"drain-timeout: 5s", "webhook_allow:", "  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+
 			secret, "log_format: json", "log-level: debug",
-		"roles: api,ops",
+		"roles: api,ops", "webhook-disable-after: 24h", "events-endpoints: [https://e.example/x]",
+		"events_secret: "+secret,
 		"server: http://other", "token: t", "count: 7", "dry_run: true",
 	)
 	for name, c := range map[string]struct{ environ, args []string }{
@@ -329,7 +335,8 @@ func TestEnvironmentNames(t *testing.T) {
 		"PACER_APNS_TEAM_ID", "PACER_APNS_TOPIC", "PACER_BULK_RATE", "PACER_CONCURRENCY", "PACER_CONFIG",
 		"PACER_COUNT", "PACER_DRAIN_TIMEOUT",
 		"PACER_DRY_RUN", "PACER_EMAIL_BOUNCE_ADDRESS",
-		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER", "PACER_FCM_CREDENTIALS",
+		"PACER_EMAIL_FROM", "PACER_EMAIL_LIMITS", "PACER_EMAIL_PASSWORD", "PACER_EMAIL_SERVER",
+		"PACER_EVENTS_ENDPOINTS", "PACER_EVENTS_SECRET", "PACER_FCM_CREDENTIALS",
 		"PACER_FCM_ENDPOINT", "PACER_FCM_LIMITS", "PACER_FCM_PROJECT", "PACER_FCM_PROXY", "PACER_LISTEN",
 		"PACER_LOG_FORMAT",
 		"PACER_LOG_LEVEL", "PACER_NTFY_LIMITS", "PACER_NTFY_SERVER", "PACER_NTFY_TOKEN", "PACER_OPS_LISTEN",
@@ -338,7 +345,8 @@ func TestEnvironmentNames(t *testing.T) {
 		"PACER_SLACK_LIMITS", "PACER_SMS_ACCOUNT", "PACER_SMS_ENDPOINT", "PACER_SMS_FROM", "PACER_SMS_LIMITS",
 		"PACER_SMS_SEGMENTS", "PACER_SMS_TOKEN", "PACER_TEAMS_HOSTS", "PACER_TEAMS_LIMITS",
 		"PACER_TEMPLATES", "PACER_TOKEN", "PACER_UNSUBSCRIBE_KEY",
-		"PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET", "PACER_WEBHOOK_TARGETS",
+		"PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_DISABLE_AFTER", "PACER_WEBHOOK_LIMITS", "PACER_WEBHOOK_SECRET",
+		"PACER_WEBHOOK_TARGETS",
 		"PACER_WEBPUSH_KEY", "PACER_WEBPUSH_LIMITS", "PACER_WEBPUSH_SUBJECT",
 		"REDIS_URL",
 	}

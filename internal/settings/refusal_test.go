@@ -103,6 +103,15 @@ func TestServerRefuses(t *testing.T) {
 		"limit twice": {
 			flag: "api-limits", value: "1/60s,2/1m", sentence: `has two limits over the same window, 1m0s`,
 		},
+		"disabled before": {
+			flag: "webhook-disable-after", value: "-1s", sentence: "must not be negative, is -1s",
+		},
+		"events to no URL": {
+			flag: "events-endpoints", value: "https://a.example/, ftp://hunter2", sentence: "must be http or https URLs without a user; number 2 is not",
+		},
+		"events with a wrong secret": {
+			flag: "events-secret", value: "hunter2", sentence: "must be whsec_ and 24 to 64 random bytes in base64",
+		},
 		"retention too short": {flag: "retention", value: "59m", sentence: "must be at least 1h0m0s, is 59m0s"},
 		"no drain":            {flag: "drain-timeout", value: "0s", sentence: "must be more than 0, is 0s"},
 		"negative drain":      {flag: "drain-timeout", value: "-1s", sentence: "must be more than 0, is -1s"},

@@ -82,6 +82,10 @@ type Resolved struct {
 	Templates string
 	// WebhookAllow are networks that are not public and that webhooks may reach all the same.
 	WebhookAllow []netip.Prefix
+	// WebhookDisableAfter is how long a registered endpoint may do nothing but fail; 0 for ever.
+	WebhookDisableAfter time.Duration
+	// Events say where events go.
+	Events Events
 	// Channels are the settings of all channels, with the credentials from their files.
 	Channels Channels
 	// Renewed are secrets that are read again when their files change.
@@ -100,7 +104,9 @@ func (r *Resolved) String() string {
 		"public-url", r.PublicURL, "unsubscribe-key", !r.Keys.None(), "api-limits", r.APILimits,
 		"api-route-limits", r.APIRouteLimits, "concurrency", r.Concurrency,
 		"partitions", r.Partitions, "drain-timeout", r.DrainTimeout, "retention", r.Retention,
-		"bulk-rate", r.BulkRate, "templates", r.Templates, "webhook-allow", r.WebhookAllow, "channels", r.Channels,
+		"bulk-rate", r.BulkRate, "templates", r.Templates, "webhook-allow", r.WebhookAllow,
+		"webhook-disable-after", r.WebhookDisableAfter, "events-endpoints", len(r.Events.Receivers),
+		"channels", r.Channels,
 		"log-format", r.LogFormat, "log-level", r.LogLevel)
 }
 
@@ -135,6 +141,7 @@ func (s *Server) Resolve() (*Resolved, error) {
 	channels, channelsErr := s.Channels.resolve()
 	keys, keysErr := s.resolveKeys(renewed)
 	public, linksErr := s.resolveLinks()
+	events, eventsErr := s.Webhooks.resolve(channels.Webhook.Secret)
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: database, Roles: roles, Listen: s.Listen,
@@ -142,14 +149,14 @@ func (s *Server) Resolve() (*Resolved, error) {
 		PublicURL: public, Keys: keys, APILimits: limits, APIRouteLimits: routeLimits,
 		Concurrency: s.Concurrency, Partitions: s.Partitions,
 		DrainTimeout: s.DrainTimeout, Retention: s.Retention, BulkRate: s.BulkRate, Templates: s.Templates,
-		WebhookAllow: allow,
-		Channels:     channels, Renewed: renewed, LogFormat: s.LogFormat, LogLevel: level,
+		WebhookAllow: allow, WebhookDisableAfter: s.WebhookDisableAfter, Events: events,
+		Channels: channels, Renewed: renewed, LogFormat: s.LogFormat, LogLevel: level,
 	}
 	err := errors.Join(
 		redisErr, databaseErr, levelErr, s.checkFormat(), rolesErr, r.checkAddresses(), tokensErr, opsTokenErr,
 		hostsErr, keysErr, linksErr, limitsErr, routeLimitsErr,
 		between("concurrency", s.Concurrency), between("partitions", s.Partitions),
-		between("bulk-rate", s.BulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr,
+		between("bulk-rate", s.BulkRate), s.checkDrainTimeout(), s.checkRetention(), allowErr, channelsErr, eventsErr,
 	)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ func TestSettingsHideTheirSecrets(t *testing.T) {
 	t.Parallel()
 	p, err := parse(t, []string{
 		"REDIS_URL=redis://u:hunter2@r", "DATABASE_URL=postgres://u:hunter2@d/x", "PACER_API_TOKENS=hunter2,hunter22",
-		"PACER_WEBHOOK_SECRET=" + secret, "PACER_TOKEN=hunter2",
+		"PACER_WEBHOOK_SECRET=" + secret, "PACER_EVENTS_SECRET=" + secret, "PACER_TOKEN=hunter2",
+		"PACER_EVENTS_ENDPOINTS=https://example.com/hunter2",
 		"PACER_UNSUBSCRIBE_KEY=hunter2-hunter2-hunter2-hunter2-hunter2",
 	}, "serve")
 	if err != nil {

@@ -47,6 +47,7 @@ type Server struct {
 	Stores
 	Logging
 	Channels
+	Webhooks
 
 	// Roles are what the process does: api, worker, ops. Defaults to all.
 	Roles []string `name:"roles" predictor:"roles" default:"api,worker,ops" placeholder:"ROLE" help:"What this process does: api, worker, ops. Default: all."`
@@ -156,6 +157,8 @@ func (s Server) String() string {
 		"api-route-limits", strings.Join(s.APIRouteLimits, ","), "concurrency", s.Concurrency,
 		"partitions", s.Partitions, "drain-timeout", s.DrainTimeout, "retention", s.Retention,
 		"bulk-rate", s.BulkRate, "templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","),
+		"webhook-disable-after", s.WebhookDisableAfter, "events-endpoints", hidden(strings.Join(s.EventsEndpoints, ",")),
+		"events-secret", hidden(s.EventsSecret),
 		"channels", s.Channels,
 	})...)
 }

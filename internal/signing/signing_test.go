@@ -117,7 +117,7 @@ func TestKeysDoNotShow(t *testing.T) {
 		for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 			for _, value := range []any{key, &key, signing.Keys{key}} {
 				shown := fmt.Sprintf(format, value)
-				numbers := strings.Trim(fmt.Sprint(raw[:8]), "[]")
+				numbers := strings.Trim(fmt.Sprintf("%d", raw[:8]), "[]")
 				if strings.Contains(shown, text[8:]) || strings.Contains(shown, numbers) {
 					t.Errorf("%s of a key shows it: %s", format, shown)
 				}

@@ -26,6 +26,26 @@ func (d *fleet) cancelEnded() func(*testing.T) string {
 func requestRows(d *fleet) []row {
 	return []row{
 		{
+			name: "an endpoint without a URL", provoke: d.call("POST", "/v1/webhook-endpoints", "application/json", "{}"),
+			want: "url: is required",
+		},
+		{
+			name: "an endpoint's header that is pacer's own",
+			provoke: d.call("POST", "/v1/webhook-endpoints", "application/json",
+				`{"url":"https://example.com","headers":{"host":"x"}}`),
+			want: `headers: "Host" can't be set: pacer or the connection sets it`,
+		},
+		{
+			name: "an endpoint with an unknown signature",
+			provoke: d.call("POST", "/v1/webhook-endpoints", "application/json",
+				`{"url":"https://example.com","signing":"rsa"}`),
+			want: `signing: is "rsa"; it must be hmac or ed25519`,
+		},
+		{
+			name: "an unknown endpoint", provoke: d.call("GET", "/v1/webhook-endpoints/x", "", ""),
+			want: "no webhook endpoint has this id",
+		},
+		{
 			name: "no JSON", provoke: d.post(`{"user_id":`),
 			want: "the body is not the JSON of a notification: it ends too early, after 11 bytes",
 		},

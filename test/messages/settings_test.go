@@ -190,6 +190,19 @@ func settingRows(_ *fleet) []row {
 			want: `dispatcher: --api-limits (PACER_API_LIMITS) must be of the form 100/1s, is "often"`,
 		},
 		{
+			name: "a negative time to disabling", provoke: run(&dispatcherPath, nil, "serve", "--webhook-disable-after=-1h"),
+			want: "dispatcher: --webhook-disable-after (PACER_WEBHOOK_DISABLE_AFTER) must not be negative, is -1h0m0s",
+		},
+		{
+			name: "events to no URL", provoke: run(&dispatcherPath, nil, "serve", "--events-endpoints=x"),
+			want: "dispatcher: --events-endpoints (PACER_EVENTS_ENDPOINTS) must be http or https URLs without a user; " +
+				"number 1 is not",
+		},
+		{
+			name: "a secret for events that is none", provoke: run(&dispatcherPath, nil, "serve", "--events-secret=x"),
+			want: "dispatcher: --events-secret (PACER_EVENTS_SECRET) must be whsec_ and 24 to 64 random bytes in base64",
+		},
+		{
 			name: "a retention that is too short", provoke: run(&dispatcherPath, nil, "serve", "--retention=1s"),
 			want: "dispatcher: --retention (PACER_RETENTION) must be at least 1h0m0s, is 1s",
 		},

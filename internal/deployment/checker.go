@@ -1,4 +1,4 @@
-package app
+package deployment
 
 import (
 	"context"
@@ -17,15 +17,15 @@ const (
 	checkRedisEvery = 10 * time.Minute
 )
 
-// openChecker sets up the check that limits held, in the processes with the ops role.
-func (a *App) openChecker() {
-	d := a.deployment
+// Checker checks that limits held, and reports to found. It exempts what the follower knows to be paused.
+func (d *Deployment) Checker(follower *control.Follower, found func(violations, unended int)) *invariant.Checker {
 	every := checkRedisEvery
 	if d.Pool != nil {
 		every = checkEvery
 	}
-	a.checker = invariant.New(invariant.Config{
-		Source: d.Store, Window: d.Rules.LongestWindow, InForce: d.Rules.Since, Paused: a.paused, Every: every,
+	paused := func(o invariant.Open) bool { return d.paused(follower, o) }
+	return invariant.New(invariant.Config{
+		Source: d.Store, Window: d.Rules.LongestWindow, InForce: d.Rules.Since, Paused: paused, Every: every,
 		Limits: func(userID, category string) invariant.Limits {
 			in := d.Rules.Settings(userID, category)
 			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
@@ -33,13 +33,13 @@ func (a *App) openChecker() {
 		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
 			return control.ClearedSince(ctx, d.Control, since)
 		},
-		Found: a.metrics.Checked, Log: a.log,
+		Found: found, Log: d.cfg.Log,
 	})
 }
 
 // paused tells whether operators paused what a notification belongs to.
-func (a *App) paused(o invariant.Open) bool {
-	partition := dispatch.BacklogOf(o.UserID, o.Category, a.cfg.Partitions).Partition
-	return a.follower.Wait(control.Channel, o.Channel) > 0 || a.follower.Wait(control.Category, o.Category) > 0 ||
-		a.follower.Wait(control.Partition, strconv.Itoa(partition)) > 0
+func (d *Deployment) paused(follower *control.Follower, o invariant.Open) bool {
+	partition := dispatch.BacklogOf(o.UserID, o.Category, d.cfg.Settings.Partitions).Partition
+	return follower.Wait(control.Channel, o.Channel) > 0 || follower.Wait(control.Category, o.Category) > 0 ||
+		follower.Wait(control.Partition, strconv.Itoa(partition)) > 0
 }

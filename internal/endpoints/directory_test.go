@@ -1,0 +1,451 @@
+package endpoints_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pacer-notify/pacer/internal/endpoints"
+	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
+)
+
+const hook = "https://example.com/hook"
+
+// clock is the time of a process, and of the store that is asked over it.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) forward(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += by
+}
+
+// shifted is a store whose time is that of a clock, as one process reaches it.
+type shifted struct {
+	endpoints.Store
+	clock *clock
+	away  *error
+	// between is called between the reading and the writing of a change.
+	between func()
+}
+
+// Position implements [endpoints.Store].
+func (s shifted) Position(ctx context.Context) (int64, time.Time, error) {
+	if *s.away != nil {
+		return 0, time.Time{}, *s.away
+	}
+	version, _, err := s.Store.Position(ctx)
+	return version, s.clock.now(), err
+}
+
+// Change implements [endpoints.Store].
+func (s shifted) Change(ctx context.Context, id string,
+	change func(*endpoints.Endpoint, time.Time) ([]events.Event, error),
+) (*endpoints.Endpoint, error) {
+	if *s.away != nil {
+		return nil, *s.away
+	}
+	return s.Store.Change(ctx, id, func(e *endpoints.Endpoint, _ time.Time) ([]events.Event, error) {
+		happened, err := change(e, s.clock.now())
+		if s.between != nil {
+			s.between()
+		}
+		return happened, err
+	})
+}
+
+// process is one that delivers to endpoints.
+type process struct {
+	*endpoints.Directory
+	sender  push.Sender
+	failure *push.Error
+	outcome *push.Error
+	calls   int
+	away    error
+	store   *shifted
+}
+
+// Send implements [push.Sender].
+func (p *process) Send(context.Context, push.Message) error {
+	p.calls++
+	if p.failure == nil {
+		return nil
+	}
+	return p.failure
+}
+
+// CheckTarget implements [push.Checker].
+func (p *process) CheckTarget(string) error { return nil }
+
+// CheckContent implements [push.Checker].
+func (p *process) CheckContent(*notification.Notification) error { return nil }
+
+func newProcess(t *testing.T, s stores, c *clock) *process {
+	t.Helper()
+	p := &process{Directory: endpoints.NewDirectory(endpoints.DirectoryConfig{
+		DisableAfter: 5 * 24 * time.Hour, Now: c.now, Log: slog.New(slog.DiscardHandler),
+	})}
+	p.store = &shifted{Store: s.Store, clock: c, away: &p.away}
+	if err := p.Follow(t.Context(), p.store); err != nil {
+		t.Fatal(err)
+	}
+	p.sender = p.Watch(notification.ChannelWebhook, p)
+	return p
+}
+
+// send makes a delivery that the endpoint responds to with this failure, and keeps what became of it.
+func (p *process) send(t *testing.T, failure *push.Error) {
+	t.Helper()
+	p.failure = failure
+	p.outcome = push.Classify(p.sender.Send(t.Context(), push.Message{Notification: &notification.Notification{To: hook}}))
+}
+
+// round looks for changes and notes what is due.
+func (p *process) round(t *testing.T) {
+	t.Helper()
+	if err := p.Refresh(t.Context()); err != nil && p.away == nil {
+		t.Fatal(err)
+	}
+	p.Note(t.Context())
+}
+
+var down = &push.Error{Class: push.Transient, Code: "503", Reply: "down for good"}
+
+// failFor fails every six hours for some time.
+func failFor(t *testing.T, c *clock, days int, all ...*process) {
+	t.Helper()
+	for range 4 * days {
+		for _, p := range all {
+			p.send(t, down)
+			p.round(t)
+		}
+		c.forward(6 * time.Hour)
+	}
+}
+
+// For five days two processes deliver to an endpoint that fails: it is disabled once, with one event, for both, and
+// what is for it fails unsent. Enabled, it is called again.
+func TestAnEndpointThatFailsIsDisabled(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		c := &clock{}
+		one, other := newProcess(t, s, c), newProcess(t, s, c)
+		failFor(t, c, 4, one, other)
+		if words := one.Words(hook); !strings.HasPrefix(words, "webhook endpoint ep_1 fails since ") ||
+			!strings.HasSuffix(words, "503: down for good") || s.happened(t) != nil {
+			t.Fatalf("after four days: %q, %v", words, s.happened(t))
+		}
+		failFor(t, c, 2, one, other)
+		for name, p := range map[string]*process{"one": one, "the other": other} {
+			p.round(t)
+			calls := p.calls
+			p.send(t, nil)
+			failure := p.outcome
+			if failure == nil || failure.Class != push.Permanent || failure.Code != "endpoint_disabled" ||
+				failure.Counts() || p.calls != calls {
+				t.Errorf("%s sends with %v", name, failure)
+			}
+		}
+		if told := s.happened(t); len(told) != 1 || told[0] != "endpoint.disabled ep_1" {
+			t.Errorf("the events are %v", told)
+		}
+		service := endpoints.Service{Store: one.store, CheckURL: func(string) error { return nil }}
+		for range 2 { // a second time changes nothing
+			if e, err := service.Enable(t.Context(), "ep_1"); err != nil || e.State() != endpoints.StateOK {
+				t.Fatalf("enabled: %v", err)
+			}
+		}
+		other.round(t)
+		if other.send(t, nil); other.outcome != nil || len(s.happened(t)) != 2 {
+			t.Errorf("once it is enabled: %v, %v", other.outcome, s.happened(t))
+		}
+	})
+}
+
+// A success anywhere clears the failures of all, also one that is noted while another process notes a failure, and one
+// that comes late because its process could not reach the store.
+func TestASuccessAnywhereClears(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		c := &clock{}
+		failing, good := newProcess(t, s, c), newProcess(t, s, c)
+		failFor(t, c, 2, failing)
+		good.round(t)
+		good.send(t, nil)
+		good.away = errors.New("away")
+		good.round(t)
+		c.forward(time.Hour)
+		failing.store.between = sync.OnceFunc(func() { // the other's note comes between the reading and the writing
+			good.away = nil
+			good.round(t)
+		})
+		failing.send(t, down)
+		failing.round(t)
+		if e := s.get(t, "ep_1"); !e.Failing() || !e.LastSuccess.Before(e.FailingSince) || e.Failures != 1 {
+			t.Errorf("both are noted as %+v", e.Health)
+		}
+		good.round(t) // learns that it fails
+		good.send(t, nil)
+		good.round(t)
+		if e := s.get(t, "ep_1"); e.State() != endpoints.StateOK || e.LastFailure.IsZero() {
+			t.Errorf("after a success: %+v", e.Health)
+		}
+	})
+}
+
+// A process that dies after what it saw was written, before it knows that, notes it again: it counts once, and there is
+// one event.
+func TestNotedTwiceIsNotedOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		c := &clock{}
+		p := newProcess(t, s, c)
+		gone := &push.Error{Class: push.TargetGone, Code: "410"}
+		p.store.Store = lostReply{s.Store}
+		p.send(t, down)
+		c.forward(time.Second)
+		p.send(t, gone)
+		for range 3 {
+			p.round(t)
+		}
+		if e := s.get(t, "ep_1"); e.Failures != 2 || !e.Disabled() || len(s.happened(t)) != 1 {
+			t.Errorf("noted are %+v, and %v", e.Health, s.happened(t))
+		}
+	})
+}
+
+// lostReply is a store whose replies to changes are lost.
+type lostReply struct{ endpoints.Store }
+
+// Change implements [endpoints.Store].
+func (l lostReply) Change(ctx context.Context, id string,
+	change func(*endpoints.Endpoint, time.Time) ([]events.Event, error),
+) (*endpoints.Endpoint, error) {
+	_, err := l.Store.Change(ctx, id, change)
+	return nil, errors.Join(err, errors.New("the reply is lost"))
+}
+
+// A process writes at most once a minute that an endpoint goes on failing, and nothing for what was not tried.
+func TestHealthIsNotedSeldom(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		c := &clock{}
+		p := newProcess(t, s, c)
+		version := func() int64 {
+			at, _, err := s.Position(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return at
+		}
+		before := version()
+		for _, untried := range []*push.Error{
+			{Class: push.Throttled, Code: "breaker_open", Unsent: true},
+			{Class: push.Transient, Code: "cancelled"},
+			{Class: push.Permanent, Code: "bad_request", Unsent: true},
+		} {
+			p.send(t, untried)
+			p.round(t)
+		}
+		if version() != before {
+			t.Error("what was not tried is noted")
+		}
+		for range 180 {
+			p.send(t, down)
+			p.round(t)
+			c.forward(time.Second)
+		}
+		if noted := version() - before; noted != 3 {
+			t.Errorf("180 failures in three minutes are noted %d times, want 3", noted)
+		}
+		for range 3 {
+			p.send(t, nil)
+			p.round(t)
+			c.forward(time.Second)
+		}
+		if noted := version() - before; noted != 4 {
+			t.Errorf("the recovery is noted %d times, want once", noted-3)
+		}
+	})
+}
+
+// What is registered, changed and removed comes into force at the next look, and stays while the store is away. A store
+// that lost changes is read anew.
+func TestTheDirectoryFollows(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		c := &clock{}
+		p := newProcess(t, s, c)
+		service := endpoints.Service{Store: s.Store, CheckURL: func(string) error { return nil }}
+		state := func() string {
+			keys, header, ok := p.Registered("HTTPS://example.com:443/hook")
+			return fmt.Sprint(ok, len(keys), header)
+		}
+		look := func(when, want string) {
+			t.Helper()
+			p.round(t)
+			if got := state(); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		look("at first", "false 0 map[]")
+		url, headers := hook, map[string]string{"x-a": "1"}
+		e, err := service.Create(t.Context(), endpoints.Form{URL: &url, Headers: &headers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		look("registered", "true 1 map[X-A:[1]]")
+		for range 3 {
+			scheme := string(signing.Ed25519)
+			if _, err := service.Rotate(t.Context(), e.ID, endpoints.Form{Signing: &scheme}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := service.Rotate(t.Context(), e.ID, endpoints.Form{}); !errors.Is(err, endpoints.ErrRotated) {
+			t.Errorf("rotated once too often: %v", err)
+		}
+		look("rotated three times", "true 4 map[X-A:[1]]")
+		p.away = errors.New("away")
+		c.forward(24*time.Hour + time.Minute)
+		look("a day later, while the store is away", "true 1 map[X-A:[1]]")
+		p.away = nil
+		moved := hook + "/2"
+		if _, err := service.Update(t.Context(), e.ID, endpoints.Form{URL: &moved}); err != nil {
+			t.Fatal(err)
+		}
+		look("moved", "false 0 map[]")
+		back := endpoints.Form{URL: &url, Headers: &map[string]string{}}
+		if _, err := service.Update(t.Context(), e.ID, back); err != nil {
+			t.Fatal(err)
+		}
+		look("moved back", "true 1 map[]")
+		if err := s.Remove(t.Context(), e.ID); err != nil {
+			t.Fatal(err)
+		}
+		look("removed", "false 0 map[]")
+	})
+}
+
+// The metric counts the endpoints by state, without a label for each.
+func TestEndpointsAreCounted(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		s.add(t, "ep_2", hook+"/2")
+		c := &clock{}
+		p := newProcess(t, s, c)
+		p.send(t, &push.Error{Class: push.TargetGone, Code: "410"})
+		p.round(t)
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(p)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]float64{}
+		for _, m := range families[0].GetMetric() {
+			counts[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+		}
+		name := families[0].GetName()
+		if fmt.Sprint(counts) != "map[disabled:1 failing:0 ok:1]" || name != "pacer_webhook_endpoints" {
+			t.Errorf("%s is %v", name, counts)
+		}
+		if all := p.Troubled(); len(all) != 1 || all[0].ID != "ep_1" {
+			t.Errorf("in trouble are %+v", all)
+		}
+	})
+}
+
+// What is wrong with an endpoint is said by field, and never shows a value that may be a secret.
+func TestWrongEndpointsAreRefused(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		service := endpoints.Service{Store: s.Store, CheckURL: func(url string) error {
+			if url != hook {
+				return errors.New("must be ours")
+			}
+			return nil
+		}}
+		text := func(s string) *string { return &s }
+		header := func(name, value string) endpoints.Form {
+			return endpoints.Form{URL: text(hook), Headers: &map[string]string{name: value}}
+		}
+		long, many := header("X-A", strings.Repeat("x", 5000)), map[string]string{}
+		for i := range 21 {
+			many[fmt.Sprintf("X-%d", i)] = "1"
+		}
+		for want, form := range map[string]endpoints.Form{
+			"id: must be 1 to 64":                     {ID: text("a b"), URL: text(hook)},
+			"url: is required":                        {},
+			"url: must be ours":                       {URL: text("http://hunter2")},
+			"description: may have at most 256 bytes": {URL: text(hook), Description: text(strings.Repeat("x", 257))},
+			"description: must be UTF-8":              {URL: text(hook), Description: text("a\nb")},
+			"secret: must be whsec_":                  {URL: text(hook), Secret: text("hunter2")},
+			`signing: is "rsa"; it must be`:           {URL: text(hook), Signing: text("rsa")},
+			"signing: is ed25519, but the secret is one": {
+				URL: text(hook), Signing: text("ed25519"), Secret: text(signing.Generate(signing.HMAC).Reveal()),
+			},
+			`headers: "Host" can't be set`:              header("host", "hunter2"),
+			`headers: "Content-Length" can't be set`:    header("content-length", "1"),
+			`headers: "Webhook-Signature" can't be set`: header("webhook-signature", "v1,"),
+			`headers: "Pacer-Attempt" can't be set`:     header("PACER-attempt", "1"),
+			`headers: "Transfer-Encoding" can't be set`: header("Transfer-Encoding", "chunked"),
+			`headers: "X A" is no name`:                 header("X A", "1"),
+			`headers: the value of "X-A" must be ASCII`: header("X-A", "hunter2\r\nHost: evil"),
+			`headers: the value of "X-B" must be ASCII`: header("X-B", "hünter2"),
+			`headers: the value of "X-C" must be ASCII`: header("X-C", " hunter2"),
+			"headers: may have at most 4096 bytes":      long,
+			"headers: may be at most 20, are 21":        {URL: text(hook), Headers: &many},
+			`headers: "X-A" is there twice`: {
+				URL: text(hook), Headers: &map[string]string{"x-a": "1", "X-A": "2"},
+			},
+		} {
+			_, err := service.Create(t.Context(), form)
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "unter2") ||
+				len(notification.FieldErrors(err)) != 1 {
+				t.Errorf("refused with %v, want %q", err, want)
+			}
+		}
+		if all, err := s.List(t.Context(), "", 10); err != nil || len(all) != 0 {
+			t.Errorf("registered are %+v, %v", all, err)
+		}
+	})
+}
+
+// A secret that can't be read any more does not sign, and stops nothing.
+func TestUnreadableSecretsDoNotSign(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		if err := s.Add(t.Context(), &endpoints.Endpoint{ID: "ep_1", URL: hook, Secret: secret.New("x")}); err != nil {
+			t.Fatal(err)
+		}
+		p := newProcess(t, s, &clock{})
+		if keys, _, ok := p.Registered(hook); !ok || len(keys) != 0 {
+			t.Errorf("it is registered %t, with %d keys", ok, len(keys))
+		}
+	})
+}

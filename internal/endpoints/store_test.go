@@ -1,0 +1,253 @@
+package endpoints_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/pacer-notify/pacer/internal/endpoints"
+	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
+	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }
+
+// stores are an empty store of endpoints, and the events that are written together with them.
+type stores struct {
+	endpoints.Store
+	events events.Store
+}
+
+// onEach runs a test on each kind of store.
+func onEach(t *testing.T, run func(t *testing.T, s stores)) {
+	t.Helper()
+	for name, open := range map[string]func(t *testing.T) stores{
+		"Redis": func(t *testing.T) stores {
+			client := redistest.Client(t)
+			return stores{endpoints.NewRedis(client), events.NewRedis(client)}
+		},
+		"Miniredis": func(t *testing.T) stores {
+			client := redistest.Mini(t)
+			return stores{endpoints.NewRedis(client), events.NewRedis(client)}
+		},
+		"Postgres": func(t *testing.T) stores {
+			url := postgrestest.URL(t)
+			if err := migrations.Up(t.Context(), url); err != nil {
+				t.Fatal(err)
+			}
+			pool, err := pgxpool.New(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			return stores{endpoints.NewPostgres(pool), events.NewPostgres(pool)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, open(t))
+		})
+	}
+}
+
+func (s stores) add(t *testing.T, id, url string) *endpoints.Endpoint {
+	t.Helper()
+	e := &endpoints.Endpoint{ID: id, URL: url, Secret: signing.Generate(signing.HMAC)}
+	if err := s.Add(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (s stores) get(t *testing.T, id string) *endpoints.Endpoint {
+	t.Helper()
+	e, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// happened lists the events, as "type endpoint".
+func (s stores) happened(t *testing.T) (all []string) {
+	t.Helper()
+	list, err := s.events.After(t.Context(), 0, events.MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range list {
+		if e.Sequence != int64(i+1) || time.Since(e.At).Abs() > time.Minute || e.ID == "" {
+			t.Errorf("event %d is %+v", i, e)
+		}
+		all = append(all, string(e.Type)+" "+e.EndpointID)
+	}
+	return all
+}
+
+func ids(all []endpoints.Endpoint) string {
+	var names []string
+	for _, e := range all {
+		names = append(names, fmt.Sprintf("%s/%t", e.ID, e.Removed))
+	}
+	return strings.Join(names, " ")
+}
+
+// Everything of an endpoint comes back, every URL is registered once, and changes are read in their order, the removed
+// ones too.
+func TestStoresKeepEndpoints(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		ctx := t.Context()
+		before, now, err := s.Position(ctx)
+		if err != nil || time.Since(now).Abs() > time.Minute || before != 0 {
+			t.Fatalf("an empty store is at %d, %s, %v", before, now, err)
+		}
+		whole := &endpoints.Endpoint{
+			ID: "ep_1", URL: "https://Example.com:443/ü?a=%20", Description: "Ünï",
+			Headers: map[string]string{"X-A": "b\"c"}, Secret: secret.New("whsec_x"),
+			Old: []endpoints.OldSecret{{Secret: secret.New("whsk_y"), Until: now.Add(time.Hour)}},
+		}
+		if err := s.Add(ctx, whole); err != nil {
+			t.Fatal(err)
+		}
+		got := s.get(t, "ep_1")
+		if got.Secret.Reveal() != "whsec_x" || len(got.Old) != 1 || got.Old[0].Secret.Reveal() != "whsk_y" ||
+			!got.Old[0].Until.Equal(now.Add(time.Hour)) || got.URL != whole.URL || got.Description != "Ünï" ||
+			got.Headers["X-A"] != "b\"c" || got.CreatedAt.Before(now) || !got.CountsFrom.Equal(got.CreatedAt) {
+			t.Errorf("it comes back as %+v", got)
+		}
+		s.add(t, "ep_2", "https://example.com/2")
+		taken := func(err error) {
+			t.Helper()
+			if e, ok := errors.AsType[*endpoints.TakenError](err); !ok || e.ID != "ep_1" || e.Field != "url" {
+				t.Errorf("a URL that is registered: %v", err)
+			}
+		}
+		taken(s.Add(ctx, &endpoints.Endpoint{ID: "ep_3", URL: "https://example.com/ü?a=%20"}))
+		_, err = s.Change(ctx, "ep_2", func(e *endpoints.Endpoint, _ time.Time) ([]events.Event, error) {
+			e.URL = "HTTPS://EXAMPLE.COM/ü?a=%20"
+			return []events.Event{events.New(events.EndpointEnabled, e.ID, "")}, nil
+		})
+		taken(err)
+		if err := s.Remove(ctx, "ep_1"); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{
+			s.Remove(ctx, "ep_1"), second(s.Get(ctx, "ep_1")), second(s.Get(ctx, "unknown")),
+			second(s.Change(ctx, "ep_1", nil)),
+		} {
+			if !errors.Is(err, endpoints.ErrNotFound) {
+				t.Errorf("one that was removed: %v", err)
+			}
+		}
+		s.add(t, "ep_4", whole.URL) // its URL is free again, its id not yet
+		for _, id := range []string{"ep_1", "ep_2"} {
+			err := s.Add(ctx, &endpoints.Endpoint{ID: id, URL: "https://example.com/new"})
+			if e, ok := errors.AsType[*endpoints.TakenError](err); !ok || e.ID != id || e.Field != "id" {
+				t.Errorf("the id %s: %v", id, err)
+			}
+		}
+		changes, err := s.Changes(ctx, 0, 10)
+		if err != nil || ids(changes) != "ep_2/false ep_1/true ep_4/false" {
+			t.Errorf("the changes are %s, %v", ids(changes), err)
+		}
+		version, _, err := s.Position(ctx)
+		if err != nil || version < changes[2].Version { // an addition that failed may have taken a number
+			t.Errorf("the latest change is %d, the store is at %d, %v", changes[2].Version, version, err)
+		}
+		if later, err := s.Changes(ctx, version, 10); err != nil || len(later) > 0 {
+			t.Errorf("after the latest change come %s, %v", ids(later), err)
+		}
+		if changes[1].Secret.Reveal()+changes[1].URL != "" {
+			t.Errorf("of the removed one there is %+v", changes[1])
+		}
+		if later, err := s.Changes(ctx, changes[0].Version, 1); err != nil || ids(later) != "ep_1/true" {
+			t.Errorf("later ones are %s, %v", ids(later), err)
+		}
+		page, err := s.List(ctx, "", 1)
+		next, nextErr := s.List(ctx, "ep_2", 9)
+		if err != nil || nextErr != nil || ids(page) != "ep_2/false" || ids(next) != "ep_4/false" {
+			t.Errorf("the pages are %s and %s, %v, %v", ids(page), ids(next), err, nextErr)
+		}
+		if told := s.happened(t); len(told) != 0 {
+			t.Errorf("events of changes that failed: %v", told)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Many change one endpoint at once: none is lost, and each has its event.
+func TestChangesComeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", "https://example.com/1")
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 5 {
+					once := func(e *endpoints.Endpoint, _ time.Time) ([]events.Event, error) {
+						e.Failures++
+						return []events.Event{events.New(events.EndpointDisabled, e.ID, "x")}, nil
+					}
+					if _, err := s.Change(t.Context(), "ep_1", once); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if e := s.get(t, "ep_1"); e.Failures != 20 || len(s.happened(t)) != 20 {
+			t.Errorf("%d of 20 changes are there, and %d events", e.Failures, len(s.happened(t)))
+		}
+	})
+}
+
+// A deployment that moves to Postgres takes its endpoints along, however often the move is tried.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		from := stores{Store: endpoints.NewRedis(redistest.Client(t))}
+		from.add(t, "ep_1", "https://example.com/1")
+		from.add(t, "ep_2", "https://example.com/2")
+		for range 2 {
+			if err := endpoints.Copy(t.Context(), from, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := s.List(context.WithoutCancel(t.Context()), "", 10)
+		first := from.get(t, "ep_1")
+		if err != nil || ids(all) != "ep_1/false ep_2/false" || all[0].Secret.Reveal() != first.Secret.Reveal() ||
+			!all[0].CreatedAt.Equal(first.CreatedAt) {
+			t.Errorf("copied are %s, %v", ids(all), err)
+		}
+	})
+}
+
+func TestNormal(t *testing.T) {
+	t.Parallel()
+	same := []string{"https://example.com", "HTTPS://Example.COM:443/", "https://example.com/#x"}
+	for _, url := range same {
+		if endpoints.Normal(url) != "https://example.com/" {
+			t.Errorf("%s is %s", url, endpoints.Normal(url))
+		}
+	}
+	for _, url := range []string{
+		"https://example.com/a", "https://example.com/A", "https://example.com:80/", "http://example.com/", "x",
+	} {
+		if endpoints.Normal(url) == "https://example.com/" {
+			t.Errorf("%s is taken for another", url)
+		}
+	}
+}

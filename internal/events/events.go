@@ -1,0 +1,72 @@
+// Package events keeps what happened to a deployment for other programs to learn of, and sends it to them. An event is
+// written by the statement or script that makes it happen, so that there is one if and only if it happened.
+package events
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Type says what happened.
+type Type string
+
+// The types of events.
+const (
+	EndpointDisabled Type = "endpoint.disabled"
+	EndpointEnabled  Type = "endpoint.enabled"
+)
+
+// Event is something that happened.
+type Event struct {
+	// ID names it in the whole world, Sequence gives its place among the events of the deployment: one more than the
+	// event before it, and never read before that one.
+	ID       string    `json:"id"`
+	Sequence int64     `json:"sequence"`
+	Type     Type      `json:"type"`
+	At       time.Time `json:"at"`
+	// EndpointID is the webhook endpoint that it is about.
+	EndpointID string `json:"endpoint_id,omitempty"`
+	// Reason is why it happened.
+	Reason string `json:"reason,omitempty"`
+}
+
+// New makes an event. The store that writes it gives it its sequence number and its moment.
+func New(kind Type, endpointID, reason string) Event {
+	return Event{ID: uuid.NewString(), Type: kind, EndpointID: endpointID, Reason: reason}
+}
+
+const (
+	// Kept is how long events are kept.
+	Kept = 30 * 24 * time.Hour
+	// MaxKept is how many are kept on Redis, the newest.
+	MaxKept = 100_000
+	// MaxPage is how many are read at once.
+	MaxPage = 1000
+)
+
+// Store keeps events, and how far each receiver has got.
+type Store interface {
+	// After returns the events with sequence numbers beyond this one, in order, at most limit.
+	After(ctx context.Context, sequence int64, limit int) ([]Event, error)
+	// Hold makes holder the one that sends to a receiver for as long as lease says, or prolongs that; false while
+	// another is. A receiver that is new gets what happens from then on.
+	Hold(ctx context.Context, receiver, holder string, lease time.Duration) (Progress, bool, error)
+	// Done notes that a receiver got the events up to a sequence number, or was given up for them. It never goes back.
+	Done(ctx context.Context, receiver string, sequence int64) error
+	// Failed notes that a receiver did not take the event with this sequence number, and returns since when it has not.
+	Failed(ctx context.Context, receiver string, sequence int64) (Progress, error)
+	// Forget removes some of the events that were kept long enough, and tells whether there may be more of them.
+	Forget(ctx context.Context) (more bool, err error)
+}
+
+// Progress is how far a receiver has got.
+type Progress struct {
+	// Done is the sequence number up to which it got all events.
+	Done int64
+	// FailingSince is when it first did not take the next one; zero when it has not been tried.
+	FailingSince time.Time
+	// Now is the store's time.
+	Now time.Time
+}

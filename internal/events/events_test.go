@@ -1,0 +1,434 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/goleak"
+
+	"github.com/pacer-notify/pacer/internal/endpoints"
+	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
+	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }
+
+// world is a store of events, and an endpoint that they happen to.
+type world struct {
+	events.Store
+	happen func(t *testing.T, reasons ...string)
+	// age makes all events as old.
+	age func(t *testing.T, by time.Duration)
+}
+
+func newWorld(t *testing.T, store events.Store, endpoint endpoints.Store) *world {
+	t.Helper()
+	if err := endpoint.Add(t.Context(), &endpoints.Endpoint{ID: "ep_1", URL: "https://example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	return &world{Store: store, happen: func(t *testing.T, reasons ...string) {
+		t.Helper()
+		if _, err := endpoint.Change(t.Context(), "ep_1", func(*endpoints.Endpoint, time.Time) ([]events.Event, error) {
+			var all []events.Event
+			for _, reason := range reasons {
+				all = append(all, events.New(events.EndpointDisabled, "ep_1", reason))
+			}
+			return all, nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}}
+}
+
+// onEach runs a test on each kind of store.
+func onEach(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		client := redistest.Client(t)
+		run(t, newWorld(t, events.NewRedis(client), endpoints.NewRedis(client)))
+	})
+	t.Run("Miniredis", func(t *testing.T) {
+		t.Parallel()
+		client := redistest.Mini(t)
+		run(t, newWorld(t, events.NewRedis(client), endpoints.NewRedis(client)))
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		url := postgrestest.URL(t)
+		if err := migrations.Up(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		pool, err := pgxpool.New(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		w := newWorld(t, events.NewPostgres(pool), endpoints.NewPostgres(pool))
+		w.age = func(t *testing.T, by time.Duration) {
+			t.Helper()
+			if _, err := pool.Exec(t.Context(), `UPDATE pacer.events SET at = at - $1 * interval '1 second'`,
+				int64(by.Seconds())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, w)
+	})
+}
+
+func (w *world) reasons(t *testing.T, after int64, limit int) string {
+	t.Helper()
+	all, err := w.After(t.Context(), after, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range all {
+		list = append(list, fmt.Sprintf("%d %s", e.Sequence, e.Reason))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Events are numbered without gaps in the order in which they are read, whoever writes at the same time.
+func TestEventsAreInOrder(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		if got := w.reasons(t, 0, 10); got != "" {
+			t.Errorf("at first there are %s", got)
+		}
+		w.happen(t, "a", "b")
+		w.happen(t, "c")
+		for after, want := range []string{"1 a, 2 b", "2 b, 3 c", "3 c", ""} {
+			if got := w.reasons(t, int64(after), 2); got != want {
+				t.Errorf("after %d come %q, want %q", after, got, want)
+			}
+		}
+		var writing sync.WaitGroup
+		for range 4 {
+			writing.Go(func() {
+				for range 5 {
+					w.happen(t, "x")
+				}
+			})
+		}
+		last := int64(3)
+		for last < 23 { // a reader that goes on where it stopped misses none
+			all, err := w.After(t.Context(), last, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all {
+				if e.Sequence != last+1 {
+					t.Fatalf("after %d comes %d", last, e.Sequence)
+				}
+				last = e.Sequence
+			}
+		}
+		writing.Wait()
+	})
+}
+
+// One process at a time sends to a receiver, until it has not said so for the lease. What is noted never goes back.
+func TestOneSendsAtATime(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.happen(t, "before")
+		hold := func(holder string, lease time.Duration) (events.Progress, bool) {
+			t.Helper()
+			p, held, err := w.Hold(t.Context(), "r", holder, lease)
+			if err != nil || held && time.Since(p.Now).Abs() > time.Minute {
+				t.Fatalf("hold: %+v, %v", p, err)
+			}
+			return p, held
+		}
+		if p, held := hold("a", time.Hour); !held || p.Done != 1 {
+			t.Errorf("a new receiver begins with %+v, %t: want it to get what happens from now on", p, held)
+		}
+		w.happen(t, "1", "2")
+		if _, held := hold("b", time.Hour); held {
+			t.Error("two send at a time")
+		}
+		failed, err := w.Failed(t.Context(), "r", 2)
+		if err != nil || failed.FailingSince.IsZero() {
+			t.Errorf("failing: %+v, %v", failed, err)
+		}
+		if again, err := w.Failed(t.Context(), "r", 2); err != nil || !again.FailingSince.Equal(failed.FailingSince) {
+			t.Errorf("failing again: %+v, %v", again, err)
+		}
+		for _, done := range []int64{2, 1} {
+			if err := w.Done(t.Context(), "r", done); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p, held := hold("a", 0); !held || p.Done != 2 || !p.FailingSince.IsZero() {
+			t.Errorf("it goes on with %+v, %t", p, held)
+		}
+		if p, held := hold("b", time.Hour); !held || p.Done != 2 {
+			t.Errorf("the next one begins with %+v, %t", p, held)
+		}
+		if next, err := w.Failed(t.Context(), "r", 3); err != nil || !next.FailingSince.After(failed.FailingSince) {
+			t.Errorf("the next event fails since %s, the one before since %s, %v", next.FailingSince,
+				failed.FailingSince, err)
+		}
+	})
+}
+
+// Old events are forgotten, a bounded number at a time, and their numbers are not given again.
+func TestOldEventsAreForgotten(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		w.happen(t, "old", "older")
+		if more, err := w.Forget(t.Context()); err != nil || more || w.reasons(t, 0, 9) != "1 old, 2 older" {
+			t.Errorf("young ones are forgotten: %t, %v", more, err)
+		}
+		if w.age == nil {
+			return // Redis has no clock that a test can turn; test/faults turns that of a whole server
+		}
+		w.age(t, 31*24*time.Hour)
+		w.happen(t, "new")
+		if more, err := w.Forget(t.Context()); err != nil || more || w.reasons(t, 0, 9) != "3 new" {
+			t.Errorf("left are %s; %t, %v", w.reasons(t, 0, 9), more, err)
+		}
+	})
+}
+
+// receiver is a receiver of events that verifies them as any receiver of Standard Webhooks.
+type receiver struct {
+	server *httptest.Server
+	mu     sync.Mutex
+	got    []string
+	status int
+}
+
+func newReceiver(t *testing.T, secret string) *receiver {
+	t.Helper()
+	r := &receiver{status: http.StatusOK}
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		if err := verifier.Verify(body, request.Header); err != nil {
+			t.Errorf("an event that does not verify: %v", err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		_, reason, _ := strings.Cut(string(body), `"reason":"`)
+		reason, _, _ = strings.Cut(reason, `"`)
+		r.got = append(r.got, reason)
+		if !strings.Contains(string(body), `"id":"`+request.Header.Get("Webhook-Id")+`","sequence":`) {
+			t.Errorf("the webhook-id is %s of %s", request.Header.Get("Webhook-Id"), body)
+		}
+		w.WriteHeader(r.status)
+	}))
+	t.Cleanup(r.server.Close)
+	return r
+}
+
+func (r *receiver) responds(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+// await waits until so much has come.
+func (r *receiver) await(t *testing.T, want string) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		r.mu.Lock()
+		got := strings.Join(r.got, " ")
+		r.mu.Unlock()
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) || len(got) > len(want) {
+			t.Fatalf("received %q, want %q", got, want)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// process is a sender that runs until it is stopped.
+type process struct {
+	metrics *prometheus.Registry
+	stop    func()
+}
+
+func (w *world) start(t *testing.T, secretText string, giveUp time.Duration, urls ...string) process {
+	t.Helper()
+	keys, err := signing.ParseAll([]secret.Secret{secret.New(secretText)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	s, err := events.NewSender(w.Store, events.SenderConfig{
+		Receivers: urls, Keys: keys, Metrics: registry, LookEvery: 10 * time.Millisecond, Lease: time.Second,
+		ShortestWait: 30 * time.Millisecond, GiveUpAfter: giveUp, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx) }()
+	p := process{registry, sync.OnceFunc(func() { cancel(); <-done })}
+	t.Cleanup(p.stop)
+	return p
+}
+
+// begins waits until a process has begun to send to its receivers: they get what happens from then on.
+func (w *world) begins(t *testing.T, r *receiver) {
+	t.Helper()
+	for {
+		w.happen(t, "-")
+		r.mu.Lock()
+		begun := len(r.got) > 0
+		r.mu.Unlock()
+		if begun {
+			break
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	w.happen(t, "begin")
+	for {
+		r.mu.Lock()
+		got := r.got
+		if got[len(got)-1] == "begin" {
+			r.got = nil
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// Each receiver gets each event once, in order, signed, though two processes would send it. One that fails gets the
+// same event until it takes it, and then those after it; nobody waits for it.
+func TestReceiversGetAllInOrder(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		key := signing.Generate(signing.HMAC).Reveal()
+		good, bad := newReceiver(t, key), newReceiver(t, key)
+		first := w.start(t, key, time.Hour, good.server.URL, bad.server.URL)
+		second := w.start(t, key, time.Hour, good.server.URL, bad.server.URL)
+		w.begins(t, good)
+		bad.mu.Lock()
+		for len(bad.got) == 0 || bad.got[len(bad.got)-1] != "begin" {
+			bad.mu.Unlock()
+			<-time.After(5 * time.Millisecond)
+			bad.mu.Lock()
+		}
+		bad.got, bad.status = nil, http.StatusServiceUnavailable
+		bad.mu.Unlock()
+		w.happen(t, "1", "2")
+		good.await(t, "1 2")
+		bad.await(t, "1")
+		bad.await(t, "1 1")
+		bad.responds(http.StatusNoContent)
+		bad.await(t, "1 1 1 2")
+		failed := 0.0
+		for _, p := range []process{first, second} {
+			p.stop()
+			failed += counted(t, p, "failed")
+		}
+		if failed != 2 {
+			t.Errorf("%f attempts are counted as failed, want 2", failed)
+		}
+	})
+}
+
+func counted(t *testing.T, p process, outcome string) float64 {
+	t.Helper()
+	families, err := p.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if f.GetName() == "pacer_events_total" && label.GetName() == "outcome" && label.GetValue() == outcome {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// A receiver that does not take an event for a day gets the next one.
+func TestEventsAreGivenUp(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		key := signing.Generate(signing.HMAC).Reveal()
+		r := newReceiver(t, key)
+		p := w.start(t, key, 20*time.Millisecond, r.server.URL)
+		w.begins(t, r)
+		r.responds(http.StatusInternalServerError)
+		w.happen(t, "1", "2")
+		r.await(t, "1 1 2 2") // the first failure begins the day, the second ends it
+		deadline := time.Now().Add(time.Minute)
+		for ; counted(t, p, "given_up") != 2; <-time.After(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%f events are counted as given up, want 2", counted(t, p, "given_up"))
+			}
+		}
+	})
+}
+
+// dies is the store as a process sees it that dies after a POST, before that is noted.
+type dies struct {
+	events.Store
+	dead atomic.Bool
+}
+
+// Done implements [events.Store].
+func (d *dies) Done(context.Context, string, int64) error {
+	d.dead.Store(true)
+	return errors.New("dead")
+}
+
+// Hold implements [events.Store].
+func (d *dies) Hold(ctx context.Context, receiver, holder string, lease time.Duration) (events.Progress, bool, error) {
+	if d.dead.Load() {
+		return events.Progress{}, false, errors.New("dead")
+	}
+	return d.Store.Hold(ctx, receiver, holder, lease)
+}
+
+// When the process that sends dies between POST and note, the next one sends the event again, and nothing is missed.
+func TestAnotherTakesOver(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, w *world) {
+		key := signing.Generate(signing.HMAC).Reveal()
+		r := newReceiver(t, key)
+		p := w.start(t, key, time.Hour, r.server.URL)
+		w.begins(t, r)
+		p.stop()
+		w.happen(t, "1", "2")
+		(&world{Store: &dies{Store: w.Store}}).start(t, key, time.Hour, r.server.URL)
+		r.await(t, "1")
+		w.start(t, key, time.Hour, r.server.URL)
+		r.await(t, "1 1 2")
+	})
+}

@@ -1,0 +1,71 @@
+package settings
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
+)
+
+// Webhooks are the settings of registered webhook endpoints, and of the events that tell of them.
+type Webhooks struct {
+	// WebhookDisableAfter is how long a registered endpoint may do nothing but fail before it is disabled; 0 means for
+	// ever. Defaults to 5 days.
+	WebhookDisableAfter time.Duration `name:"webhook-disable-after" default:"120h" placeholder:"DURATION" help:"How long a registered webhook endpoint may do nothing but fail before it is disabled; 0 means for ever. Default: 5 days."`
+	// EventsEndpoints are URLs that get the events of this deployment. Defaults to none.
+	EventsEndpoints []string `name:"events-endpoints" placeholder:"URL" json:"-" help:"URLs that get the events of this deployment, such as endpoint.disabled, as Standard Webhooks. Default: none; GET /v1/events lists them."`
+	// EventsSecret signs them. Defaults to --webhook-secret.
+	EventsSecret string `name:"events-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_... or whsk_...) that signs events, or file:PATH; several, with commas, while one replaces another. Default: --webhook-secret."`
+}
+
+// maxReceivers is how many URLs may get the events.
+const maxReceivers = 10
+
+// Events say where events go.
+type Events struct {
+	// Receivers are the URLs, Keys what signs.
+	Receivers []string
+	Keys      signing.Keys
+}
+
+// resolve checks the settings; webhookSecret is what signs where there is no secret for events.
+func (w Webhooks) resolve(webhookSecret string) (Events, error) {
+	var faults []error
+	if w.WebhookDisableAfter < 0 {
+		faults = append(faults, refuse("webhook-disable-after", "must not be negative, is %s", w.WebhookDisableAfter))
+	}
+	resolved := Events{}
+	for i, text := range w.EventsEndpoints {
+		text = strings.TrimSpace(text)
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			faults = append(faults, refuse("events-endpoints",
+				"must be http or https URLs without a user; number %d is not", i+1))
+			continue
+		}
+		resolved.Receivers = append(resolved.Receivers, text)
+	}
+	if len(resolved.Receivers) > maxReceivers {
+		faults = append(faults, refuse("events-endpoints", "may be at most %d, are %d", maxReceivers,
+			len(resolved.Receivers)))
+	}
+	flag, text := "events-secret", w.EventsSecret
+	faults = append(faults, readCredential(flag, &text))
+	if text == "" {
+		flag, text = "webhook-secret", webhookSecret
+	}
+	if len(resolved.Receivers) == 0 && w.EventsSecret == "" {
+		return resolved, errors.Join(faults...) // the channel checks its own secret
+	}
+	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+		keys, err := signing.ParseAll([]secret.Secret{secret.New(one)})
+		if err != nil {
+			faults = append(faults, refuse(flag, "%s", strings.TrimPrefix(err.Error(), "the secret ")))
+		}
+		resolved.Keys = append(resolved.Keys, keys...)
+	}
+	return resolved, errors.Join(faults...)
+}
