@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Describe writes as a table what holds for the deliveries over each channel, and for each category that has settings
@@ -71,14 +71,14 @@ func (p *Policy) describeDelivery(category string, name notification.Channel,
 		final = describeFinal(p.FinalOf(category, name))
 	}
 	return strings.Join([]string{
-		strconv.Itoa(s.Retry.MaxAttempts), describeWaits(s.Retry), shortDuration(s.Timeout), atOnce, final,
+		strconv.Itoa(s.Retry.MaxAttempts), describeWaits(s.Retry), timespan.Text(s.Timeout), atOnce, final,
 	}, "\t")
 }
 
 // describeWaits writes the waits between attempts; equal ones in a row once, with their number.
 func describeWaits(r notification.Retry) string {
 	if len(r.Schedule) == 0 {
-		return shortDuration(r.MinBackoff) + " to " + shortDuration(r.MaxBackoff)
+		return timespan.Text(r.MinBackoff) + " to " + timespan.Text(r.MaxBackoff)
 	}
 	var text []string
 	steps := r.Schedule[:min(len(r.Schedule), r.MaxAttempts-1)]
@@ -87,7 +87,7 @@ func describeWaits(r notification.Retry) string {
 		for n < len(steps) && steps[n] == steps[0] {
 			n++
 		}
-		step := shortDuration(steps[0])
+		step := timespan.Text(steps[0])
 		if n > 1 {
 			step = strconv.Itoa(n) + "×" + step
 		}
@@ -105,16 +105,4 @@ func describeFinal(final []int) string {
 		}
 	}
 	return strings.Join(text, " ")
-}
-
-// shortDuration writes a duration without zero units.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

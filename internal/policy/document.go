@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // document reads values out of a YAML file and collects faults with their positions. Its methods go on after a fault,
@@ -292,7 +293,7 @@ func formatDuration(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
-	return d.String()
+	return timespan.Text(d)
 }
 
 // flag reads true or false.

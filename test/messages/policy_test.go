@@ -139,7 +139,7 @@ func policyRows() []row {
 		{
 			name:    "a time-out that is too long",
 			provoke: parsePolicy("version: 1\ncategories: {default: {}}\nchannels: {webhook: {timeout: 5m}}"),
-			want:    "policy.yaml:3:31: channels.webhook.timeout: must be between 100ms and 1m0s, is 5m",
+			want:    "policy.yaml:3:31: channels.webhook.timeout: must be between 100ms and 1m, is 5m",
 		},
 		{
 			name:    "a response that asks to try again",

@@ -6,7 +6,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// DeliveryOfPush is what fits providers of push notifications, which are soon out of date. It is what Google recommends
+// DeliveryOfPush is what fits push and chat messages, which are soon out of date. It is what Google recommends
 // for FCM: no retry within ten seconds, then longer and longer waits, and none after an hour. Others recommend nothing.
 func DeliveryOfPush() notification.DeliverySettings {
 	return notification.DeliverySettings{
