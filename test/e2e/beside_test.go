@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,28 +34,16 @@ func startProviders(t *testing.T) *providers {
 		web: providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true}),
 		hanging: providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true, Address: "0.0.0.0:0"},
 			providertest.Rule{Reply: providertest.Reply{End: providertest.Hangs}}),
-		app: providertest.StartHTTP(t, providertest.HTTPConfig{Target: tokenOf},
-			providertest.Rule{Target: to("^ios"), Reply: providertest.Reply{
-				Status: http.StatusUnauthorized,
-				Body: `{"error":{"details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError",` +
-					`"errorCode":"THIRD_PARTY_AUTH_ERROR"}]}}`,
-			}},
-			providertest.Rule{Target: to("^$"), Reply: providertest.Reply{
-				Header: map[string]string{"Content-Type": "application/json"},
-				Body:   `{"access_token":"t","expires_in":3600,"token_type":"Bearer"}`,
-			}}),
+		app: providertest.StartHTTP(t, providertest.HTTPConfig{Target: providertest.FirebaseTarget},
+			providertest.Rule{
+				Target: to("^ios"),
+				Reply:  providertest.FirebaseError(http.StatusUnauthorized, "THIRD_PARTY_AUTH_ERROR"),
+			}, providertest.FirebaseTokens()),
 		mail: providertest.StartSMTP(t, providertest.SMTPConfig{}, providertest.Rule{
 			Target: to("^stranger"), Until: 20 * time.Second,
 			Reply: providertest.Reply{Status: 450, Body: "4.2.0 greylisted, try again later"},
 		}),
 	}
-}
-
-// tokenOf is the device's token in a request to FCM. One for an access token has none.
-func tokenOf(_ *http.Request, body []byte) string {
-	var sent struct{ Message struct{ Token string } }
-	_ = json.Unmarshal(body, &sent) // a form is no JSON
-	return sent.Message.Token
 }
 
 // env leads a dispatcher to them.

@@ -1,7 +1,6 @@
 package messages_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -120,16 +119,11 @@ func away(holds string) func(*testing.T) string {
 // refusesMost gives the line about a provider that takes one device and then refuses all others as another app's.
 func refusesMost(t *testing.T) string {
 	t.Helper()
-	provider := providertest.StartHTTP(t, providertest.HTTPConfig{Target: tokenOf},
-		providertest.Rule{Target: providertest.Matching("^other"), Reply: providertest.Reply{
-			Status: http.StatusForbidden,
-			Body: `{"error":{"details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError",` +
-				`"errorCode":"SENDER_ID_MISMATCH"}]}}`,
-		}},
-		providertest.Rule{Target: providertest.Matching("^$"), Reply: providertest.Reply{
-			Header: map[string]string{"Content-Type": "application/json"},
-			Body:   `{"access_token":"t","expires_in":3600,"token_type":"Bearer"}`,
-		}})
+	provider := providertest.StartHTTP(t, providertest.HTTPConfig{Target: providertest.FirebaseTarget},
+		providertest.Rule{
+			Target: providertest.Matching("^other"),
+			Reply:  providertest.FirebaseError(http.StatusForbidden, "SENDER_ID_MISMATCH"),
+		}, providertest.FirebaseTokens())
 	d := &fleet{log: &processLog{}, policy: filepath.Join(t.TempDir(), "policy.yaml")}
 	if err := os.WriteFile(d.policy, []byte(messagesPolicy), 0o600); err != nil {
 		t.Fatal(err)
@@ -149,13 +143,6 @@ func refusesMost(t *testing.T) string {
 		}
 	}
 	return strings.ReplaceAll(d.log.await(t, "refuses most devices"), provider.Address(), "PROVIDER")
-}
-
-// tokenOf is the device's token in a request to FCM; "" in one for an access token.
-func tokenOf(_ *http.Request, body []byte) string {
-	var sent struct{ Message struct{ Token string } }
-	_ = json.Unmarshal(body, &sent) // a form is no JSON
-	return sent.Message.Token
 }
 
 // notNoted gives the line about the end of a notification that could not be noted.

@@ -1,8 +1,6 @@
 package providertest_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/push/channel"
@@ -21,6 +19,9 @@ const (
 	deviceQuota = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure",
 		"violations":[{"subject":"device:x","description":"Device message rate exceeded"}]}`
 )
+
+// google is an error as FCM reports it.
+var google = providertest.FirebaseError
 
 // fcmScripts are what FCM and Google's token endpoint respond with.
 var fcmScripts = []script{
@@ -73,23 +74,13 @@ var fcmScripts = []script{
 	},
 }
 
-// google is an error as FCM reports it, with further details.
-func google(code int, name string, details ...string) providertest.Reply {
-	const detail = `{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":%q}`
-	all := append([]string{fmt.Sprintf(detail, name)}, details...)
-	return with(code, fmt.Sprintf(`{"error":{"code":%d,"details":[%s]}}`, code, strings.Join(all, ",")))
-}
-
 func fcmBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartHTTP(t, providertest.HTTPConfig{})
 	return &bench{
 		scripts: fcmScripts, follow: server.Follow, unplug: server.Unplug, target: "device:APA91b-_x",
 		base: []providertest.Rule{{
-			Target: tokens, Reply: providertest.Reply{
-				Header: map[string]string{"Content-Type": "application/json"},
-				Body:   `{"access_token":"t","expires_in":3600,"token_type":"Bearer"}`,
-			},
+			Target: tokens, Reply: providertest.AccessToken(),
 		}},
 		delivery: providertest.Matching("/messages:send$"),
 		channels: []channel.Descriptor{fcm.Settings{
