@@ -1,12 +1,9 @@
 package email_test
 
 import (
-	"bufio"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/mail"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,80 +16,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/email"
 	"github.com/pacer-notify/pacer/internal/push/gate"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/providertest"
 )
-
-// scripted is a server without TLS that refuses DATA once, as some do when they are out of space, and keeps the mail
-// that was begun, as the standard has it.
-type scripted struct {
-	listener net.Listener
-	refused  atomic.Bool
-	taken    atomic.Int64
-}
-
-func newScripted(t *testing.T) *scripted {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &scripted{listener: listener}
-	var conns sync.WaitGroup
-	conns.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conns.Go(func() { s.serve(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		conns.Wait()
-	})
-	return s
-}
-
-func (s *scripted) serve(conn net.Conn) {
-	defer conn.Close()
-	say := func(reply string) { _, _ = fmt.Fprint(conn, reply+"\r\n") }
-	say("220 mail.example.com")
-	begun, lines := false, bufio.NewScanner(conn)
-	for lines.Scan() {
-		verb, _, _ := strings.Cut(strings.ToUpper(lines.Text()), " ")
-		switch {
-		case verb == "EHLO":
-			say("250 mail.example.com")
-		case verb == "MAIL" && begun:
-			say("503 5.5.1 nested MAIL command")
-		case verb == "MAIL":
-			begun = true
-			say("250 2.1.0 ok")
-		case verb == "DATA" && s.refused.CompareAndSwap(false, true):
-			say("451 4.3.1 out of space")
-		case verb == "DATA":
-			say("354 go on")
-			for lines.Scan() && lines.Text() != "." {
-			}
-			begun = false
-			s.taken.Add(1)
-			say("250 2.0.0 taken")
-		case verb == "RSET":
-			begun = false
-			say("250 2.0.0 ok")
-		default:
-			say("250 2.0.0 ok")
-		}
-	}
-}
 
 // A refused DATA leaves the mail begun. The next one, which is innocent, must not meet it.
 func TestARefusedDataConcernsOneMail(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t)
-	sender := newSender(t, email.Config{
-		Server: "smtp+plain://" + s.listener.Addr().String(), From: "pacer@example.com",
+	s := providertest.StartSMTP(t, providertest.SMTPConfig{Plain: true}, providertest.Rule{
+		Step: providertest.Announced, First: 1, Reply: providertest.Reply{Status: 451, Body: "4.3.1 out of space"},
 	})
+	sender := newSender(t, email.Config{Server: "smtp+plain://" + s.Address(), From: "pacer@example.com"})
 	failure := push.Classify(sender.Send(t.Context(), message()))
 	if failure == nil || failure.Class != push.Transient || failure.Concerns != push.ConcernsTarget {
 		t.Errorf("the refused one gets %+v", failure)
@@ -100,7 +33,7 @@ func TestARefusedDataConcernsOneMail(t *testing.T) {
 	if err := sender.Send(t.Context(), message()); err != nil {
 		t.Errorf("the next one gets %v", err)
 	}
-	if n := s.taken.Load(); n != 1 {
+	if n := len(s.Calls(providertest.Sent)); n != 1 {
 		t.Errorf("%d mails were taken, want 1", n)
 	}
 }
