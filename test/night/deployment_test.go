@@ -6,18 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
+	"github.com/pacer-notify/pacer/test/providertest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -37,7 +36,7 @@ type deployment struct {
 	redisURL, databaseURL string
 	program, policy       string
 	env                   []string
-	receiver              *receiver
+	receiver              *providertest.HTTP
 	processes             []*process
 	// calm are the metrics before the trouble.
 	calm series
@@ -50,43 +49,21 @@ type process struct {
 	ended          chan struct{}
 }
 
-// receiver is the webhook target. It responds as its handler does.
-type receiver struct {
-	*httptest.Server
-	handler atomic.Pointer[http.HandlerFunc]
-	arrived atomic.Int64 // requests
-}
-
-func newReceiver(t *testing.T) *receiver {
+// startReceiver starts a webhook target, which takes everything.
+func startReceiver(t *testing.T) *providertest.HTTP {
 	t.Helper()
-	r := &receiver{}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		r.arrived.Add(1)
-		_, _ = io.Copy(io.Discard, request.Body) // what it says does not matter
-		if respond := r.handler.Load(); respond != nil {
-			(*respond)(w, request)
-		}
-	}))
-	t.Cleanup(r.Close)
-	t.Cleanup(r.CloseClientConnections) // first, so that nothing hangs
-	return r
+	return providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true})
 }
 
-// respond has the receiver respond so from now on.
-func (r *receiver) respond(handler http.HandlerFunc) { r.handler.Store(&handler) }
-
-// with responds with a status and a text.
-func with(status int, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text) // an error means that the sender is gone
-	}
+// with responds to everything with a status and a text.
+func with(status int, text string) providertest.Rule {
+	return providertest.Rule{Reply: providertest.Reply{Status: status, Body: text}}
 }
 
 // deploy starts what a case needs.
 func deploy(t *testing.T, c *night) *deployment {
 	t.Helper()
-	d := &deployment{T: t, program: dispatcherPath, receiver: newReceiver(t)}
+	d := &deployment{T: t, program: dispatcherPath, receiver: startReceiver(t)}
 	text := c.policy
 	if text == "" {
 		text = policy

@@ -50,7 +50,7 @@ func ends() []*night {
 			title: "The provider refuses the content", happens: "The ntfy server responds with 400.",
 			prepare: ntfy,
 			trouble: func(d *deployment) {
-				d.receiver.respond(with(http.StatusBadRequest, "field body: too short"))
+				d.receiver.Follow(with(http.StatusBadRequest, "field body: too short"))
 				d.post("n1", `,"channel":"ntfy","to":"topic"`)
 				d.is("n1", "failed")
 			},
@@ -66,7 +66,7 @@ func ends() []*night {
 		{
 			title: "The target is gone", happens: "The webhook responds with 410.",
 			trouble: func(d *deployment) {
-				d.receiver.respond(with(http.StatusGone, ""))
+				d.receiver.Follow(with(http.StatusGone, ""))
 				d.post("n1", "")
 				d.is("n1", "failed")
 			},
@@ -84,7 +84,7 @@ func ends() []*night {
 			trouble: func(d *deployment) {
 				d.call(http.MethodPut, "/v1/users/ada/devices/phone",
 					fmt.Sprintf(`{"channel":"webhook","to":%q}`, d.receiver.URL))
-				d.receiver.respond(with(http.StatusGone, ""))
+				d.receiver.Follow(with(http.StatusGone, ""))
 				d.call(http.MethodPost, "/v1/notifications", `{"id":"n1","user_id":"ada","body":"hello"}`)
 				d.is("n1", "failed")
 			},
@@ -101,7 +101,7 @@ func ends() []*night {
 			title: "Every attempt failed", happens: "The provider responded with 500 as often as `retry.max_attempts` says.",
 			policy: "version: 1\ncategories:\n  default: {}\nretry: {max_attempts: 2, min_backoff: 10ms, max_backoff: 20ms}\n",
 			trouble: func(d *deployment) {
-				d.receiver.respond(with(http.StatusInternalServerError, "out of disk"))
+				d.receiver.Follow(with(http.StatusInternalServerError, "out of disk"))
 				d.post("n1", "")
 				d.is("n1", "failed")
 			},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/test/providertest"
 )
 
 // brief is a policy under which something waits for three seconds.
@@ -134,11 +136,11 @@ func crashLoop() *night {
 		title: "A notification ends its workers", happens: "Three workers in a row died while they sent the same notification.",
 		slow: true, processes: []string{"api,ops"},
 		trouble: func(d *deployment) {
-			d.receiver.respond(hangs)
+			d.receiver.Follow(hangs)
 			d.post("n1", "")
-			for times := range int64(3) {
+			for times := range 3 {
 				worker := d.start("worker,ops")
-				d.await("a worker sends it", func() bool { return d.receiver.arrived.Load() > times })
+				d.await("a worker sends it", func() bool { return len(d.receiver.Calls(providertest.Called)) > times })
 				worker.kill()
 			}
 			d.start("worker,ops")

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+
+	"github.com/pacer-notify/pacer/test/providertest"
 )
 
 // crowd has ten users and two get a notification, so that a breaker opens where they fail.
@@ -23,8 +25,8 @@ func (d *deployment) nobody() string {
 	return server.URL
 }
 
-// hangs responds when the sender is gone.
-func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+// hangs responds to nothing.
+var hangs = providertest.Rule{Reply: providertest.Reply{End: providertest.Hangs}}
 
 // ntfy sets up the channel ntfy, with the receiver as its server.
 func ntfy(d *deployment) {
@@ -55,8 +57,8 @@ func providers() []*night {
 		{
 			title: "One host is away", happens: "One of the webhooks' hosts responds with 503; all others take theirs.",
 			trouble: func(d *deployment) {
-				other := newReceiver(d.T)
-				other.respond(with(http.StatusServiceUnavailable, "maintenance"))
+				other := startReceiver(d.T)
+				other.Follow(with(http.StatusServiceUnavailable, "maintenance"))
 				d.crowd(fmt.Sprintf(`,"to":%q`, other.URL))
 				d.post("n1", fmt.Sprintf(`,"to":%q`, other.URL))
 				d.post("n2", "")
@@ -74,7 +76,7 @@ func providers() []*night {
 			title: "A provider responds with an error", happens: "The webhook responds with 503 to one notification.",
 			policy: "version: 1\ncategories:\n  default: {}\nretry: {min_backoff: 5m}\n",
 			trouble: func(d *deployment) {
-				d.receiver.respond(with(http.StatusServiceUnavailable, "try later"))
+				d.receiver.Follow(with(http.StatusServiceUnavailable, "try later"))
 				d.post("n1", "")
 				d.is("n1", "retrying")
 			},
@@ -90,7 +92,7 @@ func providers() []*night {
 			title: "The credentials are refused", happens: "The provider of the channel ntfy responds with 401.",
 			prepare: ntfy,
 			trouble: func(d *deployment) {
-				d.receiver.respond(with(http.StatusUnauthorized, "token revoked"))
+				d.receiver.Follow(with(http.StatusUnauthorized, "token revoked"))
 				d.postFor("ben", "n0", `,"channel":"ntfy","to":"topic"`)
 				d.is("n0", "retrying")
 				d.post("n1", `,"channel":"ntfy","to":"topic"`)
@@ -106,10 +108,10 @@ func providers() []*night {
 		{
 			title: "A provider asks to slow down", happens: "The webhook responds with 429 and `Retry-After: 600`.",
 			trouble: func(d *deployment) {
-				d.receiver.respond(func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Retry-After", "600")
-					with(http.StatusTooManyRequests, "quota used up")(w, r)
-				})
+				d.receiver.Follow(providertest.Rule{Reply: providertest.Reply{
+					Status: http.StatusTooManyRequests, Body: "quota used up",
+					Header: map[string]string{"Retry-After": "600"},
+				}})
 				d.post("n1", "")
 			},
 			user:    "default: 1 retrying; first n1: an attempt failed (throttled: 429), next attempt at TIME; a new one may go now",
@@ -152,7 +154,7 @@ func providers() []*night {
 			happens: "A webhook's host takes longer than a call may.",
 			prepare: func(d *deployment) { d.env = append(d.env, "PACER_CONCURRENCY=4") },
 			trouble: func(d *deployment) {
-				d.receiver.respond(hangs)
+				d.receiver.Follow(hangs)
 				d.crowd("")
 				d.post("n1", "")
 			},

@@ -23,6 +23,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/push/webhook"
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/test/providertest"
 )
 
 const signingSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -166,20 +167,12 @@ func TestResponsesAreClassified(t *testing.T) {
 
 func TestCallsWithoutAResponseAreClassified(t *testing.T) {
 	t.Parallel()
-	closed := httptest.NewServer(nil)
-	closed.Close()
-	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only after that the server notices that the connection ends
-		<-r.Context().Done()
-	}))
-	t.Cleanup(hang.Close)
-	drop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err == nil {
-			_ = conn.Close()
-		}
-	}))
-	t.Cleanup(drop.Close)
+	ends := func(end providertest.End) string {
+		return providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true},
+			providertest.Rule{Reply: providertest.Reply{End: end}}).URL
+	}
+	closed := providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true})
+	closed.Unplug()
 	for name, c := range map[string]struct {
 		to     string
 		class  push.Class
@@ -189,8 +182,8 @@ func TestCallsWithoutAResponseAreClassified(t *testing.T) {
 		"Refused": {
 			to: closed.URL + "/?token=canary", class: push.Transient, code: "connection_refused", unsent: true,
 		},
-		"Hangs": {to: hang.URL + "/?token=canary", class: push.Ambiguous, code: "timeout"},
-		"Drops": {to: drop.URL + "/?token=canary", class: push.Ambiguous, code: "connection"},
+		"Hangs": {to: ends(providertest.Hangs) + "/?token=canary", class: push.Ambiguous, code: "timeout"},
+		"Drops": {to: ends(providertest.HangsUp) + "/?token=canary", class: push.Ambiguous, code: "connection"},
 		"Forbidden": {
 			to: "http://10.1.2.3/?token=canary", class: push.Permanent, code: "forbidden_address", unsent: true,
 		},
@@ -352,31 +345,5 @@ func TestADeadHTTP2ConnectionIsNoticed(t *testing.T) {
 	}
 	if n := hole.Accepted(); n != 2 {
 		t.Errorf("%d connections, want 2", n)
-	}
-}
-
-// What a response means stands in its header. A body that drips is not waited for, and earns the host nothing.
-func TestADrippingBodyIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusOK)
-		for r.Context().Err() == nil {
-			_, _ = io.WriteString(w, ".")
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-r.Context().Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	}))
-	t.Cleanup(server.Close)
-	cfg := webhook.Config{}
-	cfg.Timeout = time.Hour
-	ctx, dripped := push.WatchDrip(t.Context())
-	if err := newSender(t, cfg).Send(ctx, message(server.URL)); err != nil {
-		t.Errorf("gives %v, want delivered", err)
-	}
-	if !dripped() {
-		t.Error("nobody is told that it dripped")
 	}
 }
