@@ -15,7 +15,7 @@ func commandRows(d *fleet) []row {
 	return []row{
 		{
 			name: "an unknown command", provoke: run(&dispatcherPath, nil, "srve"),
-			want: "dispatcher: there is no command srve (did you mean serve?); there are cancel, channels, <any>",
+			want: "dispatcher: there is no command srve (did you mean serve?); there are bounce, cancel, channels, <any>",
 		},
 		{
 			name:    "a policy file that is not there",
