@@ -45,10 +45,10 @@ func TestUnsubscribingInABrowser(t *testing.T) {
 			emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	})
-	if err := chromedp.Do(b.ctx, withoutScripts, chromedp.EmulateViewport(320, 640), chromedp.Navigate(link)); err != nil {
+	if err := chromedp.Do(b.Page, withoutScripts, chromedp.EmulateViewport(320, 640), chromedp.Navigate(link)); err != nil {
 		t.Fatal(err)
 	}
-	b.await(`document.title.startsWith("Unsubscribe from")`)
+	b.Await(`document.title.startsWith("Unsubscribe from")`)
 	wants(false)
 	for _, step := range []struct {
 		title string
@@ -57,18 +57,18 @@ func TestUnsubscribingInABrowser(t *testing.T) {
 		if width := eval[int](b, "document.documentElement.scrollWidth"); width > 320 {
 			t.Errorf("the page is %d wide before %q", width, step.title)
 		}
-		b.tabTo("button")
-		b.press(kb.Enter)
-		b.await(`document.title.startsWith("` + step.title + `")`)
+		b.TabTo("button")
+		b.Press(kb.Enter)
+		b.Await(`document.title.startsWith("` + step.title + `")`)
 		wants(step.opted)
-		b.screenshot(step.title)
+		b.Screenshot(step.title)
 	}
-	if err := chromedp.Do(b.ctx, chromedp.Navigate(link)); err != nil {
+	if err := chromedp.Do(b.Page, chromedp.Navigate(link)); err != nil {
 		t.Fatal(err)
 	}
-	b.await(`document.title.startsWith("You will get no more")`) // also who comes back sees where it stands
+	b.Await(`document.title.startsWith("You will get no more")`) // also who comes back sees where it stands
 	for _, url := range []string{link, link[:len(link)-1]} { // axe needs scripts
 		page := openTab(t, url)
-		page.accessible(eval[string](page, "document.title"))
+		page.Accessible(eval[string](page, "document.title"))
 	}
 }
