@@ -109,7 +109,8 @@ type Kind string
 const (
 	// KindGone: the mail was given up since its address does not exist any more. The device with it is not active now.
 	KindGone Kind = "gone"
-	// KindRefused: the mail was given up for another reason, such as a full mailbox. Nothing changes.
+	// KindRefused: the mail was given up for another reason, such as a user who has no room for it. Nothing
+	// changes.
 	KindRefused Kind = "refused"
 	// KindDelayed: the mail is still being tried, or something else became of it. Nothing changes.
 	KindDelayed Kind = "delayed"
@@ -153,7 +154,7 @@ func (i *Inbox) Take(ctx context.Context, message []byte) (Result, error) {
 		if !ok {
 			continue
 		}
-		id, ok := m.of(r.ids[:min(len(r.ids), maxCandidates)])
+		id, ok := m.of(r.ids[:min(len(r.ids), maxTried)])
 		if !ok {
 			continue
 		}

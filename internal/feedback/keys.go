@@ -63,14 +63,16 @@ func NewKeys(texts ...string) (*Keys, error) {
 		return nil, nil //nolint:nilnil // none is a valid setting
 	}
 	k := &Keys{}
-	if err := k.Renew(context.Background(), texts); err != nil {
+	if err := k.set(texts); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
-// Renew replaces all of them at once. It refuses to leave none.
-func (k *Keys) Renew(_ context.Context, texts []string) error {
+// Renew replaces all of them at once. It refuses to leave none. Its form is that of [secret.Source].
+func (k *Keys) Renew(_ context.Context, texts []string) error { return k.set(texts) }
+
+func (k *Keys) set(texts []string) error {
 	if err := CheckKeys(texts); err != nil {
 		return err
 	}
@@ -192,14 +194,15 @@ func (k *Keys) readAddress(token string) (m mailing, ok bool) {
 	return m, m.version == byUUID || m.version == byDigest
 }
 
-// of tells which notification a mail was. candidates are ids that may be it, for one that only has a digest.
-func (m mailing) of(candidates []string) (id string, ok bool) {
+// of tells which notification a mail was. ids are those that may be it, for one that only has a
+// digest.
+func (m mailing) of(ids []string) (id string, ok bool) {
 	if m.version == byUUID {
 		return uuid.UUID(m.id).String(), true
 	}
-	for _, candidate := range candidates {
-		if version, id := idOf(candidate); version == m.version && id == m.id {
-			return candidate, true
+	for _, id := range ids {
+		if version, short := idOf(id); version == m.version && short == m.id {
+			return id, true
 		}
 	}
 	return "", false

@@ -21,8 +21,8 @@ const (
 	maxParts, maxGroups = 8, 100
 	// maxPart bounds each of the parts.
 	maxPart = 256 << 10
-	// maxCandidates bounds how many tokens and ids of a report are tried.
-	maxCandidates = 50
+	// maxTried bounds how many tokens and ids of a report are tried.
+	maxTried = 50
 )
 
 // report is what a message says that is a delivery status notification (RFC 3464) or a complaint (RFC 5965).
@@ -162,11 +162,11 @@ var (
 func find(pattern *regexp.Regexp, texts []string) []string {
 	var all []string
 	for _, text := range texts {
-		for _, match := range pattern.FindAllStringSubmatch(text, maxCandidates) {
+		for _, match := range pattern.FindAllStringSubmatch(text, maxTried) {
 			all = append(all, match[1])
 		}
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	return all[:min(len(all), maxCandidates)]
+	return all[:min(len(all), maxTried)]
 }

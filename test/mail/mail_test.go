@@ -24,7 +24,13 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }
+// programs has the dispatcher. It has to be a package variable: TestMain and the tests meet nowhere else.
+var programs *processtest.Built
+
+func TestMain(m *testing.M) {
+	programs = processtest.Build(postgrestest.Around(redistest.Around(m)), "dispatcher")
+	goleak.VerifyTestMain(programs)
+}
 
 const (
 	apiToken = "the-token-of-this-test"
@@ -45,16 +51,12 @@ type pacer struct {
 
 func start(t *testing.T) *pacer {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "pacer-mail-") // another user runs what is in it
+	dispatcher := programs.Path("dispatcher")
+	folder, err := os.MkdirTemp("", "mail-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	dispatcher := filepath.Join(folder, "dispatcher")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dispatcher, "../../cmd/dispatcher")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	p := &pacer{t: t}
 	listen, ops := freeAddr(t), freeAddr(t)
 	p.api = "http://" + listen
@@ -63,8 +65,10 @@ func start(t *testing.T) *pacer {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
+	for _, opened := range []string{folder, filepath.Dir(dispatcher)} { // Postfix runs what is in them as nobody
+		if err := os.Chmod(opened, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p.postfix = startPostfix(t, dispatcher, "bounce", "--server", p.api, "--token",
 		"file:"+filepath.Join(folder, "token"))
@@ -206,7 +210,7 @@ func readPart(t *testing.T, contentType string, body io.Reader, all map[string]s
 	}
 }
 
-// What pacer sends is read back from a mailbox, and its link ends the sending.
+// What pacer sends is read back where it is delivered, and its link ends the sending.
 func TestMailIsDeliveredAndUnsubscribedFrom(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -216,7 +220,7 @@ func TestMailIsDeliveredAndUnsubscribedFrom(t *testing.T) {
 	if view.Status != "delivered" {
 		t.Fatalf("the notification is %+v", view)
 	}
-	message, parts := read(t, p.postfix.mailbox(1)[0])
+	message, parts := read(t, p.postfix.delivered(1)[0])
 	campaign, err := new(mime.WordDecoder).DecodeHeader(message.Header.Get("X-Campaign"))
 	if err != nil || campaign != "spring ü" || message.Header.Get("Reply-To") != "<help@example.com>" {
 		t.Errorf("the header is %v (%v)", message.Header, err)
@@ -251,7 +255,7 @@ func TestMailIsDeliveredAndUnsubscribedFrom(t *testing.T) {
 		t.Errorf("the next one is %+v", view)
 	}
 	p.send("alert-1", "ada", "security", "")
-	for _, text := range p.postfix.mailbox(2) {
+	for _, text := range p.postfix.delivered(2) {
 		if message, _ := read(t, text); strings.Contains(message.Header.Get("Message-Id"), "alert-1") &&
 			message.Header.Get("List-Unsubscribe") != "" {
 			t.Error("a category that bypasses offers to unsubscribe")

@@ -22,7 +22,7 @@ import (
 // patience is how long anything may take on a busy machine.
 const patience = time.Minute
 
-// postfix is a mail server for example.com, with the mailbox ada@example.com. What comes to bounces.example.com goes
+// postfix is a mail server for example.com, with the user ada@example.com. What comes to bounces.example.com goes
 // through a pipe to a program.
 type postfix struct {
 	t    *testing.T
@@ -166,8 +166,8 @@ func (p *postfix) said() string {
 	return string(text)
 }
 
-// mailbox waits for so many messages of ada and gives them.
-func (p *postfix) mailbox(n int) (messages []string) {
+// delivered waits for so many messages of ada and gives them.
+func (p *postfix) delivered(n int) (messages []string) {
 	p.t.Helper()
 	folder := filepath.Join(p.dir, "mail", "ada", "new")
 	p.await("mail", func() bool {
