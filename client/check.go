@@ -73,7 +73,8 @@ func encode(n Notification) ([]byte, error) {
 	return underWholeName(body, notification.Channel(n.Channel))
 }
 
-// underWholeName has content in the format of a channel's kind stand under the whole name of a sender, such as fcm:shop.
+// underWholeName has content in the format of a channel's kind stand under the whole name of a sender, such as
+// fcm:shop.
 func underWholeName(body []byte, channel notification.Channel) ([]byte, error) {
 	if channel.Kind() == channel {
 		return body, nil

@@ -231,7 +231,8 @@ func TestCredentialsNeverShow(t *testing.T) {
 	canaries = append(canaries, "tk_canaryfile1", "tk_canaryfile2")
 	secrets := mount(t, map[string]string{"token": "tk_canaryfile1"})
 	named := d.read(nil, "channels:", "  ntfy:alerts: {server: 'https://ntfy.example', token: '"+secrets.at("token")+"'}")
-	s.Channels.Named, s.Channels.AsSet, s.Channels.Files = named.Channels.Named, named.Channels.AsSet, named.Channels.Files
+	s.Channels.Named, s.Channels.AsSet = named.Channels.Named, named.Channels.AsSet
+	s.Channels.Files = named.Channels.Files
 	process := d.startWith(s)
 	secrets.swap(map[string]string{"token": "tk_canaryfile2"})
 	d.awaitLog("the new value is in force", 1)

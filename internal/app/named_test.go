@@ -149,8 +149,8 @@ func TestTwoAppsOfOneKind(t *testing.T) {
 			if got, most := shop.devices(); got != n || most != 1 {
 				t.Errorf("%d devices got something of the shop, one of them %d times; want %d and 1", got, most, n)
 			}
-			if shown := d.logs() + d.opsPage(process, "/metrics") + d.dump(); strings.Contains(shown, "BEGIN PRIVATE") ||
-				strings.Contains(shown, "canary") {
+			shown := d.logs() + d.opsPage(process, "/metrics") + d.dump()
+			if strings.Contains(shown, "BEGIN PRIVATE") || strings.Contains(shown, "canary") {
 				t.Error("a credential shows")
 			}
 		})
@@ -256,7 +256,8 @@ func TestTwoSendersOfEmails(t *testing.T) {
 		for _, channel := range []string{"email:billing", "email:news"} {
 			items = append(items, item{
 				"user_id": fmt.Sprintf("u%d", i), "channel": channel,
-				"to": fmt.Sprintf("u%d@example.org", i), "title": "x", "body": strings.Repeat("long ", 2000), channel: item{"subject": "y"},
+				"to": fmt.Sprintf("u%d@example.org", i), "title": "x",
+				"body": strings.Repeat("long ", 2000), channel: item{"subject": "y"},
 			})
 		}
 	}

@@ -6,9 +6,8 @@
 // that is refused is a *UsageError, and the program exits with code 2.
 //
 // Every flag --foo-bar has the environment variable PACER_FOO_BAR, except the two connection strings, which keep their
-// usual names. Every secret may be file:PATH, and is read again when that file changes. A variable that is set to nothing
-// counts as not set. In the file a setting has the name of its flag,
-// with dashes or underscores.
+// usual names. A variable that is set to nothing counts as not set. In the file a setting has the name of its flag,
+// with dashes or underscores. Every secret may be file:PATH, and is read again when that file changes.
 package settings
 
 import (

@@ -75,20 +75,20 @@ func changedSecret(holds string, texts ...string) func(*testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &oneProcess{log: &processLog{}, server: redistest.Start(t), policy: filepath.Join(t.TempDir(), "policy.yaml")}
-		if err := os.WriteFile(o.policy, []byte(messagesPolicy), 0o600); err != nil {
+		policy, log := filepath.Join(t.TempDir(), "policy.yaml"), &processLog{}
+		if err := os.WriteFile(policy, []byte(messagesPolicy), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := resolved(t, o.server.URL(), o.policy)
+		s := resolved(t, redistest.Start(t).URL(), policy)
 		s.OpsToken, s.Renewed = read.OpsToken, read.Renewed
-		start(t, s, o.log)
+		start(t, s, log)
 		for i, text := range texts {
 			write(text)
 			if i < len(texts)-1 {
-				o.log.await(t, "a secret's file can't be used")
+				log.await(t, "a secret's file can't be used")
 			}
 		}
-		return o.log.await(t, holds)
+		return log.await(t, holds)
 	}
 }
 
