@@ -30,7 +30,7 @@ func DefaultDelivery() DeliverySettings {
 }
 
 // Over lays what is said over settings. A schedule and the bounds of a back-off replace each other. A schedule also
-// says how many attempts there are, unless MaxAttempts beside it says fewer.
+// says how many attempts there are, unless MaxAttempts beside it or nearer says another number.
 func (s DeliverySettings) Over(below DeliverySettings) DeliverySettings {
 	switch {
 	case len(s.Retry.Schedule) > 0:
@@ -42,9 +42,6 @@ func (s DeliverySettings) Over(below DeliverySettings) DeliverySettings {
 	}
 	if s.Retry.MaxAttempts > 0 {
 		below.Retry.MaxAttempts = s.Retry.MaxAttempts
-	}
-	if waits := len(below.Retry.Schedule); waits > 0 {
-		below.Retry.MaxAttempts = min(below.Retry.MaxAttempts, waits+1)
 	}
 	if s.Timeout > 0 {
 		below.Timeout = s.Timeout

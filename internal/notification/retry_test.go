@@ -98,7 +98,7 @@ func TestBackoffOfASchedule(t *testing.T) {
 	}
 }
 
-// What is said nearer holds. A schedule and bounds replace each other, and a schedule bounds the attempts.
+// What is said nearer holds. A schedule and bounds replace each other.
 func TestSettingsLieOverEachOther(t *testing.T) {
 	t.Parallel()
 	const s, m = time.Second, time.Minute
@@ -132,7 +132,7 @@ func TestSettingsLieOverEachOther(t *testing.T) {
 		},
 		"more attempts than a schedule has": {
 			below: notification.Retry{MaxAttempts: 4, Schedule: steps}, above: notification.Retry{MaxAttempts: 9},
-			want: notification.Retry{MaxAttempts: 4, Schedule: steps},
+			want: notification.Retry{MaxAttempts: 9, Schedule: steps}, // for bounds that may lie nearer
 		},
 		"bounds over a schedule": {
 			below: notification.Retry{MaxAttempts: 4, Schedule: steps},

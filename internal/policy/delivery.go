@@ -39,6 +39,9 @@ func (p *Policy) Delivery(category string, channel notification.Channel,
 	concurrency := settings.Concurrency
 	settings = p.Deliveries[category].Over(settings)
 	settings.Concurrency = concurrency
+	if waits := len(settings.Retry.Schedule); waits > 0 {
+		settings.Retry.MaxAttempts = min(settings.Retry.MaxAttempts, waits+1)
+	}
 	return settings
 }
 

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func drawDeliveries(t *rapid.T, p *policy.Policy) {
 			p.Channels[name] = drawDelivery(t, name == notification.ChannelWebhook)
 		}
 	}
-	for name := range p.Categories {
+	for _, name := range slices.Sorted(maps.Keys(p.Categories)) {
 		said := drawDelivery(t, true)
 		if said.Final == nil && cmp.Equal(said.DeliverySettings, notification.DeliverySettings{}) {
 			continue
