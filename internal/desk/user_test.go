@@ -248,6 +248,27 @@ func TestMaxDeferSaysWhichSlot(t *testing.T) {
 	})
 }
 
+// Why a webhook does not arrive may be its endpoint's health: it is said, unless the notification was delivered.
+func TestWordsOfAWebhookEndpoint(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		const url, words = "https://example.com/hook", "webhook endpoint acme fails since yesterday"
+		w.endpoints = map[string]string{url: words, "target": "never said"}
+		hook := func(n *notification.Notification) { n.Channel, n.To = notification.ChannelWebhook, url }
+		n, other := w.accept(hook), w.accept(nil)
+		w.wantWords("a webhook that waits", w.explain(n.ID).Standing, "; "+words)
+		if text := w.explain(other.ID).Standing; strings.Contains(text, "never said") {
+			t.Errorf("another channel: %s", text)
+		}
+		for range 2 {
+			w.settle(w.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
+		}
+		if text := w.explain(n.ID).Standing; text != "delivered" {
+			t.Errorf("delivered: %s", text)
+		}
+	})
+}
+
 // Who looks for one thing and names another is told.
 func TestLookedUpAsTheOther(t *testing.T) {
 	t.Parallel()

@@ -59,6 +59,8 @@ type world struct {
 	mu     sync.Mutex
 	paused map[control.Subject]bool
 	own    map[string][]throttle.Rule // by user
+	// endpoints are what is said of webhook endpoints, by URL.
+	endpoints map[string]string
 	// fleet is what the processes report, cancelledBy who cancelled which notification.
 	fleet       func() (desk.Fleet, error)
 	cancelledBy map[string]string
@@ -173,6 +175,7 @@ func (w *world) open(agendas *agenda.Agendas) {
 	cfg := desk.Config{
 		Store: w.store, Agendas: agendas, Policy: w, Pauses: w.control.Pauses,
 		Fleet:       func(context.Context) (desk.Fleet, error) { return w.fleet() },
+		Endpoint:    func(url string) string { return w.endpoints[url] },
 		CancelledBy: func(_ context.Context, id string) (string, error) { return w.cancelledBy[id], nil },
 	}
 	if w.users != nil {

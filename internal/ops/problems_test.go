@@ -54,6 +54,14 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 		want []string
 	}{
 		"nothing": {},
+		"webhook endpoints": {
+			s: ops.Snapshot{Endpoints: []ops.Endpoint{
+				{ID: "acme", Host: "hooks.example.com", State: "disabled", Words: "is disabled since then: 410"},
+				{ID: "ep_2", Host: "example.org", State: "failing", Words: "fails since then: 503"},
+			}},
+			want: []string{"Webhook endpoint acme (hooks.example.com) is disabled since then: 410, " +
+				"ep_2 (example.org) fails since then: 503."},
+		},
 		"a host away": {
 			s: ops.Snapshot{Channels: channel(push.Host{
 				Host: "shop.example.com", Breaker: push.BreakerOpen, OpenSince: at.Add(-23 * time.Second),

@@ -231,6 +231,11 @@ func logRows() []row {
 				`127.0.0.1:<any>: connect: connection refused"`,
 		},
 		{
+			name: "Redis away, at the endpoints", provoke: away("could not look for changed webhook endpoints"),
+			want: `level=WARN msg="could not look for changed webhook endpoints; those that were known stay in force" ` +
+				`error="look for changes of webhook endpoints: dial tcp 127.0.0.1:<any>: connect: connection refused"`,
+		},
+		{
 			name: "Redis back, at the sweeper", provoke: away("reaches all partitions again"),
 			want: `level=INFO msg="the sweeper reaches all partitions again"`,
 		},
