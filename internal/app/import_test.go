@@ -78,6 +78,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	d.call(http.MethodPost, "/v1/notifications", once, key, &first)
 	d.call(http.MethodPut, "/v1/users/eve/devices/phone", []byte(`{"channel":"webhook","to":"`+r.server.URL+`"}`), nil,
 		nil)
+	d.call(http.MethodPost, "/v1/webhook-endpoints", []byte(`{"id":"acme","url":"https://example.com/"}`), nil, nil)
 	r.await(t, 2)
 	d.awaitStats("one is retrying", func(s stats) bool { return s.Retrying == 1 && s.Deferred == 2 && s.Sending == 0 })
 	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "channel", Name: "log"})
@@ -152,6 +153,9 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if status := d.call(http.MethodPost, "/v1/notifications", once, key, &again); status != http.StatusOK ||
 		again != first {
 		t.Errorf("the key again: %d, %s, want %s", status, again.ID, first.ID)
+	}
+	if status := d.call(http.MethodGet, "/v1/webhook-endpoints/acme", nil, nil, nil); status != http.StatusOK {
+		t.Errorf("the webhook endpoint: %d", status)
 	}
 	if s := d.snapshot(d.apps[0]); len(s.Pauses) != 1 {
 		t.Errorf("paused is %+v", s.Pauses)

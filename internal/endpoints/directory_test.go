@@ -117,7 +117,8 @@ func newProcess(t *testing.T, s stores, c *clock) *process {
 func (p *process) send(t *testing.T, failure *push.Error) {
 	t.Helper()
 	p.failure = failure
-	p.outcome = push.Classify(p.sender.Send(t.Context(), push.Message{Notification: &notification.Notification{To: hook}}))
+	n := &notification.Notification{To: hook}
+	p.outcome = push.Classify(p.sender.Send(t.Context(), push.Message{Notification: n}))
 }
 
 // round looks for changes and notes what is due.

@@ -16,7 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
-	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -42,16 +42,10 @@ func onEach(t *testing.T, run func(t *testing.T, s stores)) {
 			return stores{endpoints.NewRedis(client), events.NewRedis(client)}
 		},
 		"Postgres": func(t *testing.T) stores {
-			url := postgrestest.URL(t)
-			if err := migrations.Up(t.Context(), url); err != nil {
-				t.Fatal(err)
-			}
-			pool, err := pgxpool.New(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
-			return stores{endpoints.NewPostgres(pool), events.NewPostgres(pool)}
+			return onPostgres(t, postgrestest.URL(t), postgres.Direct)
+		},
+		"PgBouncer": func(t *testing.T) stores {
+			return onPostgres(t, postgrestest.PgBouncer(t, postgrestest.URL(t)), postgres.Pooled)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,6 +53,22 @@ func onEach(t *testing.T, run func(t *testing.T, s stores)) {
 			run(t, open(t))
 		})
 	}
+}
+
+// onPostgres opens the stores in a database, with connections as prepare makes them.
+func onPostgres(t *testing.T, url string, prepare func(*pgxpool.Config)) stores {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return stores{endpoints.NewPostgres(pool), events.NewPostgres(pool)}
 }
 
 func (s stores) add(t *testing.T, id, url string) *endpoints.Endpoint {

@@ -23,7 +23,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
-	"github.com/pacer-notify/pacer/migrations"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -72,25 +72,36 @@ func onEach(t *testing.T, run func(t *testing.T, w *world)) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
-		url := postgrestest.URL(t)
-		if err := migrations.Up(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-		pool, err := pgxpool.New(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
-		w := newWorld(t, events.NewPostgres(pool), endpoints.NewPostgres(pool))
-		w.age = func(t *testing.T, by time.Duration) {
-			t.Helper()
-			if _, err := pool.Exec(t.Context(), `UPDATE pacer.events SET at = at - $1 * interval '1 second'`,
-				int64(by.Seconds())); err != nil {
-				t.Fatal(err)
-			}
-		}
-		run(t, w)
+		run(t, onPostgres(t, postgrestest.URL(t), postgres.Direct))
 	})
+	t.Run("PgBouncer", func(t *testing.T) {
+		t.Parallel()
+		run(t, onPostgres(t, postgrestest.PgBouncer(t, postgrestest.URL(t)), postgres.Pooled))
+	})
+}
+
+// onPostgres is a world in a database, with connections as prepare makes them.
+func onPostgres(t *testing.T, url string, prepare func(*pgxpool.Config)) *world {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	w := newWorld(t, events.NewPostgres(pool), endpoints.NewPostgres(pool))
+	w.age = func(t *testing.T, by time.Duration) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), `UPDATE pacer.events SET at = at - $1 * interval '1 second'`,
+			int64(by.Seconds())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
 }
 
 func (w *world) reasons(t *testing.T, after int64, limit int) string {
