@@ -133,7 +133,7 @@ openapi: ## write docs/openapi.json, and the responses of the examples in it, wh
 	go test -count=1 -run TestOpenAPIDocument ./internal/httpapi -update
 
 .PHONY: responses
-responses: ## write the tables of responses in docs/channels.md, from those that the channels use
+responses: ## write the tables of docs/responses.md, from those that the channels use
 	go test -count=1 -run TestResponsesInChannelsPage ./test/docs -update
 
 .PHONY: night

@@ -10,11 +10,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// TestResponsesInChannelsPage wants the tables of docs/channels.md to be those by which the channels read responses.
+// TestResponsesPage wants the tables of docs/responses.md to be those by which the channels read responses.
 // With -update it writes them.
-func TestResponsesInChannelsPage(t *testing.T) {
+func TestResponsesPage(t *testing.T) {
 	t.Parallel()
-	const page, begin, end = "docs/channels.md", "<!-- responses -->\n", "<!-- end of responses -->\n"
+	const page, begin, end = "docs/responses.md", "<!-- responses -->\n", "<!-- end of responses -->\n"
 	text := readFile(t, page)
 	before, rest, found := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
@@ -42,7 +42,7 @@ func responseTables() (text string, rows int) {
 		if len(channel.Responses) == 0 {
 			continue
 		}
-		fmt.Fprintf(&all, "\n### Responses: %s\n\n| response | what follows | slot | did anybody get it | whom it concerns |\n"+
+		fmt.Fprintf(&all, "\n## %s\n\n| response | what follows | slot | did anybody get it | whom it concerns |\n"+
 			"|---|---|---|---|---|\n", channel.Name)
 		for _, row := range channel.Responses {
 			slot, concerns := "returned", row.Concerns.String()

@@ -21,7 +21,7 @@ import (
 
 // script is one response as a provider documents it, and what it means for the notification.
 type script struct {
-	// row is the response as docs/channels.md has it.
+	// row is the response as docs/responses.md has it.
 	row string
 	// at and to say to what the provider responds so. Default to the delivery.
 	at providertest.Step

@@ -53,7 +53,7 @@ type Descriptor struct {
 	Public string
 	// PublicKey is what a page needs to subscribe a browser. Empty means that there is nothing to subscribe to.
 	PublicKey string
-	// Responses has what each response of the provider means. It is shown in docs/channels.md. A channel whose provider
+	// Responses has what each response of the provider means. It is shown in docs/responses.md. A channel whose provider
 	// does not respond has none.
 	Responses push.Table
 	// NewChecker makes what checks notifications before they are accepted.
