@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Delivery is what a part of the file says of deliveries: of those over a channel, or of those of a category. A zero
@@ -230,7 +231,8 @@ func (d *document) readBackoff(path string, e entry, fields map[string]entry, r 
 	}
 	// After a fault one of the two may only stand in for a duration that was refused.
 	if len(d.faults) == before && r.MinBackoff > r.MaxBackoff {
-		d.add(at, path, "min_backoff (%s) must not be longer than max_backoff (%s)", r.MinBackoff, r.MaxBackoff)
+		d.add(at, path, "min_backoff (%s) must not be longer than max_backoff (%s)",
+			timespan.Text(r.MinBackoff), timespan.Text(r.MaxBackoff))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // placed is a rule with its place in the file.
@@ -39,7 +40,7 @@ func (d *document) warnCategory(path string, e entry, c Category, limits, caps [
 	for _, rule := range limits {
 		if rule.Kind == throttle.KindGap && rule.Per > c.MaxDefer {
 			d.warn(rule.node, rule.path, "is %s, longer than max_defer %s: what comes right after another expires "+
-				"instead of going out", rule.Per, c.MaxDefer)
+				"instead of going out", timespan.Text(rule.Per), timespan.Text(c.MaxDefer))
 		}
 	}
 	d.warnPointless(c.Plan.Algorithm, limits, caps)

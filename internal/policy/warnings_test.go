@@ -34,7 +34,7 @@ func TestWarnings(t *testing.T) {
 		},
 		"a gap longer than max_defer": {
 			text: "  default: {min_gap: 2h, max_defer: 1h}\n",
-			want: []string{"p:3:22: categories.default.min_gap: is 2h0m0s, longer than max_defer 1h0m0s: what comes right " +
+			want: []string{"p:3:22: categories.default.min_gap: is 2h, longer than max_defer 1h: what comes right " +
 				"after another expires instead of going out"},
 		},
 		"a longer window with no more": {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // RequestLimit allows at most Max requests in any window of length Per.
@@ -39,9 +40,10 @@ func resolveLimits(flag string, texts []string) ([]RequestLimit, error) {
 		case n < 1 || n > maxRequests:
 			return nil, refuse(flag, "must allow between 1 and %d requests, is %q", maxRequests, text)
 		case window < minRequestIn || window > maxRequestIn:
-			return nil, refuse(flag, "must have a window between %s and %s, is %q", minRequestIn, maxRequestIn, text)
+			return nil, refuse(flag, "must have a window between %s and %s, is %q", timespan.Text(minRequestIn),
+				timespan.Text(maxRequestIn), text)
 		case seen[window]:
-			return nil, refuse(flag, "has two limits over the same window, %s", window)
+			return nil, refuse(flag, "has two limits over the same window, %s", timespan.Text(window))
 		}
 		seen[window] = true
 		limits = append(limits, RequestLimit{Max: n, Per: window})

@@ -98,10 +98,10 @@ func TestServerRefuses(t *testing.T) {
 		},
 		"limit too short": {
 			flag: "api-route-limits", value: "1/9ms",
-			sentence: `must have a window between 10ms and 24h0m0s, is "1/9ms"`,
+			sentence: `must have a window between 10ms and 24h, is "1/9ms"`,
 		},
 		"limit twice": {
-			flag: "api-limits", value: "1/60s,2/1m", sentence: `has two limits over the same window, 1m0s`,
+			flag: "api-limits", value: "1/60s,2/1m", sentence: `has two limits over the same window, 1m`,
 		},
 		"disabled before": {
 			flag: "webhook-disable-after", value: "-1s", sentence: "must not be negative, is -1s",
@@ -112,7 +112,7 @@ func TestServerRefuses(t *testing.T) {
 		"events with a wrong secret": {
 			flag: "events-secret", value: "hunter2", sentence: "must be whsec_ and 24 to 64 random bytes in base64",
 		},
-		"retention too short": {flag: "retention", value: "59m", sentence: "must be at least 1h0m0s, is 59m0s"},
+		"retention too short": {flag: "retention", value: "59m", sentence: "must be at least 1h, is 59m"},
 		"no drain":            {flag: "drain-timeout", value: "0s", sentence: "must be more than 0, is 0s"},
 		"negative drain":      {flag: "drain-timeout", value: "-1s", sentence: "must be more than 0, is -1s"},
 		"all addresses":       {flag: "listen", value: ":8080", sentence: open(":8080")},
@@ -298,7 +298,7 @@ func TestAllRefusalsAtOnce(t *testing.T) {
 		"--partitions (PACER_PARTITIONS) must be between 1 and 1024, is 0",
 		"--bulk-rate (PACER_BULK_RATE) must be between 1 and 10000, is 0",
 		"--drain-timeout (PACER_DRAIN_TIMEOUT) must be more than 0, is 0s",
-		"--retention (PACER_RETENTION) must be at least 1h0m0s, is 0s",
+		"--retention (PACER_RETENTION) must be at least 1h, is 0s",
 		`--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks such as 10.0.0.0/8 or fd00::/8, not "x"`,
 		"--webhook-allow (PACER_WEBHOOK_ALLOW) must hold networks; for a single address write 10.0.0.1/32",
 		"--webhook-secret (PACER_WEBHOOK_SECRET) must be whsec_ and 24 to 64 random bytes in base64",

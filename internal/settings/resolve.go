@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/feedback"
 	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // The bounds of the numbers.
@@ -311,7 +312,7 @@ const minRetention = time.Hour
 
 func (s *Server) checkRetention() error {
 	if s.Retention < minRetention {
-		return refuse("retention", "must be at least %s, is %s", minRetention, s.Retention)
+		return refuse("retention", "must be at least %s, is %s", timespan.Text(minRetention), timespan.Text(s.Retention))
 	}
 	return nil
 }

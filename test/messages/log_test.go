@@ -75,20 +75,21 @@ func changedSecret(holds string, texts ...string) func(*testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		policy, log := filepath.Join(t.TempDir(), "policy.yaml"), &processLog{}
-		if err := os.WriteFile(policy, []byte(messagesPolicy), 0o600); err != nil {
+		policy := filepath.Join(t.TempDir(), "policy.yaml")
+		o := &oneProcess{log: &processLog{}, server: redistest.Start(t), policy: policy}
+		if err := os.WriteFile(o.policy, []byte(messagesPolicy), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := resolved(t, redistest.Start(t).URL(), policy)
+		s := resolved(t, o.server.URL(), o.policy)
 		s.OpsToken, s.Renewed = read.OpsToken, read.Renewed
-		start(t, s, log)
+		start(t, s, o.log)
 		for i, text := range texts {
 			write(text)
 			if i < len(texts)-1 {
-				log.await(t, "a secret's file can't be used")
+				o.log.await(t, "a secret's file can't be used")
 			}
 		}
-		return log.await(t, holds)
+		return o.log.await(t, holds)
 	}
 }
 
@@ -229,11 +230,6 @@ func logRows() []row {
 			name: "Redis away, at the sweeper", provoke: away("could not sweep"),
 			want: `level=WARN msg="could not sweep a partition; retrying" error="sweep partition <any>: dial tcp ` +
 				`127.0.0.1:<any>: connect: connection refused"`,
-		},
-		{
-			name: "Redis away, at the endpoints", provoke: away("could not look for changed webhook endpoints"),
-			want: `level=WARN msg="could not look for changed webhook endpoints; those that were known stay in force" ` +
-				`error="look for changes of webhook endpoints: dial tcp 127.0.0.1:<any>: connect: connection refused"`,
 		},
 		{
 			name: "Redis back, at the sweeper", provoke: away("reaches all partitions again"),

@@ -204,7 +204,7 @@ func settingRows(_ *fleet) []row {
 		},
 		{
 			name: "a retention that is too short", provoke: run(&dispatcherPath, nil, "serve", "--retention=1s"),
-			want: "dispatcher: --retention (PACER_RETENTION) must be at least 1h0m0s, is 1s",
+			want: "dispatcher: --retention (PACER_RETENTION) must be at least 1h, is 1s",
 		},
 	}
 }
