@@ -45,7 +45,8 @@ func TestUnsubscribingInABrowser(t *testing.T) {
 			emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	})
-	if err := chromedp.Do(b.Page, withoutScripts, chromedp.EmulateViewport(320, 640), chromedp.Navigate(link)); err != nil {
+	b.Resize(320, 640)
+	if err := chromedp.Do(b.Page, withoutScripts, chromedp.Navigate(link)); err != nil {
 		t.Fatal(err)
 	}
 	b.Await(`document.title.startsWith("Unsubscribe from")`)
@@ -67,7 +68,7 @@ func TestUnsubscribingInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Await(`document.title.startsWith("You will get no more")`) // also who comes back sees where it stands
-	for _, url := range []string{link, link[:len(link)-1]} { // axe needs scripts
+	for _, url := range []string{link, link[:len(link)-1]} {     // axe needs scripts
 		page := openTab(t, url)
 		page.Accessible(eval[string](page, "document.title"))
 	}

@@ -219,6 +219,9 @@ func (d *Deployment) Sources() []secret.Source {
 	if keys := d.cfg.Settings.Keys; !keys.None() {
 		sources = append(sources, renewed.UnsubscribeKey.Source(keys.Renew))
 	}
+	if keys := d.cfg.Settings.Events.Keys; keys != nil {
+		sources = append(sources, renewed.EventsSecret.Source(keys.Renew))
+	}
 	return sources
 }
 

@@ -47,7 +47,7 @@ const (
 type SenderConfig struct {
 	// Receivers are their URLs. Keys sign what they get.
 	Receivers []string
-	Keys      signing.Keys
+	Keys      *signing.Ring
 	// Metrics is where the counter of events is registered. Defaults to nowhere.
 	Metrics prometheus.Registerer
 	// Lease is how long this process is the one that sends to a receiver, unless it prolongs that. Defaults to 45 s.
@@ -272,7 +272,7 @@ func (l *line) post(ctx context.Context, e Event) error {
 		return errors.New("the receiver is not a URL")
 	}
 	now := time.Now()
-	signature, err := l.cfg.Keys.Sign(e.ID, now, payload)
+	signature, err := l.cfg.Keys.Keys().Sign(e.ID, now, payload)
 	if err != nil {
 		return err
 	}

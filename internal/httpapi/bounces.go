@@ -44,7 +44,8 @@ func (a *api) registerBounces(h huma.API) {
 		Description: fmt.Sprintf("A delivery status notification (RFC 3464), a complaint (RFC 5965), or any other message to "+
 			"the bounce address, which changes nothing. At most %d MiB: of a longer one send the beginning.", maxMessage>>20),
 		Tags: []string{"e-mail"}, MaxBodyBytes: maxMessage,
-		Errors: problems(http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusNotImplemented),
+		Errors: problems(http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+			http.StatusNotImplemented),
 	}, a.bounce)
 	h.OpenAPI().Paths[bouncesPath].Post.RequestBody = &huma.RequestBody{
 		Required: true, Content: map[string]*huma.MediaType{

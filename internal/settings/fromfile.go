@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/signing"
 )
 
 // credentialFile begins a credential that is the path of a file with it.
@@ -81,6 +82,8 @@ type Renewed struct {
 	OpsToken  FromFile[[]string]
 	// UnsubscribeKey has the keys of [Resolved.Keys].
 	UnsubscribeKey FromFile[[]string]
+	// EventsSecret has the keys of [Events.Keys].
+	EventsSecret FromFile[signing.Keys]
 }
 
 // String shows nothing: what it holds are secrets.

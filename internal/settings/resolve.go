@@ -142,7 +142,7 @@ func (s *Server) Resolve() (*Resolved, error) {
 	channels, channelsErr := s.Channels.resolve()
 	keys, keysErr := s.resolveKeys(renewed)
 	public, linksErr := s.resolveLinks()
-	events, eventsErr := s.Webhooks.resolve(channels.Webhook.Secret)
+	events, eventsErr := s.Webhooks.resolve(renewed.EventsSecret.read)
 	level, levelErr := s.Level()
 	r := &Resolved{
 		Setup: s.Setup(), Redis: redis, DatabaseURL: database, Roles: roles, Listen: s.Listen,
@@ -167,12 +167,14 @@ func (s *Server) Resolve() (*Resolved, error) {
 
 // renewed are the settings whose values may stand in files.
 func (s *Server) renewed() Renewed {
+	_, eventsSecret := s.eventsSecret()
 	return Renewed{
 		Redis: fromFile("redis-url", s.readRedis, s.RedisURL), Database: fromFile("database-url", s.readDatabase, s.DatabaseURL),
 		APITokens: fromFile("api-tokens", s.readTokens, s.APITokens...),
 		OpsToken:  fromFile("ops-token", s.readOpsToken, s.OpsToken),
 
 		UnsubscribeKey: fromFile("unsubscribe-key", s.readUnsubscribeKey, s.UnsubscribeKey...),
+		EventsSecret:   fromFile("events-secret", s.readEventsSecret, eventsSecret),
 	}
 }
 

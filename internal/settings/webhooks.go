@@ -28,11 +28,11 @@ const maxReceivers = 10
 type Events struct {
 	// Receivers are the URLs, Keys what signs.
 	Receivers []string
-	Keys      signing.Keys
+	Keys      *signing.Ring
 }
 
-// resolve checks the settings; webhookSecret is what signs where there is no secret for events.
-func (w Webhooks) resolve(webhookSecret string) (Events, error) {
+// resolve checks the settings. keys reads what signs the events.
+func (w Webhooks) resolve(keys func() (signing.Keys, error)) (Events, error) {
 	var faults []error
 	if w.WebhookDisableAfter < 0 {
 		faults = append(faults, refuse("webhook-disable-after", "must not be negative, is %s", w.WebhookDisableAfter))
@@ -52,20 +52,35 @@ func (w Webhooks) resolve(webhookSecret string) (Events, error) {
 		faults = append(faults, refuse("events-endpoints", "may be at most %d, are %d", maxReceivers,
 			len(resolved.Receivers)))
 	}
-	flag, text := "events-secret", w.EventsSecret
-	faults = append(faults, readCredential(flag, &text))
-	if text == "" {
-		flag, text = "webhook-secret", webhookSecret
-	}
 	if len(resolved.Receivers) == 0 && w.EventsSecret == "" {
 		return resolved, errors.Join(faults...) // the channel checks its own secret
 	}
-	for one := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
-		keys, err := signing.ParseAll([]secret.Secret{secret.New(one)})
-		if err != nil {
-			faults = append(faults, refuse(flag, "%s", strings.TrimPrefix(err.Error(), "the secret ")))
-		}
-		resolved.Keys = append(resolved.Keys, keys...)
+	read, err := keys()
+	resolved.Keys = signing.NewRing(read)
+	return resolved, errors.Join(append(faults, err)...)
+}
+
+// eventsSecret is the flag of what signs the events, and its value as it was set.
+func (s *Server) eventsSecret() (flag, value string) {
+	if s.EventsSecret != "" {
+		return "events-secret", s.EventsSecret
 	}
-	return resolved, errors.Join(faults...)
+	return "webhook-secret", s.Channels.Webhook.Secret
+}
+
+// readEventsSecret reads the keys that sign the events, from the settings or from the file that they name.
+func (s *Server) readEventsSecret() (signing.Keys, error) {
+	flag, text := s.eventsSecret()
+	if err := readCredential(flag, &text); err != nil {
+		return nil, err
+	}
+	var secrets []secret.Secret
+	for _, one := range splitEntries(text) {
+		secrets = append(secrets, secret.New(one))
+	}
+	keys, err := signing.ParseAll(secrets)
+	if err != nil {
+		return nil, refuse(flag, "%s", strings.TrimPrefix(err.Error(), "the secret "))
+	}
+	return keys, nil
 }

@@ -26,6 +26,7 @@ var retiredWords = []retiredWord{
 			{path: "internal/push/email", reason: "where e-mail goes"},
 			{path: "test/providertest/mailscripts_test.go", reason: "where e-mail goes"},
 			{line: `(?i)(mailbox (full|unavailable|of an address|is))|mail`, path: "docs/channels.md", reason: "where e-mail goes"},
+			{line: `(?i)(mailbox (full|unavailable|of an address|is))|mail`, path: "docs/responses.md", reason: "where e-mail goes"},
 		},
 	},
 	{

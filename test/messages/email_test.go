@@ -43,7 +43,8 @@ func notSent(bounceAddress string) func(*testing.T) string {
 func (d *fleet) title(path string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.process.Addr()+path, http.NoBody)
+		url := "http://" + d.process.Addr() + path
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,21 +75,20 @@ func changedSecret(holds string, texts ...string) func(*testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		policy := filepath.Join(t.TempDir(), "policy.yaml")
-		o := &oneProcess{log: &processLog{}, server: redistest.Start(t), policy: policy}
-		if err := os.WriteFile(o.policy, []byte(messagesPolicy), 0o600); err != nil {
+		policy, log := filepath.Join(t.TempDir(), "policy.yaml"), &processLog{}
+		if err := os.WriteFile(policy, []byte(messagesPolicy), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := resolved(t, o.server.URL(), o.policy)
+		s := resolved(t, redistest.Start(t).URL(), policy)
 		s.OpsToken, s.Renewed = read.OpsToken, read.Renewed
-		start(t, s, o.log)
+		start(t, s, log)
 		for i, text := range texts {
 			write(text)
 			if i < len(texts)-1 {
-				o.log.await(t, "a secret's file can't be used")
+				log.await(t, "a secret's file can't be used")
 			}
 		}
-		return o.log.await(t, holds)
+		return log.await(t, holds)
 	}
 }
 
@@ -232,18 +231,25 @@ func logRows() []row {
 				`127.0.0.1:<any>: connect: connection refused"`,
 		},
 		{
+			name: "Redis away, at the endpoints", provoke: away("could not look for changed webhook endpoints"),
+			want: `level=WARN msg="could not look for changed webhook endpoints; those that were known stay in force" ` +
+				`error="look for changes of webhook endpoints: dial tcp 127.0.0.1:<any>: connect: connection refused"`,
+		},
+		{
 			name: "Redis back, at the sweeper", provoke: away("reaches all partitions again"),
 			want: `level=INFO msg="the sweeper reaches all partitions again"`,
 		},
 		{
 			name: "most devices refused", provoke: refusesMost,
-			want: `level=WARN msg="the provider refuses most devices as another app's, so none is deactivated; check ` +
-				`the channel's settings" channel=fcm host="" code=403.SENDER_ID_MISMATCH`,
+			want: "level=WARN " +
+				`msg="the provider refuses most devices as another app's, so none is deactivated; check the channel's settings"` +
+				` channel=fcm host="" code=403.SENDER_ID_MISMATCH`,
 		},
 		{
 			name: "an end that could not be noted", provoke: notNoted,
-			want: `level=WARN msg="could not note that an ended notification is out of its agenda; the relay will ` +
-				`check it" notification_id=n1 error="ERROR: it stays (SQLSTATE P0001)"`,
+			want: "level=WARN " +
+				`msg="could not note that an ended notification is out of its agenda; the relay will check it"` +
+				` notification_id=n1 error="ERROR: it stays (SQLSTATE P0001)"`,
 		},
 	}
 }

@@ -33,7 +33,8 @@ func TestMessages(t *testing.T) {
 	surfaces := map[string][]row{
 		"fields": fieldRows(d), "requests": requestRows(d), "settings": settingRows(d), "start": startRows(d),
 		"policy": policyRows(), "templates": templateRows(), "client": clientRows(d), "enqueue": enqueueRows(d),
-		"commands": commandRows(d), "e-mail": emailRows(d), "actions": actionRows(d), "SQL": sqlRows(d), "log": logRows(),
+		"commands": commandRows(d), "e-mail": emailRows(d), "actions": actionRows(d), "SQL": sqlRows(d),
+		"log": logRows(),
 	}
 	seen, rows := map[string]bool{}, 0
 	for surface, all := range surfaces {

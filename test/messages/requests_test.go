@@ -26,8 +26,9 @@ func (d *fleet) cancelEnded() func(*testing.T) string {
 func requestRows(d *fleet) []row {
 	return []row{
 		{
-			name: "an endpoint without a URL", provoke: d.call("POST", "/v1/webhook-endpoints", "application/json", "{}"),
-			want: "url: is required",
+			name:    "an endpoint without a URL",
+			provoke: d.call("POST", "/v1/webhook-endpoints", "application/json", "{}"),
+			want:    "url: is required",
 		},
 		{
 			name: "an endpoint's header that is pacer's own",

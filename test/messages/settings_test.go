@@ -190,8 +190,9 @@ func settingRows(_ *fleet) []row {
 			want: `dispatcher: --api-limits (PACER_API_LIMITS) must be of the form 100/1s, is "often"`,
 		},
 		{
-			name: "a negative time to disabling", provoke: run(&dispatcherPath, nil, "serve", "--webhook-disable-after=-1h"),
-			want: "dispatcher: --webhook-disable-after (PACER_WEBHOOK_DISABLE_AFTER) must not be negative, is -1h0m0s",
+			name:    "a negative time to disabling",
+			provoke: run(&dispatcherPath, nil, "serve", "--webhook-disable-after=-1h"),
+			want:    "dispatcher: --webhook-disable-after (PACER_WEBHOOK_DISABLE_AFTER) must not be negative, is -1h0m0s",
 		},
 		{
 			name: "events to no URL", provoke: run(&dispatcherPath, nil, "serve", "--events-endpoints=x"),

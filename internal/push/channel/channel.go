@@ -53,8 +53,8 @@ type Descriptor struct {
 	Public string
 	// PublicKey is what a page needs to subscribe a browser. Empty means that there is nothing to subscribe to.
 	PublicKey string
-	// Responses has what each response of the provider means. It is shown in docs/responses.md. A channel whose provider
-	// does not respond has none.
+	// Responses has what each response of the provider means. It is shown in docs/responses.md. A channel whose
+	// provider does not respond has none.
 	Responses push.Table
 	// NewChecker makes what checks notifications before they are accepted.
 	NewChecker func(Surroundings) push.Checker
@@ -84,8 +84,8 @@ type Process struct {
 	Targets httpsend.GuardedConfig
 	// Unsubscribe gives the link by which a user opts out of a category; empty where there is none. Nil is none.
 	Unsubscribe func(userID, category string) string
-	// ReturnToken signs where an e-mail comes back to: its notification, and the address that it goes to. Nil means that
-	// there is no key.
+	// ReturnToken signs where an e-mail comes back to: its notification, and the address that it goes to. Nil means
+	// that there is no key.
 	ReturnToken func(notificationID, address string) string
 	// Registered returns what signs calls to a webhook's URL, and the headers to send with them; false for a URL that
 	// is not registered. Nil means that none is.
