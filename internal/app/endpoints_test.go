@@ -96,7 +96,9 @@ func TestWebhookEndpointFromRegistrationToTheEvent(t *testing.T) {
 			for range 2 {
 				s := d.settings()
 				s.WebhookDisableAfter = 4 * time.Second
-				s.Events = settings.Events{Receivers: []string{listener.server.URL}, Keys: signing.NewRing(keysOf(t, eventKey))}
+				s.Events = settings.Events{
+					Receivers: []string{listener.server.URL}, Keys: signing.NewRing(keysOf(t, eventKey)),
+				}
 				d.startWith(s)
 			}
 			var fails, verified sync.Map

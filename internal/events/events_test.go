@@ -292,7 +292,8 @@ func (w *world) start(t *testing.T, secretText string, giveUp time.Duration, url
 	}
 	registry := prometheus.NewRegistry()
 	s, err := events.NewSender(w.Store, events.SenderConfig{
-		Receivers: urls, Keys: signing.NewRing(keys), Metrics: registry, LookEvery: 10 * time.Millisecond, Lease: time.Second,
+		Receivers: urls, Keys: signing.NewRing(keys), Metrics: registry,
+		LookEvery: 10 * time.Millisecond, Lease: time.Second,
 		ShortestWait: 30 * time.Millisecond, GiveUpAfter: giveUp, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
