@@ -51,10 +51,13 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// delivery is what RFC 5321, 4.5.4.1, recommends: two attempts within the first hour, at least 30 minutes apart, then
-// one every two or three hours, for four to five days.
+// delivery is what RFC 5321, 4.5.4.1, recommends: attempts half an hour apart in the first hour, then one every two or
+// three hours, for four to five days. Three quicker ones stand before: pacer hands its e-mails to a server of its own,
+// which may be restarted, and who is greylisted is taken after some minutes.
 func delivery() notification.DeliverySettings {
-	steps := []time.Duration{30 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour}
+	steps := []time.Duration{
+		time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+	}
 	return notification.DeliverySettings{
 		Retry:   notification.Retry{Schedule: slices.Concat(steps, slices.Repeat([]time.Duration{3 * time.Hour}, 36))},
 		Timeout: 30 * time.Second,
