@@ -20,8 +20,8 @@ func TestPolicyCheckPrintsWhatHolds(t *testing.T) {
 			text: "version: 1\ncategories: {default: {}}\n",
 			want: []string{
 				"CATEGORY CHANNELS ATTEMPTS WAITS BETWEEN THEM TIME-OUT AT ONCE ENDS AT",
-				"(all) email 41 2×30m 1h 2h 36×3h 30s as --concurrency",
-				"(all) webhook 10 5s 5m 30m 2h 5h 10h 14h 20h 24h 20s as --concurrency",
+				"(all) email 43 1m 5m 15m 30m 1h 2h 36×3h 30s as --concurrency",
+				"(all) webhook 12 2s 10s 1m 5m 30m 2h 5h 10h 14h 20h 24h 20s as --concurrency",
 			},
 		},
 		"as the file says": {

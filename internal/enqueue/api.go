@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,7 +30,7 @@ type API struct {
 	// started.
 	Patience time.Duration
 
-	responded bool
+	responded atomic.Bool
 }
 
 // UnreachableError says that the API did not respond as an API.
@@ -122,12 +123,12 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 	response, err := a.Client.Do(request)
 	if err != nil {
 		away := &UnreachableError{a.URL, errors.Unwrap(err)}
-		if away.nothingThere() && !a.responded {
+		if away.nothingThere() && !a.responded.Load() {
 			return nil, backoff.Permanent(away)
 		}
 		return nil, away
 	}
-	a.responded = true
+	a.responded.Store(true)
 	defer response.Body.Close()
 	reply, err := io.ReadAll(io.LimitReader(response.Body, 32<<20))
 	if err != nil {

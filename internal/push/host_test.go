@@ -14,19 +14,19 @@ func TestTroubleNamesTheProxy(t *testing.T) {
 	for _, c := range []struct{ name, outcome, want string }{
 		{
 			name: "it refuses", outcome: "credentials_refused: proxy.407",
-			want: "the provider is not called for another 1m0s (its proxy responds with 407)",
+			want: "the provider is not called for another 1m (its proxy responds with 407)",
 		},
 		{
 			name: "it hangs", outcome: "transient: proxy.timeout",
-			want: "the provider is not called for another 1m0s (its proxy does not respond)",
+			want: "the provider is not called for another 1m (its proxy does not respond)",
 		},
 		{
 			name: "it is away", outcome: "transient: proxy",
-			want: "the provider is not called for another 1m0s (its proxy cannot be reached)",
+			want: "the provider is not called for another 1m (its proxy cannot be reached)",
 		},
 		{
 			name: "the provider refuses", outcome: "credentials_refused: 401",
-			want: "the provider is not called for another 1m0s (it refuses the credentials: 401)",
+			want: "the provider is not called for another 1m (it refuses the credentials: 401)",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
