@@ -50,9 +50,9 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// delivery is what Standard Webhooks recommends: retries over three days, and a time-out of 15 to 30 seconds. In place of
-// its one quick retry, after 5 seconds, there are three within the first minutes: most receivers that fail are back by
-// then.
+// delivery is what Standard Webhooks recommends: retries over three days, and a time-out of 15 to 30 seconds. In place
+// of its one quick retry, after 5 seconds, there are three within the first minutes: most receivers that fail are back
+// by then.
 func delivery() notification.DeliverySettings {
 	return notification.DeliverySettings{
 		Retry: notification.Retry{Schedule: []time.Duration{
