@@ -40,7 +40,7 @@ func (s Settings) Channel() channel.Descriptor {
 			return Checker{Hosts: httpsend.ReadHosts(around.Public), CheckURL: around.CheckURL}
 		},
 		Open: func(process channel.Process) (push.Sender, error) {
-			return New(Config{Hosts: hosts, GuardedConfig: process.Targets})
+			return New(httpsend.HookConfig{Hosts: hosts, GuardedConfig: process.Targets})
 		},
 	}
 }

@@ -101,8 +101,8 @@ func base(server *pushtest.Server) string {
 }
 
 // config calls the server, whose name only a name service of the test's own knows.
-func config(p *pushtest.Provider, server *pushtest.Server) slack.Config {
-	return slack.Config{
+func config(p *pushtest.Provider, server *pushtest.Server) httpsend.HookConfig {
+	return httpsend.HookConfig{
 		Hosts: httpsend.Hosts{"hooks.slack.com", "hooks.slack-gov.com", "example.com"},
 		GuardedConfig: httpsend.GuardedConfig{
 			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: server.Roots(), Timeout: time.Hour,
@@ -114,7 +114,7 @@ func config(p *pushtest.Provider, server *pushtest.Server) slack.Config {
 	}
 }
 
-func newSender(tb testing.TB, cfg slack.Config) *slack.Sender {
+func newSender(tb testing.TB, cfg httpsend.HookConfig) *slack.Sender {
 	tb.Helper()
 	sender, err := slack.New(cfg)
 	if err != nil {

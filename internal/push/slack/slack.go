@@ -4,7 +4,6 @@
 package slack
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,37 +16,28 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// Config of a Sender. Hosts are required.
-type Config struct {
-	// Hosts are where webhooks may be.
-	Hosts httpsend.Hosts
-	// GuardedConfig says which addresses may be called.
-	httpsend.GuardedConfig
-}
-
 // Sender posts to webhooks.
 type Sender struct {
 	Checker
-	client *httpsend.Guarded
+	hook *httpsend.Hook
 }
 
 // New makes a Sender. It fails when there is no host, or one that is none.
-func New(cfg Config) (*Sender, error) {
-	if len(cfg.Hosts) == 0 || !cfg.Hosts.Valid() {
-		return nil, errors.New("the hosts must be names such as hooks.slack.com")
-	}
-	client, err := httpsend.NewGuarded(cfg.GuardedConfig)
+func New(cfg httpsend.HookConfig) (*Sender, error) {
+	hook, err := httpsend.NewHook(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{Checker: Checker{cfg.Hosts, client.CheckURL}, client: client}, nil
+	s := &Sender{Checker: Checker{cfg.Hosts, hook.CheckURL}, hook: hook}
+	hook.CheckTarget, hook.Message, hook.Classify = s.CheckTarget, message, classify
+	return s, nil
 }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.
-func (s *Sender) Close() error {
-	s.client.Close()
-	return nil
-}
+func (s *Sender) Close() error { return s.hook.Close() }
+
+// Send implements [push.Sender].
+func (s *Sender) Send(ctx context.Context, m push.Message) error { return s.hook.Send(ctx, m) }
 
 // Checker checks notifications for Slack. Hosts are where webhooks may be. CheckURL tells whether a target may be
 // called.
@@ -92,39 +82,6 @@ func isWebhook(path string) bool {
 func (Checker) CheckContent(n *notification.Notification) error {
 	_, err := message(n)
 	return err
-}
-
-// Send implements [push.Sender].
-func (s *Sender) Send(ctx context.Context, m push.Message) error {
-	return httpsend.Call(ctx, s.client.Client, func(ctx context.Context) (*http.Request, error) {
-		return s.request(ctx, m.Notification)
-	}, func(response *http.Response, text string) *push.Error {
-		failure := classify(response, text)
-		if failure != nil {
-			failure.Reply = push.Reply([]byte(text), m.Notification)
-		}
-		return failure
-	})
-}
-
-// request makes the request. Slack ignores the Idempotency-Key; another server may drop repeats by it.
-func (s *Sender) request(ctx context.Context, n *notification.Notification) (*http.Request, error) {
-	// A target may have been accepted under another configuration, or without a check. It must not be retried for ever.
-	if err := s.CheckTarget(n.To); err != nil {
-		return nil, fmt.Errorf("the target %w", err)
-	}
-	body, err := message(n)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.To, bytes.NewReader(body))
-	if err != nil {
-		return nil, errors.New("the target is not a URL") // the cause repeats the URL
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", "pacer")
-	request.Header.Set("Idempotency-Key", n.ID)
-	return request, nil
 }
 
 // classify says what a response means; nil is delivered. Slack's reason is the whole text.

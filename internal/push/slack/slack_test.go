@@ -203,12 +203,12 @@ func TestHostsThatAreNoneAreRefused(t *testing.T) {
 			if err := (slack.Settings{Hosts: []string{host}}).Check(); err == nil {
 				t.Errorf("%q is taken", host)
 			}
-			if _, err := slack.New(slack.Config{Hosts: httpsend.Hosts{host}}); err == nil {
+			if _, err := slack.New(httpsend.HookConfig{Hosts: httpsend.Hosts{host}}); err == nil {
 				t.Errorf("New takes %q", host)
 			}
 		})
 	}
-	if _, err := slack.New(slack.Config{}); err == nil {
+	if _, err := slack.New(httpsend.HookConfig{}); err == nil {
 		t.Error("New takes no host")
 	}
 }

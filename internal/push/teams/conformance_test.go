@@ -126,8 +126,8 @@ func base(server *pushtest.Server) string {
 }
 
 // config calls the server, whose name only a name service of the test's own knows.
-func config(p *pushtest.Provider, server *pushtest.Server) teams.Config {
-	return teams.Config{
+func config(p *pushtest.Provider, server *pushtest.Server) httpsend.HookConfig {
+	return httpsend.HookConfig{
 		Hosts: httpsend.Hosts{
 			"*.logic.azure.com", "*.powerplatform.com", "*.webhook.office.com", "example.com",
 		},
@@ -141,7 +141,7 @@ func config(p *pushtest.Provider, server *pushtest.Server) teams.Config {
 	}
 }
 
-func newSender(tb testing.TB, cfg teams.Config) *teams.Sender {
+func newSender(tb testing.TB, cfg httpsend.HookConfig) *teams.Sender {
 	tb.Helper()
 	sender, err := teams.New(cfg)
 	if err != nil {

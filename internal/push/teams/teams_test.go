@@ -189,7 +189,7 @@ func TestHostsThatAreNoneAreRefused(t *testing.T) {
 			if err := (teams.Settings{Hosts: []string{host}}).Check(); err == nil {
 				t.Errorf("%q is taken", host)
 			}
-			if _, err := teams.New(teams.Config{Hosts: httpsend.Hosts{host}}); err == nil {
+			if _, err := teams.New(httpsend.HookConfig{Hosts: httpsend.Hosts{host}}); err == nil {
 				t.Errorf("New takes %q", host)
 			}
 		})
