@@ -1,0 +1,29 @@
+package calendar
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // containers have no zones of their own
+)
+
+// ParseZone reads the name of a time zone. An offset is none: it knows no daylight saving time.
+func ParseZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	switch {
+	case err == nil && name != "" && name != "Local" && !isOffset(name):
+		return zone, nil
+	case isOffset(name):
+		return nil, fmt.Errorf("%q is an offset, which knows no daylight saving time: name a zone such as Europe/Vienna",
+			name)
+	}
+	return nil, fmt.Errorf("%q is no time zone: name one of the IANA database, such as Europe/Vienna", name)
+}
+
+// isOffset tells whether a name only says how far a clock is ahead, as +02:00, UTC+2 and Etc/GMT-2 do.
+func isOffset(name string) bool {
+	for _, prefix := range []string{"Etc/", "UTC", "GMT"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return len(name) > 1 && (name[0] == '+' || name[0] == '-') && strings.Trim(name[1:], "0123456789:") == ""
+}
