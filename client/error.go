@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Error is a response that refuses the request: an RFC 9457 problem.
 type Error struct {
 	// Status is the HTTP status.
 	Status int
-	// Type tells some refusals apart for programs: id-conflict, key-reused, in-progress. Else it is empty.
+	// Type tells some refusals apart for programs: id-conflict, key-reused, in-progress, too-late. Else it is empty.
 	Type string
 	// Title and Detail say what is wrong, for people.
 	Title, Detail string
 	// Fields are the fields that are wrong.
 	Fields []FieldError
+	// DeliverAt is the earliest moment, of the type too-late; zero while nobody can tell.
+	DeliverAt time.Time
 }
 
 // FieldError says what is wrong with one field.
@@ -60,10 +63,11 @@ const maxDetail = 200
 
 func parseError(status int, body []byte) *Error {
 	var problem struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Detail string `json:"detail"`
-		Errors []struct {
+		Type      string    `json:"type"`
+		Title     string    `json:"title"`
+		Detail    string    `json:"detail"`
+		DeliverAt time.Time `json:"deliver_at"`
+		Errors    []struct {
 			Location string `json:"location"`
 			Message  string `json:"message"`
 		} `json:"errors"`
@@ -76,7 +80,7 @@ func parseError(status int, body []byte) *Error {
 	if problem.Title != "" {
 		e.Title = problem.Title
 	}
-	e.Type, e.Detail = problem.Type, problem.Detail
+	e.Type, e.Detail, e.DeliverAt = problem.Type, problem.Detail, problem.DeliverAt
 	for _, fault := range problem.Errors {
 		e.Fields = append(e.Fields, FieldError{strings.TrimPrefix(fault.Location, "body."), fault.Message})
 	}

@@ -96,6 +96,11 @@ func checkForTx(n Notification) ([]byte, error) {
 			Field: "template", Message: "only the API makes contents from templates; give title and body",
 		})
 	}
+	if request.MaxWait != nil {
+		err = errors.Join(err, &notification.FieldError{
+			Field: "max_wait", Message: "only the API can tell how long a notification would wait; give expires_at",
+		})
+	}
 	if n.IdempotencyKey != "" {
 		err = errors.Join(err, &notification.FieldError{
 			Field:   "idempotency_key",

@@ -30,6 +30,8 @@ type Notification struct {
 	// SendAt and ExpiresAt say when it may be sent: not before the one, and not after the other.
 	SendAt    time.Time `json:"send_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// MaxWait refuses it when it could not go within this time, such as "30s". [EnqueueTx] does not know it.
+	MaxWait string `json:"max_wait,omitempty"`
 	// CollapseKey replaces a waiting notification with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
 	// FCM and those that follow are JSON objects in the format of a channel's provider. They are laid over the message
@@ -72,6 +74,14 @@ type View struct {
 	// Detail is the reason in words, with what decides it.
 	Detail    string    `json:"detail,omitempty"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
+	// Place is its place among what waits of its user, where 1 goes next; 0 when it does not wait for a slot. Decision
+	// is in responses to requests with promise=true: now, deferred or scheduled.
+	Place    int    `json:"place,omitempty"`
+	Decision string `json:"decision,omitempty"`
+	// PolicyVersion is the version of the policy by which DeliverAt was found, or that admitted it last. Zone is the
+	// user's time zone, where it mattered.
+	PolicyVersion string `json:"policy_version,omitempty"`
+	Zone          string `json:"zone,omitempty"`
 	// Timeline is what happened to it, the oldest first.
 	Timeline []Event `json:"timeline,omitempty"`
 	// Devices tells what became of it on each of the user's devices, if it has no target of its own.
@@ -104,6 +114,9 @@ type Event struct {
 	Outcome string  `json:"outcome,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	TookMS  float64 `json:"took_ms,omitempty"`
+	// PolicyVersion is the version of the policy that admitted an attempt, and Zone the time zone, where it mattered.
+	PolicyVersion string `json:"policy_version,omitempty"`
+	Zone          string `json:"zone,omitempty"`
 }
 
 // Result is what became of one of many notifications: its ID, or why it was refused.

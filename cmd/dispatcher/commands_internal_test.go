@@ -327,7 +327,7 @@ func TestPolicyShow(t *testing.T) {
 	d.want(ask(t, "policy", "check", again), 0, "is valid: 2 categories, 0 user caps", "")
 	d.want(d.command("policy", "show", "--json"), 0, `"text": "version: 1\ncategories:`, "")
 	d.want(d.command("policy", "shwo"), 2, "", "dispatcher policy has no command shwo (did you mean show?)")
-	d.want(ask(t, "policy"), 2, "", "dispatcher policy needs a command: one of check, show")
+	d.want(ask(t, "policy"), 2, "", "dispatcher policy needs a command: one of apply, check, diff, show")
 }
 
 // explain shows each attempt once, and contents only to those who ask for them.

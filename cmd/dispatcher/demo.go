@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/demo"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -23,6 +24,17 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	c.Stores = settings.Stores{} // the demo keeps its hands off any real store
 	c.Roles = []string{string(settings.RoleAPI), string(settings.RoleWorker), string(settings.RoleOps)}
 	c.Listen, c.OpsListen = freeAddress(ctx, c.Listen), freeAddress(ctx, c.OpsListen)
+	var nights []demo.Night
+	var policy string
+	if c.Policy == "" {
+		nights = demo.Nights(time.Now())
+		path, remove, err := demo.WritePolicy(nights)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = remove() }() // a temporary one
+		c.Policy, policy = path, path
+	}
 	resolved, err := c.Resolve()
 	if err != nil {
 		return err
@@ -42,6 +54,7 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	}
 	player, err := demo.New(ctx, demo.Config{
 		API: "http://" + process.Addr(), Ops: "http://" + process.OpsAddr(), Token: token, Out: to.out,
+		Nights: nights, Policy: policy,
 	})
 	if err == nil {
 		if c.Open && hasBrowser(to.out) {

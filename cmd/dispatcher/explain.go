@@ -81,6 +81,7 @@ func (p *page) explanation(e *desk.Explanation) {
 	}
 	p.field("attempts", fmt.Sprint(e.Attempts))
 	p.field("deferrals", fmt.Sprint(e.Deferrals))
+	p.field("policy", basis(e.PolicyVersion, e.Zone))
 	for _, d := range e.Devices {
 		p.field("device "+d.Device, fmt.Sprintf("%s, attempt %d, %s", d.Outcome, d.Attempts, stamp(d.At)))
 		p.field("", verbatim(d.Reply))
@@ -97,10 +98,21 @@ func (p *page) explanation(e *desk.Explanation) {
 			what = step.Detail
 		}
 		p.field(name, strings.TrimSpace(stamp(step.At)+" "+what))
+		if step.PolicyVersion != "" && (step.PolicyVersion != e.PolicyVersion || step.Zone != e.Zone) {
+			p.field("", "policy "+basis(step.PolicyVersion, step.Zone))
+		}
 		if step.Attempt < e.Attempts || step.Reply != e.Reply { // else it stands above
 			p.field("", verbatim(step.Reply))
 		}
 	}
+}
+
+// basis says by which policy something was found, and in which zone.
+func basis(version, zone string) string {
+	if zone == "" || version == "" {
+		return version
+	}
+	return version + ", in the time zone " + zone
 }
 
 // contents prints what a notification says, or why it is not shown.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/version"
@@ -43,7 +44,7 @@ type commandLine struct {
 	Healthcheck healthcheckCommand  `cmd:"" help:"Exit 0 when the local process can take work."`
 	Completion  settings.Completion `cmd:"" help:"Write what bash, zsh or fish needs to complete these commands: source <(dispatcher completion bash)"`
 	Man         manCommand          `cmd:"" help:"Write the manual page."`
-	Version     versionCommand      `cmd:"" help:"Show version, commit and Go version."`
+	Version     versionCommand      `cmd:"" help:"Show version, commit and Go version, and the version of the time zones."`
 }
 
 // streams are where a command writes to.
@@ -91,8 +92,8 @@ func execute(ctx context.Context, args []string, to streams) error {
 
 type versionCommand struct{}
 
-// Run shows the version.
+// Run shows the version, and that of the time zones.
 func (versionCommand) Run(to streams) error {
-	_, err := fmt.Fprintln(to.out, version.Current())
+	_, err := fmt.Fprintf(to.out, "%s\ntime zones: tzdata %s\n", version.Current(), calendar.Database())
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -107,7 +108,7 @@ func TestPolicyCheck(t *testing.T) {
 		}
 	}
 	if got := ask(t, "policy", "check", good); got.code != 0 ||
-		!strings.Contains(got.out, "good.yaml is valid: 1 category, 0 user caps\n") {
+		!strings.Contains(got.out, "good.yaml is valid: 1 category, 0 user caps, version ") {
 		t.Errorf("a good policy: %+v", got)
 	}
 	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") ||
@@ -150,7 +151,8 @@ func TestExplain(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	if got := ask(t, "version"); got.code != 0 || !strings.Contains(got.out, "go1.") {
+	if got := ask(t, "version"); got.code != 0 || !strings.Contains(got.out, "go1.") ||
+		!strings.Contains(got.out, "time zones: tzdata ") {
 		t.Errorf("version: %+v", got)
 	}
 }
@@ -161,7 +163,7 @@ func TestDemoShowsThrottledDelivery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	seen := &watched{until: "#13  on the ", times: 2, found: cancel}
+	seen := &watched{until: "on the phone, ", times: 2, found: cancel}
 	var errs bytes.Buffer
 	if code := run(ctx, []string{"demo", "--open=false", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{out: seen, err: &errs}); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
@@ -172,6 +174,35 @@ func TestDemoShowsThrottledDelivery(t *testing.T) {
 	}
 	if strings.Count(seen.String(), seen.until) < seen.times {
 		t.Errorf("no throttled delivery to a device was shown:\n%s", seen.String())
+	}
+	_, file, found := strings.Cut(seen.String(), "the policy is ")
+	file, _, _ = strings.Cut(file, "; edit it")
+	if _, err := os.Stat(file); !found || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the demo's policy is %s, and still there: %v", file, err)
+	}
+}
+
+// With a policy of one's own the demo has no nights.
+func TestDemoUnderAPolicy(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	text := "version: 1\ncategories:\n  default: {limits: []}\n  chat: {limits: []}\n  security: {limits: []}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := &watched{until: "  arrive  ", times: 8, found: cancel}
+	var errs bytes.Buffer
+	args := []string{"demo", "--open=false", "--policy", file, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}
+	if code := run(ctx, args, streams{out: seen, err: &errs}); code != 0 {
+		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	if text := seen.String(); strings.Contains(text, "night") || strings.Contains(text, "the policy is") {
+		t.Errorf("it says\n%s", text)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("the policy is gone: %v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/logging"
 	"github.com/pacer-notify/pacer/internal/memory"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -35,6 +36,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
+	log.InfoContext(ctx, "the time zones of quiet hours", "tzdata", calendar.Database())
 	stopReloading := reloadOnHangup(ctx, process, log)
 	defer stopReloading()
 	return process.Run(ctx)
@@ -103,6 +105,8 @@ func isTerminal(w io.Writer) bool {
 type policyCommand struct {
 	Show  policyShowCommand  `cmd:"" help:"Print the policy in force of a running deployment, and which process has another one."`
 	Check policyCheckCommand `cmd:"" help:"Validate a policy file: every fault with its line; exit 1 when there is one."`
+	Diff  policyDiffCommand  `cmd:"" help:"Show what a policy file would change for what waits, and change nothing."`
+	Apply policyApplyCommand `cmd:"" help:"Put a policy file in force: replace the one that the processes watch, and wait until all have it."`
 }
 
 type policyCheckCommand struct {
@@ -114,23 +118,31 @@ var errFaultyPolicy = errors.New("the policy file has faults")
 
 // Run checks the file.
 func (c *policyCheckCommand) Run(to streams) error {
-	if _, err := os.ReadFile(c.File); err != nil {
-		return fmt.Errorf("the policy file can't be read: %w", err)
+	p, err := readPolicy(c.File, to)
+	if err != nil {
+		return err
 	}
-	channels := settings.Channels{}
-	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: c.File, Channels: channels.Names()})
+	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s, version %s\n\n%s", c.File,
+		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"),
+		p.Version(), p.Describe(settings.Channels{}.Deliveries()))
+	return err
+}
+
+// readPolicy reads a policy file, and shows its warnings or all its faults.
+func readPolicy(file string, to streams) (*policy.Policy, error) {
+	if _, err := os.ReadFile(file); err != nil {
+		return nil, fmt.Errorf("the policy file can't be read: %w", err)
+	}
+	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: file, Channels: settings.Channels{}.Names()})
 	if err != nil {
 		_, _ = fmt.Fprintln(to.err, err) // nowhere else to tell
-		return errFaultyPolicy
+		return nil, errFaultyPolicy
 	}
 	p := watcher.Current()
-	for _, w := range policy.Warnings(c.File, p) {
+	for _, w := range policy.Warnings(file, p) {
 		_, _ = fmt.Fprintf(to.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Message) // nowhere else to tell
 	}
-	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s\n\n%s", c.File,
-		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"),
-		p.Describe(channels.Deliveries()))
-	return err
+	return p, nil
 }
 
 // count writes a number of things.

@@ -36,6 +36,7 @@ func (c *userCommand) Run(ctx context.Context, to streams) error {
 func (p *page) user(u *desk.User) {
 	p.field("user", fmt.Sprintf("%s, partition %d", u.UserID, u.Partition))
 	p.field("times in", zoneOf(time.Now()))
+	p.field("policy", basis(u.PolicyVersion, u.Zone))
 	p.field("standing", u.Standing)
 	for _, pause := range u.Pauses {
 		p.field("paused", fmt.Sprintf("%s by %s since %s %s", pause.Subject, pause.By, stamp(pause.At), pause.Why))
@@ -137,6 +138,12 @@ func (p *page) preferences(of *desk.UserPreferences) {
 	}
 	if of.TimeZone != "" {
 		p.field("time zone", of.TimeZone)
+	}
+	if len(of.QuietHours) > 0 {
+		p.field("quiet hours", string(of.QuietHours))
+	}
+	if of.QuietUntil != nil {
+		p.field("quiet until", stamp(*of.QuietUntil))
 	}
 }
 

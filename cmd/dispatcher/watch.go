@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
@@ -128,6 +129,9 @@ func showSnapshot(to io.Writer, s *ops.Snapshot) error {
 	for _, p := range s.Pauses {
 		line("paused", "%s %s %s", p.Kind, p.Name, strings.TrimPrefix(pausedBy(&p), "paused "))
 	}
+	if r := s.Retime; r != nil {
+		line("policy", "%d of %s decided again by %s", r.Done, count(r.Users, "user", "users"), r.Version)
+	}
 	showProcesses(line, s)
 	_, err := io.WriteString(to, text.String())
 	return err
@@ -138,7 +142,7 @@ type lines func(name, format string, args ...any)
 
 func showCounts(line lines, s *ops.Snapshot) {
 	oldest := ""
-	if s.Deferred > 0 {
+	if s.OldestDeferredSeconds > 0 {
 		oldest = ", oldest " + seconds(s.OldestDeferredSeconds)
 	}
 	line("deferred", "%d of %s%s", s.Deferred, count(int(s.UsersDeferred), "user", "users"), oldest)
@@ -149,8 +153,9 @@ func showCounts(line lines, s *ops.Snapshot) {
 		}
 		line("drained", "%s %s", bound, timespan.Seconds(time.Duration(left*float64(time.Second))))
 	}
-	line("waiting", "throttle %d, user cap %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
-		s.Waiting.UserCap, s.Waiting.Retry, s.Waiting.Provider, s.Waiting.Scheduled)
+	line("waiting", "throttle %d, user cap %d, quiet hours %d, retry %d, provider %d, scheduled %d", s.Waiting.Throttle,
+		s.Waiting.UserCap, s.Waiting.QuietHours, s.Waiting.Retry, s.Waiting.Provider, s.Waiting.Scheduled)
+	showHeld(line, &s.Forecast)
 	line("queued", "%d, %d under way", s.Queued, s.Sending)
 	line("per second", "accepted %.1f, delivered %.1f, deferred %.1f, failed %.1f", s.Rates.Accepted, s.Rates.Delivered,
 		s.Rates.Deferrals, s.Rates.Failed)
@@ -158,6 +163,19 @@ func showCounts(line lines, s *ops.Snapshot) {
 		s.Totals.Delivered, s.Totals.Failed, s.Totals.Expired, s.Totals.Cancelled, s.Totals.Replaced)
 	line("lateness", "p50 %s, p99 %s", seconds(s.Lateness.P50), seconds(s.Lateness.P99))
 	line("pulls", "%.2f per delivery", s.PullsPerDelivery)
+}
+
+// showHeld writes what is held, for which reason and until when.
+func showHeld(line lines, f *stats.Forecast) {
+	about := ""
+	if !f.Exact {
+		about = "about "
+	}
+	second := func(t time.Time) string { return strings.TrimSuffix(clock(t.Truncate(time.Second)), ".000") }
+	for _, held := range f.Reasons {
+		line("held", "%s%d by %s: the first until %s, the last until %s", about, held.Count, held.Reason,
+			second(held.First), second(held.Last))
+	}
 }
 
 // showEnded writes what ended undelivered of late, and why.
@@ -190,7 +208,11 @@ func showProcesses(line lines, s *ops.Snapshot) {
 		}
 	}
 	for _, c := range s.Crowds {
-		line("waits", "%d of user %s, %s", c.Deferred, c.UserID, c.Category)
+		until := ""
+		if !c.Until.IsZero() {
+			until = fmt.Sprintf(": %s until %s", c.Reason, clock(c.Until))
+		}
+		line("waits", "%d of user %s, %s%s", c.Deferred, c.UserID, c.Category, until)
 	}
 }
 

@@ -33,6 +33,9 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 			ops.Report{Concurrency: 256, Policy: &ops.Policy{Version: "0123456789ab"}})},
 		Channels: []ops.Channel{{Channel: "webhook", Hosts: []push.Host{{Host: long, Breaker: "closed"}}}},
 		Crowds:   []stats.Crowd{{UserID: long, Category: "chat", Deferred: 9}},
+		Forecast: stats.Forecast{Reasons: []stats.Held{{
+			Reason: "quiet_hours", Count: 12_310, First: at.AddDate(0, 0, 1), Last: at.AddDate(0, 0, 1).Add(time.Minute),
+		}}},
 		Pauses: []control.Pause{{
 			Subject: control.Subject{Kind: control.Channel, Name: "fcm"}, By: "ann", Why: long, At: at,
 		}},
@@ -48,7 +51,7 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 	}
 	for _, want := range []string{
 		"deferred    123456 of 1 user, oldest 1h", "drained     in about 2h", "failed 3, expired 0",
-		"3 failed: permanent: 400", "0123456789ab", "last reply", "by ann since",
+		"3 failed: permanent: 400", "held        about 12310 by quiet_hours: the first until", "0123456789ab", "last reply", "by ann since",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())

@@ -32,6 +32,7 @@ type command struct {
 	Count          int    `name:"count" env:"-" default:"1" placeholder:"N" help:"Send so many of it. Default: ${default}."`
 	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Send it once, however often this is run; the n-th of many has KEY:n."`
 	File           string `name:"file" short:"f" env:"-" placeholder:"FILE" help:"Send many: one JSON object a line, from a file or - for standard input."`
+	Promise        bool   `name:"promise" env:"-" help:"Write when each will be delivered behind its id; what could only expire is refused."`
 	PrintIDs       bool   `name:"print-ids" env:"-" help:"With --file, write the id of each accepted notification to standard output."`
 
 	Partitions int              `name:"partitions" default:"16" hidden:"" help:"Partitions of a deployment that has not started yet."`
@@ -54,6 +55,7 @@ type notificationFlags struct {
 	Priority    string `name:"priority" env:"-" predictor:"priorities" help:"critical, high, normal or low. Default: normal."`
 	SendAt      string `name:"send-at" env:"-" placeholder:"TIME" help:"Not before, RFC 3339."`
 	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Not after, RFC 3339."`
+	MaxWait     string `name:"max-wait" env:"-" placeholder:"DURATION" help:"Refuse it when it could not go within this time, such as 30s."`
 	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replaces one that waits with the same key."`
 }
 
@@ -85,8 +87,15 @@ func (c *command) execute(ctx context.Context, with streams) error {
 			complaints.add(where, why)
 		},
 	}
-	if c.File == "" || c.PrintIDs {
-		cfg.Accepted = func(id string) { _, _ = fmt.Fprintln(with.out, id) } // nowhere else to tell
+	if c.File == "" || c.PrintIDs || c.Promise {
+		cfg.Promise = c.Promise
+		cfg.Accepted = func(r enqueue.Result) {
+			line := r.ID
+			if c.Promise {
+				line += "\t" + r.Promise.String()
+			}
+			_, _ = fmt.Fprintln(with.out, line) // nowhere else to tell
+		}
 	}
 	summary, err := enqueue.Run(ctx, cfg, input)
 	_ = bar.Finish() // see above
@@ -190,6 +199,7 @@ func (n *notificationFlags) fields() (map[string]any, error) {
 	for name, value := range map[string]string{
 		"user_id": n.User, "category": n.Category, "channel": n.Channel, "to": n.To, "title": n.Title, "body": n.Body,
 		"priority": n.Priority, "send_at": n.SendAt, "expires_at": n.ExpiresAt, "collapse_key": n.CollapseKey,
+		"max_wait": n.MaxWait,
 	} {
 		if value != "" {
 			fields[name] = value

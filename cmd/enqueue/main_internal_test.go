@@ -194,6 +194,31 @@ func TestFlagsOfTheChannels(t *testing.T) {
 	}
 }
 
+// With --promise each id is followed by what is promised of it.
+func TestPromise(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- r.URL.RawQuery + " " + string(body)
+		_, _ = io.WriteString(w, `{"accepted":2,"rejected":0,"results":[
+			{"index":0,"id":"n1","decision":"now","deliver_at":"2026-01-02T15:04:05Z","place":1},
+			{"index":1,"id":"n2","decision":"deferred","deliver_at":"2026-01-02T15:05:05Z","place":2,
+				"reason":"limit 1/1m"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	code, out, errs := ask(t, "", "--user", "ada", "--count", "2", "--promise", "--max-wait", "5m",
+		"--server", server.URL)
+	want := "n1\tnow 2026-01-02T15:04:05Z place 1\nn2\tdeferred 2026-01-02T15:05:05Z place 2 limit 1/1m\n"
+	if code != exitAccepted || out != want {
+		t.Errorf("code %d, said %q, %q; want %q", code, out, errs, want)
+	}
+	request := <-asked
+	if !strings.HasPrefix(request, "promise=true ") || !strings.Contains(request, `"max_wait":"5m"`) {
+		t.Errorf("asked %s", request)
+	}
+}
+
 // The token may be in a file; one that is missing is asked for.
 func TestToken(t *testing.T) {
 	t.Parallel()

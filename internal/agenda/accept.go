@@ -24,12 +24,16 @@ type Entry struct {
 	Retrying    bool
 	ExpiresAt   time.Time
 	CollapseKey string
-	// Payload comes back with the grant.
+	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
 	// Arrival is when another store accepted it; zero for now. It decides the place in the backlog, however late the
 	// entry comes.
 	Arrival time.Time
 }
+
+// OnChannel is the payload of a notification of which another store keeps all but the channel. A payload with more in
+// it is a JSON object that begins so.
+func OnChannel(channel notification.Channel) string { return `{"c":"` + string(channel) + `"}` }
 
 // ErrFull says that Redis has hardly any memory left.
 var ErrFull = errors.New("Redis has hardly any memory left") //nolint:staticcheck // a name
@@ -72,9 +76,9 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		if !e.Arrival.IsZero() {
 			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
 		}
-		bypasses := e.Priority.AtLeast(s.cfg.Settings(e.UserID, e.Category).BypassFrom)
+		settings := s.cfg.Settings(e.UserID, e.Category)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
-			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, flag(bypasses),
+			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, settings.passes(e.Priority),
 			flag(s.cfg.Personal(e.UserID)))
 	}
 	reply, err := s.run(ctx, s.accept, partition, args)
@@ -115,7 +119,7 @@ func (s *Agendas) reportDeferrals(deferrals *reader) {
 	}
 }
 
-// reportDeferral reports that the rule with that number in the user's plan deferred n notifications.
+// reportDeferral reports that n notifications were deferred, by the number of what decides.
 func (s *Agendas) reportDeferral(userID, category string, n, rule int64) {
-	s.cfg.Deferred(category, ruleName(s.cfg.Settings(userID, category).Plan, rule), int(n))
+	s.cfg.Deferred(category, ReasonOf(s.cfg.Settings(userID, category).Plan, throttle.CauseOf(rule)), int(n))
 }

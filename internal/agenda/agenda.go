@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,8 +43,18 @@ type Settings struct {
 	// BypassFrom is the least urgent priority that bypasses the limits, as the policy's BypassFrom gives it; 0 for
 	// none.
 	BypassFrom notification.Priority
+	// ExemptFrom is the least urgent priority for which the plan's closed intervals do not hold; 0 for none.
+	ExemptFrom notification.Priority
+	// Drops says that what is due in a closed interval of the plan ends, instead of waiting for the end of the
+	// interval.
+	Drops bool
 	// Paused is how long nothing of the category is granted; 0 while it is not paused.
 	Paused time.Duration
+	// Zone is the user's time zone, for what is said to people. Defaults to UTC.
+	Zone *time.Location
+	// Basis names the policy that says this, and the time zone of its closed intervals; it is kept with what is
+	// granted.
+	Basis notification.Basis
 }
 
 // Config is what the agendas of a deployment need to know.
@@ -145,11 +156,13 @@ type Agendas struct {
 	partitions []string   // prefix of each partition's keys
 	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
 
-	accept, take, settle, end, extend, cancel, view, sweep, wake, hurry, restore, standing, awake *script.Script
+	accept, take, settle, end, extend, cancel, promise, sweep, wake, hurry, restore, standing, awake *script.Script
 
 	lease, horizon, retention string // as arguments of the scripts
 
 	ends []*batch.Batcher[endRequest, endResult] // by partition
+
+	rounds []sync.RWMutex // by partition: held for reading while a round is made
 }
 
 // New makes the agendas of a deployment.
@@ -163,7 +176,8 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	}
 	s := &Agendas{
 		client: client, cfg: cfg,
-		lease: micros(cfg.Lease), horizon: micros(cfg.Horizon),
+		rounds: make([]sync.RWMutex, cfg.Partitions),
+		lease:  micros(cfg.Lease), horizon: micros(cfg.Horizon),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {
@@ -191,7 +205,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
-		"cancel": &s.cancel, "view": &s.view, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore,
+		"cancel": &s.cancel, "promise": &s.promise, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore,
 		"hurry":    &s.hurry,
 		"standing": &s.standing, "awake": &s.awake,
 	}
@@ -270,7 +284,10 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 	case "take":
 		before += throttle.DecideFunctions
 		parts = []string{"agenda", "wakeups", "limits", "reply", "grants", name}
-	case "settle", "view", "restore":
+	case "promise":
+		before += throttle.PastFunctions
+		parts = []string{"agenda", "limits", name}
+	case "settle", "restore":
 		before += throttle.Functions
 		parts = []string{"agenda", "wakeups", "limits", name}
 	}
@@ -323,15 +340,6 @@ func instant(t time.Time) string {
 		return "0"
 	}
 	return strconv.FormatInt(t.UnixMicro(), 10)
-}
-
-// ruleName names the rule with that number (from 1) in a plan; it is empty for 0.
-func ruleName(plan throttle.Plan, number int64) string {
-	rules := plan.Rules
-	if number < 1 || int(number) > len(rules) {
-		return ""
-	}
-	return rules[number-1].String()
 }
 
 // run executes a script and returns its reply as a list.

@@ -169,7 +169,9 @@ func TestDeferredForTheCap(t *testing.T) {
 		t.Fatalf("behind the cap: %+v", total)
 	}
 	if crowds, err := w.store.Crowds(t.Context(), 10); err != nil || !crowds.Exact || len(crowds.Largest) != 1 ||
-		crowds.Largest[0] != (stats.Crowd{UserID: "ada", Category: "chat", Deferred: 2}) {
+		crowds.Largest[0] != (stats.Crowd{
+			UserID: "ada", Category: "chat", Deferred: 2, Reason: "user_cap 3/1h", Until: start.Add(time.Hour).UTC(),
+		}) {
 		t.Errorf("the crowds are %+v, %v", crowds, err)
 	}
 	w.drain()

@@ -72,6 +72,7 @@ var endReasons = []stats.EndReason{
 	{Status: "expired", Reason: notification.ReasonMaxDefer},
 	{Status: "expired", Reason: "expires_at"},
 	{Status: "failed", Reason: "crash_loop"},
+	{Status: "expired", Reason: notification.ReasonQuietHours},
 }
 
 // addPartition adds the counts of a partition to those of all: the hash of counts that the scripts keep, and the sizes
@@ -84,7 +85,7 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	}
 	one := stats.Partition{
 		Partition: partition, Queued: n("waiting") - n("deferred"), Deferred: n("deferred"), Sending: r.flight.Val(),
-		Steps: n("pulls") + n("attempts"),
+		Steps: n("pulls") + n("attempts"), QuietOver: r.over.Val(),
 	}
 	one.SweptAt, _ = strconv.ParseInt(r.swept.Val(), 10, 64) // absent means never
 	all.Partitions[partition] = one
@@ -106,8 +107,9 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	}
 
 	w := &all.Waiting
-	w.Throttle += n("deferred") - n("capped")
+	w.Throttle += n("deferred") - n("capped") - n("quiet")
 	w.UserCap += n("capped")
+	w.QuietHours += n("quiet")
 	w.Retry += n("retrying") - n("held")
 	w.Provider += n("held")
 	w.Scheduled += n("scheduled")

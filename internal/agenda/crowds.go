@@ -13,13 +13,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 const (
-	// crowdsRead is how many backlogs of a partition are read to find the largest crowds: those whose first waits
-	// longest.
+	// crowdsRead is how many backlogs of a partition are read to find the largest crowds: of those that a limit
+	// blocks, and of those that quiet hours block. Of the former these are whose first waits longest, of the latter
+	// whose first goes soonest.
 	crowdsRead = 250
 	// lastRead is of how many backlogs the slot of the last is asked for: of those that may take longest. A script
 	// plans each.
@@ -66,26 +68,30 @@ func (s *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
 
 // readCrowds reads the blocked backlogs, up to a number in each partition; exact tells whether that is all of them.
 func (s *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
-	names, sizes := make([]*redis.StringSliceCmd, len(s.partitions)), make([]*redis.IntCmd, len(s.partitions))
+	names, sizes := make([][]*redis.StringSliceCmd, len(s.partitions)), make([][]*redis.IntCmd, len(s.partitions))
 	pipe := s.client.Pipeline()
 	for partition, prefix := range s.partitions {
-		names[partition] = pipe.ZRange(ctx, prefix+"o", 0, crowdsRead-1)
-		sizes[partition] = pipe.ZCard(ctx, prefix+"o")
+		for _, set := range []string{"o", "quiet"} {
+			names[partition] = append(names[partition], pipe.ZRange(ctx, prefix+set, 0, crowdsRead-1))
+			sizes[partition] = append(sizes[partition], pipe.ZCard(ctx, prefix+set))
+		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	exact = true
 	for partition := range s.partitions {
-		if names[partition].Err() != nil || sizes[partition].Err() != nil {
-			exact = false
-			continue
+		for set := range names[partition] {
+			if names[partition][set].Err() != nil || sizes[partition][set].Err() != nil {
+				exact = false
+				continue
+			}
+			exact = exact && sizes[partition][set].Val() <= crowdsRead
+			some, err := s.crowdsOf(ctx, partition, names[partition][set].Val())
+			if err != nil {
+				exact = false
+				continue
+			}
+			all = append(all, some...)
 		}
-		exact = exact && sizes[partition].Val() <= crowdsRead
-		some, err := s.crowdsOf(ctx, partition, names[partition].Val())
-		if err != nil {
-			exact = false
-			continue
-		}
-		all = append(all, some...)
 	}
 	return all, exact
 }
@@ -109,15 +115,26 @@ func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 		category, user, _ := strings.Cut(name, ":")
 		field := agendaFields[i].Val()
 		if deferred := deferredOf(field, waiting[i].Val()); deferred > 0 {
-			next, _, _ := strings.Cut(field, " ")
-			at, _ := strconv.ParseInt(next, 10, 64) // the scripts write nothing else
+			next, by := blockedBy(field)
 			crowds = append(crowds, crowd{
-				Crowd:     stats.Crowd{UserID: user, Category: category, Deferred: int64(deferred)},
-				partition: partition, next: throttle.Micros(at),
+				Crowd: stats.Crowd{
+					UserID: user, Category: category, Deferred: int64(deferred),
+					Reason: ReasonOf(s.cfg.Settings(user, category).Plan, by), Until: next.Time().UTC(),
+				},
+				partition: partition, next: next,
 			})
 		}
 	}
 	return crowds, nil
+}
+
+// blockedBy reads until when a backlog is blocked, and by what, from its field in its agenda: "next rule …".
+func blockedBy(field string) (next throttle.Micros, by throttle.Cause) {
+	at, rest, _ := strings.Cut(field, " ")
+	number, _, _ := strings.Cut(rest, " ")
+	moment, _ := strconv.ParseInt(at, 10, 64) // the scripts write nothing else
+	rule, _ := strconv.ParseInt(number, 10, 64)
+	return throttle.Micros(moment), throttle.CauseOf(rule)
 }
 
 // drained returns when the last of all crowds goes. The limits and the first slot of each bound its last slot from both
@@ -153,8 +170,16 @@ func (s *Agendas) drained(ctx context.Context, all []crowd) (time.Time, error) {
 func (c *crowd) lastSlot(plan throttle.Plan) (earliest, latest throttle.Micros) {
 	earliest, latest = c.next, c.next
 	for _, rule := range plan.Rules {
+		if rule.Channels != "" { // it may not count them
+			continue
+		}
 		windows := (c.Deferred - 1) / int64(rule.Max)
-		earliest = max(earliest, c.next.Add(time.Duration(windows)*rule.Per))
+		if rule.Period > 0 { // the first may be nearly over, and others are at least half as long
+			earliest = max(earliest, c.next.Add(time.Duration(max(0, windows-1))*rule.Per/2))
+		} else {
+			earliest = max(earliest, c.next.Add(time.Duration(windows)*rule.Per))
+		}
+		windows = (c.Deferred - 1) / int64(rule.MaxFor(int(notification.PriorityLow)))
 		latest = max(latest, c.next.Add(time.Duration(windows+1)*rule.Per))
 	}
 	return earliest, latest

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -63,18 +64,26 @@ type partitionReplies struct {
 	counts        *redis.MapStringStringCmd
 	swept         *redis.StringCmd
 	users, flight *redis.IntCmd
+	over          *redis.IntCmd // backlogs that are blocked although their quiet hours are over
 	oldest        *redis.ZSliceCmd
 }
+
+// quietGrace is how long after the end of quiet hours a backlog that they still block counts as left behind: longer
+// than a wake-up is late on a busy deployment, and than clocks are apart.
+const quietGrace = 30 * time.Second
 
 // Stats reads the counts of every partition, and marks those that can't be reached. It returns an error when no
 // partition can be reached. It costs the same however many notifications wait.
 func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	pipe := s.client.Pipeline()
 	replies := make([]partitionReplies, len(s.partitions))
+	over := strconv.FormatInt(time.Now().Add(-quietGrace).UnixMicro(), 10)
 	for partition, prefix := range s.partitions {
 		replies[partition] = partitionReplies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"),
-			users: pipe.HLen(ctx, prefix+"v"), flight: pipe.ZCard(ctx, prefix+"e"), oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
+			users: pipe.HLen(ctx, prefix+"v"), flight: pipe.ZCard(ctx, prefix+"e"),
+			over:   pipe.ZCount(ctx, prefix+"quiet", "-inf", over),
+			oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -82,7 +91,7 @@ func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	away, fault := 0, error(nil)
 	for partition, r := range replies {
 		all.Partitions[partition].Partition = partition
-		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.oldest.Err()); err != nil {
+		if err := cmp.Or(r.counts.Err(), r.users.Err(), r.flight.Err(), r.over.Err(), r.oldest.Err()); err != nil {
 			all.Partial, all.Partitions[partition].Unreachable = true, true
 			away, fault = away+1, err
 			continue

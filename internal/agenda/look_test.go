@@ -281,6 +281,37 @@ func TestOrderUnderACapIsTold(t *testing.T) {
 	}
 }
 
+// Two of four an hour are kept for the urgent: two wait that are not, and an urgent one that comes later goes at once.
+func TestTheUrgentGoWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	kept := throttle.Rule{Max: 4, Per: time.Hour, Reserve: throttle.Reserve{0, 2}}
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{kept}}})
+	for range 4 {
+		w.accept(agenda.Entry{})
+	}
+	w.serve()
+	if len(w.grants) != 2 {
+		t.Fatalf("%d of four go at once, want the two that are left for them", len(w.grants))
+	}
+	for len(w.grants) > 0 {
+		w.settle(delivered)
+	}
+	urgent := w.accept(agenda.Entry{Priority: notification.PriorityHigh})
+	if s := w.state(urgent); s.Status != notification.StatusQueued || !s.DeliverAt.Equal(w.now) {
+		t.Errorf("the urgent one is %s until %s", s.Status, s.DeliverAt)
+	}
+	if s := w.state("n3"); s.Status != notification.StatusDeferred || s.DeliverAt.Before(start.Add(time.Hour)) {
+		t.Errorf("one that is not is %s until %s", s.Status, s.DeliverAt)
+	}
+	w.serve()
+	if len(w.grants) != 1 || w.grants[0].Notification.ID != urgent {
+		t.Fatalf("granted: %v, want %s alone", w.grants, urgent)
+	}
+	if total := w.total(); total.Deferred != 2 || total.Totals.Deferrals != 2 {
+		t.Errorf("%d are deferred after %d deferrals, want the two others", total.Deferred, total.Totals.Deferrals)
+	}
+}
+
 // What waits for its own category's limit does not keep others from the cap, though it came first.
 func TestWhatItsCategoryHoldsIsNotAhead(t *testing.T) {
 	t.Parallel()

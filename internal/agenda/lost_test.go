@@ -211,3 +211,23 @@ func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 		t.Errorf("the result of the new one is %+v, %v", granted.Results, err)
 	}
 }
+
+// An entry that stands in the queue twice, since the task was lost and found again, is not pulled as if something
+// waited in the round that serves the user to the end.
+func TestAUserWhoIsServedToTheEndIsNotPulledAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	w.accept(agenda.Entry{})
+	partition := w.store.PartitionOf("ada")
+	if pulled := w.round(partition, 1).Pulled; len(pulled) != 1 {
+		t.Fatalf("pulled %v", pulled)
+	}
+	w.client.HSet(t.Context(), queueKey(partition, "t:ada"), "state", "pending")
+	w.client.LPush(t.Context(), queueKey(partition, "pending"), "ada")
+	w.room = 1
+	if reply := w.round(partition, 2); len(w.grants) != 1 || len(reply.Pulled) != 0 {
+		t.Errorf("granted %d, pulled %v", len(w.grants), reply.Pulled)
+	}
+	w.settle(delivered)
+	w.wantNothingLeft()
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // The settings of the stores of a model's world, in µs.
@@ -37,7 +38,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 		if n.due <= m.now {
 			a.later = slices.DeleteFunc(a.later, func(o *note) bool { return o == n })
 			n.held = false
-			m.enter(n)
+			m.enter(n, n.bypasses)
 		}
 	}
 	for category, b := range a.backlogs {
@@ -109,9 +110,12 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 			b.at, b.rule, b.bound = m.now, 0, 0
 			return true
 		}
-		b.at, b.rule = m.next(first.user, b.category)
-		b.bound = max(m.bound(first.user, b.category), b.blocked)
-		if b.at-max(first.arrival, first.notBefore, first.failedUntil) <= micros(settings.MaxDefer) {
+		drops := settings.Drops && !m.isExempt(first)
+		b.at, b.rule = m.next(first, m.isExempt(first) || drops)
+		b.bound = max(m.bound(first, m.isExempt(first) || drops), b.blocked)
+		overdue := b.at-max(first.arrival, first.notBefore, first.failedUntil) > micros(settings.MaxDefer)
+		dropped := drops && b.at <= m.now+modelHorizon && !m.isOpen(first, b.at)
+		if !overdue && !dropped {
 			return true
 		}
 		m.end(first)
@@ -198,12 +202,23 @@ func (m *model) block(b *modelBacklog) {
 	settings := m.settings[b.category]
 	rules, most := settings.Plan.Rules, 1<<40
 	for _, r := range rules {
-		most = min(most, r.Max*int(max(0, m.now+micros(settings.MaxDefer)-b.at)/micros(r.Per)+1))
+		if r.Channels != "" {
+			continue
+		}
+		left := max(0, m.now+micros(settings.MaxDefer)-b.at)
+		if r.Period > 0 {
+			most = min(most, r.Max*int(2*left/micros(r.Per)+2))
+		} else {
+			most = min(most, r.Max*int(left/micros(r.Per)+1))
+		}
 	}
 	for len(b.notes) > most {
 		m.end(b.notes[len(b.notes)-1])
 	}
-	b.blocked, b.capped = b.at, b.rule > len(settings.Plan.CategoryRules())
+	b.blocked, b.blockedBy, b.capped = b.at, b.rule, false
+	if b.rule > 0 {
+		b.capped = rules[b.rule-1].Kind == throttle.KindCap
+	}
 	for _, n := range b.notes {
 		m.deferOne(n)
 	}
@@ -270,7 +285,7 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 			m.keyed[n.collapseName()] = n
 		}
 	case dispatch.Returned:
-		m.enter(n)
+		m.enter(n, n.bypasses)
 		if o.RetryAfter > 0 {
 			m.agenda(n.user).excused = due
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -32,7 +33,7 @@ type model struct {
 
 // note is a notification. Its state is a letter of agenda.lua; 0 when it was forgotten.
 type note struct {
-	id, user, category, collapse                                 string
+	id, user, category, collapse, channel                        string
 	priority                                                     int
 	arrival, place, notBefore, failedUntil, expires, due, leased int64
 	admitted                                                     int64
@@ -44,6 +45,8 @@ type note struct {
 	lapsed int
 	// when its latest retry was due
 	retried int64
+	// the named caps that count its latest grant
+	caps []string
 }
 
 // modelAgenda is all that waits of one user.
@@ -59,7 +62,9 @@ type modelBacklog struct {
 	category string
 	notes    []*note
 	blocked  int64
-	capped   bool
+	// blockedBy is the number of what it is blocked by, as next gives it.
+	blockedBy int
+	capped    bool
 	// of the take at work: when the first may go, and the number of the rule behind it; decided tells whether they are
 	// known.
 	// bound is since when the limits let it go; 0 for a bypass.
@@ -112,25 +117,64 @@ func inOrder(a, b *note) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.place, b.place), cmp.Compare(a.id, b.id))
 }
 
-// next is the earliest moment at which the limits of a category let one of a user go, and the number of the rule behind
-// it.
-func (m *model) next(user, category string) (at int64, rule int) {
-	found, index := throttle.Next(throttle.Micros(m.now), m.limits(user, category, moments)...)
-	return int64(found), index + 1
-}
-
-// bound is since when the limits of a category let one of a user go; 0 for ever.
-func (m *model) bound(user, category string) int64 {
-	at, _ := throttle.Bound(m.limits(user, category, kept)...)
-	return int64(at)
-}
-
-func (m *model) limits(user, category string, read func([]admission) []throttle.Micros) []throttle.Log {
-	plan := m.settings[category].Plan
-	return []throttle.Log{
-		{Rules: plan.CategoryRules(), Admitted: read(m.logs[category+":"+user])},
-		{Rules: plan.CapRules(), Admitted: read(m.logs[user])},
+// next is the earliest moment at which its limits let the first of a backlog go, and the number of what is behind it: a
+// rule, or below 0 a closed interval.
+func (m *model) next(n *note, exempt bool) (at int64, number int) {
+	found, by := throttle.Next(throttle.Micros(m.now), nil, m.limits(n, moments)...)
+	number = by.Rule + 1
+	if opens := m.open(n, found); !exempt && opens > found {
+		return int64(opens), -1 - number
 	}
+	return int64(found), number
+}
+
+// bound is since when its limits let the first of a backlog go; 0 for ever.
+func (m *model) bound(n *note, exempt bool) int64 {
+	at, _ := throttle.Bound(m.limits(n, kept)...)
+	if exempt {
+		return int64(at)
+	}
+	return int64(m.open(n, at))
+}
+
+// open is when the closed intervals let the first of a backlog go that may go at a moment otherwise.
+func (m *model) open(n *note, at throttle.Micros) throttle.Micros {
+	return m.settings[n.category].Plan.Open(n.user, at, throttle.Micros(n.expires))
+}
+
+// isOpen tells whether a moment is in no closed interval of a user.
+func (m *model) isOpen(n *note, at int64) bool {
+	return int64(m.settings[n.category].Plan.For(n.user).Closed.Open(throttle.Micros(at))) == at
+}
+
+// isExempt tells whether closed intervals do not hold for a notification.
+func (m *model) isExempt(n *note) bool {
+	return notification.Priority(n.priority).AtLeast(m.settings[n.category].ExemptFrom)
+}
+
+func (m *model) limits(n *note, read func([]admission) []throttle.Micros) []throttle.Log {
+	plan := m.settings[n.category].Plan
+	logs := []throttle.Log{
+		{Rules: plan.CategoryRules(), Admitted: read(m.logs[n.category+":"+n.user]), Priority: n.priority, Boundaries: plan.Boundaries},
+		{Rules: plan.CapRules(), Admitted: read(m.logs[n.user]), Priority: n.priority, Boundaries: plan.Boundaries},
+	}
+	for _, rules := range plan.NamedCaps() {
+		log := throttle.Log{Rules: rules, Priority: n.priority, Boundaries: plan.Boundaries}
+		if rules[0].CountsOn(n.channel) {
+			log.Admitted = read(m.logs[capLog(rules[0].Cap, n.user)])
+		}
+		logs = append(logs, log)
+	}
+	return logs
+}
+
+// capLog is the name of the log of a named cap.
+func capLog(name, user string) string { return "cap " + name + " " + user }
+
+// isAhead tells whether a notification may go sooner than those that block its backlog: it comes before them, and some
+// limit keeps a part for it or does not count it.
+func (m *model) isAhead(n *note, b *modelBacklog) bool {
+	return (len(b.notes) == 0 || inOrder(n, b.notes[0]) < 0) && m.settings[n.category].Plan.Overtakes(n.priority)
 }
 
 // kept are the moments of those that a log has not forgotten.
@@ -177,14 +221,27 @@ func moments(log []admission) []throttle.Micros {
 // charge counts an admission in every log of the plan in force; refund takes it out.
 func (m *model) charge(n *note, at int64) {
 	plan := m.settings[n.category].Plan
+	n.caps = nil
+	for _, rules := range plan.NamedCaps() {
+		if rules[0].CountsOn(n.channel) {
+			n.caps = append(n.caps, rules[0].Cap)
+		}
+	}
 	for _, log := range m.logsOf(n) {
 		i, _ := slices.BinarySearchFunc(m.logs[log], at,
 			func(a admission, at int64) int { return cmp.Compare(a.at, at+1) })
 		m.logs[log] = slices.Insert(m.logs[log], i, admission{at: at, token: n.token()})
-		if rules := slices.Concat(plan.CategoryRules(), plan.Dormant); log == n.user {
+		switch log {
+		case n.user:
 			m.forget(log, plan.CapRules())
-		} else {
-			m.forget(log, rules)
+		case n.category + ":" + n.user:
+			m.forget(log, slices.Concat(plan.CategoryRules(), plan.Dormant))
+		default:
+			for _, rules := range plan.NamedCaps() {
+				if log == capLog(rules[0].Cap, n.user) {
+					m.forget(log, rules)
+				}
+			}
 		}
 	}
 }
@@ -203,6 +260,9 @@ func (m *model) logsOf(n *note) []string {
 	if len(plan.CapRules()) > 0 {
 		logs = append(logs, n.user)
 	}
+	for _, name := range n.caps {
+		logs = append(logs, capLog(name, n.user))
+	}
 	return logs
 }
 
@@ -218,13 +278,20 @@ func (m *model) superseded(n *note) bool {
 	return waiting != nil && waiting != n && waiting.arrival > n.arrival
 }
 
+// channelIn reads the channel out of a payload of programs.
+func channelIn(payload string) string {
+	channel, _, _ := strings.Cut(strings.TrimPrefix(payload, `{"c":"`), `"`)
+	return channel
+}
+
 // accept takes an entry in, and gives the moment of its acceptance, negative when it is known.
 func (m *model) accept(e agenda.Entry) int64 {
 	if n := m.notes[e.ID]; n != nil {
 		return -n.arrival
 	}
 	n := &note{
-		id: e.ID, user: e.UserID, category: e.Category, collapse: e.CollapseKey, priority: int(e.Priority), state: 'q',
+		id: e.ID, user: e.UserID, category: e.Category, collapse: e.CollapseKey, channel: channelIn(e.Payload),
+		priority: int(e.Priority), state: 'q',
 	}
 	if n.arrival = max(m.now, m.last+1); !e.Arrival.IsZero() {
 		n.arrival = e.Arrival.UnixMicro()
@@ -252,7 +319,9 @@ func (m *model) accept(e agenda.Entry) int64 {
 		n.state, n.due = 't', n.notBefore
 		m.agenda(n.user).later = append(m.agenda(n.user).later, n)
 	} else {
-		m.enter(n)
+		b := m.agenda(n.user).backlogs[n.category]
+		m.enter(n, n.bypasses || b != nil && b.blocked > 0 && (b.blockedBy < 0 && m.isExempt(n) &&
+			len(m.settings[n.category].Plan.Closed) > 0 || m.isAhead(n, b)))
 	}
 	return n.arrival
 }
@@ -271,15 +340,15 @@ func (m *model) replaceEarlier(n *note) {
 	m.keyed[n.collapseName()] = n
 }
 
-// enter puts a notification into its backlog. In a blocked one it is deferred, unless it bypasses.
-func (m *model) enter(n *note) {
+// enter puts a notification into its backlog. In a blocked one it is deferred, unless it passes.
+func (m *model) enter(n *note, passes bool) {
 	a := m.agenda(n.user)
 	b := a.backlogs[n.category]
 	if b == nil {
 		b = &modelBacklog{category: n.category}
 		a.backlogs[n.category] = b
 	}
-	n.state, n.exempt = 'q', n.deferrals == 0 && (n.bypasses || b.blocked == 0)
+	n.state, n.exempt = 'q', n.deferrals == 0 && (passes || b.blocked == 0)
 	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
 	b.notes = slices.Insert(b.notes, i, n)
 	if !n.exempt {
@@ -352,7 +421,7 @@ func (m *model) sweep() {
 			m.finish(n, 'R')
 		default:
 			n.lapsed = n.generation
-			m.enter(n)
+			m.enter(n, n.bypasses)
 		}
 	}
 	for _, n := range m.order {
@@ -396,20 +465,25 @@ func (m *model) tidy() {
 
 // earliest is the first moment at which something of a user may go; false when nothing will.
 func (m *model) earliest(user string) (at int64, found bool) {
-	consider := func(n *note, moment int64) {
+	consider := func(n *note, moment int64) int64 {
 		if moment = max(moment, m.now); !n.expired(moment) && (!found || moment < at) {
 			at, found = moment, true
 		}
+		return moment
 	}
 	a := m.agenda(user)
 	for category, b := range a.backlogs {
-		slot, _ := m.next(user, category)
-		for _, n := range b.notes {
-			if notification.Priority(n.priority).AtLeast(m.settings[category].BypassFrom) {
-				consider(n, max(m.now, m.paused[category]))
-			} else {
-				consider(n, max(slot, m.paused[category]))
+		before := m.paused[category] // nothing goes before what stands before it, though a cap may not count it
+		for i, n := range b.notes {
+			as := *n
+			if i > 0 {
+				as.expires = 0 // only the first goes before its user begins again
 			}
+			slot, _ := m.next(&as, m.isExempt(n) || m.settings[category].Drops)
+			if notification.Priority(n.priority).AtLeast(m.settings[category].BypassFrom) {
+				slot = m.now
+			}
+			before = consider(n, max(slot, before))
 		}
 	}
 	for _, n := range a.later {
@@ -424,7 +498,8 @@ func (m *model) earliest(user string) (at int64, found bool) {
 // gauges are the counts of what is now, by the names in Redis; users and flight are those of sets.
 func (m *model) gauges() map[string]int64 {
 	g := map[string]int64{
-		"waiting": 0, "deferred": 0, "capped": 0, "scheduled": 0, "retrying": 0, "held": 0, "users": 0, "flight": 0,
+		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "scheduled": 0, "retrying": 0, "held": 0,
+		"users": 0, "flight": 0,
 	}
 	for _, a := range m.users {
 		deferred := g["deferred"]
@@ -435,6 +510,9 @@ func (m *model) gauges() map[string]int64 {
 					g["deferred"]++
 					if b.capped {
 						g["capped"]++
+					}
+					if b.blockedBy < 0 {
+						g["quiet"]++
 					}
 				}
 			}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // round is what a process asked, and what the model says of it.
@@ -144,7 +146,8 @@ func (p *program) grantings(grants []*dispatch.Grant) []granting {
 	var all []granting
 	for _, g := range grants {
 		id := g.Notification.ID
-		if payload := "payload " + strings.TrimPrefix(id, "n"); g.Payload != payload {
+		payload := agenda.OnChannel(notification.Channel(p.model.notes[id].channel)) + strings.TrimPrefix(id, "n")
+		if g.Payload != payload {
 			id += " with " + g.Payload
 		}
 		slot := p.model.now + micros(g.SlotIn)

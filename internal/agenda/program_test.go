@@ -104,6 +104,7 @@ func (p *program) must(err error, what string) {
 var (
 	programUsers      = []string{"ada", "ben", "cid"}
 	programCategories = []string{"chat", "news", "alarm"}
+	programChannels   = []notification.Channel{"fcm", "fcm:shop", "apns", "email"}
 )
 
 // play plays a program; it tells what was wrong, and how many steps it had.
@@ -129,7 +130,7 @@ func (th *theatre) play(seed uint64) (wrong string, steps int) {
 	}
 	p.limits = p.randomLimits()
 	for _, c := range programCategories {
-		p.model.settings[c] = p.limits.settings(p.rand)
+		p.model.settings[c] = p.randomSettings()
 	}
 	p.look(0)
 	for range 30 + p.rand.IntN(60) {
@@ -155,22 +156,75 @@ func (p *program) settingsNow(category string) agenda.Settings {
 type limits struct {
 	per    time.Duration
 	capped []throttle.Rule
+	named  [][]throttle.Rule
+	// boundaries are those of rules of the calendar.
+	boundaries throttle.Boundaries
 }
 
 func (p *program) randomLimits() limits {
 	l := limits{per: time.Duration(10+p.rand.IntN(40)) * 100 * time.Millisecond}
 	if p.rand.IntN(3) > 0 {
-		l.capped = []throttle.Rule{{
+		l.capped = []throttle.Rule{withReserve(p.rand, throttle.Rule{
 			Max: 1 + p.rand.IntN(5), Per: time.Duration(5+p.rand.IntN(40)) * 100 * time.Millisecond,
 			Kind: throttle.KindCap,
-		}}
+		})}
+	}
+	for at := throttle.MicrosOf(start); len(l.boundaries[0]) < 10; {
+		l.boundaries[0] = append(l.boundaries[0], at)
+		at = at.Add(l.per/2 + time.Duration(p.rand.Int64N(l.per.Milliseconds()/2))*time.Millisecond)
+	}
+	for _, name := range []string{"a", "b"} {
+		if p.rand.IntN(3) == 0 {
+			l.named = append(l.named, []throttle.Rule{withReserve(p.rand, throttle.Rule{
+				Max: 1 + p.rand.IntN(4), Per: time.Duration(5+p.rand.IntN(60)) * 100 * time.Millisecond,
+				Kind: throttle.KindNamed, Cap: name, Channels: pick(p.rand, []string{"", "fcm", "apns fcm:shop"}),
+			})})
+		}
 	}
 	return l
 }
 
+// withReserve has a rule keep a part for the urgent, now and then.
+func withReserve(r *rand.Rand, rule throttle.Rule) throttle.Rule {
+	for i := range rule.Reserve {
+		if left := rule.MaxFor(4) - 1; left > 0 && r.IntN(3) == 0 {
+			rule.Reserve[i] = int32(1 + r.IntN(left))
+		}
+	}
+	return rule
+}
+
+// randomSettings are settings with the limits of the program.
+func (p *program) randomSettings() agenda.Settings {
+	s := p.limits.settings(p.rand)
+	if p.rand.IntN(3) == 0 {
+		s.Plan.Closed = randomClosed(p.rand, throttle.Micros(p.model.now))
+		s.Plan.Spread = time.Duration(p.rand.IntN(2)*p.rand.IntN(9000)) * time.Millisecond
+		s.ExemptFrom = notification.Priority(p.rand.IntN(int(notification.PriorityLow)))
+		s.Drops = s.Plan.Closed[0].From%3 == 0
+	}
+	return s
+}
+
+// randomClosed gives closed intervals, of which the first may have begun.
+func randomClosed(r *rand.Rand, now throttle.Micros) throttle.Closed {
+	var closed throttle.Closed
+	at := now.Add(-time.Second)
+	for range 1 + r.IntN(4) {
+		from := at.Add(time.Duration(1+r.IntN(4000)) * time.Millisecond)
+		at = from.Add(time.Duration(1+r.IntN(4000)) * time.Millisecond)
+		closed = append(closed, throttle.Interval{From: from, Until: at})
+	}
+	return closed
+}
+
 func (l limits) settings(r *rand.Rand) agenda.Settings {
-	widest := throttle.Rule{Max: 1 + r.IntN(5), Per: l.per}
-	s := agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{widest}}, MaxDefer: 24 * time.Hour}
+	widest := withReserve(r, throttle.Rule{Max: 1 + r.IntN(5), Per: l.per})
+	if r.IntN(4) == 0 {
+		widest.Period = throttle.Day
+	}
+	plan := throttle.Plan{Rules: []throttle.Rule{widest}, Boundaries: l.boundaries}
+	s := agenda.Settings{Plan: plan, MaxDefer: 24 * time.Hour}
 	if r.IntN(5) == 0 {
 		s.Plan.Rules, s.Plan.Dormant = nil, []throttle.Rule{widest}
 	}
@@ -183,6 +237,11 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 		})
 	}
 	s.Plan.Rules = append(s.Plan.Rules, l.capped...)
+	for _, rules := range l.named {
+		if r.IntN(3) > 0 {
+			s.Plan.Rules = append(s.Plan.Rules, rules...)
+		}
+	}
 	s.BypassFrom = []notification.Priority{0, 0, 0, 1, 1, 2, notification.PriorityLow}[r.IntN(7)]
 	if r.IntN(4) == 0 {
 		s.MaxDefer = time.Duration(1+r.IntN(8000)) * time.Millisecond
@@ -261,8 +320,8 @@ func (p *program) accept() string {
 	var text []string
 	for _, e := range entries {
 		n := p.model.notes[e.ID]
-		text = append(text, fmt.Sprintf("%s %s/%s p%d %c later %d expires %d key %q arrived %d", n.id, n.user,
-			n.category, n.priority, n.state,
+		text = append(text, fmt.Sprintf("%s %s/%s on %s p%d %c later %d expires %d key %q arrived %d", n.id, n.user,
+			n.category, n.channel, n.priority, n.state,
 			n.notBefore, n.expires, n.collapse, n.arrival))
 	}
 	return "accept " + strings.Join(text, "; ")
@@ -279,7 +338,8 @@ func (p *program) entry() agenda.Entry {
 	p.made++
 	e := agenda.Entry{
 		ID: "n" + strconv.Itoa(p.made), UserID: pick(p.rand, programUsers), Category: pick(p.rand, programCategories),
-		Priority: notification.Priority(1 + p.rand.IntN(4)), Payload: "payload " + strconv.Itoa(p.made),
+		Priority: notification.Priority(1 + p.rand.IntN(4)),
+		Payload:  agenda.OnChannel(pick(p.rand, programChannels)) + strconv.Itoa(p.made),
 	}
 	switch p.rand.IntN(12) {
 	case 0, 1:
@@ -324,11 +384,14 @@ func (p *program) change() string {
 	if p.rand.IntN(4) == 0 {
 		b := dispatch.Backlog{UserID: pick(p.rand, programUsers), Category: pick(p.rand, programCategories)}
 		p.model.logs[b.Category+":"+b.UserID], p.model.logs[b.UserID] = nil, nil
+		for _, rules := range p.model.settings[b.Category].Plan.NamedCaps() {
+			p.model.logs[capLog(rules[0].Cap, b.UserID)] = nil
+		}
 		p.must(p.procs[0].store.Clear(p.ctx, b), "clear")
 		return fmt.Sprint("clear ", b)
 	}
 	category := pick(p.rand, programCategories)
-	p.model.settings[category] = p.limits.settings(p.rand)
+	p.model.settings[category] = p.randomSettings()
 	p.wakeAll()
 	return fmt.Sprintf("%s has %+v", category, p.model.settings[category])
 }

@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 )
@@ -41,6 +42,9 @@ func (r *reader) list(i int) *reader {
 	r.miss(i, "list")
 	return &reader{}
 }
+
+// adopt takes over the fault of a list in the reply.
+func (r *reader) adopt(list *reader) { r.fault = cmp.Or(r.fault, list.fault) }
 
 func (r *reader) miss(i int, want string) {
 	if r.fault == nil {

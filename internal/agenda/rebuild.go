@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -212,16 +213,26 @@ func (s *Agendas) RestoreEntries(ctx context.Context, token string, partition in
 	return s.acceptUnder(ctx, token, partition, entries)
 }
 
+// Admission is one that counts in the windows of a backlog.
+type Admission struct {
+	At throttle.Micros
+	// Channel is the notification's; empty when it is not known.
+	Channel notification.Channel
+}
+
 // RestoreWindow counts admissions of a backlog once more, oldest first.
-func (s *Agendas) RestoreWindow(
-	ctx context.Context, token string, b dispatch.Backlog, admitted []throttle.Micros,
-) error {
+func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, admitted []Admission) error {
+	plan := s.cfg.Settings(b.UserID, b.Category).Plan
 	args := make([]any, 0, 20+len(admitted))
 	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(admitted)))
-	for _, at := range admitted {
-		args = append(args, strconv.FormatInt(int64(at), 10))
+	for _, a := range admitted {
+		text := strconv.FormatInt(int64(a.At), 10)
+		if len(plan.NamedCaps()) > 0 && a.Channel != "" {
+			text += " " + string(a.Channel)
+		}
+		args = append(args, text)
 	}
-	args = s.cfg.Settings(b.UserID, b.Category).Plan.Args(args)
+	args = plan.Args(args)
 	if err := s.restore.Run(ctx, s.client, s.keys(b.Partition), args...).Err(); err != nil {
 		return fmt.Errorf("restore the window of category %s in partition %d: %w", b.Category, b.Partition, lost(err))
 	}

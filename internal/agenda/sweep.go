@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -35,31 +36,40 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 	return swept, r.fault
 }
 
-// Clear forgets the windows of a user's category and of the user's cap. What waits may then go at once.
+// Clear forgets the windows of a user's category, of the user's cap and of the named caps that count the category. What
+// waits may then go at once.
 func (s *Agendas) Clear(ctx context.Context, b dispatch.Backlog) error {
-	return s.wakeAll(ctx, b.Partition, b.Category, false, b.UserID)
+	forget := []string{b.Category}
+	for _, rules := range s.cfg.Settings(b.UserID, b.Category).Plan.NamedCaps() {
+		forget = append(forget, rules[0].Cap)
+	}
+	_, err := s.wakeAll(ctx, b.Partition, strings.Join(forget, " "), false, b.UserID)
+	return err
 }
 
 // Wake has the agendas of some users of one partition served again at once, because their limits may have changed.
 func (s *Agendas) Wake(ctx context.Context, partition int, userIDs ...string) error {
-	return s.wakeAll(ctx, partition, "", false, userIDs...)
+	_, err := s.wakeAll(ctx, partition, "", false, userIDs...)
+	return err
 }
 
-// WakePersonal is Wake for a user whose own limits have changed.
-func (s *Agendas) WakePersonal(ctx context.Context, userID string) error {
-	return s.wakeAll(ctx, s.PartitionOf(userID), "", true, userID)
+// WakePersonal is Wake for users whose preferences have changed. It returns for how many of them something waits.
+func (s *Agendas) WakePersonal(ctx context.Context, partition int, userIDs ...string) (waiting int, err error) {
+	return s.wakeAll(ctx, partition, "", true, userIDs...)
 }
 
-func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string) error {
+func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string,
+) (waiting int, err error) {
 	args := make([]any, 0, 2+len(userIDs))
 	args = append(args, forget, flag(personal))
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
-	if err := s.wake.Run(ctx, s.client, s.keys(partition), args...).Err(); err != nil {
-		return fmt.Errorf("wake %d users of partition %d: %w", len(userIDs), partition, lost(err))
+	waiting, err = s.wake.Run(ctx, s.client, s.keys(partition), args...).Int()
+	if err != nil {
+		return 0, fmt.Errorf("wake %d users of partition %d: %w", len(userIDs), partition, lost(err))
 	}
-	return nil
+	return waiting, nil
 }
 
 // Hurry has notifications of some users of one partition tried again at once that wait because their

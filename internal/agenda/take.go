@@ -22,6 +22,8 @@ func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Ta
 	args := make([]any, 0, 64+8*len(r.Wakeups))
 	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Capacity),
 		strconv.Itoa(r.Pull), day.Format(time.DateOnly), strconv.FormatInt(day.Add(processedLife).Unix(), 10))
+	s.rounds[r.Partition].RLock()
+	defer s.rounds[r.Partition].RUnlock()
 	args = s.takeArgs(args, r)
 	fields, err := s.run(ctx, s.take, r.Partition, args)
 	if err != nil {
@@ -33,6 +35,15 @@ func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Ta
 		return dispatch.TakeResult{}, fmt.Errorf("read what was taken from partition %d: %w", r.Partition, reply.fault)
 	}
 	return s.withoutOwnLimits(ctx, result), nil
+}
+
+// AwaitRounds returns when the rounds have ended that this process was making: every later one has the settings that
+// are in force now.
+func (s *Agendas) AwaitRounds() {
+	for partition := range s.rounds {
+		s.rounds[partition].Lock()
+		s.rounds[partition].Unlock() //nolint:staticcheck // it is empty on purpose
+	}
 }
 
 // withoutOwnLimits gives back what the script granted at once to users with limits of their own, which it did not know.
@@ -48,7 +59,7 @@ func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResu
 		for _, g := range w.Grants {
 			_, _ = s.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		}
-		_ = s.WakePersonal(ctx, w.UserID)
+		_, _ = s.WakePersonal(ctx, s.PartitionOf(w.UserID), w.UserID)
 		return true
 	})
 	return result
@@ -93,13 +104,32 @@ func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 
 // same tells whether both are the same for a script.
 func (s Settings) same(o Settings) bool {
-	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.Paused == o.Paused && s.Plan.Equal(o.Plan)
+	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.ExemptFrom == o.ExemptFrom &&
+		s.Paused == o.Paused && s.Drops == o.Drops && s.Basis == o.Basis && s.Plan.Equal(o.Plan)
+}
+
+// passes says for a script what a priority does not wait for: 1 for nothing, 2 for closed intervals, 3 for what it
+// comes before, 4 for both.
+func (s Settings) passes(p notification.Priority) string {
+	exempt, overtakes := len(s.Plan.Closed) > 0 && p.AtLeast(s.ExemptFrom), s.Plan.Overtakes(int(p))
+	switch {
+	case p.AtLeast(s.BypassFrom):
+		return "1"
+	case exempt && overtakes:
+		return "4"
+	case overtakes:
+		return "3"
+	case exempt:
+		return "2"
+	}
+	return "0"
 }
 
 // args appends the settings in the form that the script reads.
 func (s Settings) args(args []any) []any {
 	size := len(args)
-	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), micros(s.Paused)))
+	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), strconv.Itoa(int(s.ExemptFrom)),
+		micros(s.Paused), flag(s.Drops), s.Basis.String()))
 	args[size] = strconv.Itoa(len(args) - size - 1)
 	return args
 }
@@ -160,7 +190,7 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	}
 	w.After = time.Duration(r.number()-r.now) * time.Microsecond
 	if category, rule := r.text(), r.number(); category != "" {
-		w.Rule = ruleName(r.agendas.cfg.Settings(userID, category).Plan, rule)
+		w.Rule = ReasonOf(r.agendas.cfg.Settings(userID, category).Plan, throttle.CauseOf(rule))
 	}
 	w.Categories = r.texts()
 	return w
@@ -176,7 +206,8 @@ func (r *takeReply) grant(userID string) *dispatch.Grant {
 		SlotIn:       time.Duration(slot-r.now) * time.Microsecond,
 		Generation:   int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
 		ArrivedAt: throttle.Micros(r.number()).Time(), Payload: r.text(),
-		Deferrals: int(r.number()), History: r.text(), WaitsSince: throttle.Micros(r.number()).Time(), Epoch: r.epoch,
+		Deferrals: int(r.number()), History: r.text(), WaitsSince: throttle.Micros(r.number()).Time(),
+		Basis: notification.ParseBasis(r.text()), Epoch: r.epoch,
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *Agendas) readLater(ctx context.Context, prefix string, ids []string, al
 type UserWindows struct {
 	throttle.Usage
 	// Admitted are the newest admissions that the category's log holds, oldest first; empty for algorithms that keep no
-	// log. Names are their notifications, and those in the log of the user's cap, newest first.
+	// log. Names are their notifications, and those in the logs of the caps, newest first.
 	Admitted []throttle.Micros
 	Names    []string
 }
@@ -159,13 +159,20 @@ func (s *Agendas) UserWindows(ctx context.Context, userID, category string) (Use
 	if plan.Algorithm.KeepsLog() {
 		log = pipe.ZRevRangeWithScores(ctx, plan.StateKey(prefix, key), 0, windowRead-1)
 	}
-	capLog := pipe.ZRevRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, windowRead-1)
+	capLogs := []*redis.ZSliceCmd{pipe.ZRevRangeWithScores(ctx, throttle.CapKey(prefix, key), 0, windowRead-1)}
+	for _, rules := range plan.NamedCaps() {
+		name := throttle.NamedKey(prefix, rules[0].Cap, key)
+		capLogs = append(capLogs, pipe.ZRevRangeWithScores(ctx, name, 0, windowRead-1))
+	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return UserWindows{}, fmt.Errorf("read the windows of category %s: %w", category, err)
 	}
 	w := UserWindows{Usage: usage, Admitted: times(log)}
 	slices.Reverse(w.Admitted)
-	entries := slices.Concat(log.Val(), capLog.Val())
+	entries := slices.Clone(log.Val())
+	for _, capLog := range capLogs {
+		entries = append(entries, capLog.Val()...)
+	}
 	slices.SortStableFunc(entries, func(a, b redis.Z) int { return cmp.Compare(b.Score, a.Score) })
 	for _, entry := range entries {
 		token, _ := entry.Member.(string) // it always is one

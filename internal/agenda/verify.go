@@ -150,15 +150,16 @@ func (s *Agendas) eachIn(
 
 // Windows are the logs of one user's admissions.
 type Windows struct {
-	// Categories holds the moments in the log of each requested category, Cap those in the log of the user's cap.
-	Categories map[string][]throttle.Micros
-	Cap        []throttle.Micros
+	// Categories holds the moments in the log of each requested category, Cap those in the log of the user's cap, Named
+	// those of each named cap that counts one of the categories.
+	Categories, Named map[string][]throttle.Micros
+	Cap               []throttle.Micros
 }
 
 // WindowsOf reads a user's logs. A category whose limits are counters has none.
 func (s *Agendas) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
 	prefix := s.prefixOf(userID)
-	logs := make([]*redis.ZSliceCmd, len(categories))
+	logs, named := make([]*redis.ZSliceCmd, len(categories)), map[string]*redis.ZSliceCmd{}
 	pipe := s.client.Pipeline()
 	for i, category := range categories {
 		plan := s.cfg.Settings(userID, category).Plan
@@ -166,12 +167,19 @@ func (s *Agendas) WindowsOf(ctx context.Context, userID string, categories []str
 			key := plan.StateKey(prefix, throttle.Key{User: userID, Category: category})
 			logs[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)
 		}
+		for _, rules := range plan.NamedCaps() {
+			name := rules[0].Cap
+			named[name] = pipe.ZRangeWithScores(ctx, throttle.NamedKey(prefix, name, throttle.Key{User: userID}), 0, -1)
+		}
 	}
 	log := pipe.ZRangeWithScores(ctx, throttle.CapKey(prefix, throttle.Key{User: userID}), 0, -1)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Windows{}, fmt.Errorf("read a user's windows: %w", err)
 	}
-	w := Windows{Categories: map[string][]throttle.Micros{}, Cap: times(log)}
+	w := Windows{Categories: map[string][]throttle.Micros{}, Named: map[string][]throttle.Micros{}, Cap: times(log)}
+	for name, log := range named {
+		w.Named[name] = times(log)
+	}
 	for i, category := range categories {
 		if logs[i] != nil {
 			w.Categories[category] = times(logs[i])

@@ -25,7 +25,8 @@ type State struct {
 	Status     notification.Status
 	// Attempts is how often its delivery was tried, Deferrals how often it was deferred.
 	Attempts, Deferrals int
-	// Reason says why it waits or ended. Detail explains it: the provider's reply, or the slot that came too late.
+	// Reason says why it waits or ended. Detail explains it: the provider's reply, the slot that came too late, or the
+	// end of quiet hours.
 	Reason, Detail string
 	// Held is true when it waits for its provider, without an attempt.
 	Held bool
@@ -35,6 +36,8 @@ type State struct {
 	Ahead int
 	// AdmittedAt is the moment of its last admission, EndedAt that of its end; zero when there was none.
 	AdmittedAt, EndedAt time.Time
+	// Basis is that by which DeliverAt was found while it waits, and that of its last admission otherwise.
+	Basis notification.Basis
 	// History lists what happened besides accepting, sending and ending, oldest first. Lines is the text it was read
 	// from.
 	History []notification.Event
@@ -96,29 +99,34 @@ func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*Stat
 
 // findPlace fills in where a waiting notification is.
 func (s *Agendas) findPlace(ctx context.Context, state *State) error {
-	plan := s.cfg.Settings(state.UserID, state.Category).Plan
-	reply, err := s.run(ctx, s.view, state.Partition, plan.Args([]any{state.Category, state.UserID, state.ID}))
+	state.Basis = s.cfg.Settings(state.UserID, state.Category).Basis
+	now, all, err := s.whenAll(ctx, state.UserID, []request{{id: state.ID, category: state.Category}})
 	if err != nil {
 		return err
 	}
-	r := reader{fields: reply}
-	if at := r.number(3); at > 0 {
-		state.DeliverAt = throttle.Micros(max(at, r.number(0))).Time()
+	f, settings := &all[0], s.cfg.Settings(state.UserID, state.Category)
+	if f.at > 0 {
+		state.DeliverAt = max(f.at, now).Time()
 	}
-	if r.number(1) == 1 {
+	if f.waits {
 		state.Status = notification.StatusQueued
-		if r.number(2) == 1 {
+		if f.deferred {
 			state.Status = notification.StatusDeferred
 		}
-		state.Reason, state.Detail = ruleName(plan, r.number(4)), ""
-		state.Ahead = int(r.number(6))
+		state.Reason, state.Ahead = ReasonOf(settings.Plan, f.by), f.ahead
+		state.Detail = settings.Explain(f.by, now.Time(), f.until.Time())
 	}
-	if line := r.text(5); line != "" {
+	if f.dropped {
+		state.Reason = notification.ReasonQuietHours
+		state.Detail = settings.explainDrop(now.Time(), state.DeliverAt, f.until.Time())
+		state.DeliverAt = time.Time{}
+	}
+	if f.line != "" {
 		state.Deferrals++
-		state.Lines += line
-		state.History = ParseHistory(state.Lines, plan)
+		state.Lines += f.line
+		state.History = settings.parseHistory(state.Lines)
 	}
-	return r.fault
+	return nil
 }
 
 func (s *Agendas) parse(id string, partition int, fields map[string]string) *State {
@@ -132,7 +140,6 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		}
 		return time.Time{}
 	}
-	plan := s.cfg.Settings(fields["u"], fields["c"]).Plan
 	return &State{
 		ID:         id,
 		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
@@ -146,7 +153,8 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		Held:       fields["w"] != "",
 		AdmittedAt: at("m"),
 		EndedAt:    at("z"),
-		History:    ParseHistory(fields["h"], plan),
+		Basis:      notification.ParseBasis(fields["P"]),
+		History:    s.HistoryOf(fields["u"], fields["c"], fields["h"]),
 		Lines:      fields["h"],
 	}
 }
@@ -154,9 +162,13 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 // arrivalEpoch is the beginning of arrivals (the year 2020) in µs since the Unix epoch, as in agenda.lua.
 const arrivalEpoch = 1577836800000000
 
-// ParseHistory reads lines of "µs kind detail", and after a tab the provider's reply. After another tab, a line about an
-// attempt that failed has the moment of its admission and its number.
-func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
+// HistoryOf reads lines of "µs kind detail" of a user's category, and after a tab the provider's reply. After another
+// tab, a line about an attempt that failed has the moment of its admission, its number and its basis.
+func (s *Agendas) HistoryOf(userID, category, lines string) []notification.Event {
+	return s.cfg.Settings(userID, category).parseHistory(lines)
+}
+
+func (s Settings) parseHistory(lines string) []notification.Event {
 	var events []notification.Event
 	for line := range strings.Lines(lines) {
 		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -172,15 +184,17 @@ func ParseHistory(lines string, plan throttle.Plan) []notification.Event {
 			continue
 		}
 		events = append(events, notification.Event{
-			At: time.UnixMicro(when), Kind: kind, Detail: describe(kind, detail, plan), Reply: reply,
+			At: time.UnixMicro(when), Kind: kind, Detail: s.describe(when, kind, detail), Reply: reply,
 		})
 	}
 	return events
 }
 
-// failedAttempt reads "admitted number" of an attempt that ended at a moment, with "until reason".
+// failedAttempt reads "admitted number basis" of an attempt that ended at a moment, with "until reason". Earlier
+// versions wrote no basis.
 func failedAttempt(ended int64, kind, detail, reply, attempt string) (notification.Event, bool) {
 	from, number, _ := strings.Cut(attempt, " ")
+	number, basis, _ := strings.Cut(number, " ")
 	admitted, err := strconv.ParseInt(from, 10, 64)
 	n, err2 := strconv.Atoi(number)
 	if err != nil || err2 != nil {
@@ -189,7 +203,8 @@ func failedAttempt(ended int64, kind, detail, reply, attempt string) (notificati
 	_, reason, _ := strings.Cut(detail, " ")
 	a := &notification.Attempt{
 		Number: n, Outcome: kind, Reason: reason,
-		Took: time.Duration(max(0, ended-admitted)) * time.Microsecond,
+		Took:  time.Duration(max(0, ended-admitted)) * time.Microsecond,
+		Basis: notification.ParseBasis(basis),
 	}
 	return a.Event(time.UnixMicro(admitted), reply), true
 }
@@ -197,11 +212,11 @@ func failedAttempt(ended int64, kind, detail, reply, attempt string) (notificati
 // Deferral is one deferral of a notification.
 type Deferral struct {
 	At, Until time.Time
-	// Rule is the number, from 1, of the rule in the plan that was in force then; 0 when it is not known.
-	Rule int
+	// By is what decided, in the plan that was in force then.
+	By throttle.Cause
 }
 
-// ParseDeferrals reads the deferrals out of the lines that [ParseHistory] reads.
+// ParseDeferrals reads the deferrals out of the lines that [Agendas.HistoryOf] reads.
 func ParseDeferrals(lines string) []Deferral {
 	var deferrals []Deferral
 	for line := range strings.Lines(lines) {
@@ -211,25 +226,27 @@ func ParseDeferrals(lines string) []Deferral {
 		}
 		at, err := strconv.ParseInt(fields[0], 10, 64)
 		until, err2 := strconv.ParseInt(fields[2], 10, 64)
-		rule, err3 := strconv.Atoi(fields[3])
+		by, err3 := strconv.ParseInt(fields[3], 10, 64)
 		if err == nil && err2 == nil && err3 == nil {
-			deferrals = append(deferrals, Deferral{At: time.UnixMicro(at), Until: time.UnixMicro(until), Rule: rule})
+			deferrals = append(deferrals, Deferral{
+				At: time.UnixMicro(at), Until: time.UnixMicro(until), By: throttle.CauseOf(by),
+			})
 		}
 	}
 	return deferrals
 }
 
-// describe turns "µs reason" of a deferral or retry into words. The reason of a deferral is the number of a rule.
-func describe(kind, detail string, plan throttle.Plan) string {
+// describe turns "µs reason" of a deferral or retry at a moment into words. The reason of a deferral is the number of
+// what decides.
+func (s Settings) describe(when int64, kind, detail string) string {
 	at, reason, _ := strings.Cut(detail, " ")
 	until, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
 		return detail
 	}
 	if kind == string(notification.StatusDeferred) {
-		number, err := strconv.ParseInt(reason, 10, 64)
-		if err == nil {
-			reason = ruleName(plan, number)
+		if number, err := strconv.ParseInt(reason, 10, 64); err == nil {
+			return s.deferralWords(throttle.CauseOf(number), time.UnixMicro(when), time.UnixMicro(until))
 		}
 	}
 	return "until " + time.UnixMicro(until).UTC().Format(time.RFC3339Nano) + ": " + reason
@@ -245,6 +262,8 @@ func Explain(reason, detail string) string {
 		return ""
 	case notification.ReasonMaxDefer:
 		return explainMaxDefer(detail)
+	case notification.ReasonQuietHours:
+		return explainDropped(detail)
 	}
 	return detail
 }
@@ -265,6 +284,18 @@ func explainMaxDefer(detail string) string {
 	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s",
 		time.UnixMicro(slot).UTC().Format(time.RFC3339Nano), or,
 		timespan.Text(time.Duration(most)*time.Microsecond))
+}
+
+// explainDropped puts "slot end" into words, in µs: the slot was in a closed interval, which ends then.
+func explainDropped(detail string) string {
+	at, end, _ := strings.Cut(detail, " ")
+	slot, err := strconv.ParseInt(at, 10, 64)
+	until, err2 := strconv.ParseInt(end, 10, 64)
+	if err != nil || err2 != nil {
+		return ""
+	}
+	return fmt.Sprintf("its slot %s was in quiet hours, which last until %s and end it: then: drop",
+		time.UnixMicro(slot).UTC().Format(time.RFC3339Nano), time.UnixMicro(until).UTC().Format(time.RFC3339Nano))
 }
 
 // Cancel ends a notification that still waits. It returns [notification.ErrNotFound] or [notification.ErrNotWaiting]

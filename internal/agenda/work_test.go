@@ -123,7 +123,7 @@ func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
 			w.workOf("restore", func() { restore(n) }), w.workOf("restore again", func() { restore(0) }),
 			w.workOf("restore window", func() {
 				backlog := dispatch.BacklogOf("ada", "chat", partitions)
-				admitted := []throttle.Micros{throttle.MicrosOf(start)}
+				admitted := []agenda.Admission{{At: throttle.MicrosOf(start)}}
 				if err := store.RestoreWindow(t.Context(), token, backlog, admitted); err != nil {
 					t.Fatal(err)
 				}
@@ -212,8 +212,8 @@ func (w *world) workOfEach(n int) []work {
 		},
 		{script: "accept, known", do: func() { w.accept(plain(last)) }},
 		{script: "sweep", do: func() { _, err := w.store.Sweep(ctx, partition); must(err) }},
-		{script: "view", do: func() { w.state(last) }},
-		{script: "view, next", do: func() { w.state("next") }},
+		{script: "promise", do: func() { w.state(last) }},
+		{script: "promise, next", do: func() { w.state("next") }},
 		{
 			script: "standing",
 			do:     func() { _, err := w.store.Find(ctx, partition, []agenda.Entry{plain(last)}); must(err) },

@@ -32,10 +32,12 @@ type world struct {
 	client   *redis.Client
 	store    *agenda.Agendas
 	settings map[string]agenda.Settings // by category; that of "" for all others
-	now      time.Time
-	made     int
-	rounds   int
-	room     int
+	// nights gives the closed intervals of a user; nil without any.
+	nights func(user string) throttle.Closed
+	now    time.Time
+	made   int
+	rounds int
+	room   int
 	// wake-ups that the worker has at work, and when it asks again.
 	held map[string]heldWakeup
 	// grants in flight.
@@ -89,11 +91,15 @@ func (w *world) open(process string) *agenda.Agendas {
 	return store
 }
 
-func (w *world) settingsOf(_, category string) agenda.Settings {
-	if s, ok := w.settings[category]; ok {
-		return s
+func (w *world) settingsOf(user, category string) agenda.Settings {
+	s, ok := w.settings[category]
+	if !ok {
+		s = w.settings[""]
 	}
-	return w.settings[""]
+	if w.nights != nil {
+		s.Plan.Closed = w.nights(user)
+	}
+	return s
 }
 
 func (w *world) setClock() {
@@ -344,20 +350,29 @@ func expectedKey(key string) bool {
 	switch rest {
 	case "c", "a", "sweep", "generation", "holders":
 		return true
-	case "e", "y", "o", "v", "wakeups":
+	case "e", "y", "o", "quiet", "v", "wakeups":
 		return false
 	}
 	if strings.HasPrefix(rest, "history:") {
 		return true
 	}
-	return slices.Contains([]string{"n:", "l:", "u:", "f:", "b:", "h:", "ro"}, rest[:2])
+	return slices.Contains([]string{"n:", "l:", "u:", "f:", "b:", "h:", "ro", "ca"}, rest[:2])
 }
 
 // violations counts the pairs of admissions that break a rule.
 func violations(grants []*dispatch.Grant, rules ...throttle.Rule) int {
-	times := make([]throttle.Micros, len(grants))
+	admitted := make([]time.Time, len(grants))
 	for i, g := range grants {
-		times[i] = throttle.MicrosOf(g.AdmittedAt)
+		admitted[i] = g.AdmittedAt
+	}
+	return brokenBy(admitted, rules...)
+}
+
+// brokenBy counts the pairs of moments that break a rule.
+func brokenBy(admitted []time.Time, rules ...throttle.Rule) int {
+	times := make([]throttle.Micros, len(admitted))
+	for i, at := range admitted {
+		times[i] = throttle.MicrosOf(at)
 	}
 	slices.Sort(times)
 	broken := 0

@@ -31,6 +31,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -60,6 +61,7 @@ type App struct {
 	metrics    *ops.Metrics
 	registry   *prometheus.Registry
 	announcer  *presence.Announcer
+	retimer    *retime.Service // nil without the worker role
 	follower   *control.Follower
 	secrets    *secret.Watcher
 	apiTokens  *secret.Tokens
@@ -123,7 +125,7 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	a.deployment, err = deployment.Open(ctx, deployment.Config{
 		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
 		Directory: a.endpoints, Deferred: a.metrics.Deferred, Adopted: a.metrics.Adopted,
-		LimitsChanged: a.limitsChanged, Hooks: a.hooks.Hooks, Log: a.log,
+		PreferencesChanged: func(userID string) { a.checker.Exempt(userID) }, Hooks: a.hooks.Hooks, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -175,19 +177,16 @@ func (a *App) Start(ctx context.Context) error {
 
 // services are those of the process's roles.
 func (a *App) services() []Service {
-	all := []Service{a.announcer, a.policy, a.follower, a.endpoints, a.secrets}
+	all := []Service{a.announcer, a.policy, a.follower, a.endpoints, a.secrets, a.deployment.Preferences}
 	if a.deployment.Memory != nil {
 		all = append(all, a.deployment.Memory)
 	}
 	if a.live != nil {
 		all = append(all, a.live, a.checker, a.many)
 	}
-	if a.deployment.OwnLimits != nil {
-		all = append(all, a.deployment.OwnLimits)
-	}
 	if a.workers != nil {
 		sweeper := dispatch.NewSweeper(a.deployment.Agendas, sweepInterval, a.metrics.Repaired, a.log)
-		all = append(all, sweeper, a.events)
+		all = append(all, sweeper, a.events, a.retimer)
 		if a.deployment.Relay != nil {
 			all = append(all, a.deployment.Relay)
 		}

@@ -148,7 +148,7 @@ func byEnqueue(t *testing.T, api *enqueue.API, body string) verdict {
 	_, err := enqueue.Run(t.Context(), enqueue.Config{
 		API:      api,
 		Refused:  func(_, why string) { v = inConflict(refusedAs(why), strings.Contains(why, "was accepted before")) },
-		Accepted: func(id string) { v.id = id },
+		Accepted: func(r enqueue.Result) { v.id = r.ID },
 	}, strings.NewReader(body+"\n"))
 	if err != nil {
 		t.Fatal(err)

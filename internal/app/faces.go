@@ -81,8 +81,9 @@ func (a *App) openOps(ctx context.Context) error {
 	a.live, a.many = ops.NewLive(reader.Snapshot, a.log), a.deployment.Many(a.intake)
 	handler := ops.Handler(ops.Config{
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
-		Policy: a.policyInForce, PolicyText: func() string { return a.policy.Current().Text },
-		Many: a.many, Actions: a.operator(), Tokens: a.opsTokens,
+		Policy: a.policyInForce, DiffPolicy: a.deployment.DiffPolicy,
+		PolicyText: func() string { return a.policy.Current().Text },
+		Many:       a.many, Actions: a.operator(), Tokens: a.opsTokens,
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error

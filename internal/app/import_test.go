@@ -79,6 +79,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	d.call(http.MethodPut, "/v1/users/eve/devices/phone", []byte(`{"channel":"webhook","to":"`+r.server.URL+`"}`), nil,
 		nil)
 	d.call(http.MethodPost, "/v1/webhook-endpoints", []byte(`{"id":"acme","url":"https://example.com/"}`), nil, nil)
+	d.call(http.MethodPut, "/v1/users/eve/preferences", []byte(`{"time_zone":"Asia/Tokyo"}`), nil, nil)
 	r.await(t, 2)
 	d.awaitStats("one is retrying", func(s stats) bool { return s.Retrying == 1 && s.Deferred == 2 && s.Sending == 0 })
 	d.act(d.apps[0], http.StatusOK, ops.Action{Action: "pause", Kind: "channel", Name: "log"})
@@ -109,6 +110,11 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 		counted != 0 {
 		t.Errorf("what was imported had been counted when it was accepted, and is counted %d times more, %v", counted,
 			err)
+	}
+	var zone string
+	err = conn.QueryRow(t.Context(), "SELECT time_zone FROM pacer.preferences WHERE user_id = 'eve'").Scan(&zone)
+	if err != nil || zone != "Asia/Tokyo" {
+		t.Errorf("eve's time zone is %q, %v", zone, err)
 	}
 	// Its last step was lost: it is done once more.
 	client := redis.NewUniversalClient(d.settings().Redis.Options)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
-	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/refusal"
@@ -31,27 +30,7 @@ func (a *App) policyChanged(p *policy.Policy) {
 	if err := deployment.PublishPolicy(ctx, a.deployment.Redis.Client, p); err != nil {
 		a.log.Warn("producers that write to the queue themselves still see the old policy", "error", err)
 	}
-	if limitsDiffer := a.deployment.Rules.Replaced(); !limitsDiffer || a.workers == nil {
-		return
-	}
-	users, err := effective.Reschedule(ctx, a.deployment.Agendas)
-	if err != nil {
-		a.log.Warn("could not reschedule under the new policy; waiting notifications keep their slots", "error", err)
-	} else if users > 0 {
-		a.log.Info("rescheduled waiting notifications under the new policy", "users", users)
-	}
-}
-
-// limitsChanged reschedules the waiting notifications of a user whose own limits have changed.
-func (a *App) limitsChanged(ctx context.Context, userID string) {
-	a.checker.Exempt(userID)
-	if a.workers == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := a.deployment.Agendas.WakePersonal(ctx, userID); err != nil {
-		a.log.WarnContext(ctx, "could not reschedule under a user's changed limits; waiting notifications keep their slots",
-			"user_id", userID, "error", err)
+	if change := a.deployment.Rules.Replaced(); a.workers != nil {
+		a.retimer.Changed(change)
 	}
 }

@@ -36,7 +36,7 @@ func TestThePolicyInForceIsTold(t *testing.T) {
 		return in
 	}
 	before := told()
-	if before.Text != crowdPolicy || before.File != own.Policy || len(before.Version) != 12 ||
+	if before.Text != crowdPolicy || before.File != own.Policy || len(before.Version) != 16 ||
 		before.LoadedAt.IsZero() || before.Refused != "" {
 		t.Errorf("the policy in force is %+v", before)
 	}

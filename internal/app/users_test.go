@@ -11,7 +11,17 @@ import (
 
 func TestOptOutEndsWhatWaitsAndWhatComes(t *testing.T) {
 	t.Parallel()
-	d, r := newDeployment(t, onPostgres, crowdPolicy, 2), newReceiver(t)
+	for _, where := range keepsPreferences {
+		t.Run(string(where), func(t *testing.T) {
+			t.Parallel()
+			optOutEnds(t, where)
+		})
+	}
+}
+
+func optOutEnds(t *testing.T, where setup) {
+	t.Helper()
+	d, r := newDeployment(t, where, crowdPolicy, 2), newReceiver(t)
 	waiting := d.bulk(r.crowd("ada", "slow", 3))
 	other := d.bulk(r.crowd("ada", "default", 1))
 	r.await(t, 2)
@@ -38,7 +48,17 @@ func TestOptOutEndsWhatWaitsAndWhatComes(t *testing.T) {
 
 func TestOwnLimitsReplaceTheCategorys(t *testing.T) {
 	t.Parallel()
-	d, r := newDeployment(t, onPostgres, crowdPolicy, 2), newReceiver(t)
+	for _, where := range keepsPreferences {
+		t.Run(string(where), func(t *testing.T) {
+			t.Parallel()
+			ownLimitsReplace(t, where)
+		})
+	}
+}
+
+func ownLimitsReplace(t *testing.T, where setup) {
+	t.Helper()
+	d, r := newDeployment(t, where, crowdPolicy, 2), newReceiver(t)
 	d.bulk(r.crowd("ada", "slow", 3)) // one an hour
 	r.await(t, 1)
 	d.awaitStats("two deferred", func(s stats) bool { return s.Deferred == 2 })

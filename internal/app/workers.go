@@ -27,7 +27,8 @@ func (a *App) openControl(ctx context.Context) error {
 func (a *App) openIntake(context.Context) error {
 	d := a.deployment
 	cfg := intake.Config{
-		Store: d.Store, Rules: d.Rules, Render: d.Renderer(), HasDevice: a.devices().HasActive, Log: a.log,
+		Store: d.Store, Rules: d.Rules, Render: d.Renderer(), HasDevice: a.devices().HasActive,
+		Promises: d.Promises, Log: a.log,
 	}
 	if d.Pool == nil { // Postgres takes it when Redis is full, and the relay waits until Redis has room
 		cfg.Full = d.Memory.Full
@@ -57,7 +58,7 @@ func (a *App) openWorkers(context.Context) (err error) {
 	d.Rules.PausedFor = func(category string) time.Duration { return a.follower.Wait(control.Category, category) }
 	cfg := dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
-		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer,
+		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer, Passive: d.Rules.Passive,
 		ChannelPaused: func(channel notification.Channel) time.Duration {
 			return a.follower.Wait(control.Channel, string(channel))
 		},
@@ -83,6 +84,9 @@ func (a *App) openAnnouncer() error {
 	}
 	a.announcer = presence.NewAnnouncer(a.deployment.Redis.Client, host, a.roles(), a.dispatcher.InFlight, a.log)
 	a.announcer.Reporting(a.report)
+	if a.workers != nil {
+		a.retimer = a.deployment.Retimer(a.announcer)
+	}
 	return nil
 }
 

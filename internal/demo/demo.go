@@ -26,6 +26,10 @@ type Config struct {
 	Ops string
 	// Token is the API's bearer token, if it asks for one.
 	Token string
+	// Nights are those of the policy in force. Defaults to none.
+	Nights []Night
+	// Policy is the file of the demo's own policy; empty when it plays under another.
+	Policy string
 	// Out gets the commentary.
 	Out io.Writer
 }
@@ -40,6 +44,7 @@ type Demo struct {
 
 	mu   sync.Mutex
 	sent int
+	held map[string]time.Time // what a night holds, by title: until when
 }
 
 // New binds the receiver on a free loopback port.
@@ -48,7 +53,10 @@ func New(ctx context.Context, cfg Config) (*Demo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the demo's receiver: %w", err)
 	}
-	d := &Demo{cfg: cfg, listener: listener, start: time.Now(), client: &http.Client{Timeout: 5 * time.Second}}
+	d := &Demo{
+		cfg: cfg, listener: listener, start: time.Now(), held: map[string]time.Time{},
+		client: &http.Client{Timeout: 5 * time.Second},
+	}
 	target, err := receiver.New(receiver.Config{
 		By:      func(a *receiver.Arrival) string { return a.UserID + "/" + a.Category + a.Path }, // one device's
 		Arrived: d.arrived,
@@ -79,18 +87,22 @@ type act struct {
 	category string
 	count    int
 	what     string
+	until    time.Time // the end of the night in which it is
 }
 
 // script is what happens, again and again, every round.
 var script = []act{
-	{0, "ada", "chat", 4, "four chat messages at once; the policy allows one per 3 s"},
-	{0, "ben", "default", 3, "three at once; at most 10 per minute, 3 s apart"},
-	{0, "cleo", "chat", 1, "one chat message: nothing to wait for"},
-	{4 * time.Second, "ada", "security", 1, "a security alert: it bypasses the throttle"},
-	{7 * time.Second, "cleo", "chat", 2, "two more chat messages"},
+	{user: "ada", category: "chat", count: 4, what: "four chat messages at once; the policy allows one per 3 s"},
+	{user: "ben", category: "default", count: 3, what: "three at once; at most 10 per minute, 3 s apart"},
+	{user: "cleo", category: "chat", count: 1, what: "one chat message: nothing to wait for"},
 	{
-		11 * time.Second, "dora", "chat", 2,
-		"two without a target: each goes to her phone and to her laptop, and counts once",
+		after: 4 * time.Second, user: "ada", category: "security", count: 1,
+		what: "a security alert: it bypasses the throttle",
+	},
+	{after: 7 * time.Second, user: "cleo", category: "chat", count: 2, what: "two more chat messages"},
+	{
+		after: 11 * time.Second, user: "dora", category: "chat", count: 2,
+		what: "two without a target: each goes to her phone and to her laptop, and counts once",
 	},
 }
 
@@ -99,7 +111,7 @@ const (
 	statsEvery = 5 * time.Second
 )
 
-// Run plays the script until ctx ends.
+// Run plays the script and the nights until ctx ends.
 func (d *Demo) Run(ctx context.Context) error {
 	var receiving sync.WaitGroup
 	receiving.Go(func() { _ = d.receiver.Serve(d.listener) }) // ends when it is closed
@@ -112,7 +124,28 @@ func (d *Demo) Run(ctx context.Context) error {
 	if err := d.register(ctx); err != nil {
 		return err
 	}
+	if d.cfg.Policy != "" {
+		d.say("", "the policy is %s; edit it, and a change takes effect at once", d.cfg.Policy)
+	}
 	d.say("", "sample traffic begins; in another terminal: dispatcher user ada --ops-listen %s", d.cfg.Ops)
+	ctx, stop := context.WithCancelCause(ctx)
+	var playing sync.WaitGroup
+	playing.Go(func() {
+		if err := d.playNights(ctx); err != nil {
+			stop(err)
+		}
+	})
+	err := d.playDays(ctx)
+	stop(nil)
+	playing.Wait()
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return err
+}
+
+// playDays plays the script until ctx ends.
+func (d *Demo) playDays(ctx context.Context) error {
 	stats := time.NewTicker(statsEvery)
 	defer stats.Stop()
 	begin := time.Now()
@@ -157,18 +190,21 @@ func (d *Demo) register(ctx context.Context) error {
 // target is the receiver's base URL.
 func (d *Demo) target() string { return "http://" + d.listener.Addr().String() + "/" }
 
-// play hands one act's notifications to the API, as a producer would.
+// play tells of an act, and hands its notifications to the API.
 func (d *Demo) play(ctx context.Context, a act) error {
 	d.say("accept", "%-5s %-9s %s", a.user, a.category, a.what)
+	return d.send(ctx, a)
+}
+
+// send hands one act's notifications to the API, as a producer would.
+func (d *Demo) send(ctx context.Context, a act) error {
 	for range a.count {
-		d.sent++
 		to := d.target()
 		if devices[a.user] != nil {
 			to = ""
 		}
 		body, err := json.Marshal(message{
-			UserID: a.user, Category: a.category, Channel: "webhook", To: to,
-			Title: fmt.Sprintf("#%d", d.sent),
+			UserID: a.user, Category: a.category, Channel: "webhook", To: to, Title: d.nextTitle(a),
 		})
 		if err != nil {
 			return fmt.Errorf("encode a sample notification: %w", err)
@@ -178,6 +214,18 @@ func (d *Demo) play(ctx context.Context, a act) error {
 		}
 	}
 	return nil
+}
+
+// nextTitle numbers the notifications, and notes what a night holds.
+func (d *Demo) nextTitle(a act) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent++
+	title := fmt.Sprintf("#%d", d.sent)
+	if !a.until.IsZero() {
+		d.held[title] = a.until
+	}
+	return title
 }
 
 func (d *Demo) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
@@ -209,6 +257,9 @@ func (d *Demo) arrived(a receiver.Arrival) {
 	since := "the first"
 	if a.Gap != nil {
 		since = fmt.Sprintf("%.3f s after the one before", a.Gap.Seconds())
+	}
+	if night := d.sinceNight(a); night != "" {
+		since = night
 	}
 	if device := strings.TrimPrefix(a.Path, "/"); device != "" {
 		since = "on the " + device + ", " + since

@@ -30,6 +30,14 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 			in := d.Rules.Settings(userID, category)
 			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
 		},
+		Hours: func(m invariant.Admission) invariant.Hours {
+			in := d.Rules.Settings(m.UserID, m.Category)
+			return invariant.Hours{
+				Closed: d.Rules.HoursAt(m.UserID, m.Category, m.Zone, m.At),
+				Spread: in.Plan.Spread, ExemptFrom: in.ExemptFrom,
+			}
+		},
+		Version: func() string { return d.Rules.Current().Version() },
 		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
 			return control.ClearedSince(ctx, d.Control, since)
 		},

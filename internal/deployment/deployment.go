@@ -27,6 +27,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
@@ -43,7 +44,7 @@ type Deployment struct {
 	Redis *redisconn.Conn
 	// Memory watches how full Redis is. It is nil while Redis runs in this process.
 	Memory *redismemory.Watch
-	// Pool are the connections to Postgres. It, Postgres, Relay and OwnLimits are nil without Postgres.
+	// Pool are the connections to Postgres. It, Postgres and Relay are nil without Postgres.
 	Pool *pgxpool.Pool
 	// Rules are the policy in force and the channels.
 	Rules *Rules
@@ -54,8 +55,8 @@ type Deployment struct {
 	Store    Store
 	Postgres *storepostgres.Store
 	Relay    *storepostgres.Relay
-	// OwnLimits are the limits that users have instead of the policy's.
-	OwnLimits *storepostgres.OwnLimits
+	// Preferences is what users want.
+	Preferences *preferences.Follower
 	// Control keeps pauses and the audit log.
 	Control control.Store
 	// Endpoints keeps the webhook endpoints, Events what happened to them.
@@ -78,6 +79,7 @@ type Store interface {
 	devices.Store
 	invariant.Source
 	desk.Store
+	UserStore
 }
 
 // Config says what a dispatcher opens its deployment with.
@@ -93,10 +95,10 @@ type Config struct {
 	Adopted func(category string, n int64)
 	// Directory is what the process knows of the webhook endpoints. Defaults to one of its own.
 	Directory *endpoints.Directory
-	// LimitsChanged is called when the own limits of a user have changed.
-	LimitsChanged func(ctx context.Context, userID string)
-	Hooks         Hooks
-	Log           *slog.Logger
+	// PreferencesChanged is called when the preferences of a user have changed. Defaults to nothing.
+	PreferencesChanged func(userID string)
+	Hooks              Hooks
+	Log                *slog.Logger
 }
 
 // Hooks change how a deployment is connected to. All of them are optional.

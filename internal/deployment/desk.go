@@ -27,9 +27,7 @@ func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
 		},
 	}
 	cfg.Fleet, cfg.CancelledBy, cfg.Endpoint = d.fleet, d.cancelledBy, d.cfg.Directory.Words
-	if d.Postgres != nil {
-		cfg.Users = d.Postgres
-	}
+	cfg.Users = d.Store
 	return desk.New(cfg)
 }
 

@@ -14,11 +14,9 @@ func (d *Deployment) Inbox() httpapi.Inbox {
 	if d.cfg.Settings.Keys.None() {
 		return nil
 	}
-	cfg := feedback.Config{Keys: d.cfg.Settings.Keys, Channel: email.Name, Gone: email.Gone, Store: d.Store}
-	if d.Postgres != nil {
-		cfg.Users = d.Postgres
-	}
-	return feedback.NewInbox(cfg)
+	return feedback.NewInbox(feedback.Config{
+		Keys: d.cfg.Settings.Keys, Channel: email.Name, Gone: email.Gone, Store: d.Store, Users: d.Store,
+	})
 }
 
 // Signed has a channel's sender sign what e-mails carry. A category that bypasses the limits has no link: whoever needs

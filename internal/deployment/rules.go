@@ -1,7 +1,6 @@
 package deployment
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/settings"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 )
 
 // Rules decide what is accepted, and under which limits: the policy in force and the deployment's channels.
@@ -61,24 +59,5 @@ func (r *Rules) Formats() []httpapi.Channel {
 	return formats
 }
 
-// Users keeps what users want, once the rules allow it.
-type Users struct {
-	*storepostgres.Store
-	Rules *Rules
-}
-
-// Users keeps what the deployment's users want; nil without Postgres.
-func (d *Deployment) Users() httpapi.Users {
-	if d.Postgres == nil {
-		return nil
-	}
-	return Users{Store: d.Postgres, Rules: d.Rules}
-}
-
-// SetPreferences keeps a user's preferences, unless they name a category or channel that the deployment does not have.
-func (u Users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	if err := u.Rules.CheckPreferences(p, u.Rules.Set.Fault); err != nil {
-		return err
-	}
-	return u.Store.SetPreferences(ctx, userID, p)
-}
+// Users keeps what the deployment's users want.
+func (d *Deployment) Users() httpapi.Users { return Users{UserStore: d.Store, deployment: d} }

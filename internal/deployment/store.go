@@ -3,7 +3,6 @@ package deployment
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -11,13 +10,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
-	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // openStore sets up the agendas and the store over them, under the policy that current gives.
@@ -46,8 +45,10 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 		return d.openPostgresStore(ctx)
 	}
 	d.Control = control.NewRedis(d.Redis.Client)
-	d.Store = storeredis.New(d.Redis.Pipe, d.Agendas)
-	return d.refuseEarlierVersion(ctx)
+	if err := d.refuseEarlierVersion(ctx); err != nil {
+		return err
+	}
+	return d.openRedisStore(ctx)
 }
 
 // retention is how long Redis remembers an ended notification: where Postgres keeps the store, long enough for a
@@ -75,6 +76,17 @@ func (d *Deployment) refuseEarlierVersion(ctx context.Context) error {
 	return nil
 }
 
+// openRedisStore sets up the store in Redis.
+func (d *Deployment) openRedisStore(ctx context.Context) error {
+	store := storeredis.New(d.Redis.Pipe, d.Agendas)
+	store.OptedOut = func(userID, category string, channel notification.Channel) bool {
+		wish, _ := d.Rules.Own.Of(userID)
+		return wish.OptedOut(category, channel)
+	}
+	d.Store = store
+	return d.followPreferences(ctx, store)
+}
+
 // openPostgresStore sets up the store in Postgres over the agendas, and the relay between them.
 func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	config := storepostgres.Config{Apart: d.attached, Retention: d.cfg.Settings.Retention, Log: d.cfg.Log}
@@ -86,17 +98,7 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	d.Relay = storepostgres.NewRelay(d.Postgres, storepostgres.RelayConfig{
 		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilt: d.publishAgain, Adopted: d.cfg.Adopted,
 	})
-	changed := d.cfg.LimitsChanged
-	if changed == nil {
-		changed = func(context.Context, string) {}
-	}
-	parse := func(text json.RawMessage) ([]throttle.Rule, error) { return policy.ParseLimits(text) }
-	d.OwnLimits = storepostgres.NewOwnLimits(d.Postgres, parse, changed)
-	if err := d.OwnLimits.Refresh(ctx); err != nil {
-		return err
-	}
-	d.Rules.Own = d.OwnLimits
-	return nil
+	return d.followPreferences(ctx, d.Postgres)
 }
 
 // Many finds and changes many of the deployment's notifications; accept accepts what is sent again.

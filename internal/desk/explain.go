@@ -36,8 +36,12 @@ type Explanation struct {
 	Ahead     int        `json:"ahead,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	// Pause is what holds it back by order of an operator.
-	Pause    *control.Pause `json:"pause,omitempty"`
-	Timeline []Step         `json:"timeline"`
+	Pause *control.Pause `json:"pause,omitempty"`
+	// PolicyVersion names the policy by which DeliverAt was found, or that admitted it last; Zone is the user's time
+	// zone, where it mattered.
+	PolicyVersion string `json:"policy_version,omitempty"`
+	Zone          string `json:"zone,omitempty"`
+	Timeline      []Step `json:"timeline"`
 	// Contents are for those who may read them. Withheld says why somebody who asked does not get them.
 	Contents *Contents `json:"contents,omitempty"`
 	Withheld string    `json:"contents_withheld,omitempty"`
@@ -57,6 +61,9 @@ type Step struct {
 	Outcome string  `json:"outcome,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	TookMS  float64 `json:"took_ms,omitempty"`
+	// PolicyVersion and Zone are by what an attempt was admitted.
+	PolicyVersion string `json:"policy_version,omitempty"`
+	Zone          string `json:"zone,omitempty"`
 }
 
 // Explain looks up a notification. It returns [notification.ErrNotFound] when there is none, as a [NotThisError] when
@@ -107,6 +114,7 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), Priority: v.Priority.String(),
 		Status: v.Status, Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason,
 		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v), Contents: contents(&v.Notification),
+		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 	}
 	e.Detail, e.Reply = detailOf(v)
 	if e.Standing, err = d.ended(ctx, e); err != nil {
@@ -154,7 +162,8 @@ func (d *Desk) endpointWords(url string) string {
 
 // detailOf tells pacer's own words about a reason from those of the provider.
 func detailOf(v *notification.View) (detail, reply string) {
-	if v.Reason == notification.ReasonMaxDefer {
+	switch v.Reason {
+	case notification.ReasonMaxDefer, notification.ReasonQuietHours:
 		return v.Detail, ""
 	}
 	return "", v.Detail
@@ -171,7 +180,7 @@ func (d *Desk) View(ctx context.Context, id string) (*notification.View, error) 
 		return nil, err
 	}
 	if w := s.waitOf(v); w.state == StatePaused {
-		v.DeliverAt, v.Ahead, v.Reason, v.Detail = time.Time{}, 0, reasonPaused, w.words
+		v.DeliverAt, v.Ahead, v.Reason, v.Detail = time.Time{}, 0, notification.ReasonPaused, w.words
 	}
 	return v, nil
 }
@@ -188,9 +197,6 @@ func waitedLast(timeline []Step) string {
 	}
 	return "before it could go out"
 }
-
-// reasonPaused is the reason of a notification that operators hold back.
-const reasonPaused = "paused_by_operator"
 
 // ended says how a notification ended.
 func (d *Desk) ended(ctx context.Context, e *Explanation) (string, error) {
@@ -237,6 +243,7 @@ func timeline(v *notification.View) []Step {
 		step := Step{At: utc(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply}
 		if a := e.Attempt; a != nil {
 			step.Attempt, step.Outcome, step.Reason, step.TookMS = a.Number, a.Outcome, a.Reason, Milliseconds(a.Took)
+			step.PolicyVersion, step.Zone = a.Basis.PolicyVersion, a.Basis.Zone
 			if brief := *a; a.Reason == v.Reason && v.Status.Ended() {
 				brief.Reason = "" // the explanation says it at its top
 				step.Detail = brief.String()

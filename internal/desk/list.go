@@ -51,7 +51,9 @@ type Listed struct {
 	Priority string              `json:"priority"`
 	Status   notification.Status `json:"status"`
 	Reason   string              `json:"reason,omitempty"`
-	Attempts int                 `json:"attempts"`
+	// Detail says until when quiet hours hold it, by the clock of the user.
+	Detail   string `json:"detail,omitempty"`
+	Attempts int    `json:"attempts"`
 	// Deferrals counts how often it was sent back to wait for a slot.
 	Deferrals int       `json:"deferrals"`
 	CreatedAt time.Time `json:"created_at"`
@@ -75,6 +77,9 @@ func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
 			ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel),
 			Host: notification.HostOf(v.To), Priority: v.Priority.String(), Status: v.Status, Reason: v.Reason,
 			Attempts: v.Attempts, Deferrals: v.Deferrals, CreatedAt: v.CreatedAt.UTC(), DeliverAt: v.DeliverAt,
+		}
+		if v.Status.Waiting() && v.Reason == notification.ReasonQuietHours {
+			listing.Items[i].Detail = v.Detail
 		}
 	}
 	return listing, nil

@@ -62,7 +62,7 @@ func (w *world) randomly(random *rand.Rand) {
 		}
 		for range random.IntN(5) {
 			w.accept(func(n *notification.Notification) {
-				n.UserID, n.Category = user, pick(w.CategoryNames())
+				n.UserID, n.Category = user, pick(byDay())
 				n.Channel = notification.Channel(pick([]string{"log", "webhook"}))
 				n.Priority = notification.Priority(1 + random.IntN(4))
 				if random.IntN(4) == 0 {
@@ -77,7 +77,7 @@ func (w *world) randomly(random *rand.Rand) {
 	}
 	w.granted = nil
 	if random.IntN(2) == 0 {
-		w.pause(control.Category, pick(w.CategoryNames()))
+		w.pause(control.Category, pick(byDay()))
 	}
 	if random.IntN(2) == 0 {
 		w.pause(control.Channel, pick([]string{"log", "webhook"}))
@@ -88,7 +88,7 @@ func (w *world) randomly(random *rand.Rand) {
 	for i := range crowd {
 		if w.users != nil && random.IntN(4) == 0 {
 			err := w.users.SetPreferences(w.Context(), "user"+strconv.Itoa(i),
-				&notification.Preferences{OptOutCategories: []string{pick(w.CategoryNames())}})
+				&notification.Preferences{OptOutCategories: []string{pick(byDay())}})
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
-	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // State says in one word where a user stands in a category.
@@ -208,7 +207,8 @@ func (s *situation) conclude(c *UserCategory, windows *agenda.UserWindows, first
 	default:
 		next := windows.At.Time()
 		c.State, c.NextAt = StateLimited, optional(next)
-		c.Standing = "nothing waits; the next may go at " + moment(next) + ", because of " + ruleOf(windows)
+		c.Standing = "nothing waits; the next may go at " + moment(next) + ", because of " +
+			s.because(c.Category, windows)
 	}
 }
 
@@ -242,12 +242,11 @@ func overused(windows *agenda.UserWindows) (text string) {
 	return text
 }
 
-// ruleOf names the rule that makes the next wait.
-func ruleOf(windows *agenda.UserWindows) string {
-	if windows.Rule == throttle.NoRule {
-		return "the limits"
-	}
-	return windows.Rules[windows.Rule].Rule.String()
+// because names what makes the next wait.
+func (s *situation) because(category string, windows *agenda.UserWindows) string {
+	settings := s.policy.Settings(s.userID, category)
+	return cmp.Or(settings.Explain(windows.Cause, windows.Now.Time(), windows.At.Time()),
+		agenda.ReasonOf(settings.Plan, windows.Cause), "the limits")
 }
 
 // limits shows the rules in force, and those of the policy and of the user.
@@ -327,7 +326,7 @@ func (u *User) worst() (parts []string) {
 	for _, state := range severity {
 		for _, c := range u.Categories {
 			switch {
-			case c.State != state:
+			case c.State != state, state == StateLimited && !u.Known: // quiet hours hold for unknown ones, too
 			case len(parts) < standingsShown:
 				parts = append(parts, c.Category+": "+c.Standing)
 			default:

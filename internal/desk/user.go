@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,16 +29,21 @@ type User struct {
 	UserID string    `json:"user_id"`
 	At     time.Time `json:"at" doc:"When this was looked up."`
 	// Known is false when nothing is known of a user with this id.
-	Known     bool            `json:"known" doc:"False when nothing is known of a user with this id."`
-	Standing  string          `json:"standing" doc:"What holds the user's notifications back, or went wrong last; for people."`
-	Partition int             `json:"partition"`
-	Pauses    []control.Pause `json:"pauses" nullable:"false" doc:"What operators paused that concerns the user."`
+	Known     bool   `json:"known" doc:"False when nothing is known of a user with this id."`
+	Standing  string `json:"standing" doc:"What holds the user's notifications back, or went wrong last; for people."`
+	Partition int    `json:"partition"`
+	// PolicyVersion names the policy by which all this was found, Zone the user's time zone where it matters.
+	PolicyVersion string          `json:"policy_version" doc:"The version of the policy by which all this was found."`
+	Zone          string          `json:"zone,omitempty" doc:"The user's time zone, where quiet hours or calendar days depend on it."`
+	Pauses        []control.Pause `json:"pauses" nullable:"false" doc:"What operators paused that concerns the user."`
 	// Preferences is nil where the store keeps none.
 	Preferences *UserPreferences `json:"preferences,omitempty"`
 	Categories  []UserCategory   `json:"categories" nullable:"false"`
-	Devices     []UserDevice     `json:"devices" nullable:"false"`
-	Latest      []Brief          `json:"latest" nullable:"false" doc:"The latest notifications, newest first."`
-	Notes       []string         `json:"notes" nullable:"false" doc:"What is not known, or not kept; for people."`
+	// Week is nil for a user without quiet hours, and while Redis can't be read.
+	Week    *Week        `json:"week,omitempty" doc:"When the user is not to be disturbed; absent for a user without quiet hours."`
+	Devices []UserDevice `json:"devices" nullable:"false"`
+	Latest  []Brief      `json:"latest" nullable:"false" doc:"The latest notifications, newest first."`
+	Notes   []string     `json:"notes" nullable:"false" doc:"What is not known, or not kept; for people."`
 }
 
 // UserPreferences are what the user wants.
@@ -46,6 +52,8 @@ type UserPreferences struct {
 	OptOutChannels   []string                   `json:"opt_out_channels" nullable:"false"`
 	Limits           map[string]json.RawMessage `json:"limits,omitempty" doc:"The user's own limits, by category."`
 	TimeZone         string                     `json:"time_zone,omitempty"`
+	QuietHours       json.RawMessage            `json:"quiet_hours,omitempty" doc:"The user's own quiet hours."`
+	QuietUntil       *time.Time                 `json:"quiet_until,omitempty"`
 	UpdatedAt        *time.Time                 `json:"updated_at,omitempty"`
 }
 
@@ -157,6 +165,10 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 		UserID: userID, At: utc(s.now), Partition: s.partition, Pauses: []control.Pause{}, Categories: []UserCategory{},
 		Devices: []UserDevice{}, Latest: []Brief{}, Notes: []string{},
 	}
+	for _, category := range d.cfg.Policy.CategoryNames() {
+		basis := d.cfg.Policy.Settings(userID, category).Basis
+		u.PolicyVersion, u.Zone = basis.PolicyVersion, cmp.Or(u.Zone, basis.Zone)
+	}
 	known, err := d.agendaOf(ctx, s)
 	u.Categories = append(u.Categories, known.categories...)
 	u.Notes = append(u.Notes, known.notes...)
@@ -178,6 +190,7 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 		return nil, err
 	}
 	u.fillPreferences(s)
+	u.Week = s.week(u.Categories)
 	u.Pauses = s.concerning(u)
 	u.Known = len(latest)+len(u.Devices) > 0 || s.hasPreferences() ||
 		slices.ContainsFunc(u.Categories, UserCategory.used)
@@ -295,13 +308,13 @@ func result(d notification.Delivery) *DeviceResult {
 func (u *User) fillPreferences(s *situation) {
 	p := s.preferences
 	if p == nil {
-		u.Notes = append(u.Notes, "Preferences, opt-outs and users' own limits need the store in Postgres.")
 		return
 	}
 	u.Preferences = &UserPreferences{
 		OptOutCategories: append([]string{}, p.OptOutCategories...),
 		OptOutChannels:   append([]string{}, p.OptOutChannels...),
 		Limits:           p.Limits, TimeZone: p.TimeZone, UpdatedAt: optional(p.UpdatedAt),
+		QuietHours: p.QuietHours, QuietUntil: optional(p.QuietUntil),
 	}
 }
 

@@ -56,6 +56,19 @@ func TestTheCauseIsNamed(t *testing.T) {
 			bring: func(w *world) string { return w.deferred("slow") },
 		},
 		{
+			name: "QuietHours", category: "night", state: desk.StateDeferred, moment: true,
+			words: []string{
+				"deferred by quiet hours until " + inKathmandu(night[0].Until) + " Asia/Kathmandu, goes out at ",
+			},
+			bring: func(w *world) string {
+				n := w.accept(in("night"))
+				w.until("a deferral", func(*dispatch.Grant) dispatch.Outcome { return delivered }, func() bool {
+					return w.category(w.user("ada"), "night").Deferred == 1
+				})
+				return n.ID
+			},
+		},
+		{
 			name: "Scheduled", category: "free", state: desk.StateScheduled, maySend: true, moment: true,
 			words: []string{"scheduled, goes out at "},
 			bring: func(w *world) string {
@@ -132,6 +145,30 @@ func TestTheCauseIsNamed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// inKathmandu is what the clocks there show.
+func inKathmandu(at throttle.Micros) string {
+	return at.Time().UTC().Add(20700 * time.Second).Format("15:04")
+}
+
+// A user who is not to be disturbed now, and for whom nothing waits, may send when the quiet hours end.
+func TestQuietHoursAreNamedAhead(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		n := w.accept(func(n *notification.Notification) {
+			n.Category, n.SendAt = "night", time.Now().Add(time.Hour)
+		})
+		if err := w.store.Cancel(t.Context(), n.ID); err != nil {
+			t.Fatal(err)
+		}
+		c := w.category(w.user("ada"), "night")
+		if c.State != desk.StateLimited || c.MaySendNow || c.NextAt == nil || !c.NextAt.Equal(night[0].Until.Time()) {
+			t.Errorf("the category is %+v", c)
+		}
+		w.wantWords("the category", c.Standing, "nothing waits; the next may go at ",
+			", because of quiet hours until "+inKathmandu(night[0].Until)+" Asia/Kathmandu")
+	})
 }
 
 // bring has a notification granted and settled.

@@ -30,6 +30,9 @@ func (s *situation) waitOf(v *notification.View) wait {
 	if words := s.tooLate(v); words != "" {
 		return wait{state: stateOf(v), words: words}
 	}
+	if v.Reason == notification.ReasonQuietHours && v.DeliverAt.IsZero() {
+		return wait{state: stateOf(v), words: v.Detail}
+	}
 	if s.redisAway {
 		return wait{state: stateOf(v), words: s.obstacle()}
 	}
@@ -57,7 +60,10 @@ func (s *situation) waitForTime(v *notification.View) wait {
 		w.words = "scheduled, goes out at " + moment(at)
 	case StateDeferred:
 		w.words = "deferred"
-		if v.Reason != "" {
+		switch {
+		case v.Reason == notification.ReasonQuietHours && v.Detail != "":
+			w.words += " by " + v.Detail
+		case v.Reason != "":
 			w.words += " by " + s.whose(v) + v.Reason
 		}
 		w.words += ", goes out at " + moment(at)

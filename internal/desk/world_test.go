@@ -82,14 +82,24 @@ var categories = map[string]agenda.Settings{
 	"brief":  {Plan: rules(throttle.Rule{Max: 1, Per: time.Hour}), MaxDefer: time.Minute},
 	"free":   {MaxDefer: 24 * time.Hour},
 	"gap":    {Plan: rules(throttle.Rule{Max: 1, Per: 400 * time.Millisecond}), MaxDefer: 24 * time.Hour},
+	"night":  {Plan: throttle.Plan{Closed: night}, MaxDefer: 24 * time.Hour, Zone: kathmandu},
 	"slow":   {Plan: rules(throttle.Rule{Max: 1, Per: time.Hour}), MaxDefer: 24 * time.Hour},
 	"urgent": {Plan: rules(throttle.Rule{Max: 1, Per: time.Hour}), MaxDefer: time.Hour, BypassFrom: notification.PriorityLow},
 }
 
+// kathmandu is a time zone of quarters of an hour.
+var kathmandu = time.FixedZone("Asia/Kathmandu", 20700)
+
+// night is a time in which the category of that name is closed: now, and for the next hours.
+var night = throttle.Closed{{From: 1, Until: throttle.MicrosOf(time.Now().Add(8 * time.Hour).Truncate(time.Minute))}}
+
 func rules(all ...throttle.Rule) throttle.Plan { return throttle.Plan{Rules: all} }
 
 // CategoryNames implements [desk.Policy].
-func (w *world) CategoryNames() []string { return []string{"brief", "free", "gap", "slow", "urgent"} }
+func (w *world) CategoryNames() []string { return append(byDay(), "night") }
+
+// byDay are the categories that have no quiet hours.
+func byDay() []string { return []string{"brief", "free", "gap", "slow", "urgent"} }
 
 // Settings implements [desk.Policy].
 func (w *world) Settings(userID, category string) agenda.Settings {

@@ -143,7 +143,10 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
 	defer uncut()
 	release := d.keepLease(ctx, g)
 	defer release()
-	return sender.Send(ctx, push.Message{Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt})
+	return sender.Send(ctx, push.Message{
+		Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt,
+		Passive: d.cfg.Passive(g.Notification, g.AdmittedAt),
+	})
 }
 
 // keepLease extends the lease of a delivery that takes long, until the function that it returns is called: a lease is

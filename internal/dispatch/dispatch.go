@@ -64,6 +64,8 @@ type Config struct {
 	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to
 	// slow down. Defaults to no bound.
 	MaxDefer func(category string) time.Duration
+	// Passive tells whether a notification that goes out at a moment is not to disturb its user. Defaults to never.
+	Passive func(n *notification.Notification, at time.Time) bool
 	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when
 	// the channel is not paused. Defaults to no pause.
 	ChannelPaused func(channel notification.Channel) time.Duration
@@ -106,6 +108,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxDefer == nil {
 		c.MaxDefer = func(string) time.Duration { return 0 }
+	}
+	if c.Passive == nil {
+		c.Passive = func(*notification.Notification, time.Time) bool { return false }
 	}
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ *Grant, _, _ time.Time) (context.Context, func(Outcome)) {

@@ -33,7 +33,8 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		g.StartIn, g.SlotIn, g.AdmittedAt, g.Attempt = 5*time.Millisecond, 5*time.Millisecond, admitted, 2
 		s := newStore()
 		s.wake("u-1", hold(time.Second), grant(g))
-		b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {
+		passive := func(_ *notification.Notification, at time.Time) bool { return at.Equal(admitted) }
+		b := newBench(dispatch.Config{Passive: passive}, s, func(_ context.Context, m push.Message) error {
 			got, sentAt = m, time.Now()
 			pass(70 * time.Millisecond) // the provider's time, in the bubble
 			return nil
@@ -45,7 +46,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 			t.Errorf("sent %s after its slot", sentAt.Sub(admitted))
 		}
 		if diff := cmp.Diff(push.Message{
-			Notification: g.Notification, Attempt: 2, AdmittedAt: admitted,
+			Notification: g.Notification, Attempt: 2, AdmittedAt: admitted, Passive: true,
 		}, got); diff != "" {
 			t.Errorf("message differs (-want +got):\n%s", diff)
 		}

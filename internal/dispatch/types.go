@@ -148,6 +148,8 @@ type Grant struct {
 	// WaitsSince is from when max_defer counts: the last of its acceptance, its send_at and the end of the back-off
 	// after its latest failure.
 	WaitsSince time.Time
+	// Basis is that of the settings that the request carried: the policy that admitted it, and the time zone.
+	Basis notification.Basis
 	// Epoch is the number under which the partition's state was built, where the store is separate from the agendas.
 	Epoch int64
 }

@@ -7,15 +7,43 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Replaced notes that another policy has come into force, and tells whether its limits differ: notifications may have
-// to wait shorter or longer than under the one before.
-func (p *Policy) Replaced() (limitsDiffer bool) {
+// Change is one policy that has taken the place of another.
+type Change struct {
+	// Before and After are the versions.
+	Before, After string
+	// SameLimits says that what waits has to wait for as long as before.
+	SameLimits bool
+	// Over is the time over which users go on who were held by quiet hours that the change ends.
+	Over time.Duration
+}
+
+// Replaced notes that another policy has come into force, and tells what that changes for what waits.
+func (p *Policy) Replaced() Change {
 	now, after := time.Now(), p.Current()
 	p.since.Store(&now)
 	before := p.before.Swap(after)
-	return before.BypassPriority != after.BypassPriority || !reflect.DeepEqual(before.Categories, after.Categories)
+	sameHours := before.TimeZone == after.TimeZone && reflect.DeepEqual(before.QuietHours, after.QuietHours) &&
+		reflect.DeepEqual(before.Windows, after.Windows)
+	c := Change{
+		Before: before.Version(), After: after.Version(),
+		SameLimits: sameHours && before.BypassPriority == after.BypassPriority &&
+			reflect.DeepEqual(before.Categories, after.Categories),
+	}
+	if quiet := before.QuietHours; quiet != nil && !sameHours {
+		zone, err := calendar.ParseZone(before.TimeZone)
+		if err != nil {
+			zone = time.UTC
+		}
+		closed := workOut([]calendar.Window{quiet.Hours}, zone, now, quiet.Spread).closed
+		if at := throttle.MicrosOf(now); closed.Open(at) > at {
+			c.Over = quiet.Spread
+		}
+	}
+	return c
 }
 
 // Since is when the policy was last replaced; zero when it never was.
@@ -26,15 +54,8 @@ func (p *Policy) Since() time.Time {
 	return time.Time{}
 }
 
-// wakePause lies between some hundred users and the next, so that a change of the policy does not flood the queue.
+// wakePause lies between some hundred users and the next, so that this does not flood the queue.
 const wakePause = 20 * time.Millisecond
-
-// Reschedule wakes every user who has waiting notifications, so that their agendas are decided again under the settings
-// in effect, and returns how many users it woke. Every process with workers does it after a change: a wake-up that
-// comes for nothing costs one pull.
-func Reschedule(ctx context.Context, agendas *agenda.Agendas) (users int, err error) {
-	return eachUser(ctx, agendas, agendas.Wake)
-}
 
 // hurryTimeout bounds how long what waits is hurried. What is left waits for a minute more at most.
 const hurryTimeout = 30 * time.Second

@@ -1,5 +1,5 @@
 // Package effective tells which settings are in effect for a user's category: those of the policy, with the user's own
-// limits in place of the policy's, and with what operators paused.
+// limits and quiet hours in place of the policy's, in the user's time zone, and with what operators paused.
 package effective
 
 import (
@@ -10,43 +10,42 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/preferences"
 )
 
-// Policy is the policy in force together with what changes it: users' own limits and pauses. [New] makes one.
+// Policy is the policy in force together with what changes it: users' preferences and pauses. [New] makes one.
 type Policy struct {
 	// Current gives the policy in force.
 	Current func() *policy.Policy
-	// Own are users' own limits. Defaults to none.
-	Own OwnLimits
+	// Own is what users want. Defaults to nothing.
+	Own *preferences.Memory
 	// PausedFor tells how long a notification of a category has to wait because operators paused the category; 0 when
 	// the category is not paused. Defaults to never.
 	PausedFor func(category string) time.Duration
 
-	cached atomic.Pointer[categorySettings]
-	before atomic.Pointer[policy.Policy] // the one that Replaced saw last
-	since  atomic.Pointer[time.Time]     // nil until the first Replaced
+	periods periods
+	cached  atomic.Pointer[categorySettings]
+	before  atomic.Pointer[policy.Policy] // the one that Replaced saw last
+	since   atomic.Pointer[time.Time]     // nil until the first Replaced
 }
 
-// New makes a Policy, without own limits and pauses, of the one that current gives.
+// New makes a Policy, without preferences and pauses, of the one that current gives.
 func New(current func() *policy.Policy) *Policy {
 	p := &Policy{Current: current}
 	p.before.Store(current())
 	return p
 }
 
-// OwnLimits are the limits that users have instead of those of the policy.
-type OwnLimits interface {
-	// Rules gives a user's own limits in a category, if there are any.
-	Rules(userID, category string) ([]throttle.Rule, bool)
-	// Has tells whether a user has limits of their own in any category.
-	Has(userID string) bool
-	// Longest is the longest window of any user.
-	Longest() time.Duration
+// Under is this Policy as it would be under another one, with the same users and pauses.
+func (p *Policy) Under(other *policy.Policy) *Policy {
+	under := New(func() *policy.Policy { return other })
+	under.Own, under.PausedFor = p.Own, p.PausedFor
+	return under
 }
 
 // categorySettings are a policy's categories in the form that the agendas take, made once per policy.
@@ -54,21 +53,26 @@ type categorySettings struct {
 	policy     *policy.Policy
 	categories map[string]agenda.Settings
 	names      []string // of all categories, when there are not too many
+	zone       *time.Location
+	byPeriod   bool // a rule counts by day, week or month
+	hours      hours
+	past       hours // for moments that have passed
 }
 
-// Settings gives the settings of a user's category, with the user's own limits where there are any. A category that the
-// policy no longer names, because it was reloaded while something of it waited, is throttled as the default category.
+// Settings gives the settings of a user's category, with the user's own limits and quiet hours where there are any. A
+// category that the policy no longer names, because it was reloaded while something of it waited, is throttled as the
+// default category.
 func (p *Policy) Settings(userID, category string) agenda.Settings {
 	found := p.ofCategory(category)
 	if p.PausedFor != nil {
 		found.Paused = p.PausedFor(category)
 	}
-	if p.Own == nil || userID == "" {
-		return found
-	}
-	if own, ok := p.Own.Rules(userID, category); ok {
+	wish, until := p.Own.Of(userID)
+	if own, ok := wish.Limits[category]; ok {
 		found.Plan = found.Plan.WithOwnLimits(own)
 	}
+	p.close(&found, userID, category, wish, until)
+	p.begin(&found, wish)
 	return found
 }
 
@@ -82,17 +86,23 @@ func (p *Policy) Categories() []string {
 	return p.cached.Load().names
 }
 
-// Personal tells whether a user has limits of their own.
-func (p *Policy) Personal(userID string) bool { return p.Own != nil && p.Own.Has(userID) }
-
 func (p *Policy) ofCategory(category string) agenda.Settings {
 	current := p.Current()
 	cached := p.cached.Load()
 	if cached == nil || cached.policy != current {
-		cached = &categorySettings{policy: current, categories: map[string]agenda.Settings{}}
+		cached = &categorySettings{
+			policy: current, categories: map[string]agenda.Settings{}, zone: time.UTC,
+			hours: hours{known: map[hoursOf]hoursKnown{}}, past: hours{known: map[hoursOf]hoursKnown{}},
+		}
+		if zone, err := calendar.ParseZone(current.TimeZone); err == nil {
+			cached.zone = zone
+		}
+		version := current.Version()
 		for name, c := range current.Categories {
+			cached.byPeriod = cached.byPeriod || countsByPeriod(c.Plan)
 			cached.categories[name] = agenda.Settings{
 				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c),
+				Basis: notification.Basis{PolicyVersion: version},
 			}
 		}
 		if len(cached.categories) <= atMostAtOnce {
@@ -159,10 +169,7 @@ func (p *Policy) LongestWindow() time.Duration {
 	for name := range p.Current().Categories {
 		longest = max(longest, longestOf(p.Settings("", name)))
 	}
-	if p.Own != nil {
-		longest = max(longest, p.Own.Longest())
-	}
-	return longest
+	return max(longest, p.Own.Longest())
 }
 
 func longestOf(s agenda.Settings) time.Duration {

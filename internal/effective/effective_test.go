@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/preferences"
 )
 
 const rulesText = `
@@ -41,26 +41,19 @@ func fixed(t *testing.T, text string) *effective.Policy {
 	return effective.New(func() *policy.Policy { return p })
 }
 
-// ownLimits are those of one user in one category.
-type ownLimits struct {
-	user, category string
-	rules          []throttle.Rule
-}
-
-// Rules implements [effective.OwnLimits].
-func (o ownLimits) Rules(userID, category string) ([]throttle.Rule, bool) {
-	return o.rules, userID == o.user && category == o.category
-}
-
-// Has implements [effective.OwnLimits].
-func (o ownLimits) Has(userID string) bool { return userID == o.user }
-
-// Longest implements [effective.OwnLimits].
-func (o ownLimits) Longest() (longest time.Duration) {
-	for _, rule := range o.rules {
-		longest = max(longest, rule.Per)
+// wants gives the memory of one user's preferences.
+func wants(t *testing.T, user string, p notification.Preferences) *preferences.Memory {
+	t.Helper()
+	m := preferences.NewMemory()
+	if err := m.Set(user, &p); err != nil {
+		t.Fatal(err)
 	}
-	return longest
+	return m
+}
+
+// ownLimits are a user's own in one category.
+func ownLimits(category, limits string) notification.Preferences {
+	return notification.Preferences{Limits: map[string]json.RawMessage{category: json.RawMessage(limits)}}
 }
 
 func rulesOf(p *effective.Policy, user, category string) (shown []string) {
@@ -73,7 +66,7 @@ func rulesOf(p *effective.Policy, user, category string) (shown []string) {
 func TestSettingsAreThoseOfThePolicyUnlessTheUserHasOwnLimits(t *testing.T) {
 	t.Parallel()
 	p := fixed(t, rulesText)
-	p.Own = ownLimits{user: "ada", category: "chat", rules: []throttle.Rule{{Max: 2, Per: time.Hour}}}
+	p.Own = wants(t, "ada", ownLimits("chat", `{"limits": [{"max": 2, "per": "1h"}]}`))
 	for _, c := range []struct {
 		name, user, category string
 		want                 []string
@@ -137,7 +130,7 @@ func TestSettingsFollowAReplacedPolicy(t *testing.T) {
 	}
 	before := time.Now()
 	current = parse(t, strings.Replace(rulesText, "max: 10,", "max: 20,", 1))
-	if !p.Replaced() {
+	if p.Replaced().SameLimits {
 		t.Error("another limit: want it to differ")
 	}
 	if p.Since().Before(before) {
@@ -147,7 +140,7 @@ func TestSettingsFollowAReplacedPolicy(t *testing.T) {
 		t.Errorf("in effect: %s", got)
 	}
 	current = parse(t, strings.Replace(current.Text, "max_attempts: 2", "max_attempts: 3", 1))
-	if p.Replaced() {
+	if !p.Replaced().SameLimits {
 		t.Error("other retries: want no limit to differ")
 	}
 }
@@ -155,13 +148,12 @@ func TestSettingsFollowAReplacedPolicy(t *testing.T) {
 func TestLongestWindowReachesBackAsFarAsAnyRuleCounts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name, text string
-		own        []throttle.Rule
-		want       time.Duration
+		name, text, own string
+		want            time.Duration
 	}{
 		{name: "Log", text: rulesText, want: 24 * time.Hour},
 		{
-			name: "OwnLimits", text: rulesText, own: []throttle.Rule{{Max: 1, Per: 48 * time.Hour}},
+			name: "OwnLimits", text: rulesText, own: `{"limits": [{"max": 1, "per": "48h"}]}`,
 			want: 48 * time.Hour,
 		},
 		{
@@ -173,8 +165,8 @@ func TestLongestWindowReachesBackAsFarAsAnyRuleCounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := fixed(t, c.text)
-			if c.own != nil {
-				p.Own = ownLimits{user: "ada", category: "default", rules: c.own}
+			if c.own != "" {
+				p.Own = wants(t, "ada", ownLimits("default", c.own))
 			}
 			if got := p.LongestWindow(); got != c.want {
 				t.Errorf("longest window %s, want %s", got, c.want)

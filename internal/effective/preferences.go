@@ -1,9 +1,14 @@
 package effective
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 )
@@ -34,5 +39,32 @@ func (p *Policy) CheckPreferences(preferences *notification.Preferences, channel
 			fault(err.Error(), "limits.%s", category)
 		}
 	}
+	if text := preferences.QuietHours; len(text) > 0 {
+		if message := p.ownHoursFault(text); message != "" {
+			fault(message, "quiet_hours")
+		}
+	}
 	return errors.Join(faults...)
+}
+
+// ownHoursFault says what is wrong with a user's own quiet hours; it is empty when nothing is.
+func (p *Policy) ownHoursFault(text []byte) string {
+	own, err := policy.ParseOwnHours(text)
+	if err != nil {
+		return err.Error()
+	}
+	current := p.Current()
+	hours, names := own.Hours, slices.Sorted(maps.Keys(current.Windows))
+	switch {
+	case own.Window != "" && !slices.Contains(names, own.Window):
+		return fmt.Sprintf("the policy has no window named %s; it has %s%s", nearest.Quote(own.Window),
+			cmp.Or(nearest.List(names), "none"), nearest.Hint(own.Window, names))
+	case own.Window != "":
+		hours = current.Windows[own.Window]
+	}
+	quiet := current.QuietHours
+	if quiet != nil && quiet.Required && !own.Off && calendar.NeverOpen(hours, quiet.Hours) {
+		return "would never be open beside the policy's quiet hours, which are required: nothing could ever go out"
+	}
+	return ""
 }

@@ -64,17 +64,48 @@ type Response struct {
 	Repeated int `json:"repeated"`
 	Rejected int `json:"rejected"`
 	// Results hold the refused items, and when asked for the accepted ones.
-	Results []struct {
-		Index int    `json:"index"`
-		ID    string `json:"id"`
-		Error string `json:"error"`
-	} `json:"results"`
+	Results []Result `json:"results"`
 }
 
-// Bulk hands over notifications, one JSON object a line; all asks for the results of accepted ones too.
-func (a *API) Bulk(ctx context.Context, lines []byte, all bool) (Response, error) {
+// Result is what became of one item of a batch.
+type Result struct {
+	Index int    `json:"index"`
+	ID    string `json:"id"`
+	Error string `json:"error"`
+	Promise
+}
+
+// Promise says when an accepted item goes. It is empty unless that was asked for.
+type Promise struct {
+	Decision  string    `json:"decision"`
+	DeliverAt time.Time `json:"deliver_at"`
+	Reason    string    `json:"reason"`
+	Place     int       `json:"place"`
+}
+
+// String reads "deferred 2026-01-02T15:04:05Z place 3 limit 10/1m".
+func (p Promise) String() string {
+	if p.Decision == "" {
+		return strings.TrimSpace("not going out " + p.Reason)
+	}
+	at := "at no known moment"
+	if !p.DeliverAt.IsZero() {
+		at = p.DeliverAt.UTC().Format(time.RFC3339Nano)
+	}
+	if p.Place > 0 {
+		at += fmt.Sprintf(" place %d", p.Place)
+	}
+	return strings.TrimSpace(p.Decision + " " + at + " " + p.Reason)
+}
+
+// Bulk hands over notifications, one JSON object a line. all asks for the results of accepted ones too, promise for
+// their promises.
+func (a *API) Bulk(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
 	path := "/v1/notifications/bulk?results=errors"
-	if all {
+	switch {
+	case promise:
+		path = "/v1/notifications/bulk?promise=true"
+	case all:
 		path = "/v1/notifications/bulk"
 	}
 	body, err := a.post(ctx, path, "application/x-ndjson", lines)

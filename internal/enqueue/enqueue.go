@@ -34,8 +34,10 @@ type Config struct {
 	// Refused is told each refused line, as line 7 or lines 7 to 9. Of notifications that are spread over several lines
 	// it is told the first one only: all of them have the same fault.
 	Refused func(where, why string)
-	// Accepted is told the id of each accepted line. Defaults to nobody, and then the API does not name them.
-	Accepted func(id string)
+	// Accepted is told the result of each accepted line. Defaults to nobody, and then the API does not name them.
+	Accepted func(Result)
+	// Promise asks when each goes.
+	Promise bool
 	// Read is told how many bytes of the input were worked off. Defaults to nobody.
 	Read func(bytes int)
 }
@@ -171,7 +173,7 @@ func (r *run) flush(ctx context.Context) error {
 	if len(r.next.lines) == 0 {
 		return nil
 	}
-	response, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil)
+	response, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil, r.cfg.Promise)
 	if err != nil {
 		if r.next.lines[0] == 1 {
 			return err // nothing was sent before
@@ -188,7 +190,7 @@ func (r *run) flush(ctx context.Context) error {
 		case result.Error != "":
 			r.refuse(line{number: r.next.lines[result.Index]}, result.Error)
 		case r.cfg.Accepted != nil:
-			r.cfg.Accepted(result.ID)
+			r.cfg.Accepted(result)
 		}
 	}
 	return nil

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/wire"
 )
 
@@ -20,6 +22,7 @@ type bulkInput struct {
 	ContentType     string `header:"Content-Type" hidden:"true"`
 	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
 	Results         string `query:"results" doc:"With errors, the response has results for refused items only."`
+	Promise         bool   `query:"promise" doc:"Ask when each will be delivered, for a batch of at most 1000. The results of accepted items have decision, deliver_at, reason and place."`
 	RawBody         []byte
 }
 
@@ -37,7 +40,12 @@ type BulkResult struct {
 	ID       string `json:"id,omitempty"`
 	Repeated bool   `json:"repeated,omitempty" doc:"The item had been accepted before."`
 	Error    string `json:"error,omitempty"`
-	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused or in-progress."`
+	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused, in-progress or too-late."`
+
+	Decision  string     `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"With promise: when it goes, in a word."`
+	DeliverAt *time.Time `json:"deliver_at,omitempty" doc:"With promise: when it is expected to be sent. Of one that is too-late: the earliest moment."`
+	Reason    string     `json:"reason,omitempty" doc:"With promise: what it waits for."`
+	Place     int        `json:"place,omitempty" doc:"With promise: its place among what waits of the user, where 1 goes next."`
 }
 
 type bulkOutput struct{ Body BulkResponse }
@@ -81,7 +89,10 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()
-	results, err := a.acceptItems(ctx, items)
+	results, err := a.acceptItems(ctx, items, in.Promise)
+	if problem, ok := errors.AsType[huma.StatusError](err); ok {
+		return nil, problem
+	}
 	if err != nil {
 		return nil, a.away(ctx, "accept a batch", err)
 	}
@@ -95,7 +106,7 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 		if result.Repeated {
 			out.Body.Repeated++
 		}
-		if result.Error != "" || in.Results != "errors" {
+		if result.Error != "" || in.Results != "errors" || in.Promise {
 			out.Body.Results = append(out.Body.Results, result)
 		}
 	}
@@ -103,10 +114,11 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 }
 
 // acceptItems decodes all items before it accepts the first.
-func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkResult, error) {
+func (a *api) acceptItems(ctx context.Context, items []json.RawMessage, promise bool) ([]BulkResult, error) {
 	results := make([]BulkResult, len(items))
 	var requests []intake.Request
 	var indexes []int
+	asks := 0
 	for i, item := range items {
 		results[i].Index = i
 		request, err := wire.Decode(item, a.own)
@@ -114,8 +126,16 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkR
 			results[i].Error = itemError(err)
 			continue
 		}
+		request.Promise = promise
+		if request.Asks() {
+			asks++
+		}
 		requests = append(requests, request)
 		indexes = append(indexes, i)
+	}
+	if asks > intake.MaxPromises {
+		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("with ?promise=true or max_wait a batch may "+
+			"have at most %d items, this one has %d; divide it", intake.MaxPromises, asks))
 	}
 	accepted, err := a.cfg.Intake.Accept(ctx, requests)
 	if err != nil {
@@ -125,8 +145,15 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage) ([]BulkR
 		at := &results[indexes[i]]
 		if result.Err != nil {
 			at.Error, at.Type = itemError(result.Err), problemType(result.Err)
-		} else {
-			at.ID, at.Repeated = result.Notification.ID, result.Known
+			if late, ok := errors.AsType[*notification.TooLateError](result.Err); ok {
+				at.DeliverAt, at.Reason = optional(late.DeliverAt), late.Reason
+			}
+			continue
+		}
+		at.ID, at.Repeated = result.Notification.ID, result.Known
+		if p := result.Promise; p != nil {
+			at.Decision, at.DeliverAt = string(p.Decision), optional(p.DeliverAt)
+			at.Reason, at.Place = p.Reason, p.Place
 		}
 	}
 	return results, nil

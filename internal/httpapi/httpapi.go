@@ -118,6 +118,8 @@ type api struct {
 	cfg     Config
 	own     []string // the names of the channels with a format of their own
 	bounces *prometheus.CounterVec
+	// preferencesTurn is taken by the batch of preferences that is being written.
+	preferencesTurn chan struct{}
 }
 
 // New makes the handler of the API.
@@ -132,7 +134,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &api{cfg: cfg, bounces: bounces}
+	a := &api{cfg: cfg, bounces: bounces, preferencesTurn: make(chan struct{}, 1)}
 	for _, c := range cfg.Channels {
 		if c.OwnFormat != "" {
 			a.own = append(a.own, string(c.Name))

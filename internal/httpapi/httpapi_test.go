@@ -82,6 +82,12 @@ func (s *store) SetPreferences(context.Context, string, *notification.Preference
 
 func (s *store) ClearPreferences(context.Context, string) error { return s.away }
 
+func (s *store) CheckPreferences(*notification.Preferences) error { return nil }
+
+func (s *store) SetManyPreferences(context.Context, map[string]*notification.Preferences) error {
+	return s.away
+}
+
 func (s *store) PutDevice(context.Context, *notification.Device) error { return s.away }
 
 func (s *store) Device(_ context.Context, userID, id string) (*notification.Device, error) {
@@ -227,7 +233,8 @@ func TestOpenAPIDocument(t *testing.T) {
 	for _, o := range operations {
 		wanted = append(wanted, o.method+" "+o.template)
 	}
-	wanted = append(wanted, "GET /v1/webpush/key", "GET /v1/unsubscribe/{token}", "POST /v1/unsubscribe/{token}")
+	wanted = append(wanted, "GET /v1/webpush/key", "GET /v1/unsubscribe/{token}", "POST /v1/unsubscribe/{token}",
+		"POST /v1/preferences/bulk")
 	slices.Sort(described)
 	slices.Sort(wanted)
 	if diff := cmp.Diff(wanted, described); diff != "" {

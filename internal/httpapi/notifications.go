@@ -40,10 +40,16 @@ type View struct {
 	Attempts    int                 `json:"attempts" doc:"How often a delivery was attempted."`
 	Deferrals   int                 `json:"deferrals" doc:"How often it was deferred to wait for a slot."`
 	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
-	Detail      string              `json:"detail,omitempty" doc:"More about the reason: what the provider replied (its first 500 bytes, secrets and content masked), or when the slot would have been of one that expired for max_defer."`
+	Detail      string              `json:"detail,omitempty" doc:"More about the reason: what the provider replied (its first 500 bytes, secrets and content masked), or when the slot would have been of one that expired for max_defer, or until when quiet hours last and which rule decides then."`
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
+	Decision    string              `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"In the response to a request with promise: when it goes, in a word."`
+	Place       int                 `json:"place,omitempty" doc:"While it waits: its place among what waits of the user, where 1 goes next."`
 	Timeline    []Event             `json:"timeline,omitempty"`
-	Devices     []Delivery          `json:"devices,omitempty" doc:"For a notification without a target: what became of it on each device."`
+
+	PolicyVersion string `json:"policy_version,omitempty" doc:"While it waits: the version of the policy by which deliver_at was found; afterwards that which admitted it last."`
+	Zone          string `json:"zone,omitempty" doc:"The user's time zone, where quiet hours or calendar days depended on it."`
+
+	Devices []Delivery `json:"devices,omitempty" doc:"For a notification without a target: what became of it on each device."`
 
 	// override is the content in the channel's own format. It shows under the channel's name.
 	override json.RawMessage
@@ -74,6 +80,9 @@ type Event struct {
 	Outcome string  `json:"outcome,omitempty" doc:"Of an attempt: the status that it led to, or crashed; absent while it is under way."`
 	Reason  string  `json:"reason,omitempty" doc:"Of an attempt: the class and code of the provider's response."`
 	TookMS  float64 `json:"took_ms,omitempty" doc:"Of an attempt: how long it took, in milliseconds, where that is known."`
+
+	PolicyVersion string `json:"policy_version,omitempty" doc:"Of an attempt: the version of the policy that admitted it."`
+	Zone          string `json:"zone,omitempty" doc:"Of an attempt: the time zone by which it was admitted, where it mattered."`
 }
 
 // show makes the JSON form of a notification.
@@ -85,12 +94,18 @@ func show(v *notification.View) View {
 		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
 		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail,
 		DeliverAt: optional(v.DeliverAt), override: v.Override,
+		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
+	}
+	inBacklog := v.Status == notification.StatusQueued || v.Status == notification.StatusDeferred
+	if inBacklog && !v.DeliverAt.IsZero() {
+		shown.Place = v.Ahead + 1
 	}
 	for _, e := range v.Timeline {
 		event := Event{At: instant(e.At), Kind: e.Kind, Detail: e.Detail, Reply: e.Reply}
 		if a := e.Attempt; a != nil {
 			event.Attempt, event.Outcome, event.Reason = a.Number, a.Outcome, a.Reason
 			event.TookMS = desk.Milliseconds(a.Took)
+			event.PolicyVersion, event.Zone = a.Basis.PolicyVersion, a.Basis.Zone
 		}
 		shown.Timeline = append(shown.Timeline, event)
 	}
@@ -108,17 +123,23 @@ func optional(t time.Time) *time.Time {
 }
 
 // acceptedView is the response to the acceptance of a notification. Every repeat gets it again.
-func acceptedView(n *notification.Notification) View {
+func acceptedView(n *notification.Notification, p *notification.Promise) View {
 	status := notification.StatusQueued
 	if n.SendAt.After(n.CreatedAt) {
 		status = notification.StatusScheduled
 	}
-	return show(&notification.View{Notification: *n, Status: status})
+	view := show(&notification.View{Notification: *n, Status: status})
+	if p != nil {
+		view.Decision, view.Place, view.Reason = string(p.Decision), p.Place, p.Reason
+		view.DeliverAt = optional(p.DeliverAt)
+	}
+	return view
 }
 
 type postInput struct {
 	ContentType     string `header:"Content-Type" hidden:"true"`
 	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
+	Promise         bool   `query:"promise" doc:"Ask when it will be delivered. The response has decision, deliver_at, reason and place; what could only end as expired is refused as too-late."`
 	IdempotencyKey  string `header:"Idempotency-Key" doc:"A repeat with the same key and body gets the first response. At most 255 characters. Kept for 24 h, or as long as the notification lives if that is longer."`
 	RawBody         []byte
 }
@@ -213,6 +234,7 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 		}
 		request.IdempotencyKey = in.IdempotencyKey
 	}
+	request.Promise = in.Promise
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	results, err := a.cfg.Intake.Accept(ctx, []intake.Request{request})
@@ -222,7 +244,7 @@ func (a *api) post(ctx context.Context, in *postInput) (*postOutput, error) {
 	if results[0].Err != nil {
 		return nil, refusal(results[0].Err)
 	}
-	out := &postOutput{Status: http.StatusAccepted, Body: acceptedView(results[0].Notification)}
+	out := &postOutput{Status: http.StatusAccepted, Body: acceptedView(results[0].Notification, results[0].Promise)}
 	out.Location = "/v1/notifications/" + out.Body.ID
 	if results[0].Known {
 		out.Status = http.StatusOK

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -19,14 +20,21 @@ type Users interface {
 	// SetPreferences replaces them. A [notification.FieldError] says what is wrong with them.
 	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
 	ClearPreferences(ctx context.Context, userID string) error
+	// CheckPreferences says what is wrong with preferences. SetManyPreferences replaces those of some users, which were
+	// checked.
+	CheckPreferences(p *notification.Preferences) error
+	SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error
 }
 
 // Preferences is the JSON form of a user's preferences.
 type Preferences struct {
-	OptOut    OptOut               `json:"opt_out" required:"false" doc:"Notifications of these categories and channels end as cancelled, with the reason opted_out."`
-	Limits    map[string]OwnLimits `json:"limits" required:"false" doc:"Limits that replace those of the policy, by category."`
-	TimeZone  string               `json:"time_zone,omitempty" doc:"A name such as Europe/Vienna."`
-	UpdatedAt *time.Time           `json:"updated_at,omitempty" readOnly:"true"`
+	OptOut   OptOut               `json:"opt_out" required:"false" doc:"Notifications of these categories and channels end as cancelled, with the reason opted_out."`
+	Limits   map[string]OwnLimits `json:"limits" required:"false" doc:"Limits that replace those of the policy, by category."`
+	TimeZone string               `json:"time_zone,omitempty" doc:"A name such as Europe/Vienna; no offset. The policy's windows and calendar limits go by it. Without it, by the policy's time_zone."`
+	// QuietHours and QuietUntil are nil for none.
+	QuietHours *QuietHours `json:"quiet_hours,omitempty"`
+	QuietUntil *time.Time  `json:"quiet_until,omitempty" doc:"Nothing goes out before this moment, at most 366 days ahead; then it ends by itself."`
+	UpdatedAt  *time.Time  `json:"updated_at,omitempty" readOnly:"true"`
 }
 
 // OptOut names the categories and channels that a user does not want.
@@ -47,6 +55,40 @@ type OwnLimit struct {
 	Per string `json:"per" doc:"A duration such as 1h or 7d."`
 }
 
+// QuietHours are a user's own, in place of the policy's. The rules read them.
+type QuietHours struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (QuietHours) Schema(huma.Registry) *huma.Schema {
+	text := func(doc, pattern string, examples ...any) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Description: doc, Pattern: pattern, Examples: examples}
+	}
+	list := func(doc string, of *huma.Schema) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeArray, Description: doc, Items: of}
+	}
+	const clock = "^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$"
+	ranges := func(doc string) *huma.Schema {
+		return list(doc, &huma.Schema{
+			Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"from", "to"},
+			Properties: map[string]*huma.Schema{
+				"days": list("Weekdays such as mon, or mon-fri; absent: every day.", text("", "")),
+				"from": text("", clock, "22:00"), "to": text("When it is not after from, it is on the next day.", clock, "08:00"),
+			},
+		})
+	}
+	return &huma.Schema{
+		Type: huma.TypeObject, Nullable: true, AdditionalProperties: false,
+		Description: "The user's own quiet hours, in place of the policy's: a window of the policy, or ranges in the form of one, or off. Where the policy's are required, both hold. Absent or null: the policy's.",
+		Properties: map[string]*huma.Schema{
+			"window": text("Name of one of the policy's windows.", ""),
+			"closed": ranges("When nothing goes out."),
+			"open":   ranges("The only times at which anything goes out."),
+			"dates":  list("Days on which nothing goes out, such as 2026-12-24.", text("", "")),
+			"off":    {Type: huma.TypeBoolean, Description: "True: no quiet hours."},
+		},
+	}
+}
+
 type preferencesInput struct {
 	User string `path:"user" doc:"Id of the user, percent-encoded."`
 }
@@ -60,7 +102,7 @@ type preferencesOutput struct{ Body Preferences }
 
 func (a *api) registerPreferences(h huma.API) {
 	const path = "/v1/users/{user}/preferences"
-	errs := problems(http.StatusUnprocessableEntity, http.StatusNotImplemented)
+	errs := problems(http.StatusUnprocessableEntity)
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Preferences](), true, "Preferences")
 	huma.Register(h, huma.Operation{
 		OperationID: "get-preferences", Method: http.MethodGet, Path: path, Summary: "Look up a user's preferences",
@@ -76,20 +118,13 @@ func (a *api) registerPreferences(h huma.API) {
 		Summary: "Remove a user's preferences",
 		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deletePreferences)
-}
-
-// errNeedsPostgres is the response to operations that only the store in Postgres has.
-func errNeedsPostgres() error {
-	return problem(http.StatusNotImplemented, "this needs the store in Postgres: set DATABASE_URL")
+	a.registerBulkPreferences(h)
 }
 
 // users checks the user's id and returns what keeps the preferences.
 func (a *api) users(userID string) (Users, error) {
 	if err := notification.CheckUserID(userID); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
-	}
-	if a.cfg.Users == nil {
-		return nil, errNeedsPostgres()
 	}
 	return a.cfg.Users, nil
 }
@@ -141,6 +176,9 @@ func (a *api) deletePreferences(ctx context.Context, in *preferencesInput) (*str
 	return nil, nil //nolint:nilnil // 204: no body
 }
 
+// farthestQuiet is how far ahead a user may ask for quiet.
+const farthestQuiet = 366 * 24 * time.Hour
+
 // parse turns the JSON form into the form that the store keeps.
 func (p Preferences) parse() (*notification.Preferences, error) {
 	parsed := &notification.Preferences{
@@ -148,10 +186,21 @@ func (p Preferences) parse() (*notification.Preferences, error) {
 		Limits: map[string]json.RawMessage{},
 	}
 	var faults []error
-	if _, err := time.LoadLocation(p.TimeZone); err != nil || p.TimeZone == "Local" {
-		faults = append(faults, &notification.FieldError{
-			Field: "time_zone", Message: "must be the name of a time zone, such as Europe/Vienna",
-		})
+	if p.TimeZone != "" {
+		if _, err := calendar.ParseZone(p.TimeZone); err != nil {
+			faults = append(faults, &notification.FieldError{Field: "time_zone", Message: err.Error()})
+		}
+	}
+	if p.QuietHours != nil && string(p.QuietHours.RawMessage) != "null" {
+		parsed.QuietHours = p.QuietHours.RawMessage
+	}
+	if p.QuietUntil != nil {
+		parsed.QuietUntil = p.QuietUntil.UTC().Truncate(time.Microsecond)
+		if time.Until(parsed.QuietUntil) > farthestQuiet {
+			faults = append(faults, &notification.FieldError{
+				Field: "quiet_until", Message: "must be at most 366 days ahead",
+			})
+		}
 	}
 	for category, limits := range p.Limits {
 		text, err := json.Marshal(limits)
@@ -167,7 +216,11 @@ func showPreferences(p *notification.Preferences) Preferences {
 			Categories: append([]string{}, p.OptOutCategories...),
 			Channels:   append([]string{}, p.OptOutChannels...),
 		},
-		TimeZone: p.TimeZone, UpdatedAt: optional(p.UpdatedAt), Limits: map[string]OwnLimits{},
+		TimeZone: p.TimeZone, QuietUntil: optional(p.QuietUntil), UpdatedAt: optional(p.UpdatedAt),
+		Limits: map[string]OwnLimits{},
+	}
+	if len(p.QuietHours) > 0 {
+		shown.QuietHours = &QuietHours{p.QuietHours}
 	}
 	for category, text := range p.Limits {
 		own := OwnLimits{Limits: []OwnLimit{}}

@@ -1,12 +1,9 @@
 package httpapi_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/pacer-notify/pacer/internal/httpapi"
 )
 
 func TestPreferencesAreCheckedStrictly(t *testing.T) {
@@ -62,28 +59,6 @@ func TestListingIsCheckedStrictly(t *testing.T) {
 			response := call(api, http.MethodGet, "/v1/notifications"+tt.query, "", nil)
 			if response.Code != tt.want {
 				t.Errorf("%s: status %d, want %d: %s", tt.query, response.Code, tt.want, response.Body)
-			}
-		})
-	}
-}
-
-func TestWhatNeedsPostgresSaysSo(t *testing.T) {
-	t.Parallel()
-	s := &store{}
-	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, Names: names,
-		CheckCategory: func(string) error { return nil },
-		Version:       "test", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"/v1/users/ada/preferences"} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			response := call(api, http.MethodGet, path, "", nil)
-			if response.Code != http.StatusNotImplemented || !strings.Contains(response.Body.String(), "DATABASE_URL") {
-				t.Errorf("status %d %s, want 501 that names the setting", response.Code, response.Body)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -28,6 +29,8 @@ const (
 	typeKeyReused = "key-reused"
 	// typeInProgress: the first request with the idempotency key is not done yet.
 	typeInProgress = "in-progress"
+	// typeTooLate: it could not go in time.
+	typeTooLate = "too-late"
 )
 
 // problemType is the type of the problem that refuses a notification; empty for a plain one.
@@ -39,6 +42,8 @@ func problemType(err error) string {
 		return typeKeyReused
 	case errors.Is(err, intake.ErrInProgress):
 		return typeInProgress
+	case errors.As(err, new(*notification.TooLateError)):
+		return typeTooLate
 	}
 	return ""
 }
@@ -56,13 +61,29 @@ func problem(status int, detail string, faults ...error) huma.StatusError {
 
 // refusal says why a notification was not accepted.
 func refusal(err error) error {
+	late, tooLate := errors.AsType[*notification.TooLateError](err)
 	switch {
+	case tooLate:
+		return &lateProblem{
+			ErrorModel: huma.ErrorModel{
+				Type: typeTooLate, Status: http.StatusUnprocessableEntity,
+				Title: http.StatusText(http.StatusUnprocessableEntity), Detail: err.Error(),
+			}, DeliverAt: optional(late.DeliverAt), Reason: late.Reason,
+		}
 	case problemType(err) != "":
 		return typed(err)
 	case len(notification.FieldErrors(err)) > 0:
 		return problem(http.StatusUnprocessableEntity, summary(err), err)
 	}
 	return problem(http.StatusBadRequest, err.Error())
+}
+
+// lateProblem refuses a notification that could not go in time.
+type lateProblem struct {
+	huma.ErrorModel
+
+	DeliverAt *time.Time `json:"deliver_at,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
 }
 
 // typed is the refusal of a notification whose id or key was used before.
@@ -100,6 +121,12 @@ func (a *api) away(ctx context.Context, what string, err error) error {
 		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable,
 			"the queue is full: Redis is almost out of memory, and what waits is delivered first; try again later"),
 			http.Header{"Retry-After": {strconv.Itoa(retryAfterFull)}})
+	}
+	if errors.Is(err, intake.ErrNoPromise) {
+		a.cfg.Log.WarnContext(ctx, "could not tell when notifications would go", "while", what, "error", err)
+		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "it can't be told now when it would go, since "+
+			"Redis does not respond; nothing was accepted: try again, or send it without promise and max_wait"),
+			http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
 	}
 	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)
 	return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "the store can't be reached now; try again"),

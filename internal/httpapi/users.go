@@ -19,7 +19,7 @@ type Window struct {
 	Allowed       bool      `json:"allowed"`
 	TimeLeftMS    int64     `json:"time_left_ms" doc:"Milliseconds until the next notification may go, rounded up."`
 	NextAllowedAt time.Time `json:"next_allowed_at"`
-	Reason        string    `json:"reason" doc:"The rule that makes the next notification wait."`
+	Reason        string    `json:"reason" doc:"The rule that makes the next notification wait, or quiet_hours."`
 	Deferred      int       `json:"deferred" doc:"How many notifications wait for a slot."`
 	Rules         []Rule    `json:"rules"`
 }

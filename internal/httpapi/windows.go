@@ -8,8 +8,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/throttle"
-	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Windows is the [Throttle] over the agendas of a deployment.
@@ -31,14 +29,12 @@ func (w Windows) Window(ctx context.Context, userID, category string) (Window, e
 	window := Window{
 		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(),
 		Deferred:   in.Deferred,
+		Reason:     agenda.ReasonOf(w.Agendas.PlanOf(userID, category), in.Cause),
 		TimeLeftMS: int64((in.Wait() + time.Millisecond - 1) / time.Millisecond), Rules: []Rule{},
-	}
-	if in.Rule != throttle.NoRule {
-		window.Reason = in.Rules[in.Rule].Rule.String()
 	}
 	for _, r := range in.Rules {
 		rule := Rule{
-			Max: r.Rule.Max, Per: timespan.Text(r.Rule.Per), Used: r.Used,
+			Max: r.Rule.Max, Per: r.Rule.Window(), Used: r.Used,
 			Remaining: r.Remaining(),
 		}
 		if r.FreesAt > 0 {

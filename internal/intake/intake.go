@@ -25,6 +25,10 @@ type Request struct {
 	IdempotencyKey string
 	// Template makes the title and the body. Nil means that they are given.
 	Template *Template
+	// Promise asks for a promise of when it goes. MaxWait refuses it when that is longer from now, or from its send_at;
+	// nil for any time. With either, it is also refused when it would end as expired before it goes.
+	Promise bool
+	MaxWait *time.Duration
 }
 
 // Template names a template and the data to fill it with.
@@ -41,8 +45,10 @@ type Result struct {
 	// Notification is the notification as it was accepted: now, or before when Known is true.
 	Notification *notification.Notification
 	Known        bool
-	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], [ErrKeyReused]
-	// or [ErrInProgress].
+	// Promise says when it goes, if the request asked for that.
+	Promise *notification.Promise
+	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], a
+	// [notification.TooLateError], [ErrKeyReused] or [ErrInProgress].
 	Err error
 }
 
@@ -79,6 +85,9 @@ type Config struct {
 	// HasDevice tells whether a user has an active device on a channel. It is asked for notifications that name no
 	// target. By default they are accepted without asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
+	// Promises tells when notifications go, one promise for each, in order. It fails while that can't be told, within a
+	// bounded time. By default it always fails.
+	Promises func(ctx context.Context, requests []notification.PromiseRequest) ([]notification.Promise, error)
 	// Trace is called with each notification before it is stored, and notes its trace. It returns a function to call
 	// afterwards. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
@@ -101,6 +110,11 @@ func New(cfg Config) *Intake {
 	}
 	if cfg.Full == nil {
 		cfg.Full = func() bool { return false }
+	}
+	if cfg.Promises == nil {
+		cfg.Promises = func(context.Context, []notification.PromiseRequest) ([]notification.Promise, error) {
+			return nil, ErrNoPromise
+		}
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -150,9 +164,13 @@ func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error)
 	if err != nil {
 		return nil, err
 	}
+	if pending, err = in.refuseTooLate(ctx, batch, results, pending); err != nil {
+		return nil, err
+	}
 	if err := in.recognize(ctx, batch, results); err != nil {
 		return nil, err
 	}
+	looked := promisesOf(results)
 	if pending, err = in.reserve(ctx, batch, results, pending); err != nil {
 		return nil, err
 	}
@@ -162,6 +180,7 @@ func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error)
 	for i, first := range same {
 		results[i] = repeatOf(&batch[i], &batch[first], results[first])
 	}
+	in.promise(ctx, batch, results, looked)
 	return results, nil
 }
 

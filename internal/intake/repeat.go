@@ -95,7 +95,8 @@ func (in *Intake) recognize(ctx context.Context, batch []Request, results []Resu
 		n := r.Notification
 		r.Notification = nil
 		faults := notification.FieldErrors(r.Err)
-		if n == nil || len(faults) == 0 || slices.ContainsFunc(faults, isFixed) || asked == lookups ||
+		_, tooLate := errors.AsType[*notification.TooLateError](r.Err)
+		if n == nil || len(faults) == 0 && !tooLate || slices.ContainsFunc(faults, isFixed) || asked == lookups ||
 			batch[i].Notification.ID == "" && batch[i].IdempotencyKey == "" {
 			continue
 		}

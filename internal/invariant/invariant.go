@@ -1,6 +1,6 @@
-// Package invariant is the invariant checker. Again and again it checks that no user got more than the limits allow,
-// and that every accepted notification has ended in time. It looks at what the store holds, not at what the limiter
-// believes.
+// Package invariant is the invariant checker. Again and again it checks that no user got more than the limits allow, or
+// anything in closed hours, and that every accepted notification has ended in time. It looks at what the store holds,
+// not at what the limiter believes.
 package invariant
 
 import (
@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +20,15 @@ import (
 // Admission is a delivery that the limiter admitted and that was made.
 type Admission struct {
 	ID, UserID, Category string
-	At                   throttle.Micros
-	Priority             notification.Priority
+	// Channel is empty where the store no longer knows it.
+	Channel  string
+	At       throttle.Micros
+	Priority notification.Priority
+	// ExpiresAt is the notification's; zero without one.
+	ExpiresAt time.Time
+	// Version is that of the policy that the admission was decided under, Zone the user's time zone then. Both are
+	// empty where the store does not know them.
+	Version, Zone string
 }
 
 // Open is a notification that has not ended.
@@ -56,7 +64,12 @@ type Config struct {
 	Limits func(userID, category string) Limits
 	// Window gives the longest window of any rule.
 	Window func() time.Duration
-	// InForce gives the moment since which the limits are in force. Earlier admissions are not checked.
+	// Hours gives when nothing like an admission may be admitted. Defaults to never.
+	Hours func(m Admission) Hours
+	// Version gives the version of the policy whose limits these are. Admissions under another one are not checked.
+	Version func() string
+	// InForce gives the moment since which the limits are in force. Earlier admissions of which the store does not know
+	// the version are not checked.
 	InForce func() time.Time
 	// Cleared gives the users whose windows an operator has cleared since a moment: the store does not know what the
 	// limiter was told to forget.
@@ -88,9 +101,9 @@ const (
 type Result struct {
 	// At is when the latest round ended; zero before the first.
 	At time.Time
-	// Violations are admissions that some limit did not allow, Unended notifications that should have ended. Both count
-	// since the process began, each finding once.
-	Violations, Unended int64
+	// Violations are admissions that some limit did not allow, Unended notifications that should have ended. Unchecked
+	// are admissions under a policy that is no longer in force. All count since the process began, each once.
+	Violations, Unended, Unchecked int64
 }
 
 // Checker checks a store, one round after another.
@@ -125,19 +138,12 @@ func (a *Checker) Exempt(userID string) {
 	a.exempt[userID] = time.Now()
 }
 
-// exempted gives the users whose limits have changed since a moment, and forgets earlier changes.
-func (a *Checker) exempted(since time.Time) map[string]bool {
+// exempted gives the users whose limits have changed since a moment, and when, and forgets earlier changes.
+func (a *Checker) exempted(since time.Time) map[string]time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	users := map[string]bool{}
-	for user, at := range a.exempt {
-		if at.Before(since) {
-			delete(a.exempt, user)
-			continue
-		}
-		users[user] = true
-	}
-	return users
+	maps.DeleteFunc(a.exempt, func(_ string, at time.Time) bool { return at.Before(since) })
+	return maps.Clone(a.exempt)
 }
 
 // Latest returns what was found up to now.
@@ -168,7 +174,7 @@ func (a *Checker) Run(ctx context.Context) {
 // Round checks what was admitted since the round before, and looks for notifications that should have ended.
 func (a *Checker) Round(ctx context.Context, now time.Time) error {
 	until := throttle.MicrosOf(now.Add(-a.cfg.Behind))
-	violations, err := a.violations(ctx, until)
+	violations, unchecked, err := a.violations(ctx, until)
 	if err != nil {
 		return err
 	}
@@ -180,121 +186,49 @@ func (a *Checker) Round(ctx context.Context, now time.Time) error {
 	a.mu.Lock()
 	a.result = Result{
 		At: now, Violations: a.result.Violations + int64(violations),
-		Unended: a.result.Unended + int64(unended),
+		Unended: a.result.Unended + int64(unended), Unchecked: a.result.Unchecked + int64(unchecked),
 	}
 	a.mu.Unlock()
 	a.cfg.Found(violations, unended)
 	return nil
 }
 
-// violations counts the admissions until a moment that came sooner than a rule allows.
-func (a *Checker) violations(ctx context.Context, until throttle.Micros) (int, error) {
-	window := a.cfg.Window()
-	after := max(a.checked, throttle.MicrosOf(a.cfg.InForce().Add(settling)))
+// violations counts the admissions until a moment that came sooner than a rule or the hours allow, and those that can't
+// be checked.
+func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found, unchecked int, err error) {
+	window, after := a.cfg.Window(), a.checked
 	if until <= after {
-		return 0, nil
+		return 0, 0, nil
 	}
 	admissions, err := a.cfg.Source.Admissions(ctx, after, until, window)
 	if err != nil {
-		return 0, fmt.Errorf("read the admissions: %w", err)
+		return 0, 0, fmt.Errorf("read the admissions: %w", err)
 	}
 	cleared, err := a.cfg.Cleared(ctx, after.Time().Add(-window))
 	if err != nil {
-		return 0, fmt.Errorf("read whose windows were cleared: %w", err)
+		return 0, 0, fmt.Errorf("read whose windows were cleared: %w", err)
 	}
-	// This process learns of a change a little after it takes effect.
-	for user := range a.exempted(after.Time().Add(-settling)) {
-		cleared[user] = true
+	r := &round{
+		cfg: a.cfg, after: after, until: until, inForce: throttle.MicrosOf(a.cfg.InForce().Add(settling)),
+		cleared: cleared, changed: a.exempted(after.Time().Add(-settling)), unchecked: map[string]int{},
 	}
 	slices.SortFunc(admissions, func(x, y Admission) int {
 		return cmp.Or(cmp.Compare(x.UserID, y.UserID), cmp.Compare(x.At, y.At), cmp.Compare(x.ID, y.ID))
 	})
-	found := 0
 	for len(admissions) > 0 {
 		n := 1
 		for n < len(admissions) && admissions[n].UserID == admissions[0].UserID {
 			n++
 		}
-		if !cleared[admissions[0].UserID] {
-			for _, v := range a.findViolations(admissions[:n], after, until) {
-				if found++; found <= named {
-					a.cfg.Log.ErrorContext(ctx, "a limit was exceeded", "user_id", v.UserID, "category", v.Category,
-						"notification_id", v.ID, "rule", v.rule.String(), "earlier_by", v.early.String())
-				}
+		for _, v := range r.findViolations(admissions[:n]) {
+			if found++; found <= named {
+				a.cfg.Log.ErrorContext(ctx, "a limit was exceeded", "user_id", v.UserID, "category", v.Category,
+					"notification_id", v.ID, "rule", v.rule, "earlier_by", v.early.String())
 			}
 		}
 		admissions = admissions[n:]
 	}
-	return found, nil
-}
-
-// violation is an admission that came too early under a rule.
-type violation struct {
-	Admission
-	rule  throttle.Rule
-	early time.Duration
-}
-
-// past are a user's admissions up to a moment, oldest first.
-type past struct {
-	all []throttle.Micros
-	// category holds the admissions of each category, limited those of them that were no bypasses. A log counts every
-	// admission; fixed windows and token buckets hold back only what is limited.
-	category, limited map[string][]throttle.Micros
-}
-
-// findViolations goes through one user's admissions, oldest first. It returns those after one moment and until another
-// that some rule did not allow.
-func (a *Checker) findViolations(admissions []Admission, after, until throttle.Micros) []violation {
-	var found []violation
-	before := past{
-		all:      make([]throttle.Micros, 0, len(admissions)),
-		category: map[string][]throttle.Micros{}, limited: map[string][]throttle.Micros{},
-	}
-	for _, m := range admissions {
-		limits := a.cfg.Limits(m.UserID, m.Category)
-		if !m.Priority.AtLeast(limits.BypassFrom) {
-			if m.At > after && m.At <= until {
-				if v, exceeded := before.exceeded(m, limits.Plan); exceeded {
-					found = append(found, v)
-				}
-			}
-			before.limited[m.Category] = append(before.limited[m.Category], m.At)
-		}
-		before.category[m.Category] = append(before.category[m.Category], m.At)
-		before.all = append(before.all, m.At)
-	}
-	return found
-}
-
-// exceeded tells whether an admission came while the window of some rule was full: full of the admissions before it, of
-// its category or, for a user cap, of all categories.
-func (p past) exceeded(m Admission, plan throttle.Plan) (violation, bool) {
-	for _, rule := range plan.Rules {
-		before, most := p.counted(m.Category, plan.Algorithm, rule)
-		if len(before) < most {
-			continue
-		}
-		since := m.At.Time().Sub(before[len(before)-most].Time())
-		if since < rule.Per {
-			return violation{m, rule, rule.Per - since}, true
-		}
-	}
-	return violation{}, false
-}
-
-// counted gives the admissions that a rule counts, and how many of them fill its window. Windows that are not rolling
-// may admit nearly twice as many across their edge. Gaps and user caps are exact under every algorithm.
-func (p past) counted(category string, algorithm throttle.Algorithm,
-	rule throttle.Rule,
-) (before []throttle.Micros, most int) {
-	switch {
-	case rule.Kind == throttle.KindCap:
-		return p.all, rule.Max
-	case rule.Kind == throttle.KindLimit && !algorithm.KeepsLog():
-		return p.limited[category], algorithm.MostWithin(rule)
-	}
-	return p.category[category], rule.Max
+	return found, r.tellUnchecked(ctx), nil
 }
 
 // unended counts the notifications that should have ended and were not counted before.

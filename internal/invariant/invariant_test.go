@@ -41,22 +41,43 @@ func (r *store) admit(after ...time.Duration) {
 	}
 }
 
+// config is that of a checker without anything special, which logs to text if that is not nil.
+func config(r *store, text *bytes.Buffer) invariant.Config {
+	cfg := invariant.Config{
+		Source:  r,
+		Limits:  func(string, string) invariant.Limits { return invariant.Limits{} },
+		Window:  func() time.Duration { return time.Hour },
+		InForce: func() time.Time { return time.Time{} },
+		Cleared: clearedOf(),
+		Paused:  func(invariant.Open) bool { return false },
+		Found:   func(int, int) {},
+		Log:     slog.New(slog.DiscardHandler),
+	}
+	if text != nil {
+		cfg.Log = slog.New(slog.NewTextHandler(text, nil))
+	}
+	return cfg
+}
+
+// clearedOf gives the users whose windows were cleared.
+func clearedOf(users ...string) func(context.Context, time.Time) (map[string]bool, error) {
+	return func(context.Context, time.Time) (map[string]bool, error) {
+		cleared := map[string]bool{}
+		for _, user := range users {
+			cleared[user] = true
+		}
+		return cleared, nil
+	}
+}
+
 // round checks a store once, an hour from now, and returns what the checker found and logged.
 func round(t *testing.T, r *store, change func(*invariant.Config),
 	limits invariant.Limits,
 ) (result invariant.Result, log string) {
 	t.Helper()
 	var text bytes.Buffer
-	cfg := invariant.Config{
-		Source:  r,
-		Limits:  func(string, string) invariant.Limits { return limits },
-		Window:  func() time.Duration { return time.Hour },
-		InForce: func() time.Time { return time.Time{} },
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
-		Paused:  func(invariant.Open) bool { return false },
-		Found:   func(int, int) {},
-		Log:     slog.New(slog.NewTextHandler(&text, nil)),
-	}
+	cfg := config(r, &text)
+	cfg.Limits = func(string, string) invariant.Limits { return limits }
 	if change != nil {
 		change(&cfg)
 	}
@@ -126,9 +147,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 			c.InForce = func() time.Time { return changed }
 		},
 		"cleared": func(c *invariant.Config, _ *store) {
-			c.Cleared = func(context.Context, time.Time) (map[string]bool, error) {
-				return map[string]bool{"ada": true}, nil
-			}
+			c.Cleared = clearedOf("ada")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +232,7 @@ func TestChangedLimits(t *testing.T) {
 	if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Fatalf("returns %v", err)
 	}
-	cfg.Cleared = func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil }
+	cfg.Cleared = clearedOf()
 	ok := invariant.New(cfg)
 	ok.Exempt("ada")
 	if err := ok.Round(t.Context(), time.Now().Add(time.Hour)); err != nil || found != 0 {

@@ -17,7 +17,15 @@ const everyRule = `version: 1
 bypass_priority: critical
 user_cap:
   limits: [{max: 4, per: 1m}, {max: 30, per: 1h}]
+caps:
+  - name: marketing
+    categories: [promo, offers]
+    channels: [fcm, apns]
+    limits: [{max: 2, per: 1m, reserve: {high: 1}}]
+  - {name: all, categories: [promo, offers], limits: [{max: 3, per: 1m}]}
 categories:
+  promo: {}
+  offers: {}
   default:
     limits: [{max: 2, per: 10s}, {max: 3, per: 30s}]
   gap:
@@ -30,6 +38,8 @@ categories:
     algorithm: token_bucket
     limits: [{max: 1, per: 10s}]
   free: {}
+  kept:
+    limits: [{max: 3, per: 10s, reserve: {high: 1}}]
 `
 
 // policyLimits gives the limits of the policy's categories, as the program makes them. Ben and cid have limits of their
@@ -66,6 +76,8 @@ type planted struct {
 	user, category string
 	after          time.Duration
 	bypass         bool
+	high           bool // its priority is high
+	channel        string
 }
 
 // admission is what the store says of it.
@@ -74,8 +86,12 @@ func (p planted) admission(id string, start throttle.Micros) invariant.Admission
 	if p.bypass {
 		priority = notification.PriorityCritical
 	}
+	if p.high {
+		priority = notification.PriorityHigh
+	}
 	return invariant.Admission{
 		ID: id, UserID: p.user, Category: p.category, At: start.Add(p.after), Priority: priority,
+		Channel: p.channel,
 	}
 }
 
@@ -103,6 +119,7 @@ func ruleCases() []ruleCase {
 		return all
 	}
 	bypassed := append([]planted{{user: "ada", category: "default", bypass: true}}, of("ada", "default", s)...)
+	urgent := append(of("ada", "kept", 0, s), planted{user: "ada", category: "kept", after: 2 * s, high: true})
 	return []ruleCase{
 		{
 			name: "limit", rule: "limit 2/10s", fill: of("ada", "default", 0, s),
@@ -115,6 +132,14 @@ func ruleCases() []ruleCase {
 		{
 			name: "limit after a bypass", rule: "limit 2/10s", fill: bypassed,
 			allow: planted{user: "ada", category: "default", after: 10 * s},
+		},
+		{
+			name: "what is kept for the urgent", rule: "limit 3/10s", fill: of("ada", "kept", 0, s),
+			allow: planted{user: "ada", category: "kept", after: 10 * s},
+		},
+		{
+			name: "the urgent beyond what is kept", rule: "limit 3/10s", fill: urgent,
+			allow: planted{user: "ada", category: "kept", after: 10 * s, high: true},
 		},
 		{
 			name: "gap", rule: "min_gap 3s", fill: of("ada", "gap", 0),
@@ -163,6 +188,28 @@ func ruleCases() []ruleCase {
 		{
 			name: "own limit beside a token bucket", rule: "limit 1/20s", fill: of("ben", "bucket", 0, 5*s),
 			allow: planted{user: "ben", category: "bucket", after: 20 * s},
+		},
+		{
+			name: "named cap", rule: "cap:marketing", fill: []planted{
+				{user: "ada", category: "promo", channel: "fcm"},
+				{user: "ada", category: "offers", channel: "log", after: s},
+			},
+			allow: planted{user: "ada", category: "offers", channel: "apns:shop", after: 60 * s},
+		},
+		{
+			name: "named cap of all channels", rule: "cap:all", fill: []planted{
+				{user: "ada", category: "promo", channel: "log"},
+				{user: "ada", category: "offers", channel: "log"},
+				{user: "ada", category: "promo", channel: "fcm", bypass: true},
+			},
+			allow: planted{user: "ada", category: "offers", channel: "log", after: 60 * s},
+		},
+		{
+			name: "what a named cap keeps for the urgent", rule: "cap:marketing", fill: []planted{
+				{user: "ada", category: "promo", channel: "fcm"},
+				{user: "ada", category: "offers", channel: "fcm", after: s, high: true},
+			},
+			allow: planted{user: "ada", category: "promo", channel: "apns", after: 60 * s, high: true},
 		},
 		{
 			name: "cap beside own limits", rule: "user_cap 4/1m", fill: everywhere("ben", false),

@@ -57,7 +57,8 @@ func Hint(written string, names []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", name)
 }
 
-// List lists the names in alphabetical order, "chat, default, security"; of many it lists the first and counts the others.
+// List lists the names in alphabetical order, "chat, default, security"; of many it lists the first and counts the
+// others.
 func List(names []string) string {
 	all := first(names, len(names))
 	if len(all) <= listed {

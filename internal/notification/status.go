@@ -35,6 +35,7 @@ const (
 	ReasonCancelled   = "cancelled"
 	ReasonReplaced    = "collapse_key"
 	ReasonOptedOut    = "opted_out"
+	ReasonQuietHours  = "quiet_hours"
 	// ReasonMoved is followed by the id under which the notification goes on, over another channel.
 	ReasonMoved = "moved: "
 )

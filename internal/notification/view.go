@@ -15,7 +15,7 @@ type View struct {
 	// Reason says why it waits (the rule) or why it ended.
 	Reason string
 	// Detail says more than Reason: what the provider replied to the latest attempt or, of one that expired for
-	// [ReasonMaxDefer], when its slot would have been.
+	// [ReasonMaxDefer], when its slot would have been, or until when [ReasonQuietHours] last.
 	Detail string
 	// Held is true when it waits for its provider, without an attempt: a budget is used up, a breaker is open, or its
 	// channel is paused.
@@ -25,6 +25,8 @@ type View struct {
 	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival,
 	// in its category, and under a user cap in the other categories too, unless their own limits hold those back.
 	Ahead int
+	// Basis is that by which DeliverAt was found while it waits, and that of its latest admission otherwise.
+	Basis Basis
 	// Timeline holds what happened, oldest first.
 	Timeline []Event
 }
@@ -54,6 +56,8 @@ type Attempt struct {
 	Outcome, Reason string
 	// Took is how long it took; 0 when nobody knows.
 	Took time.Duration
+	// Basis is that by which it was admitted.
+	Basis Basis
 }
 
 // String says how it ended, for people.

@@ -87,7 +87,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	}
 	m.violations = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pacer_violations_total",
-		Help: "Deliveries beyond a limit that this process's invariant checker found; 0 unless pacer has a fault.",
+		Help: "Deliveries beyond a limit or in quiet hours that this process's invariant checker found: 0 without a fault.",
 	})
 	m.unended = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pacer_unended_total",
@@ -210,7 +210,8 @@ type Gauges struct {
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, oldest, users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
+	states, quietHeld, quietOver, oldest,
+	users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
 	policy, policyLoaded, policyRefused, policiesDiffer, workers, gone, clocksApart, up, ends,
 	secretRefused, secretRenewed *prometheus.Desc
 }
@@ -227,7 +228,11 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		read: read,
 		states: gauge("pacer_notifications",
 			"Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
-		oldest:     gauge("pacer_deferred_oldest_seconds", "Age of the oldest deferred notification; 0 when none is."),
+		quietHeld: gauge("pacer_quiet_held", "Deferred notifications that quiet hours hold now."),
+		quietOver: gauge("pacer_quiet_overdue",
+			"Users' categories that wait although their quiet hours are over; 0 unless nobody wakes them."),
+		oldest: gauge("pacer_deferred_oldest_seconds",
+			"Age of the oldest notification that a limit defers; 0 when none does. What quiet hours hold does not count."),
 		users:      gauge("pacer_users_deferred", "Users with deferred notifications."),
 		partitions: gauge("pacer_partition_deferred", "Deferred notifications by partition.", "partition"),
 		unreachable: gauge("pacer_partitions_unreachable",
@@ -265,7 +270,8 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.states, c.oldest, c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
+		c.states, c.quietHeld, c.quietOver, c.oldest,
+		c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
 		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.workers, c.gone,
 		c.clocksApart, c.up, c.ends, c.secretRefused, c.secretRenewed,
 	} {
@@ -342,15 +348,18 @@ func (c *gaugeCollector) tellCounts(tell func(*prometheus.Desc, float64, ...stri
 	} {
 		tell(c.states, float64(n), string(status))
 	}
-	unreachable := 0
+	unreachable, quietOver := 0, int64(0)
 	for _, p := range counts.Partitions {
 		if p.Unreachable {
 			unreachable++
 			continue
 		}
+		quietOver += p.QuietOver
 		tell(c.partitions, float64(p.Deferred), strconv.Itoa(p.Partition))
 	}
 	tell(c.unreachable, float64(unreachable))
+	tell(c.quietHeld, float64(counts.Waiting.QuietHours))
+	tell(c.quietOver, float64(quietOver))
 	tell(c.oldest, counts.OldestDeferredSeconds)
 	tell(c.users, float64(counts.UsersDeferred))
 }

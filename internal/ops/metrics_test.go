@@ -32,7 +32,7 @@ var promised = []string{
 	"pacer_end_to_end_seconds histogram",
 	"pacer_notifications gauge state",
 	"pacer_provider_seconds histogram channel",
-	"pacer_pulls_total counter",
+	"pacer_pulls_total counter", "pacer_quiet_held gauge", "pacer_quiet_overdue gauge",
 	"pacer_throttle_decision_seconds histogram",
 }
 
@@ -54,7 +54,8 @@ var added = []string{
 var waiting = ops.Gauges{
 	Counts: stats.Counts{
 		Queued: 1, Scheduled: 2, Deferred: 3, Retrying: 4, Sending: 5, OldestDeferredSeconds: 1.5, UsersDeferred: 6,
-		Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Deferred: 3}},
+		Waiting:    stats.Waiting{Throttle: 1, QuietHours: 2},
+		Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Deferred: 3, QuietOver: 1}},
 	},
 	MaxDefer: time.Hour,
 	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}},
@@ -219,7 +220,7 @@ func TestHistograms(t *testing.T) {
 func TestGaugesShowTheDeployment(t *testing.T) {
 	t.Parallel()
 	registry, _ := newRegistry(t, read)
-	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest deferred notification; 0 when none is.
+	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest notification that a limit defers; 0 when none does. What quiet hours hold does not count.
 # TYPE pacer_deferred_oldest_seconds gauge
 pacer_deferred_oldest_seconds 1.5
 # HELP pacer_notifications Notifications in the whole deployment by state; deferred is the one to watch.
@@ -233,12 +234,18 @@ pacer_notifications{state="sending"} 5
 # TYPE pacer_partition_deferred gauge
 pacer_partition_deferred{partition="0"} 0
 pacer_partition_deferred{partition="1"} 3
+# HELP pacer_quiet_held Deferred notifications that quiet hours hold now.
+# TYPE pacer_quiet_held gauge
+pacer_quiet_held 2
+# HELP pacer_quiet_overdue Users' categories that wait although their quiet hours are over; 0 unless nobody wakes them.
+# TYPE pacer_quiet_overdue gauge
+pacer_quiet_overdue 1
 # HELP pacer_users_deferred Users with deferred notifications.
 # TYPE pacer_users_deferred gauge
 pacer_users_deferred 6
 `
 	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications",
-		"pacer_users_deferred")
+		"pacer_quiet_held", "pacer_quiet_overdue", "pacer_users_deferred")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("gauges differ (-want +got):\n%s", diff)
 	}

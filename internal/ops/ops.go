@@ -33,6 +33,8 @@ type Config struct {
 	// Policy and PolicyText are the policy in force in this process, and its YAML.
 	Policy     func() Policy
 	PolicyText func() string
+	// DiffPolicy tells what another policy would change.
+	DiffPolicy func(ctx context.Context, text []byte) (*desk.PolicyDiff, error)
 	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
 	// Actions change the deployment. A request needs one of Tokens for them; without any it must come to a loopback

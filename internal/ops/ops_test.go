@@ -92,6 +92,7 @@ func config() ops.Config {
 	return ops.Config{
 		Policy:     func() ops.Policy { return ops.Policy{Version: "0123456789ab", File: "policy.yaml", LoadedAt: at} },
 		PolicyText: func() string { return "version: 1\n" },
+		DiffPolicy: func(context.Context, []byte) (*desk.PolicyDiff, error) { return &desk.PolicyDiff{}, nil },
 		Live: ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 			return &ops.Snapshot{At: time.Now()}, nil
 		}, slog.New(slog.DiscardHandler)),
@@ -214,6 +215,7 @@ const known = `{
   "known": true,
   "standing": "nothing waits",
   "partition": 3,
+  "policy_version": "",
   "pauses": [],
   "categories": [],
   "devices": [],

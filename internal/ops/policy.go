@@ -1,11 +1,15 @@
 package ops
 
 import (
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
 )
+
+// maxPolicyBytes is how much of a policy is read: a byte more than one may have, so that its reader refuses it.
+const maxPolicyBytes = 1<<20 + 1
 
 // Policy says which policy a process has in force.
 type Policy struct {
@@ -45,4 +49,15 @@ func (h *handler) policy(w http.ResponseWriter, r *http.Request) {
 	}
 	in.Processes = latest.Processes
 	h.writeJSON(w, r, in)
+}
+
+// diffPolicy serves POST /policy/diff: for the text of a policy, a [desk.PolicyDiff].
+func (h *handler) diffPolicy(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPolicyBytes))
+	if err != nil {
+		plain(w, http.StatusRequestEntityTooLarge, "a policy file has at most 1 MiB")
+		return
+	}
+	diff, err := h.cfg.DiffPolicy(r.Context(), text)
+	h.respond(w, r, diff, err)
 }

@@ -203,6 +203,15 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 			look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
 			look(40, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3}),
 		}},
+		"a night": {looks: []ops.Snapshot{
+			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1}),
+			look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
+		}},
+		"a night that ends for nobody": {looks: []ops.Snapshot{
+			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1, QuietOver: 1}),
+			look(2, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2, QuietOver: 1}),
+			look(18, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3, QuietOver: 1}),
+		}, want: "Stuck: something may go, and no worker takes it, in partition 3 (for 16s)."},
 		"nobody sweeps": {looks: []ops.Snapshot{
 			look(0, stats.Partition{Deferred: 5, SweptAt: 1}), look(2, stats.Partition{Deferred: 5, SweptAt: 1}),
 			look(18, stats.Partition{Deferred: 5, SweptAt: 1}),

@@ -21,6 +21,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
+	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
@@ -57,6 +58,8 @@ type Reader struct {
 	BreakersOpen func() map[string]int
 	InFlight     func() int
 	Concurrency  int
+
+	forecasts forecasting
 }
 
 // Gauges reads the deployment's counts for the metrics, and this process's load.
@@ -208,7 +211,12 @@ func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 		At: at, Counts: counts, Crowds: crowds.Largest, CrowdsExact: crowds.Exact, DrainedAt: crowds.Drained,
 		Pauses: append(pauses, r.Follower.FromOutside()...), Invariants: Invariants(r.Checker.Latest()),
 	}
-	s.Categories = r.Categories()
+	if progress, err := retime.Read(ctx, r.Redis); err != nil {
+		return nil, err
+	} else if progress.UnderWay() {
+		s.Retime = &progress
+	}
+	s.Categories, s.Forecast = r.Categories(), r.forecast(ctx)
 	s.Endpoints = troubled(r.Endpoints)
 	if err := r.fillProcesses(ctx, s); err != nil {
 		return nil, err

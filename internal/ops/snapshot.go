@@ -5,6 +5,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -33,9 +34,13 @@ type Snapshot struct {
 	CrowdsExact bool          `json:"crowds_exact"`
 	// DrainedAt is when the last of what is deferred now will have gone, by the limits in force; absent when nothing is
 	// deferred. Unless CrowdsExact, it is at least then.
-	DrainedAt  time.Time       `json:"drained_at,omitzero"`
-	Pauses     []control.Pause `json:"pauses"`
-	Categories []string        `json:"categories"`
+	DrainedAt time.Time `json:"drained_at,omitzero"`
+	// Forecast says what is held, and what of it will be released when in the coming 24 hours.
+	Forecast stats.Forecast  `json:"forecast"`
+	Pauses   []control.Pause `json:"pauses"`
+	// Retime is how far what waits is decided again by a new policy; nil when it is not.
+	Retime     *retime.Progress `json:"retime,omitempty"`
+	Categories []string         `json:"categories"`
 	// Endpoints are registered webhook endpoints that fail or are disabled.
 	Endpoints  []Endpoint `json:"endpoints,omitempty"`
 	Redis      Redis      `json:"redis"`
@@ -136,6 +141,8 @@ type Invariants struct {
 	At         time.Time `json:"at,omitzero"`
 	Violations int64     `json:"violations"`
 	Unended    int64     `json:"unended"`
+	// Unchecked counts the admissions under a policy that was no longer in force.
+	Unchecked int64 `json:"unchecked"`
 }
 
 // Report is what a process tells the others about itself, for the pages that show the deployment.
@@ -146,6 +153,8 @@ type Report struct {
 	// Ends are the most frequent reasons for which the process ended notifications undelivered, since it began.
 	Ends   []stats.EndReason `json:"ends,omitempty"`
 	Policy *Policy           `json:"policy,omitempty"`
+	// Ready is the version of the policy by which the process decides, see package retime; empty without workers.
+	Ready string `json:"ready,omitempty"`
 	// Secrets are those from files.
 	Secrets []Secret `json:"secrets,omitempty"`
 }

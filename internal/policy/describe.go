@@ -14,7 +14,8 @@ import (
 )
 
 // Describe writes as a table what holds for the deliveries over each channel, and for each category that has settings
-// of its own. Channels with the same settings share a line. own are the channels with what each recommends.
+// of its own; then the week of each window. Channels with the same settings share a line. own are the channels with
+// what each recommends.
 func (p *Policy) Describe(own map[notification.Channel]notification.DeliverySettings) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -36,7 +37,7 @@ func (p *Policy) Describe(own map[notification.Channel]notification.DeliverySett
 	for line := range strings.Lines(text.String()) {
 		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	return lines.String()
+	return lines.String() + p.describeHours()
 }
 
 // describeCategory writes the lines of a category.

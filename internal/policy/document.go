@@ -27,6 +27,7 @@ type document struct {
 	// warnings are what is no fault; caps are the limits of the user cap, with their places.
 	warnings []*Fault
 	caps     []placed
+	named    []placedCap
 }
 
 // entry is one key of a mapping with its value, aliases already followed.

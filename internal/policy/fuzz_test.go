@@ -222,7 +222,13 @@ func writeFinal(final []int) string {
 func writeLimits(rules []throttle.Rule) string {
 	limits := make([]string, len(rules))
 	for i, r := range rules {
-		limits[i] = fmt.Sprintf("{max: %d, per: %s}", r.Max, r.Per)
+		var kept []string
+		for p, n := range r.Reserve {
+			if n > 0 {
+				kept = append(kept, fmt.Sprintf("%s: %d", notification.Priority(p+1), n))
+			}
+		}
+		limits[i] = fmt.Sprintf("{max: %d, per: %s, reserve: {%s}}", r.Max, r.Per, strings.Join(kept, ", "))
 	}
 	return strings.Join(limits, ", ")
 }
@@ -234,23 +240,31 @@ func TestParseReadsWhatWasWritten(t *testing.T) {
 		low, high := throttle.MinPer/time.Microsecond, throttle.MaxPer/time.Microsecond
 		return time.Duration(rapid.Int64Range(int64(low), int64(high)).Draw(t, "window")) * time.Microsecond
 	})
-	rules := func(kind throttle.Kind) *rapid.Generator[[]throttle.Rule] {
+	rules := func(kind throttle.Kind, reserves bool) *rapid.Generator[[]throttle.Rule] {
 		return rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) throttle.Rule {
-			return throttle.Rule{
+			rule := throttle.Rule{
 				Max: rapid.IntRange(1, throttle.MaxMax).Draw(t, "max"), Per: window.Draw(t, "per"), Kind: kind,
 			}
+			for i := range rule.Reserve {
+				if left := rule.MaxFor(4) - 1; reserves && left > 0 {
+					rule.Reserve[i] = rapid.Int32Range(0, int32(left)).Draw(t, "kept")
+				}
+			}
+			return rule
 		}), 0, 4, func(r throttle.Rule) time.Duration { return r.Per })
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		userCap := rules(throttle.KindCap).Draw(t, "cap")
+		userCap := rules(throttle.KindCap, true).Draw(t, "cap")
 		want := &policy.Policy{
+			TimeZone:       policy.DefaultTimeZone,
 			Categories:     map[string]policy.Category{},
 			UserCap:        userCap,
 			BypassPriority: rapid.SampledFrom([]notification.Priority{0, 1, 2, 3, 4}).Draw(t, "priority"),
 		}
 		names := rapid.SliceOfN(rapid.StringMatching(`[A-Za-z0-9._-]{1,64}`), 0, 5).Draw(t, "names")
 		for _, name := range append(names, policy.DefaultCategory) {
-			limits := rules(throttle.KindLimit).Draw(t, "limits")
+			algorithm := throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm"))
+			limits := rules(throttle.KindLimit, algorithm.KeepsLog()).Draw(t, "limits")
 			if rapid.Bool().Draw(t, "has a gap") {
 				limits = append(limits, gap(window.Draw(t, "gap")))
 			}
@@ -259,7 +273,7 @@ func TestParseReadsWhatWasWritten(t *testing.T) {
 				MaxDefer: time.Duration(rapid.Int64Range(1, int64(policy.MaxWait)).Draw(t, "max_defer")),
 				Bypass:   rapid.Bool().Draw(t, "bypass"),
 				Plan: throttle.Plan{
-					Algorithm: throttle.Algorithm(rapid.IntRange(0, 2).Draw(t, "algorithm")),
+					Algorithm: algorithm,
 					Rules:     append(limits, userCap...),
 				},
 			}

@@ -2,9 +2,7 @@ package policy
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -29,7 +27,7 @@ func Warnings(name string, p *Policy) []*Fault {
 
 func parse(name string, data []byte, channels []string) (*Policy, []*Fault, error) {
 	d := &document{file: name, channels: channels, anchors: map[string]ast.Node{}}
-	p := &Policy{Text: string(data)}
+	p := &Policy{Text: string(data), TimeZone: DefaultTimeZone}
 	if root := d.open(p.Text); root != nil {
 		d.readPolicy(p, root)
 	}
@@ -45,7 +43,8 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	if root == nil {
 		return
 	}
-	fields, ok := d.fields("", root, "version", "categories", "user_cap", "bypass_priority", "retry", "channels")
+	fields, ok := d.fields("", root, "version", "categories", "user_cap", "bypass_priority", "retry", "channels",
+		"time_zone", "windows", "quiet_hours", "caps")
 	if !ok {
 		return
 	}
@@ -56,6 +55,9 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	}
 	if e, ok := fields["user_cap"]; ok {
 		p.UserCap = d.readUserCap(e)
+	}
+	if e, ok := fields["caps"]; ok {
+		d.readCaps(e)
 	}
 	if e, ok := fields["categories"]; ok {
 		d.readCategories(p, e)
@@ -71,6 +73,24 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	}
 	if e, ok := fields["channels"]; ok {
 		p.Channels = d.readChannels(e)
+	}
+	d.readHours(p, fields)
+	d.placeCaps(p)
+}
+
+// readHours reads what depends on the clock on the user's wall.
+func (d *document) readHours(p *Policy, fields map[string]entry) {
+	if e, ok := fields["time_zone"]; ok {
+		p.TimeZone = d.readTimeZone(e)
+	}
+	if e, ok := fields["windows"]; ok {
+		p.Windows = d.readWindows(e)
+	}
+	if e, ok := fields["quiet_hours"]; ok {
+		p.QuietHours = d.readQuietHours(e, p.Windows)
+		if len(d.faults) == 0 {
+			d.checkPatience(p, e, fields["categories"])
+		}
 	}
 }
 
@@ -124,7 +144,7 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		return c
 	}
 	fields, _ := d.fields(path, e.value,
-		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass"}, deliveryKeys,
+		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours"}, deliveryKeys,
 			[]string{"webhook"})...)
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
@@ -133,6 +153,7 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 	if f, ok := fields["limits"]; ok {
 		rules = d.readLimits(join(path, "limits"), f.value, throttle.KindLimit)
 	}
+	d.checkAlgorithm(c.Plan.Algorithm, rules)
 	limits := merged(rules)
 	if f, ok := fields["min_gap"]; ok {
 		gap := throttle.Rule{Max: 1, Per: d.window(join(path, "min_gap"), f.value), Kind: throttle.KindGap}
@@ -147,6 +168,9 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		c.Bypass = d.flag(join(path, "bypass"), f.value)
 	}
 	d.readDeliveryOf(p, path, e.name, fields)
+	if f, ok := fields["quiet_hours"]; ok {
+		c.Quiet = d.readThen(path, f)
+	}
 	if len(d.faults) == 0 { // else the values may stand for what was refused
 		d.warnCategory(path, e, c, rules, d.caps)
 	}
@@ -170,68 +194,6 @@ func algorithmNames() string {
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
-
-func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []placed {
-	list, ok := node.(*ast.SequenceNode)
-	if !ok {
-		d.add(node, path, "must be a list of limits such as [{max: 10, per: 1m}]")
-		return nil
-	}
-	if len(list.Values) > MaxLimits {
-		d.add(node, path, "has %d limits, more than the %d that one list may have", len(list.Values), MaxLimits)
-		return nil
-	}
-	var rules []placed
-	for i, value := range list.Values {
-		item := path + "[" + strconv.Itoa(i) + "]"
-		if value = d.follow(item, value); value != nil {
-			rules = append(rules, placed{d.readLimit(item, value, kind), item, value})
-		}
-	}
-	return rules
-}
-
-// merged are the rules of a list. Of two limits over the same window only the smaller has an effect, and the limiter
-// takes no more than one.
-func merged(all []placed) []throttle.Rule {
-	var rules []throttle.Rule
-	for _, rule := range all {
-		if i := slices.IndexFunc(rules, func(r throttle.Rule) bool { return r.Per == rule.Per }); i >= 0 {
-			rules[i].Max = min(rules[i].Max, rule.Max)
-		} else {
-			rules = append(rules, rule.Rule)
-		}
-	}
-	return rules
-}
-
-func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) throttle.Rule {
-	rule := throttle.Rule{Kind: kind}
-	fields, ok := d.fields(path, node, "max", "per")
-	if !ok {
-		return rule
-	}
-	if f, ok := fields["max"]; ok {
-		rule.Max = d.wholeNumber(join(path, "max"), f.value, 1, throttle.MaxMax)
-	} else {
-		d.add(node, path, "needs max, how many notifications may go out")
-	}
-	if f, ok := fields["per"]; ok {
-		rule.Per = d.window(join(path, "per"), f.value)
-	} else {
-		d.add(node, path, "needs per, the length of the window")
-	}
-	return rule
-}
-
-// window reads a duration that the limiter can hold exactly.
-func (d *document) window(path string, node ast.Node) time.Duration {
-	value := d.duration(path, node, throttle.MinPer, throttle.MaxPer)
-	if value%time.Microsecond != 0 {
-		d.add(node, path, "must be whole microseconds, is %s", value)
-	}
-	return value
 }
 
 func (d *document) readPriority(e entry) notification.Priority {

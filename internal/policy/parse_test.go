@@ -53,6 +53,7 @@ func documentedPolicy() *policy.Policy {
 		}
 	}
 	return &policy.Policy{
+		TimeZone: policy.DefaultTimeZone,
 		Categories: map[string]policy.Category{
 			"default":  category("default", false, throttle.Rolling, limit(10, time.Minute), gap(3*time.Second)),
 			"chat":     category("chat", false, throttle.Rolling, limit(1, 3*time.Second), limit(100, 24*time.Hour)),
@@ -99,6 +100,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &policy.Policy{
+		TimeZone:   policy.DefaultTimeZone,
 		Categories: map[string]policy.Category{"default": {Name: "default", MaxDefer: 24 * time.Hour}},
 		Text:       text,
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -49,6 +50,8 @@ type Policy struct {
 	Categories map[string]Category
 	// UserCap are the rules over all categories of one user; every category's plan holds them too. Nil means no cap.
 	UserCap []throttle.Rule
+	// Caps are those over some categories; the plans of these hold their rules too.
+	Caps []Cap
 	// BypassPriority is the least urgent priority that is delivered at once. Zero means that none is.
 	BypassPriority notification.Priority
 	// Retry is how failed deliveries are retried where neither their category nor their channel says it; zero when the
@@ -58,14 +61,24 @@ type Policy struct {
 	// [Policy.Delivery] puts them together.
 	Channels   map[notification.Channel]Delivery
 	Deliveries map[string]Delivery
+	// TimeZone is that of users of whom none is known. Defaults to UTC.
+	TimeZone string
+	// Windows are the hours that the file names.
+	Windows map[string]calendar.Window
+	// QuietHours are when users are not to be disturbed; nil means never.
+	QuietHours *QuietHours
 	// Text is the YAML that the policy was read from.
 	Text string
 }
 
-// Version names the policy: a short hash of its text. The same text has the same version in every process.
+// versionBytes is how much of the hash of its text names a policy.
+const versionBytes = 8
+
+// Version names the policy: the first 16 hex digits of the SHA-256 of its text. The same text has the same version in
+// every process, and `sha256sum` finds the file that a version belongs to.
 func (p *Policy) Version() string {
 	sum := sha256.Sum256([]byte(p.Text))
-	return hex.EncodeToString(sum[:])[:12]
+	return hex.EncodeToString(sum[:versionBytes])
 }
 
 // Category is how one category's notifications are throttled.
@@ -73,12 +86,15 @@ type Category struct {
 	// Name is the category's name: 1 to 64 of A-Z a-z 0-9 . _ -
 	Name string
 	// Plan are the rules for one user in the category: the limits in the order of the file, then the minimum gap, then
-	// the user cap. Of limits over the same window it holds the smallest. A plan without rules throttles nothing.
+	// the user cap, then the named caps. Of limits over the same window it holds the smallest. A plan without rules
+	// throttles nothing.
 	Plan throttle.Plan
 	// MaxDefer is how long a notification may wait for its slot before it ends as expired. Defaults to 24 hours.
 	MaxDefer time.Duration
 	// Bypass is true when the category's notifications are delivered at once. They still count in the user's windows.
 	Bypass bool
+	// Quiet is what becomes of its notifications in quiet hours. Defaults to [Hold].
+	Quiet Then
 }
 
 // Category looks a category up by its name.

@@ -63,7 +63,8 @@ func TestParseRefusesFiles(t *testing.T) {
 
 func TestParseRefusesCategories(t *testing.T) {
 	t.Parallel()
-	const keys = "known here: algorithm, limits, min_gap, max_defer, bypass, retry, timeout, concurrency, webhook"
+	const keys = "known here: algorithm, limits, min_gap, max_defer, bypass, quiet_hours, " +
+		"retry, timeout, concurrency, webhook"
 	const names = "a category's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
 	faulty{
 		"no version": {
@@ -85,7 +86,8 @@ func TestParseRefusesCategories(t *testing.T) {
 		},
 		"unknown key": {
 			text: atEnd("limits: []"),
-			want: "3:1: limits: unknown key; known here: version, categories, user_cap, bypass_priority, retry, channels",
+			want: "3:1: limits: unknown key; known here: version, categories, user_cap, bypass_priority, " +
+				"retry, channels, time_zone, windows, quiet_hours, caps",
 		},
 		"key twice":   {text: atEnd("", "version: 1"), want: "4:1: version: is already set on line 1"},
 		"key no name": {text: atEnd("~: 1"), want: "3:1: a key must be a plain name"},
@@ -99,7 +101,7 @@ func TestParseRefusesCategories(t *testing.T) {
 		"alias of itself": {text: "version: 1\ncategories: {default: &a {limits: [*a]}}\n", want: strings.Join([]string{
 			"2:26: categories.default.limits[0]: needs max, how many notifications may go out",
 			"2:26: categories.default.limits[0]: needs per, the length of the window",
-			"2:27: categories.default.limits[0].limits: unknown key; known here: max, per",
+			"2:27: categories.default.limits[0].limits: unknown key; known here: max, per, reserve",
 		}, "\n")},
 		"anchor twice": {
 			text: "version: 1\ncategories: {default: &a {}, chat: &a {}}\n",
@@ -169,7 +171,7 @@ func TestParseRefusesLimits(t *testing.T) {
 		},
 		"unknown in limit": {
 			text: inDefault("limits: [{max: 1, per: 1s, burst: 2}]"),
-			want: "4:32: categories.default.limits[0].burst: unknown key; known here: max, per",
+			want: "4:32: categories.default.limits[0].burst: unknown key; known here: max, per, reserve",
 		},
 		"no max": {
 			text: inDefault("limits:", "  - per: 1s"),
@@ -198,6 +200,43 @@ func TestParseRefusesLimits(t *testing.T) {
 		"max a text":     {text: inDefault("limits: [{max: '5', per: 1s}]"), want: atMax + whole + `, is "'5'"`},
 		"max octal": {
 			text: inDefault("limits: [{max: 010, per: 1s}]"), want: atMax + whole + ", in plain decimal digits",
+		},
+		"reserve a number": {
+			text: inDefault("limits: [{max: 5, per: 1s, reserve: 2}]"),
+			want: "4:41: categories.default.limits[0].reserve: must be a mapping of keys to values",
+		},
+		"reserve for nobody": {
+			text: inDefault("limits: [{max: 5, per: 1s, reserve: {hgih: 2}}]"),
+			want: "4:42: categories.default.limits[0].reserve.hgih: is no priority; a reserve is for critical, high or normal " +
+				"(did you mean high?)",
+		},
+		"reserve for low": {
+			text: inDefault("limits: [{max: 5, per: 1s, reserve: {low: 2}}]"),
+			want: "4:42: categories.default.limits[0].reserve.low: keeps nothing, since nothing is less urgent than low; " +
+				"a reserve is for critical, high or normal",
+		},
+		"reserve of nothing": {
+			text: inDefault("limits: [{max: 5, per: 1s, reserve: {high: 0}}]"),
+			want: "4:48: categories.default.limits[0].reserve.high: must be between 1 and 1000000, is 0",
+		},
+		"reserve as large as the limit": {
+			text: inDefault("limits: [{max: 5, per: 1s, reserve: {critical: 2, high: 3}}]"),
+			want: "4:32: categories.default.limits[0].reserve: keeps 5 of max 5, which leaves none for the less urgent; " +
+				"it may keep at most 4 in all",
+		},
+		"a day of a counter": {
+			text: inDefault("algorithm: fixed_window", "limits: [{max: 5, per: day}]"),
+			want: "5:14: categories.default.limits[0].per: only the algorithm rolling can count in a day, and the category " +
+				"has fixed_window",
+		},
+		"a gap of a day": {
+			text: inDefault("min_gap: day"),
+			want: "4:14: categories.default.min_gap: must be a duration such as 500ms, 3s, 1m, 24h or 1d, is \"day\"",
+		},
+		"reserve of a counter": {
+			text: inDefault("algorithm: token_bucket", "limits: [{max: 5, per: 1s, reserve: {high: 3}}]"),
+			want: "5:14: categories.default.limits[0].reserve: only the algorithm rolling can keep a reserve, and the " +
+				"category has token_bucket",
 		},
 		"window of 0":      {text: inDefault("limits: [{max: 1, per: 0s}]"), want: atPer + inRange + "0s"},
 		"window of bare 0": {text: inDefault("limits: [{max: 1, per: 0}]"), want: atPer + inRange + "0"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -34,7 +35,7 @@ func (d *document) warnCategory(path string, e entry, c Category, limits, caps [
 		d.warn(limits[0].node, limits[0].path, "never holds anything back, because the category has bypass: true; "+
 			"remove one of the two")
 		return
-	case !c.Bypass && len(limits)+len(caps) == 0:
+	case !c.Bypass && len(limits)+len(caps) == 0 && !d.isCapped(c.Name):
 		d.warn(e.key, path, "has no limit, and no user_cap holds it: its notifications go out as fast as they come")
 	}
 	for _, rule := range limits {
@@ -62,15 +63,30 @@ func (d *document) warnPointless(algorithm throttle.Algorithm, limits, caps []pl
 
 // covers tells whether a limit blocks whenever another one would. A rolling window, like a gap or a cap, with room for
 // no more in a time that is at least as long does. So does a gap that spreads the admissions so far that the other
-// limit's window never fills. Windows and buckets of other algorithms admit more at their edges, and cover nothing.
+// limit's window never fills. Windows and buckets of other algorithms admit more at their edges, and cover nothing;
+// neither does a rule of the calendar, but for others over the same period.
 func covers(algorithm throttle.Algorithm, strict, loose throttle.Rule) bool {
 	if strict.Kind == throttle.KindLimit && !algorithm.KeepsLog() {
 		return false
 	}
-	if strict.Per >= loose.Per && strict.Max <= loose.Max {
+	if strict.Period > 0 && loose.Period != strict.Period { // what it admits around a boundary is up to twice as much
+		return false
+	}
+	if strict.Per >= loose.Per && leavesNoMore(strict, loose) {
 		return true
 	}
-	return strict.Kind == throttle.KindGap && loose.Kind != throttle.KindCap && spread(strict.Per, loose) <= loose.Max
+	return strict.Kind == throttle.KindGap && loose.Kind != throttle.KindCap &&
+		spread(strict.Per, loose) <= loose.MaxFor(int(notification.PriorityLow))
+}
+
+// leavesNoMore tells whether a limit leaves no priority more than another one does.
+func leavesNoMore(strict, loose throttle.Rule) bool {
+	for p := notification.PriorityCritical; p <= notification.PriorityLow; p++ {
+		if strict.MaxFor(int(p)) > loose.MaxFor(int(p)) {
+			return false
+		}
+	}
+	return true
 }
 
 // spread is how many admissions with a gap between them a rule's window holds at most.

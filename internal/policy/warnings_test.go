@@ -58,6 +58,17 @@ func TestWarnings(t *testing.T) {
 			want: []string{"p:3:22: categories.default.limits[0]: can never be the one that blocks: user_cap.limits[0] is " +
 				"stricter"},
 		},
+		"a day is not a window": {
+			text: "  default: {limits: [{max: 3, per: day}, {max: 3, per: 1h}]}\n",
+		},
+		"less room for the less urgent": {
+			text: "  default: {limits: [{max: 10, per: 1m}, {max: 12, per: 1h, reserve: {high: 3}}]}\n",
+		},
+		"no more room for anybody": {
+			text: "  default: {limits: [{max: 10, per: 1m}, {max: 10, per: 1h, reserve: {high: 3}}]}\n",
+			want: []string{"p:3:22: categories.default.limits[0]: can never be the one that blocks: " +
+				"categories.default.limits[1] is stricter"},
+		},
 		"counters admit more at their edges": {
 			text: "  default: {algorithm: fixed_window, limits: [{max: 10, per: 1m}, {max: 10, per: 1h}]}\n",
 		},

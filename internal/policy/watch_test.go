@@ -336,3 +336,24 @@ func TestWatcherUnderConcurrency(t *testing.T) {
 		t.Errorf("%d changes too many", n)
 	}
 }
+
+// Hours that can't be right leave those in force as they are, like every other fault; the log names the line.
+func TestBadHoursKeepThePolicy(t *testing.T) {
+	t.Parallel()
+	const good = "version: 1\nwindows: {night: {closed: [{from: \"22:00\", to: \"08:00\"}]}}\n" +
+		"quiet_hours: {window: night}\ncategories: {default: {min_gap: 1s}}\n"
+	path := policyFile(t)
+	write(t, path, good)
+	w := watch(t, path, never)
+	before := w.Current()
+	write(t, path, strings.Replace(good, "window: night", "window: nigth", 1))
+	w.wantLine(t, ":3:23: quiet_hours.window", "did you mean night?")
+	if w.Current() != before || before.QuietHours == nil || !strings.Contains(w.InForce().Refused, "nigth") {
+		t.Errorf("the policy in force is %+v, refused %q", w.Current(), w.InForce().Refused)
+	}
+	write(t, path, strings.Replace(good, "min_gap: 1s", "min_gap: 2s", 1))
+	w.wantGap(t, 2*time.Second)
+	if w.Current().QuietHours == nil || w.InForce().Refused != "" {
+		t.Errorf("the policy in force is %+v, refused %q", w.Current(), w.InForce().Refused)
+	}
+}

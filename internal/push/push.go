@@ -18,6 +18,9 @@ type Message struct {
 	Attempt int
 	// AdmittedAt is the moment that the limiter counted, on its clock.
 	AdmittedAt time.Time
+	// Passive asks the provider to deliver without disturbing: no sound, no light. Channels whose providers know no
+	// such thing deliver as always.
+	Passive bool
 }
 
 // Sender delivers over one channel. It must be safe for concurrent use, must honour ctx and must not retry by itself:

@@ -48,8 +48,8 @@ func (s *Server) resolveLinks() (public string, err error) {
 		if len(s.UnsubscribeKey) == 0 {
 			need("public-url", "unsubscribe-key", "")
 		}
-		if s.DatabaseURL == "" {
-			need("public-url", "database-url", ": only Postgres keeps what users unsubscribe from")
+		if s.DatabaseURL == "" && s.RedisURL == "" {
+			need("public-url", "redis-url", ", or --database-url: else a restart forgets what users unsubscribed from")
 		}
 	}
 	for _, of := range s.Channels.senders() {

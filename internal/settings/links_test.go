@@ -29,10 +29,13 @@ func TestSettingsOfLinks(t *testing.T) {
 			environ: []string{postgres, "PACER_PUBLIC_URL=https://notify.example.com"},
 			want:    "--public-url (PACER_PUBLIC_URL) needs --unsubscribe-key (PACER_UNSUBSCRIBE_KEY) to be set too",
 		},
-		"no Postgres": {
+		"Redis": {environ: []string{
+			"REDIS_URL=redis://r", "PACER_PUBLIC_URL=https://notify.example.com", "PACER_UNSUBSCRIBE_KEY=" + linkKey,
+		}},
+		"no store": {
 			environ: []string{"PACER_PUBLIC_URL=https://notify.example.com", "PACER_UNSUBSCRIBE_KEY=" + linkKey},
-			want: "--public-url (PACER_PUBLIC_URL) needs --database-url (DATABASE_URL) to be set too: only Postgres keeps " +
-				"what users unsubscribe from",
+			want: "--public-url (PACER_PUBLIC_URL) needs --redis-url (REDIS_URL) to be set too, or " +
+				"--database-url: else a restart forgets what users unsubscribed from",
 		},
 		"no https": {
 			environ: []string{postgres, "PACER_PUBLIC_URL=http://notify.example.com", "PACER_UNSUBSCRIBE_KEY=" + linkKey},

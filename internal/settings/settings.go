@@ -67,7 +67,7 @@ type Server struct {
 	APITokens []string `name:"api-tokens" placeholder:"TOKEN|file:PATH" json:"-" help:"Bearer tokens of the HTTP API; a file holds one or several. Without any, the API only starts on a loopback address."`
 	// PublicURL is where users' browsers and mail providers reach the API. With it, e-mails have links to unsubscribe.
 	// Defaults to none.
-	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key and Postgres. Default: none."`
+	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key and --redis-url. Default: none."`
 	// UnsubscribeKey signs the links and the bounce address of e-mails. Several keys, with commas between them: the
 	// first signs, all hold. Defaults to none.
 	UnsubscribeKey []string `name:"unsubscribe-key" placeholder:"KEY|file:PATH" json:"-" help:"Key of at least 32 characters that signs the links to unsubscribe and the bounce address of e-mails. NEW,OLD while one replaces the other."`

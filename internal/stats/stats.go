@@ -20,7 +20,7 @@ type Counts struct {
 	Sending   int64 `json:"sending"`
 
 	Waiting               Waiting     `json:"waiting"`
-	OldestDeferredSeconds float64     `json:"oldest_deferred_seconds" doc:"How long ago the longest deferred notification was accepted; 0 when none is deferred."`
+	OldestDeferredSeconds float64     `json:"oldest_deferred_seconds" doc:"How long ago the longest notification was accepted that a limit defers; 0 when none does. What quiet hours hold does not count."`
 	UsersDeferred         int64       `json:"users_deferred" doc:"Users with deferred notifications."`
 	Totals                Totals      `json:"totals"`
 	Partitions            []Partition `json:"partitions"`
@@ -31,11 +31,12 @@ type Counts struct {
 
 // Waiting counts notifications that wait until a moment, by what they wait for.
 type Waiting struct {
-	Throttle  int64 `json:"throttle"`
-	UserCap   int64 `json:"user_cap"`
-	Retry     int64 `json:"retry" doc:"An attempt failed; the next one has its time."`
-	Provider  int64 `json:"provider" doc:"Nothing was tried: the provider's budget is spent, or the provider is not called at the moment."`
-	Scheduled int64 `json:"scheduled"`
+	Throttle   int64 `json:"throttle"`
+	UserCap    int64 `json:"user_cap"`
+	QuietHours int64 `json:"quiet_hours"`
+	Retry      int64 `json:"retry" doc:"An attempt failed; the next one has its time."`
+	Provider   int64 `json:"provider" doc:"Nothing was tried: the provider's budget is spent, or the provider is not called at the moment."`
+	Scheduled  int64 `json:"scheduled"`
 }
 
 // Totals count since the deployment began.
@@ -68,6 +69,9 @@ type Partition struct {
 	// looked the partition over, in µs on Redis's clock.
 	Steps   int64 `json:"-"`
 	SweptAt int64 `json:"-"`
+	// QuietOver counts the users' categories that wait for the end of quiet hours although these ended half a minute
+	// ago.
+	QuietOver int64 `json:"-"`
 	// The figures of an unreachable partition are in none of the sums.
 	Unreachable bool `json:"unreachable,omitempty" doc:"True when the partition's Redis could not be asked: its figures are missing everywhere."`
 }
@@ -99,4 +103,7 @@ type Crowd struct {
 	UserID   string `json:"user_id"`
 	Category string `json:"category"`
 	Deferred int64  `json:"deferred"`
+	// Reason is what the first of them waits for, as in the view of a notification, and Until when that is over.
+	Reason string    `json:"reason,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
 }

@@ -117,13 +117,14 @@ func (l *admissionLog) pullBack(far, now Micros) bool {
 }
 
 // rollingUsage is how many admissions of the log a rule's window holds, and when the oldest of them leaves it.
-func (c *cell) rollingUsage(r Rule, now Micros) (used int, frees Micros) {
+func (c *cell) rollingUsage(r Rule, now Micros, boundaries Boundaries) (used int, frees Micros) {
 	if c == nil {
 		return 0, 0
 	}
-	from := sort.Search(len(c.times), func(i int) bool { return c.times[i] > now-r.micros() })
+	begins := r.countsFrom(now, boundaries)
+	from := sort.Search(len(c.times), func(i int) bool { return c.times[i] >= begins })
 	if from == len(c.times) {
 		return 0, 0
 	}
-	return len(c.times) - from, c.times[from] + r.micros()
+	return len(c.times) - from, r.frees(c.times[from], boundaries)
 }

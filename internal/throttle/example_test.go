@@ -3,6 +3,7 @@ package throttle_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -123,9 +124,14 @@ func ExampleNext() {
 		Rules:    []throttle.Rule{{Max: 2, Per: time.Minute}},
 		Admitted: []throttle.Micros{now.Add(-50 * time.Second), now.Add(-10 * time.Second)},
 	}
-	at, rule := throttle.Next(now, admitted)
-	fmt.Println(at.Sub(now), admitted.Rules[rule])
-	// Output: 10s limit 2/1m
+	at, by := throttle.Next(now, nil, admitted)
+	fmt.Println(at.Sub(now), admitted.Rules[by.Rule])
+	night := throttle.Closed{{From: now, Until: now.Add(8 * time.Hour)}}
+	at, by = throttle.Next(now, night, admitted)
+	fmt.Println(at.Sub(now), by.Closed)
+	// Output:
+	// 10s limit 2/1m
+	// 8h0m0s true
 }
 
 func ExampleParseAlgorithm() {
@@ -295,4 +301,27 @@ func (c *clock) admit(plan throttle.Plan, token string) (waited time.Duration, r
 		waited, rules = waited+d.Wait(), append(rules, plan.Rules[d.Rule])
 		c.now = c.now.Add(d.Wait())
 	}
+}
+
+// A projection tells when each of many that wait will go, without waiting for it.
+func ExampleProjection() {
+	plan := throttle.Plan{Rules: []throttle.Rule{
+		{Max: 10, Per: time.Minute}, {Max: 1, Per: 3 * time.Second, Kind: throttle.KindGap},
+	}}
+	noon := time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+	key := throttle.Key{User: "ada", Category: "chat"}
+	p := throttle.NewProjection(throttle.MicrosOf(noon), key, plan, nil, nil)
+
+	before := 0
+	for _, place := range []int{1, 2, 11, 100_000} {
+		p.Advance(place-1-before, throttle.Asking{}, math.MaxInt64)
+		before = place - 1
+		at, by := p.Next(throttle.MicrosOf(noon), throttle.Asking{})
+		fmt.Println(place, at.Time().UTC().Format(time.DateTime), by.Rule)
+	}
+	// Output:
+	// 1 2026-01-02 12:00:00 -1
+	// 2 2026-01-02 12:00:03 1
+	// 11 2026-01-02 12:01:00 0
+	// 100000 2026-01-09 10:39:27 0
 }

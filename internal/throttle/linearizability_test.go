@@ -54,14 +54,14 @@ func specification() porcupine.Model {
 			if d.Now < s.clock {
 				return false, before
 			}
-			at, rule := throttle.Next(d.Now,
+			at, by := throttle.Next(d.Now, crowd.Closed,
 				throttle.Log{Rules: crowd.CategoryRules(), Admitted: s.times},
 				throttle.Log{Rules: crowd.CapRules(), Admitted: s.times})
 			after := admissions{times: s.times, clock: d.Now}
 			if at == d.Now {
 				after.times = append(slices.Clip(s.times), at)
 			}
-			return d == throttle.Decision{Allowed: at == d.Now, At: at, Now: d.Now, Rule: rule}, after
+			return d == throttle.Decision{Allowed: at == d.Now, At: at, Now: d.Now, Cause: by}, after
 		},
 		Equal: func(a, b any) bool {
 			x, _ := a.(admissions)

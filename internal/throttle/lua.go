@@ -42,6 +42,8 @@ var (
 	LogFunctions = lua("log")
 	// DecideFunctions read a plan, decide and charge an admission. They come after LogFunctions.
 	DecideFunctions = peekFunctions + lua("clock_set_back")
+	// PastFunctions read what a [Projection] begins with. They come after LogFunctions.
+	PastFunctions = lua("plan") + countingSource() + lua("decide", "past")
 	// Functions are DecideFunctions, refund and usage.
 	Functions = DecideFunctions + lua("refund", "usage")
 

@@ -62,8 +62,8 @@ func (m *Memory) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	req := m.newRequest(key, plan)
-	at, rule := req.decide()
-	return Usage{Decision: Decision{Allowed: at <= req.now, At: at, Now: req.now, Rule: rule}, Rules: req.usage()}, nil
+	at, by := req.decide()
+	return Usage{Decision: Decision{Allowed: at <= req.now, At: at, Now: req.now, Cause: by}, Rules: req.usage()}, nil
 }
 
 // Refund implements [Limiter].
@@ -102,12 +102,15 @@ func check(ctx context.Context, token string) error {
 func (m *Memory) newRequest(key Key, plan Plan) *memoryRequest {
 	now := MicrosOf(m.clock())
 	m.sweep(now)
-	req := &memoryRequest{key: key, plan: plan, now: now}
+	req := &memoryRequest{key: key, plan: plan.For(key.User), now: now}
 	if plan.counted() {
 		req.state = m.find(stateName(key, plan.Algorithm), now)
 	}
 	if plan.capped() {
 		req.cap = m.find(capName(key), now)
+	}
+	for _, rules := range plan.NamedCaps() {
+		req.named = append(req.named, m.find(namedName(key, rules), now))
 	}
 	return req
 }
@@ -115,14 +118,14 @@ func (m *Memory) newRequest(key Key, plan Plan) *memoryRequest {
 // admit decides and charges as the Lua function of that name does.
 func (m *Memory) admit(req *memoryRequest, token string) Decision {
 	if at, found := req.admittedAt(token); found {
-		return Decision{Allowed: true, At: at, Now: req.now, Rule: NoRule}
+		return Decision{Allowed: true, At: at, Now: req.now, Cause: Cause{Rule: NoRule}}
 	}
-	at, rule := req.decideNow()
+	at, by := req.decideNow()
 	if at > req.now {
-		return Decision{At: at, Now: req.now, Rule: rule}
+		return Decision{At: at, Now: req.now, Cause: by}
 	}
 	m.charge(req, at, token)
-	return Decision{Allowed: true, At: at, Now: req.now, Rule: NoRule}
+	return Decision{Allowed: true, At: at, Now: req.now, Cause: Cause{Rule: NoRule}}
 }
 
 // charge counts an admission, whether the rules allow it or not.
@@ -133,9 +136,17 @@ func (m *Memory) charge(req *memoryRequest, at Micros, token string) {
 	if req.plan.capped() && req.cap == nil {
 		req.cap = m.create(capName(req.key))
 	}
+	for i, rules := range req.plan.NamedCaps() {
+		if req.named[i] == nil && rules[0].CountsOn(req.plan.Head.Channel) {
+			req.named[i] = m.create(namedName(req.key, rules))
+		}
+	}
 	req.charge(at, token)
 	m.schedule(req.state)
 	m.schedule(req.cap)
+	for _, c := range req.named {
+		m.schedule(c)
+	}
 }
 
 // stateName is the cell of a category's windows.
@@ -145,6 +156,11 @@ func stateName(key Key, algorithm Algorithm) cellName {
 
 // capName is the cell of a user's cap.
 func capName(key Key) cellName { return cellName{user: key.User, isCap: true} }
+
+// namedName is the cell of a user's named cap.
+func namedName(key Key, rules []Rule) cellName {
+	return cellName{user: key.User, named: rules[0].Cap, isCap: true}
+}
 
 // find returns a cell that still counts, or nil.
 func (m *Memory) find(name cellName, now Micros) *cell {
@@ -181,9 +197,10 @@ func (m *Memory) forget(name cellName) {
 	}
 }
 
-// sweep looks at a few cells whose turn has come. A call adds at most two turns, so what is left never grows.
+// sweep looks at a few cells whose turn has come. A call adds at most two turns, and one for each named
+// cap, so what is left never grows.
 func (m *Memory) sweep(now Micros) {
-	for range 4 {
+	for range 4 + MaxNamedCaps {
 		if len(m.due) == 0 || int64(now)/1000 <= m.due[0].due {
 			return
 		}

@@ -1,5 +1,7 @@
 package throttle
 
+import "slices"
+
 // memoryRequest is one call of [Memory]: what it wants, when, and the state that it finds, nil where there is none. It
 // is the counterpart of one run of a script.
 type memoryRequest struct {
@@ -7,6 +9,7 @@ type memoryRequest struct {
 	plan       Plan
 	now        Micros
 	state, cap *cell
+	named      []*cell // of each of the plan's named caps
 }
 
 // admittedAt is when the token was admitted, if that is remembered.
@@ -20,17 +23,30 @@ func (req *memoryRequest) admittedAt(token string) (Micros, bool) {
 			return at, true
 		}
 	}
-	if req.cap != nil {
-		at, found := req.cap.at[token]
-		return at, found
+	for _, c := range append([]*cell{req.cap}, req.named...) {
+		if c == nil {
+			continue
+		}
+		if at, found := c.at[token]; found {
+			return at, true
+		}
 	}
 	return 0, false
 }
 
-// decide is the earliest moment that every rule allows, and the rule behind it.
-func (req *memoryRequest) decide() (at Micros, rule int) {
+// decide is the earliest moment that is open and that every rule allows, and what decides it.
+func (req *memoryRequest) decide() (at Micros, by Cause) {
+	at, rule := req.free()
+	open := req.plan.Closed.Open(at)
+	return open, Cause{Rule: rule, Closed: open > at}
+}
+
+// free is the earliest moment that every rule allows, and the rule behind it.
+func (req *memoryRequest) free() (at Micros, rule int) {
 	if req.plan.Algorithm.KeepsLog() {
-		return Next(req.now, req.state.log(req.plan.CategoryRules()), req.cap.log(req.plan.CapRules()))
+		logs := append([]Log{req.log(req.state, req.plan.CategoryRules())}, req.capLogs()...)
+		at, by := Next(req.now, nil, logs...)
+		return at, by.Rule
 	}
 	at, rule = req.now, NoRule
 	category := req.plan.CategoryRules()
@@ -39,23 +55,49 @@ func (req *memoryRequest) decide() (at Micros, rule int) {
 			at, rule = free, i
 		}
 	}
-	if capAt, capRule := Next(at, req.cap.log(req.plan.CapRules())); capRule != NoRule {
-		at, rule = capAt, len(category)+capRule
+	if capAt, by := Next(at, nil, req.capLogs()...); by.Rule != NoRule {
+		at, rule = capAt, len(category)+by.Rule
 	}
 	return at, rule
 }
 
+// log is a cell's admissions in the form that [Next] takes.
+func (req *memoryRequest) log(c *cell, rules []Rule) Log {
+	log := Log{Rules: rules, Priority: req.plan.Head.Priority, Boundaries: req.plan.Boundaries}
+	if c != nil {
+		log.Admitted = c.times
+	}
+	return log
+}
+
+// capLogs are the logs of the user cap and of the named caps. Those that do not count on the channel are empty.
+func (req *memoryRequest) capLogs() []Log {
+	logs := []Log{req.log(req.cap, req.plan.CapRules())}
+	for i, rules := range req.plan.NamedCaps() {
+		counted := req.named[i]
+		if !rules[0].CountsOn(req.plan.Head.Channel) {
+			counted = nil
+		}
+		logs = append(logs, req.log(counted, rules))
+	}
+	return logs
+}
+
 // decideNow is decide. A wait that no rule can cause means that the clock was set back; then it repairs the state
 // first.
-func (req *memoryRequest) decideNow() (at Micros, rule int) {
-	at, rule = req.decide()
+func (req *memoryRequest) decideNow() (at Micros, by Cause) {
+	at, rule := req.free()
 	if rule == NoRule || at-req.now <= req.plan.Rules[rule].micros()+farAhead {
-		return at, rule
+		return req.decide()
 	}
 	_, per := req.plan.depth()
 	req.state.repair(req.now, per)
 	_, per = depth(req.plan.CapRules())
 	req.cap.repair(req.now, per)
+	for i, rules := range req.plan.NamedCaps() {
+		_, per = depth(rules)
+		req.named[i].repair(req.now, per)
+	}
 	return req.decide()
 }
 
@@ -72,6 +114,12 @@ func (req *memoryRequest) charge(at Micros, token string) {
 	if req.cap != nil {
 		most, per := depth(req.plan.CapRules())
 		req.cap.chargeLog(most, per, req.now, at, token)
+	}
+	for i, rules := range req.plan.NamedCaps() {
+		if req.named[i] != nil && rules[0].CountsOn(req.plan.Head.Channel) {
+			most, per := depth(rules)
+			req.named[i].chargeLog(most, per, req.now, at, token)
+		}
 	}
 }
 
@@ -95,7 +143,11 @@ func (req *memoryRequest) removeAdmission(token string, at Micros) bool {
 	case req.state != nil:
 		found = req.state.refundCounters(req.plan, at, token)
 	}
-	return req.cap.refundLog(token) || found
+	found = req.cap.refundLog(token) || found
+	for _, c := range req.named {
+		found = c.refundLog(token) || found
+	}
+	return found
 }
 
 // usage is how far each rule is used.
@@ -111,9 +163,13 @@ func (req *memoryRequest) usage() []RuleUsage {
 func (req *memoryRequest) ruleUsage(r Rule) (used int, frees Micros) {
 	switch {
 	case r.Kind == KindCap:
-		return req.cap.rollingUsage(r, req.now)
+		return req.cap.rollingUsage(r, req.now, req.plan.Boundaries)
+	case r.Kind == KindNamed:
+		caps := req.plan.NamedCaps()
+		i := slices.IndexFunc(caps, func(rules []Rule) bool { return rules[0].Cap == r.Cap })
+		return req.named[i].rollingUsage(r, req.now, req.plan.Boundaries)
 	case req.plan.Algorithm.KeepsLog():
-		return req.state.rollingUsage(r, req.now)
+		return req.state.rollingUsage(r, req.now, req.plan.Boundaries)
 	case r.Kind == KindGap:
 		if req.state == nil || !req.state.gapKnown || req.now >= req.state.gap+r.micros() {
 			return 0, 0

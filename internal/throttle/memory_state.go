@@ -35,6 +35,7 @@ type cell struct {
 // cellName tells cells apart.
 type cellName struct {
 	user, category string
+	named          string // of a named cap
 	algorithm      Algorithm
 	isCap          bool
 }
@@ -53,15 +54,8 @@ func sameCounter(algorithm Algorithm, a, b Rule) bool {
 // maxWindows bounds how many windows of rules that are no longer in force a cell remembers.
 const maxWindows = 64
 
-// log is the cell's admissions in the form that [Next] takes. All methods that only read take a nil cell as empty.
-func (c *cell) log(rules []Rule) Log {
-	if c == nil {
-		return Log{Rules: rules}
-	}
-	return Log{Rules: rules, Admitted: c.times}
-}
-
-// chargeLog adds an admission to the log under a plan with that largest max and longest per.
+// chargeLog adds an admission to the log under a plan with that largest max and longest per. All methods that only read
+// take a nil cell as empty.
 func (c *cell) chargeLog(most int, per time.Duration, now, at Micros, token string) {
 	c.charge(most, per, now, at, token)
 	c.expireAfter(now, lifetime(now, c.times[len(c.times)-1], c.longest))

@@ -20,40 +20,102 @@ import (
 type Plan struct {
 	// Algorithm counts for the rules of [KindLimit]. Gaps and caps are always exact.
 	Algorithm Algorithm
-	// Rules are those of the category, then those of [KindCap]. A decision's rule is an index into them.
+	// Rules are those of the category, then those of [KindCap], then those of each named cap. A decision's rule is an
+	// index into them.
 	Rules []Rule
 	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own
 	// limits replace them. They refuse nothing, and find everything that was admitted when they are back.
 	Dormant []Rule
+	// Closed is when nothing is admitted, whatever the rules say.
+	Closed Closed
+	// Boundaries are when the user's periods begin, for rules of the calendar.
+	Boundaries Boundaries
+	// Head is who asks. The agendas, whose plans are for all that waits, leave it out.
+	Head Head
+	// Spread is over how long the users begin again after a closed interval: for each it ends later by a part of that,
+	// see [Plan.For].
+	Spread time.Duration
+}
+
+// Head is the one that asks for an admission: the first of a backlog. The zero value sees all of every limit.
+type Head struct {
+	// Priority is 1 for the most urgent; 0 when it does not matter.
+	Priority int
+	// Channel is the one that it is for; empty when it is not known, see [Rule.CountsOn].
+	Channel string
+}
+
+// moreArg writes head and boundaries in the form that a script reads; empty when there are none.
+func (p Plan) moreArg() string {
+	boundaries := p.Boundaries.arg()
+	if p.Head == (Head{}) && boundaries == "" {
+		return ""
+	}
+	return strconv.Itoa(p.Head.Priority) + "/" + p.Head.Channel + boundaries
+}
+
+// For is the plan of one user, for whom closed intervals end later by their part of the spread.
+func (p Plan) For(user string) Plan {
+	p.Closed, p.Spread = p.Closed.later(partOf(user, p.Spread)), 0
+	return p
 }
 
 // CategoryRules are the rules that count the admissions of one category: its limits and its gap.
 func (p Plan) CategoryRules() []Rule { return p.Rules[:p.caps()] }
 
 // CapRules are the rules that count the admissions of all of a user's categories.
-func (p Plan) CapRules() []Rule { return p.Rules[p.caps():] }
+func (p Plan) CapRules() []Rule { return p.Rules[p.caps():p.from(KindNamed)] }
 
-// caps is the index of the first rule of [KindCap].
-func (p Plan) caps() int {
+// NamedCaps are the rules of each named cap.
+func (p Plan) NamedCaps() [][]Rule {
+	var caps [][]Rule
+	for _, r := range p.Rules[p.from(KindNamed):] {
+		if last := len(caps) - 1; last >= 0 && caps[last][0].Cap == r.Cap {
+			caps[last] = append(caps[last], r)
+		} else {
+			caps = append(caps, []Rule{r})
+		}
+	}
+	return caps
+}
+
+// caps is the index of the first rule that counts more than the category.
+func (p Plan) caps() int { return p.from(KindCap) }
+
+// from is the index of the first rule of a kind or of a later one.
+func (p Plan) from(kind Kind) int {
 	for i, r := range p.Rules {
-		if r.Kind == KindCap {
+		if r.Kind >= kind {
 			return i
 		}
 	}
 	return len(p.Rules)
 }
 
-// WithOwnLimits returns the plan of a user whose own limits replace the category's. The caps stay. The rules that are
+// WithOwnLimits returns the plan of a user whose own limits replace the category's. All caps stay. The rules that are
 // replaced become dormant, since the user may remove the own limits at any time.
 func (p Plan) WithOwnLimits(own []Rule) Plan {
 	return Plan{
-		Algorithm: p.Algorithm, Rules: slices.Concat(own, p.CapRules()),
-		Dormant: slices.Concat(p.Dormant, p.CategoryRules()),
+		Algorithm: p.Algorithm, Rules: slices.Concat(own, p.Rules[p.caps():]),
+		Dormant: slices.Concat(p.Dormant, p.CategoryRules()), Closed: p.Closed, Spread: p.Spread, Head: p.Head,
+		Boundaries: p.Boundaries,
 	}
 }
 
-// Validate returns everything that is wrong with the plan: a rule out of its bounds, a rule of the category after a
-// cap, a second gap, or two limits over the same window, of which only the smaller could have an effect.
+// Overtakes tells whether a notification of a priority may go sooner than one that it comes before: some rule keeps a
+// part for the priority, of which less urgent ones see less, or does not count what is on some channels.
+func (p Plan) Overtakes(priority int) bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool {
+		return r.Channels != "" || r.MaxFor(priorities) < r.MaxFor(priority)
+	})
+}
+
+// MaxNamedCaps is how many named caps a plan may have.
+const MaxNamedCaps = 4
+
+// Validate returns everything that is wrong with the plan: a rule out of its bounds, a rule before one that it has to
+// follow, too many named caps, a cap in two parts or of two minds about its channels, a second gap, or two limits over
+// the same window, of which only the smaller could have an effect.
 func (p Plan) Validate() error {
 	var faults []error
 	if int(p.Algorithm) >= len(algorithms) {
@@ -65,10 +127,18 @@ func (p Plan) Validate() error {
 		if err := r.Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("rule %d (%s): %w", place, r, err))
 		}
-		if i > p.caps() && r.Kind != KindCap {
+		if i > p.caps() && r.Kind < KindCap {
 			faults = append(faults, fmt.Errorf("rule %d (%s) must stand before the caps", place, r))
 		}
-		class, fault := Rule{Per: r.Per, Kind: r.Kind}, "have the same window: keep the smaller"
+		if i > p.from(KindNamed) && r.Kind == KindCap {
+			faults = append(faults, fmt.Errorf("rule %d (%s) must stand before the named caps", place, r))
+		}
+		if (r.Reserve != (Reserve{}) || r.Period > 0) && r.Kind == KindLimit && !p.Algorithm.KeepsLog() {
+			faults = append(faults, fmt.Errorf("rule %d (%s): only the algorithm %s has reserves and periods, not %s", place,
+				r, Rolling, p.Algorithm))
+		}
+		class := Rule{Per: r.Per, Kind: r.Kind, Cap: r.Cap, Period: r.Period}
+		fault := "have the same window: keep the smaller"
 		if r.Kind == KindGap {
 			class.Per, fault = 0, "are both a gap: keep the longer"
 		}
@@ -78,16 +148,40 @@ func (p Plan) Validate() error {
 			first[class] = place
 		}
 	}
+	faults = append(faults, p.validateCaps(), p.Closed.Validate())
+	return errors.Join(faults...)
+}
+
+// validateCaps refuses named caps that a limiter would not understand.
+func (p Plan) validateCaps() error {
+	var faults []error
+	known := map[string]bool{}
+	for _, rules := range p.NamedCaps() {
+		name := rules[0].Cap
+		if known[name] {
+			faults = append(faults, fmt.Errorf("the rules of the cap %s must follow each other", name))
+		}
+		known[name] = true
+		for _, r := range rules {
+			if r.Channels != rules[0].Channels {
+				faults = append(faults, fmt.Errorf("the rules of the cap %s must have the same channels", name))
+			}
+		}
+	}
+	if len(known) > MaxNamedCaps {
+		faults = append(faults, fmt.Errorf("has %d named caps, may have %d", len(known), MaxNamedCaps))
+	}
 	return errors.Join(faults...)
 }
 
 // Equal tells whether both plans are the same.
 func (p Plan) Equal(o Plan) bool {
-	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Dormant, o.Dormant)
+	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Dormant, o.Dormant) &&
+		p.Spread == o.Spread && p.Head == o.Head && p.Boundaries.Equal(o.Boundaries) && slices.Equal(p.Closed, o.Closed)
 }
 
 // dormantKind is the kind of dormant rules in the arguments of a script.
-const dormantKind = int(KindCap) + 1
+const dormantKind = int(KindNamed) + 1
 
 // Args appends the plan in the form that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
@@ -96,19 +190,20 @@ func (p Plan) Args(args []any) []any {
 		args = r.args(args, int(r.Kind))
 	}
 	for _, r := range p.Dormant {
+		r.Reserve, r.Period = Reserve{}, 0
 		args = r.args(args, dormantKind)
 	}
-	return args
+	return append(p.Closed.args(args, p.Spread), p.moreArg())
 }
 
 // argCount is how many arguments Args appends.
-func (p Plan) argCount() int { return 2 + 3*(len(p.Rules)+len(p.Dormant)) }
+func (p Plan) argCount() int { return 5 + 3*(len(p.Rules)+len(p.Dormant)) + 2*len(p.Closed) }
 
 // counted tells whether the plan keeps state for its category.
 func (p Plan) counted() bool { return p.caps()+len(p.Dormant) > 0 }
 
-// capped tells whether the plan has a cap, so that the log of its user counts.
-func (p Plan) capped() bool { return p.caps() < len(p.Rules) }
+// capped tells whether the plan has a user cap, so that the log of its user counts.
+func (p Plan) capped() bool { return len(p.CapRules()) > 0 }
 
 // StateKey is the key of the windows of a user's category, with a prefix. Each algorithm has keys of its own, so a
 // change of the algorithm starts anew instead of meeting a key of another type. A colon in the category is escaped: the
@@ -127,6 +222,9 @@ func escapeCategory(category string) string {
 
 // CapKey is the key of the log of a user's cap, with a prefix.
 func CapKey(prefix string, key Key) string { return prefix + "u:" + key.User }
+
+// NamedKey is the key of the log of a named cap of a user, with a prefix.
+func NamedKey(prefix, name string, key Key) string { return prefix + "cap:" + name + ":" + key.User }
 
 // depth is how many admissions a log must remember for the rules, and for how long.
 func depth(lists ...[]Rule) (admissions int, per time.Duration) {

@@ -49,7 +49,11 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 
 func (l *Redis) keys(key Key, plan Plan) []string {
 	prefix := l.prefix(key.User)
-	return []string{plan.StateKey(prefix, key), CapKey(prefix, key)}
+	keys := []string{plan.StateKey(prefix, key), CapKey(prefix, key)}
+	for _, rules := range plan.NamedCaps() {
+		keys = append(keys, NamedKey(prefix, rules[0].Cap, key))
+	}
+	return keys
 }
 
 // Allow implements [Limiter].
@@ -58,7 +62,7 @@ func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (De
 		return Decision{}, err
 	}
 	shard := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(l.batchers))
-	result, err := l.batchers[shard].Do(ctx, allowRequest{key, plan, token})
+	result, err := l.batchers[shard].Do(ctx, allowRequest{key, plan.For(key.User), token})
 	if err = cmp.Or(err, result.err); err != nil {
 		return Decision{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
@@ -70,7 +74,7 @@ func (l *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Us
 	if err := checkToken(token); err != nil {
 		return Usage{}, err
 	}
-	reply, err := l.spend.Run(ctx, l.client, l.keys(key, plan), plan.Args([]any{token})...).Int64Slice()
+	reply, err := l.spend.Run(ctx, l.client, l.keys(key, plan), plan.For(key.User).Args([]any{token})...).Int64Slice()
 	if err != nil {
 		return Usage{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
@@ -82,7 +86,7 @@ func (l *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Us
 
 // Peek implements [Limiter].
 func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
-	reply, err := l.peek.Run(ctx, l.client, l.keys(key, plan), plan.Args(nil)...).Int64Slice()
+	reply, err := l.peek.Run(ctx, l.client, l.keys(key, plan), plan.For(key.User).Args(nil)...).Int64Slice()
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the limiter's windows of %s: %w", key.Category, err)
 	}
@@ -103,7 +107,7 @@ func checkNumbers(reply []int64, first int, plan Plan) error {
 
 // parseDecision reads allowed, at, now and rule.
 func parseDecision(reply []int64) Decision {
-	return Decision{Allowed: reply[0] == 1, At: Micros(reply[1]), Now: Micros(reply[2]), Rule: int(reply[3]) - 1}
+	return Decision{Allowed: reply[0] == 1, At: Micros(reply[1]), Now: Micros(reply[2]), Cause: CauseOf(reply[3])}
 }
 
 // parseUsage reads the reply of the peek script: at, now, rule, then used and frees-at of each rule of the plan.
@@ -113,7 +117,7 @@ func parseUsage(plan Plan, reply []int64) (Usage, error) {
 	}
 	return Usage{
 		Decision: Decision{
-			Allowed: reply[0] <= reply[1], At: Micros(reply[0]), Now: Micros(reply[1]), Rule: int(reply[2]) - 1,
+			Allowed: reply[0] <= reply[1], At: Micros(reply[0]), Now: Micros(reply[1]), Cause: CauseOf(reply[2]),
 		},
 		Rules: parseRules(plan, reply[3:]),
 	}, nil

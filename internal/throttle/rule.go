@@ -3,7 +3,9 @@ package throttle
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/timespan"
@@ -34,6 +36,7 @@ const (
 	KindLimit Kind = iota // a category's limit
 	KindGap               // a category's minimum gap g, which is the rule (1, g)
 	KindCap               // the cap over all categories of a user
+	KindNamed             // a cap with a name, over some categories and channels of a user
 )
 
 // Rule allows at most Max admissions in any half-open window of length Per.
@@ -41,18 +44,86 @@ type Rule struct {
 	Max  int
 	Per  time.Duration
 	Kind Kind
+	// Period makes the rule one of the calendar: at most Max within each. Per is then the longest that one can be.
+	Period Period
+	// Reserve is how many of Max are kept for the urgent.
+	Reserve Reserve
+	// Cap is the name of a named cap, without colons. Its rules count in one log. Channels are those that it counts,
+	// parted by spaces; a kind of channel stands for all of its senders. Empty means all.
+	Cap, Channels string
 }
 
-// String names the rule for people and metric labels: "limit 10/1m", "min_gap 3s", "user_cap 60/1h".
+// CountsOn tells whether a rule counts notifications on a channel. What is on an unknown channel counts in any case, so
+// that no cap is exceeded.
+func (r Rule) CountsOn(channel string) bool {
+	if r.Channels == "" || channel == "" {
+		return true
+	}
+	kind, _, _ := strings.Cut(channel, ":")
+	counted := strings.Fields(r.Channels)
+	return slices.Contains(counted, channel) || slices.Contains(counted, kind)
+}
+
+// priorities is how many priorities there are: 1 is the most urgent.
+const priorities = 4
+
+// Reserve keeps a part of a rule's admissions for the urgent: Reserve[p-1] of them for priority p and more urgent ones.
+// Those kept for several priorities add up. The zero value keeps nothing.
+type Reserve [priorities - 1]int32
+
+// sum is how many are kept in all.
+func (r Reserve) sum() int {
+	sum := 0
+	for _, kept := range r {
+		sum += int(kept)
+	}
+	return sum
+}
+
+// MaxFor is how many admissions in a window one of a priority sees: Max without those kept for more urgent ones.
+// Priority 0 sees them all.
+func (r Rule) MaxFor(priority int) int {
+	seen := r.Max
+	for _, kept := range r.Reserve[:max(0, min(priority-1, len(r.Reserve)))] {
+		seen -= int(kept)
+	}
+	return seen
+}
+
+// WithMaxFor is the rule with so many admissions for each priority, the most urgent first, none of which sees more than
+// the one before.
+func (r Rule) WithMaxFor(seen [priorities]int) Rule {
+	r.Max = seen[0]
+	for i := range r.Reserve {
+		r.Reserve[i] = int32(seen[i] - seen[i+1])
+	}
+	return r
+}
+
+// String names the rule for people and metric labels: "limit 10/1m", "min_gap 3s", "user_cap 60/1h", "cap:marketing",
+// and "calendar" for a category's limit in a period.
 func (r Rule) String() string {
 	switch r.Kind {
 	case KindGap:
 		return "min_gap " + timespan.Text(r.Per)
 	case KindCap:
-		return "user_cap " + strconv.Itoa(r.Max) + "/" + timespan.Text(r.Per)
+		return "user_cap " + strconv.Itoa(r.Max) + "/" + r.Window()
+	case KindNamed:
+		return "cap:" + r.Cap
 	case KindLimit:
 	}
-	return "limit " + strconv.Itoa(r.Max) + "/" + timespan.Text(r.Per)
+	if r.Period > 0 {
+		return "calendar"
+	}
+	return "limit " + strconv.Itoa(r.Max) + "/" + r.Window()
+}
+
+// Window is the rule's per as a policy says it: a duration, or the name of a period.
+func (r Rule) Window() string {
+	if r.Period > 0 {
+		return r.Period.String()
+	}
+	return timespan.Text(r.Per)
 }
 
 // The bounds of a rule.
@@ -77,8 +148,18 @@ func (r Rule) Validate() error {
 	if r.Kind == KindGap && r.Max != 1 {
 		faults = append(faults, fmt.Errorf("a gap is a rule with max 1, is %d", r.Max))
 	}
-	if r.Kind > KindCap {
+	if int(r.Period) >= len(periodNames) || r.Period > 0 && (r.Kind == KindGap || r.Per != r.Period.Longest()) {
+		faults = append(faults, fmt.Errorf("period %d of %s does not go with kind %d", r.Period, r.Per, r.Kind))
+	}
+	if (r.Kind == KindNamed) != (r.Cap != "") || strings.ContainsAny(r.Cap, ":/") {
+		faults = append(faults, fmt.Errorf("a named cap has a name without colons and slashes, and nothing else has; it is %q",
+			r.Cap))
+	}
+	if r.Kind > KindNamed {
 		faults = append(faults, fmt.Errorf("kind %d is unknown", r.Kind))
+	}
+	if slices.Min(r.Reserve[:]) < 0 || r.Reserve.sum() >= max(r.Max, 1) {
+		faults = append(faults, fmt.Errorf("reserve must keep less than max %d in all, keeps %d", r.Max, r.Reserve.sum()))
 	}
 	return errors.Join(faults...)
 }
@@ -88,5 +169,10 @@ func (r Rule) micros() Micros { return Micros(r.Per.Microseconds()) }
 
 // args appends the rule in the form that a script reads.
 func (r Rule) args(args []any, kind int) []any {
-	return append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), strconv.Itoa(kind))
+	what := strconv.Itoa(kind)
+	if r.Reserve != (Reserve{}) || r.Cap != "" || r.Period > 0 {
+		what = fmt.Sprintf("%d/%d/%d/%d/%d/%s/%s", kind, r.Reserve[0], r.Reserve[1], r.Reserve[2], r.Period, r.Cap,
+			r.Channels)
+	}
+	return append(args, strconv.Itoa(r.Max), strconv.FormatInt(r.Per.Microseconds(), 10), what)
 }

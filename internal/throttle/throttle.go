@@ -34,8 +34,8 @@ type Decision struct {
 	At Micros
 	// Now is the limiter's clock when it decided.
 	Now Micros
-	// Rule is the index in [Plan.Rules] of the rule that refused, or [NoRule].
-	Rule int
+	// Cause is what refused: its rule is an index in [Plan.Rules].
+	Cause
 }
 
 // Wait is how long a refused caller has to wait; 0 when allowed.
@@ -91,6 +91,6 @@ type Limiter interface {
 	// bucket gives back what its refill since then cannot have replaced: all for the latest admission, less for an
 	// earlier one.
 	Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error)
-	// Clear forgets the windows of the key's category, and that of the user's cap.
+	// Clear forgets the windows of the key's category, and that of the user's cap. Named caps stay.
 	Clear(ctx context.Context, key Key) error
 }

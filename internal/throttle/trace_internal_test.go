@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -55,7 +56,7 @@ type trace struct {
 type verdict struct {
 	done bool // admitted, or refunded
 	at   Micros
-	rule int
+	by   Cause
 }
 
 // driver plays a whole trace in one script, so that ten thousand are cheap.
@@ -69,6 +70,7 @@ for i = 2, 5 * n, 5 do
   local act, token, back = ARGV[i], ARGV[i + 2], tonumber(ARGV[i + 3])
   local now = go_to(tonumber(ARGV[i + 1]))
   local plan = read_plan(tonumber(ARGV[i + 4]), KEYS[1], KEYS[2])
+  for _, cap in ipairs(plan.named) do cap.key = cap.name end
   local done, at, why = 0, 0, 0
   if act == '0' then
     done, at, why = admit(plan, now, token)
@@ -88,7 +90,7 @@ for i = 2, 5 * n, 5 do
   out[#out + 1] = at
   out[#out + 1] = why
 end
-redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('DEL', KEYS[1], KEYS[2], 'a', 'b')
 return out
 `
 
@@ -183,6 +185,49 @@ func TestTracesFindFaults(t *testing.T) {
 			old: "if most < 0 then return end", replacement: "if most then return end",
 		},
 		"a bucket gives back what it never took": {old: "at <= c.since or ", replacement: ""},
+		"all see what is kept for the urgent": {
+			old: "local most = rule.seen and rule.seen[plan.priority] or rule.max", replacement: "local most = rule.max",
+		},
+		"a reserve makes a log shorter": {
+			old: "if ahead.count == 0 and most == log.max", replacement: "if ahead.count == 0 and rule.max == log.max",
+		},
+		"a period is as long as it can be": {old: "if begins > at then return begins end", replacement: ""},
+		"a period may end late": {
+			old: "if begins > at then return", replacement: "if begins > at + 100000 then return",
+		},
+		"a moment is in the period before": {
+			old: "if begins > at then return", replacement: "if begins >= at then return",
+		},
+		"a cap counts on every channel": {
+			old: "if not cap.channels or not channel then return true end", replacement: "if true then return true end",
+		},
+		"a cap does not know senders with names": {
+			old:         "string.find(cap.channels, ' ' .. string.match(channel, '^[^:]*') .. ' ', 1, true)",
+			replacement: "nil",
+		},
+		"an unknown channel counts in no cap": {
+			old:         "if not cap.channels or not channel then return true end",
+			replacement: "if not cap.channels then return true end if not channel then return false end",
+		},
+		"named caps are not charged": {
+			old: "    if counts_in(plan, cap) then charge_log(cap.key, cap.log, now, at, token) end\n", replacement: "",
+		},
+		"named caps are not refunded": {
+			old: "    if refund_log(cap.key, token) then found = true end\n", replacement: "",
+		},
+		"named caps share a log": {old: "if not last or last.name ~= cap then", replacement: "if not last then"},
+		"named caps are not repaired": {
+			old: "  for _, cap in ipairs(plan.named) do repair_log(cap.key, cap.log) end\n", replacement: "",
+		},
+		"the first moment is closed": {
+			old: "if at < closed.from then", replacement: "if at <= closed.from then",
+		},
+		"nobody waits for the end": {
+			old: "if at < over then at = over end", replacement: "if at < over then at = at + 1 end",
+		},
+		"a slot ahead may be closed": {
+			old: "return opened(plan, at, why, latest)", replacement: "return at, why, latest",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +280,8 @@ func firstDifference(a, b []verdict) int {
 func (tr trace) String() string {
 	var text strings.Builder
 	for i, p := range tr.plans {
-		fmt.Fprintf(&text, "plan %d: %s %v dormant %v\n", i, p.Algorithm, p.Rules, p.Dormant)
+		fmt.Fprintf(&text, "plan %d: %s %v %+v dormant %v closed %v of %+v\n", i, p.Algorithm, p.Rules, p.Rules, p.Dormant,
+			p.Closed, p.Head)
 	}
 	for i, s := range tr.steps {
 		fmt.Fprintf(&text, "%3d %s at %d plan %d of %d\n", i, [...]string{"ask", "ahead", "bypass", "refund"}[s.act],
@@ -264,7 +310,23 @@ func randomPlan(r *rand.Rand, algorithm Algorithm) Plan {
 			Max: 1 + r.IntN(6), Per: time.Duration(1+r.IntN(3000)) * time.Millisecond, Kind: KindCap,
 		})
 	}
+	for i, rule := range plan.Rules {
+		if algorithm.KeepsLog() && rule.Kind == KindLimit || rule.Kind == KindCap {
+			plan.Rules[i] = withReserve(r, rule)
+		}
+	}
+	plan.Head.Priority = r.IntN(priorities + 1)
 	return plan
+}
+
+// withReserve has a rule keep a part for the urgent, now and then.
+func withReserve(r *rand.Rand, rule Rule) Rule {
+	for i := range rule.Reserve {
+		if left := rule.MaxFor(priorities) - 1; left > 0 && r.IntN(4) == 0 {
+			rule.Reserve[i] = int32(1 + r.IntN(left))
+		}
+	}
+	return rule
 }
 
 // randomPlans gives one plan, or the deepest of several first, or several that all hold the rules of the deepest
@@ -308,12 +370,84 @@ func randomPlans(r *rand.Rand) []Plan {
 
 // withCaps gives the plan with other caps.
 func withCaps(p Plan, caps []Rule) Plan {
-	p.Rules = slices.Concat(p.CategoryRules(), caps)
+	p.Rules = slices.Concat(p.CategoryRules(), caps, p.Rules[p.from(KindNamed):])
 	return p
+}
+
+// withNamedCaps puts named caps into some of the plans. Each cap has the same rules in all, and who asks is on a
+// channel that it counts, or not.
+func withNamedCaps(r *rand.Rand, plans []Plan) {
+	for _, name := range []string{"a", "b"} {
+		if r.IntN(3) > 0 {
+			continue
+		}
+		var rules []Rule
+		for i := range 1 + r.IntN(2) {
+			rules = append(rules, withReserve(r, Rule{
+				Max: 1 + r.IntN(4), Per: time.Duration(1+1500*i+r.IntN(1500)) * time.Millisecond,
+				Kind: KindNamed, Cap: name,
+			}))
+		}
+		channels := []string{"", "x", "y x:1"}[r.IntN(3)]
+		for i := range rules {
+			rules[i].Channels = channels
+		}
+		for i := range plans {
+			if r.IntN(4) > 0 {
+				plans[i].Rules = append(slices.Clip(plans[i].Rules), rules...)
+			}
+			plans[i].Head.Channel = []string{"", "x", "x:1", "y", "z"}[r.IntN(5)]
+		}
+	}
+}
+
+// withPeriods has rules of the plans count in periods. All plans have the same boundaries, of which those beyond the
+// last are as far away as the rule says.
+func withPeriods(r *rand.Rand, plans []Plan) {
+	if plans[0].Algorithm != Rolling || r.IntN(3) > 0 {
+		return
+	}
+	var boundaries Boundaries
+	for i := range boundaries {
+		for at := epochOfTraces; len(boundaries[i]) < 1+r.IntN(8); at += Micros(1+r.IntN(30)) * 100_000 {
+			boundaries[i] = append(boundaries[i], at)
+		}
+	}
+	for i := range plans {
+		plans[i].Boundaries = boundaries
+		plans[i].Rules = slices.Clone(plans[i].Rules)
+		for j, rule := range plans[i].Rules {
+			if j == 0 && r.IntN(2) == 0 || rule.Kind == KindCap && r.IntN(3) == 0 {
+				plans[i].Rules[j].Period = Period(1 + r.IntN(3))
+				plans[i].Rules[j].Per = 3500 * time.Millisecond // longer than all
+			}
+		}
+	}
+}
+
+// randomClosed gives closed intervals within the time of a trace. Like people's hours they often begin or end when
+// something happens: times are rounded, and so are those of the steps.
+func randomClosed(r *rand.Rand) Closed {
+	var closed Closed
+	at := epochOfTraces
+	for range r.IntN(4) {
+		from := at + Micros(1+r.IntN(30))*100_000
+		at = from + Micros(1+r.IntN(20))*100_000
+		closed = append(closed, Interval{From: from, Until: at})
+	}
+	return closed
 }
 
 func randomTrace(r *rand.Rand) trace {
 	tr := trace{plans: randomPlans(r)}
+	withNamedCaps(r, tr.plans)
+	withPeriods(r, tr.plans)
+	rounded := r.IntN(2) == 0
+	for i := range tr.plans {
+		if rounded {
+			tr.plans[i].Closed = randomClosed(r)
+		}
+	}
 	if r.IntN(100) == 0 {
 		tr.flood()
 		return tr
@@ -323,7 +457,9 @@ func randomTrace(r *rand.Rand) trace {
 	refunded := map[int]bool{}
 	for i := range 2 + r.IntN(30) {
 		s := step{act: act(max(0, r.IntN(5)-1)), of: -1, token: "t" + strconv.Itoa(i)}
-		now += Micros(r.IntN(400_000))
+		if now += Micros(r.IntN(400_000)); rounded {
+			now -= now % 100_000
+		}
 		if tr.setBack && r.IntN(15) == 0 {
 			ahead -= Micros([]int{2_000_000, 20_000_000, 3_600_000_000}[r.IntN(3)])
 		}
@@ -379,20 +515,20 @@ func (m *Memory) play(s step, plan Plan, tr trace, before []verdict) verdict {
 	switch s.act {
 	case ask:
 		d := m.admit(q, s.token)
-		return verdict{d.Allowed, d.At, d.Rule}
+		return verdict{d.Allowed, d.At, d.Cause}
 	case ahead:
-		at, rule := q.decideNow()
+		at, by := q.decideNow()
 		if at <= q.now+horizon {
 			m.charge(q, at, s.token)
 		}
-		return verdict{at <= q.now+horizon, at, rule}
+		return verdict{at <= q.now+horizon, at, by}
 	case bypass:
 		m.charge(q, q.now, s.token)
-		return verdict{true, q.now, NoRule}
+		return verdict{true, q.now, Cause{Rule: NoRule}}
 	case refund:
 	}
 	token, at := tr.taken(s.of, before)
-	return verdict{done: q.removeAdmission(token, at), rule: NoRule}
+	return verdict{done: q.removeAdmission(token, at), by: Cause{Rule: NoRule}}
 }
 
 // taken gives what a refund names: the admission of a step, or nobody's when it was none, or was taken back before.
@@ -430,7 +566,7 @@ func playLua(t *testing.T, client *redis.Client, script *redis.Script, tr trace,
 	}
 	verdicts := make([]verdict, len(tr.steps))
 	for i := range tr.steps {
-		verdicts[i] = verdict{done: reply[3*i] == 1, at: Micros(reply[3*i+1]), rule: int(reply[3*i+2]) - 1}
+		verdicts[i] = verdict{done: reply[3*i] == 1, at: Micros(reply[3*i+1]), by: CauseOf(reply[3*i+2])}
 	}
 	return verdicts
 }
@@ -443,6 +579,7 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 		return ""
 	}
 	var state, limit []Micros
+	named := namedLogs{}
 	pool, poolPer := tr.plans[0].depth()
 	capPool, capPer := depth(tr.plans[0].CapRules())
 	for i, s := range tr.steps {
@@ -450,13 +587,22 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 		if s.act == refund {
 			if of := verdicts[s.of]; of.done && tr.steps[s.of].act != refund && v.done {
 				state, limit = without(state, of.at), without(limit, of.at)
+				named.refund(plan, s.of)
 			}
 			continue
 		}
-		at, rule := Next(s.at,
-			Log{Rules: plan.CategoryRules(), Admitted: state}, Log{Rules: plan.CapRules(), Admitted: limit})
-		if s.act != bypass && (v.at < at || len(tr.steps) < 100 && (v.at != at || !v.done && v.rule != rule)) {
-			return fmt.Sprintf("step %d: the limiter says %+v, Next %d by rule %d", i, v, at, rule)
+		// A rule longer than any before, as one of the calendar, begins with what is remembered.
+		_, ofCategory := plan.depth()
+		_, ofCap := depth(plan.CapRules())
+		if ofCategory > poolPer && forgets(state, s.at, poolPer) || ofCap > capPer && forgets(limit, s.at, capPer) {
+			return ""
+		}
+		at, by := Next(s.at, plan.Closed, append([]Log{
+			{Rules: plan.CategoryRules(), Admitted: state, Priority: plan.Head.Priority, Boundaries: plan.Boundaries},
+			{Rules: plan.CapRules(), Admitted: limit, Priority: plan.Head.Priority, Boundaries: plan.Boundaries},
+		}, named.of(plan)...)...)
+		if s.act != bypass && (v.at < at || len(tr.steps) < 100 && (v.at != at || !v.done && v.by != by)) {
+			return fmt.Sprintf("step %d: the limiter says %+v, Next %d by %+v", i, v, at, by)
 		}
 		if !v.done {
 			continue
@@ -470,8 +616,47 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 			return ""
 		}
 		state, limit = insertSorted(state, v.at), insertSorted(limit, v.at)
+		named.charge(plan, i, v.at)
 	}
 	return ""
+}
+
+// forgets tells whether a log that remembers for a time may have forgotten some of its admissions.
+func forgets(admitted []Micros, now Micros, per time.Duration) bool {
+	return len(admitted) > 0 && admitted[0].Add(per) <= now
+}
+
+// namedLogs are the admissions that each named cap counts, by the step.
+type namedLogs map[string]map[int]Micros
+
+// of gives the logs of a plan's named caps.
+func (n namedLogs) of(plan Plan) []Log {
+	var logs []Log
+	for _, rules := range plan.NamedCaps() {
+		log := Log{Rules: rules, Priority: plan.Head.Priority}
+		if rules[0].CountsOn(plan.Head.Channel) {
+			log.Admitted = slices.Sorted(maps.Values(n[rules[0].Cap]))
+		}
+		logs = append(logs, log)
+	}
+	return logs
+}
+
+func (n namedLogs) charge(plan Plan, step int, at Micros) {
+	for _, rules := range plan.NamedCaps() {
+		if name := rules[0].Cap; rules[0].CountsOn(plan.Head.Channel) {
+			if n[name] == nil {
+				n[name] = map[int]Micros{}
+			}
+			n[name][step] = at
+		}
+	}
+}
+
+func (n namedLogs) refund(plan Plan, step int) {
+	for _, rules := range plan.NamedCaps() {
+		delete(n[rules[0].Cap], step)
+	}
 }
 
 // empty tells whether nothing lies within a window and a key's slack.
@@ -512,11 +697,15 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			continue // only a log counts them exactly
 		}
 		for _, rule := range tr.plans[s.plan].Rules {
+			if !rule.CountsOn(tr.plans[s.plan].Head.Channel) || rule.Period > 0 && tr.setBack {
+				continue
+			}
 			before, most := under[rule], rule.Max
 			if tr.plans[0].Algorithm != Rolling && rule.Kind == KindLimit {
 				most = 2 * rule.Max
 			}
-			if s.act != bypass && len(before) >= most && at.Sub(before[len(before)-most]) < rule.Per {
+			if s.act != bypass && len(before) >= most &&
+				at < rule.frees(before[len(before)-most], tr.plans[s.plan].Boundaries) {
 				return fmt.Sprintf("step %d is the admission after %d within %s: %v", i, most, rule.Per, before), kept
 			}
 			under[rule] = insertSorted(before, at)

@@ -137,10 +137,7 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
 func (t *Tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
 	plan := t.plan(g.UserID, g.Category)
 	for _, d := range agenda.ParseDeferrals(g.History) {
-		rule := ""
-		if d.Rule > 0 && d.Rule <= len(plan.Rules) {
-			rule = plan.Rules[d.Rule-1].String()
-		}
+		rule := agenda.ReasonOf(plan, d.By)
 		_, span := t.tracer.Start(parent, "pacer deferred", link, trace.WithTimestamp(d.At),
 			trace.WithAttributes(append(attributes(g.Notification), attribute.String("pacer.rule", rule))...))
 		span.End(trace.WithTimestamp(d.Until))

@@ -35,6 +35,7 @@ type Input struct {
 	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"It is not sent after this time."`
 	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces a waiting notification with the same user, category and key."`
 	Template       json.RawMessage `json:"template,omitempty" doc:"Makes title and body from a template: a JSON object with its name, a locale such as de-AT, and data."`
+	MaxWait        string          `json:"max_wait,omitempty" doc:"Refuses it when it could not go within this time, such as 30s, from now or from its send_at. Nothing of it is kept."`
 	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"Like the header Idempotency-Key, for a single item of a batch."`
 }
 
@@ -158,7 +159,23 @@ func (in *Input) request() (intake.Request, error) {
 	if r.ExpiresAt, err = parseTime("expires_at", in.ExpiresAt); err != nil {
 		faults = append(faults, err)
 	}
+	if r.MaxWait, err = parseMaxWait(in.MaxWait); err != nil {
+		faults = append(faults, err)
+	}
 	return r, errors.Join(faults...)
+}
+
+// parseMaxWait reads how long a notification may wait. An empty text is any time.
+func parseMaxWait(text string) (*time.Duration, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // both are what it says
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return nil, &notification.FieldError{Field: "max_wait", Message: fmt.Sprintf(
+			"must be a duration of 0s or more, such as 30s, 10m or 24h, is %s", nearest.Quote(text))}
+	}
+	return &d, nil
 }
 
 // moment is RFC 3339 as pacer takes it on every way in: time.Parse would also take one digit for an hour, or a comma,

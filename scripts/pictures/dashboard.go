@@ -25,17 +25,23 @@ const (
 	opsAddress    = "127.0.0.1:18081"
 )
 
-// picturePolicy has limits such as a shop would set.
-const picturePolicy = `
+// picturePolicy has limits such as a shop would set. Its night has begun an hour ago, and holds newsletters.
+func picturePolicy(now time.Time) string {
+	now = now.UTC()
+	return fmt.Sprintf(`
 version: 1
+windows:
+  night: {closed: [{from: %q, to: %q}]}
+quiet_hours: {window: night, spread: 90m}
 categories:
-  default: {limits: [{max: 10, per: 1m}], min_gap: 3s}
-  orders: {limits: [{max: 3, per: 1m}]}
-  chat: {limits: [{max: 1, per: 3s}, {max: 100, per: 24h}]}
+  default: {limits: [{max: 10, per: 1m}], min_gap: 3s, quiet_hours: {then: off}}
+  orders: {limits: [{max: 3, per: 1m}], quiet_hours: {then: off}}
+  chat: {limits: [{max: 1, per: 3s}, {max: 100, per: 24h}], quiet_hours: {then: off}}
   newsletter: {limits: [{max: 1, per: 5m}]}
   security: {bypass: true}
 user_cap: {limits: [{max: 20, per: 5m}]}
-`
+`, now.Add(-time.Hour).Format("15:04"), now.Add(9*time.Hour).Format("15:04"))
+}
 
 // drawDashboard runs two dispatchers on a Redis, puts them under load, and takes a picture of the dashboard.
 func drawDashboard(ctx context.Context, program, folder string) ([]byte, error) {
@@ -65,7 +71,7 @@ func startDeployment(ctx context.Context, program, folder, socket string) (stop 
 		}
 	}
 	policy := filepath.Join(folder, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(picturePolicy), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(picturePolicy(time.Now())), 0o600); err != nil {
 		return stop, fmt.Errorf("write the policy: %w", err)
 	}
 	common := []string{
@@ -124,7 +130,7 @@ func photograph(ctx context.Context, url string, failed <-chan error) ([]byte, e
 	}
 	ctx, cancel := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(options...))
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 932), chromedp.Navigate(url)); err != nil {
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 1100), chromedp.Navigate(url)); err != nil {
 		return nil, fmt.Errorf("open the dashboard in Chromium: %w", err)
 	}
 	select {

@@ -78,7 +78,7 @@ func readEvents(out io.Reader) []event {
 	var events []event
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		e, ok := parseEvent(lines.Text())
-		if !ok {
+		if !ok || strings.Contains(e.text, " news ") { // the nights come at another time in each run
 			continue
 		}
 		if e.at > demoLength {

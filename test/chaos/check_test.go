@@ -58,6 +58,7 @@ func (w *world) check() []string {
 	broken := slices.Clone(w.ledger.broken)
 	broken = append(broken, w.checkEnds()...)
 	broken = append(broken, w.checkLimits()...)
+	broken = append(broken, w.checkNights()...)
 	broken = append(broken, w.checkTotals()...)
 	for _, key := range w.leftovers() {
 		broken = append(broken, "left over: "+key)
@@ -193,7 +194,7 @@ func (w *world) checkLimits() []string {
 					}
 				}
 				at := d.admitted.Time()
-				most := w.loosest(at.Add(-rule.per-time.Second), at.Add(time.Second), rule.max)
+				most := w.mostOf(at.Add(-rule.per-time.Second), at.Add(time.Second), rule.max)
 				if n := len(before); n >= most && !bypasses(d) && d.admitted.Sub(before[n-most]) < rule.per {
 					broken = append(broken, fmt.Sprintf("P3: %s of %s exceeds the %s of %d in %s by %s", entryOf[d].ID,
 						user, rule.name, most,
@@ -285,6 +286,9 @@ func (e *entry) bypasses() bool {
 func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 	if e.bypasses() {
 		return true
+	}
+	if w.Night > 0 && w.asleep(e, at, at.Time()) {
+		return false
 	}
 	for _, rule := range w.planOf(e.Category, 0).Rules {
 		n := 0

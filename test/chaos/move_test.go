@@ -168,7 +168,13 @@ func (w *world) begin(m move) error {
 		name = m.Do + " partition " + strconv.Itoa(m.N)
 		do = func(ctx context.Context, _ *operation) { p.pause(ctx, m.N, m.Do == "pause") }
 	case "follow":
-		do = func(ctx context.Context, _ *operation) { _ = p.follower.Refresh(ctx) } // it looks again
+		do = func(ctx context.Context, _ *operation) {
+			_ = p.follower.Refresh(ctx) // it looks again
+			_ = p.followUsers(ctx)      // likewise
+		}
+	case "move":
+		name = fmt.Sprintf("%s moves to %d", m.ID, m.N)
+		do = func(ctx context.Context, _ *operation) { _ = p.move(ctx, m.ID, m.N == 1) } // on an error, slots are kept
 	default:
 		return fmt.Errorf("unknown move %s", m)
 	}
@@ -287,8 +293,7 @@ func (p *process) prefer(ctx context.Context, user string, out bool) {
 func (p *process) adopt(ctx context.Context, version int) error {
 	p.w.mu.Lock()
 	p.w.version = version
-	p.version.Store(int64(version))
-	p.w.history = append(p.w.history, policyChange{time.Now(), p.number, version})
+	p.learns(knowledge{version, p.knowledge().away})
 	p.w.mu.Unlock()
 	return p.wakeAll(ctx)
 }

@@ -45,7 +45,7 @@ var mutations = map[string]mutation{
 	"partitions resume once":    {defect: "6: a partition stays paused"},
 	"totals are those of Redis": {defect: "10: totals are not exact", tilt: durable},
 	"accepting stands no wake-up": {defect: "a wake-up is missing", scripts: map[string]string{
-		"if not known or n.bypasses or": "if n.bypasses or",
+		"if not known or passes or": "if passes or",
 	}},
 	"what is later stands no wake-up": {defect: "a wake-up is missing", scripts: map[string]string{
 		"ensure_wakeup(agenda, tonumber(n.send_at))": "",
@@ -72,6 +72,22 @@ var mutations = map[string]mutation{
 	"lost tasks count as standing": {defect: "tasks that asynq lost are missed", scripts: map[string]string{
 		"if not f[3] then return false, state end": "if true then return true, state or 'pending' end",
 	}},
+	"nights do not hold": {defect: "users are disturbed at night", scripts: map[string]string{
+		"return opened(plan, at, why, latest)": "return at, why, latest",
+	}, tilt: nightly},
+	"all are exempt from nights": {defect: "users are disturbed at night", scripts: map[string]string{
+		"first.priority <= category_settings.exempt": "true",
+	}, tilt: nightly},
+	"nights end for all at once": {defect: "the spread is ignored", scripts: map[string]string{
+		"  spread_for(plan, user)\n": "",
+	}, tilt: nightly},
+	"who lives elsewhere is served as all are": {defect: "users have the nights of others", tilt: nightly},
+	"who moves is not looked at again":         {defect: "users keep the night of where they were", tilt: nightly},
+}
+
+// nightly has worlds begin with a night.
+func nightly(r *random, set *setting) {
+	set.Night, set.Dusk, set.Spread, set.AtOnce = 2, 0, 10+r.nights.IntN(20), r.nights.IntN(2) == 0
 }
 
 // Each protection, switched off, is found out by random schedules. CHAOS_MUTATION names the only one to be tried,

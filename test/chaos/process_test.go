@@ -52,7 +52,7 @@ type process struct {
 	control  control.Store
 	follower *control.Follower
 
-	version atomic.Int64
+	known atomic.Pointer[knowledge]
 	// late is set once a grant came too late: for a while, later ones may come late too.
 	late    atomic.Bool
 	running sync.WaitGroup
@@ -75,14 +75,13 @@ const (
 func (w *world) newProcess(number int) (*process, error) {
 	p := &process{w: w, number: number}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	p.version.Store(int64(w.version))
-	w.history = append(w.history, policyChange{time.Now(), number, w.version})
+	p.learns(knowledge{w.version, w.away})
 	p.client = w.newClient(p)
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	p.agendas, err = agenda.New(p.client, agenda.Config{
 		Partitions: partitions, Settings: p.settings, Process: w.newName(), Guarded: w.Durable, Lease: leaseTime,
-		Retention: w.retention(),
+		Retention: w.retention(), Categories: w.atOnce, Personal: p.personal,
 	})
 	if err != nil {
 		return nil, err
@@ -164,15 +163,32 @@ func (w *world) newName() string {
 }
 
 // settings are those of the policy that the process knows.
-func (p *process) settings(_, category string) agenda.Settings {
+func (p *process) settings(user, category string) agenda.Settings {
+	known := p.knowledge()
 	found := agenda.Settings{
-		Plan: p.w.planOf(category, int(p.version.Load())), MaxDefer: 24 * time.Hour,
-		BypassFrom: notification.PriorityCritical,
+		Plan: p.w.planOf(category, known.version), MaxDefer: 24 * time.Hour,
+		BypassFrom: notification.PriorityCritical, ExemptFrom: exemptFrom,
+	}
+	if found.Plan.Closed = p.w.nightOf(user, category, known); found.Plan.Closed != nil {
+		found.Plan.Spread = p.w.spread()
 	}
 	if category == "urgent" {
 		found.BypassFrom = notification.PriorityLow
 	}
 	return found
+}
+
+// atOnce are the categories whose settings are those of all users, if they are known to the agendas.
+func (w *world) atOnce() []string {
+	if !w.AtOnce {
+		return nil
+	}
+	return []string{"chat", "news", "free", "urgent"}
+}
+
+// personal tells whether a user has other settings.
+func (p *process) personal(user string) bool {
+	return p.w.Night > 0 && p.knowledge().away[user] && p.w.mutation != "who lives elsewhere is served as all are"
 }
 
 // CheckCategory, MaxDefer, MaxContent and CheckDelivery implement intake.Rules.

@@ -23,6 +23,8 @@ type random struct {
 	alike bool
 	// declines has grants declined often, in backlogs whose wake-up is lost.
 	declines bool
+	// nights decides what has to do with nights: other schedules are not changed by that.
+	nights *rand.Rand
 }
 
 func newRandom(seed uint64) (*random, setting) {
@@ -33,6 +35,11 @@ func newRandom(seed uint64) (*random, setting) {
 		CapPer: 2 + r.IntN(20),
 	}
 	r.left, r.shards, r.losses = 5+r.IntN(45), r.IntN(6) == 0, r.IntN(3) == 0
+	r.nights = rand.New(rand.NewPCG(seed, 0x6e69676874))
+	if r.nights.IntN(2) == 0 {
+		set.Night, set.Dusk, set.Spread = 1+r.nights.IntN(3), r.nights.IntN(3), r.nights.IntN(30)
+	}
+	set.AtOnce = r.nights.IntN(2) == 0
 	return r, set
 }
 
@@ -51,6 +58,12 @@ func (r *random) next(w *world) (move, bool) {
 	}
 	if r.left--; r.left < 0 {
 		return move{}, false
+	}
+	if w.Night > 0 && r.nights.IntN(12) == 0 {
+		r.op++
+		return move{
+			Do: "move", Op: r.op, Proc: r.nights.IntN(w.Procs), ID: users[r.nights.IntN(len(users))], N: r.nights.IntN(2),
+		}, true
 	}
 	if w.Calm {
 		return r.calm(w), true

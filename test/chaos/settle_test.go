@@ -123,10 +123,12 @@ func (w *world) restore() {
 	p := w.procs[0]
 	w.do(p, "follow policy", func(ctx context.Context) {
 		for _, p := range w.procs {
-			if int(p.version.Load()) != w.version {
+			beside := context.WithValue(ctx, opKey{}, (*operation)(nil))
+			if p.knowledge().version != w.version {
 				// When it fails, waiting notifications keep their slots.
-				_ = p.adopt(context.WithValue(ctx, opKey{}, (*operation)(nil)), w.version)
+				_ = p.adopt(beside, w.version)
 			}
+			_ = p.followUsers(beside) // likewise
 		}
 	})
 	for _, partition := range []int{0, 1} {

@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,8 +62,11 @@ func (l *ledger) noteResult(op *operation, round dispatch.TakeRequest, reply dis
 	defer l.mu.Unlock()
 	delete(l.pending, round.ID)
 	l.checkGenerations(round, reply, asked)
-	n := 0
-	for _, taken := range reply.Results {
+	n, all := 0, slices.Clone(reply.Results)
+	for _, pulled := range reply.Served {
+		all = append(all, pulled.WakeupResult)
+	}
+	for _, taken := range all {
 		for _, g := range taken.Grants {
 			n++
 			l.grants[granted{op, g.Notification.ID}] = &grant{
@@ -90,7 +94,11 @@ func (l *ledger) checkGenerations(round dispatch.TakeRequest, reply dispatch.Tak
 			l.broken = append(l.broken, "P8: a wake-up of "+w.UserID+" was acknowledged although somebody else had a newer one")
 		}
 	}
-	for _, w := range reply.Pulled {
+	pulled := slices.Clone(reply.Pulled)
+	for _, served := range reply.Served {
+		pulled = append(pulled, served.Wakeup)
+	}
+	for _, w := range pulled {
 		if w.Generation > l.newest[w.UserID].generation {
 			l.newest[w.UserID] = atWork{w.Generation, time.Now()}
 		}

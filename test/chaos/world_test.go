@@ -28,6 +28,13 @@ type setting struct {
 	Gap    int `json:"gap"`
 	Cap    int `json:"cap"`
 	CapPer int `json:"cap_per"`
+	// Nights of Night minutes begin Dusk minutes after the world does; 0: there are none. They end for each user within
+	// Spread seconds.
+	Night  int `json:"night,omitempty"`
+	Dusk   int `json:"dusk,omitempty"`
+	Spread int `json:"spread,omitempty"`
+	// AtOnce has what waits of users without settings of their own granted in the round that pulls their wake-up.
+	AtOnce bool `json:"at_once,omitempty"`
 }
 
 // partitions is how many partitions a world has.
@@ -55,9 +62,12 @@ type world struct {
 	lates     []lateCall
 	blocked   []*link
 	told      []string
-	shardDown int // a partition whose shard of a cluster is away; -1 none
-	version   int // of the policy, the newest
-	history   []policyChange
+	shardDown int             // a partition whose shard of a cluster is away; -1 none
+	version   int             // of the policy, the newest
+	away      map[string]bool // the users who live elsewhere
+	history   []learned
+	nights    map[bool]throttle.Closed // of those who are away, and of the others
+	worksOut  sync.Once                // for nights
 	paused    map[int]bool
 	losses    int
 	deaths    int
@@ -70,13 +80,6 @@ type world struct {
 type lateCall struct {
 	label string
 	do    func()
-}
-
-// policyChange is when a process began to know another version of the policy.
-type policyChange struct {
-	at      time.Time
-	proc    int
-	version int
 }
 
 // epoch is when every world begins. Bubbles begin long before.
@@ -245,30 +248,6 @@ func (w *world) start(number int, p *process, name string, do func(ctx context.C
 		w.mu.Unlock()
 	})
 	w.quiet()
-}
-
-// loosest gives the version of the policy that any process knew during a time and that allows most by a measure.
-func (w *world) loosest(from, until time.Time, most func(version int) int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := map[int]int{} // by process
-	best := 0
-	for _, c := range w.history {
-		if c.at.After(until) {
-			break
-		}
-		if before, ok := known[c.proc]; ok && c.at.After(from) {
-			best = max(best, most(before))
-		}
-		known[c.proc] = c.version
-		if c.at.After(from) {
-			best = max(best, most(c.version))
-		}
-	}
-	for _, version := range known {
-		best = max(best, most(version))
-	}
-	return best
 }
 
 // versions of the policy.

@@ -140,7 +140,7 @@ func keysOf(path string, value any) []string {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {
-			if path == "categories." || path == "channels." {
+			if path == "categories." || path == "channels." || path == "windows." {
 				name = "NAME"
 			}
 			keys = append(append(keys, path+name), keysOf(path+name+".", inner)...)
@@ -151,4 +151,27 @@ func keysOf(path string, value any) []string {
 		}
 	}
 	return keys
+}
+
+// TestPolicyReferencePrintsTheWeek compares the week that the page shows with what policy check prints of the example
+// before it.
+func TestPolicyReferencePrintsTheWeek(t *testing.T) {
+	t.Parallel()
+	page := readFile(t, policyPage)
+	_, section, found := strings.Cut(page, "\n## Quiet hours\n")
+	if !found {
+		t.Fatal("the page has no section about quiet hours")
+	}
+	p, err := policy.Parse(policyPage, []byte(fences(section, "yaml")[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range policy.Warnings(policyPage, p) {
+		if strings.Contains(w.Message, "max_defer") {
+			t.Errorf("the example is warned of: %s", w.Message)
+		}
+	}
+	if shown := fences(section, "text")[0]; !strings.Contains(p.Describe(nil), "\n"+shown) {
+		t.Errorf("the page shows\n%s\npolicy check prints\n%s", shown, p.Describe(nil))
+	}
 }

@@ -23,19 +23,10 @@ func TestBurstOfOneUser(t *testing.T) {
 	const burst, delay, inFlight = 10_000, 200 * time.Millisecond, 512
 	d, r := deploy(t, "version: 1\ncategories:\n  default: {limits: []}\n", 2), newReceiver(t)
 	r.delay = delay
-	everywhere := httptest.NewUnstartedServer(r.server.Config.Handler)
-	listener, err := net.Listen("tcp4", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	everywhere.Listener = listener
-	everywhere.Start()
-	t.Cleanup(everywhere.Close)
+	hosts := r.onManyHosts(t)
 	var items []item
 	for i := range burst {
-		// Each host has its own bound of calls in flight: all of 127.0.0.0/8 is this one.
-		items = append(items, item{UserID: "ada", To: "http://127.0.0." + strconv.Itoa(1+i%16) + ":" + port})
+		items = append(items, item{UserID: "ada", To: hosts[i%len(hosts)]})
 	}
 	ids := d.accept(d.workers[0], items)
 	d.drain(d.workers[0], 2*time.Minute)
@@ -48,6 +39,25 @@ func TestBurstOfOneUser(t *testing.T) {
 	if lost+duplicates > 0 || best.Seconds() < 0.9*took.Seconds() {
 		t.Error("outside the bounds: nothing lost or doubled, 0.9 of what 512 in flight allow")
 	}
+}
+
+// onManyHosts gives URLs of the receiver on 16 hosts: each has its own bound of calls in flight, and all of 127.0.0.0/8
+// is this machine.
+func (r *receiver) onManyHosts(t *testing.T) (urls []string) {
+	t.Helper()
+	everywhere := httptest.NewUnstartedServer(r.server.Config.Handler)
+	listener, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	everywhere.Listener = listener
+	everywhere.Start()
+	t.Cleanup(everywhere.Close)
+	for i := range 16 {
+		urls = append(urls, "http://127.0.0."+strconv.Itoa(1+i)+":"+port)
+	}
+	return urls
 }
 
 // Whatever asynq's queue of a partition loses, those who wait there go on.

@@ -3,17 +3,14 @@
 package e2e_test
 
 import (
-	"bufio"
 	"cmp"
-	"compress/gzip"
-	"encoding/json"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/chatroom"
 )
 
 // speed is how much faster than life the recorded days are played, and their limits with them.
@@ -29,62 +26,6 @@ categories:
 
 var chatRules = []throttle.Rule{{Max: 1, Per: 3 * time.Second / speed}, {Max: 100, Per: 24 * time.Hour / speed}}
 
-// mention is one event of the recording.
-type mention struct {
-	Day    int    `json:"day"`
-	AtMS   int64  `json:"at_ms"`
-	UserID string `json:"user_id"`
-}
-
-// mentions reads the recording.
-func mentions(t *testing.T) []mention {
-	t.Helper()
-	file, err := os.Open("../../testdata/irc-mentions.ndjson.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []mention
-	for lines := bufio.NewScanner(unpacked); lines.Scan(); {
-		var m mention
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, m)
-	}
-	return all
-}
-
-// busiest gives the n recorded days in a row with most events.
-func busiest(all []mention, n int) []mention {
-	perDay := map[int]int{}
-	for _, m := range all {
-		perDay[m.Day]++
-	}
-	last := slices.MaxFunc(all, func(a, b mention) int { return cmp.Compare(a.Day, b.Day) }).Day
-	first, most := 0, 0
-	for day := 0; day+n-1 <= last; day++ {
-		sum := 0
-		for d := day; d < day+n; d++ {
-			sum += perDay[d]
-		}
-		if sum > most {
-			first, most = day, sum
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(m mention) bool { return m.Day < first || m.Day >= first+n })
-}
-
-// due is when an event is played, after the beginning; a day follows the other.
-func (m mention) due(firstDay int) time.Duration {
-	day := 24 * time.Hour
-	return (time.Duration(m.Day-firstDay)*day + time.Duration(m.AtMS)*time.Millisecond%day) / speed
-}
-
 // Ten days of a chat room at 600 times its speed: each mention is enqueued at its own moment. ACCEPT_DAYS says how many
 // of the days; one takes 2.4 minutes.
 func TestChatRoom(t *testing.T) {
@@ -93,14 +34,12 @@ func TestChatRoom(t *testing.T) {
 		t.Fatalf("ACCEPT_DAYS must be a number from 1 to 120, is %q", os.Getenv("ACCEPT_DAYS"))
 	}
 	d, r := deploy(t, chatPolicy, 2), newReceiver(t)
-	events := busiest(mentions(t), days)
-	firstDay := events[0].Day
-	slices.SortStableFunc(events, func(a, b mention) int { return cmp.Compare(a.due(firstDay), b.due(firstDay)) })
+	events, firstDay := chatroom.Busiest(t, days)
 	var ids []string
 	begin := time.Now()
 	for len(events) > 0 {
 		var batch []item
-		for len(events) > 0 && events[0].due(firstDay) <= time.Since(begin) {
+		for len(events) > 0 && events[0].After(firstDay)/speed <= time.Since(begin) {
 			batch = append(batch, item{UserID: events[0].UserID, To: r.server.URL})
 			events = events[1:]
 		}

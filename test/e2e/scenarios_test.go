@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
+	"github.com/pacer-notify/pacer/test/chatroom"
 )
 
 const crowdPolicy = `version: 1
@@ -271,7 +272,7 @@ func TestStoppedUnderLoad(t *testing.T) {
 func TestRealTraffic(t *testing.T) {
 	d, r := deploy(t, crowdPolicy, 2), newReceiver(t)
 	var items []item
-	for _, m := range mentions(t) {
+	for _, m := range chatroom.All(t) {
 		items = append(items, item{UserID: m.UserID, To: r.server.URL})
 	}
 	begin := time.Now()

@@ -80,7 +80,7 @@ func commandRows(d *fleet) []row {
 		},
 		{
 			name: "policy alone", provoke: run(&dispatcherPath, nil, "policy"),
-			want: "dispatcher: dispatcher policy needs a command: one of check, show",
+			want: "dispatcher: dispatcher policy needs a command: one of apply, check, diff, show",
 		},
 		{
 			name: "migrate alone", provoke: run(&dispatcherPath, nil, "migrate"),

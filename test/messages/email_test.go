@@ -137,10 +137,10 @@ func emailRows(d *fleet) []row {
 			want: "dispatcher: --public-url (PACER_PUBLIC_URL) must begin with https://, since mail providers call no other",
 		},
 		{
-			name: "a public URL without Postgres", provoke: run(&dispatcherPath, nil,
+			name: "a public URL without a store", provoke: run(&dispatcherPath, nil,
 				"serve", "--public-url=https://example.com", "--unsubscribe-key="+strings.Repeat("k", 32)),
-			want: "dispatcher: --public-url (PACER_PUBLIC_URL) needs --database-url (DATABASE_URL) to be set too: only " +
-				"Postgres keeps what users unsubscribe from",
+			want: "dispatcher: --public-url (PACER_PUBLIC_URL) needs --redis-url (REDIS_URL) to be set too, or " +
+				"--database-url: else a restart forgets what users unsubscribed from",
 		},
 		{
 			name: "a short key", provoke: run(&dispatcherPath, nil, "serve", "--unsubscribe-key=secret"),

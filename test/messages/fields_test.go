@@ -96,13 +96,13 @@ func fieldRows(d *fleet) []row {
 		{
 			name: "a misspelt field", provoke: d.post(`{"user_id":"ada","channel":"log","categry":"chat"}`),
 			want: "categry: is not a field of a notification (did you mean category?); its fields are apns, body, " +
-				"category, channel, collapse_key, data, email, expires_at, fcm, id, idempotency_key, ntfy, priority, " +
+				"category, channel, collapse_key, data, email, expires_at, fcm, id, idempotency_key, max_wait, ntfy, priority, " +
 				"send_at, slack, sms, teams, template, title, to, user_id, webpush",
 		},
 		{
 			name: "an unknown field", provoke: d.post(`{"user_id":"ada","channel":"log","colour":"red"}`),
 			want: "colour: is not a field of a notification; its fields are apns, body, category, channel, " +
-				"collapse_key, data, email, expires_at, fcm, id, idempotency_key, ntfy, priority, send_at, slack, " +
+				"collapse_key, data, email, expires_at, fcm, id, idempotency_key, max_wait, ntfy, priority, send_at, slack, " +
 				"sms, teams, template, title, to, user_id, webpush",
 		},
 		{

@@ -32,7 +32,8 @@ func TestMessages(t *testing.T) {
 	d := deploy(t)
 	surfaces := map[string][]row{
 		"fields": fieldRows(d), "requests": requestRows(d), "settings": settingRows(d), "start": startRows(d),
-		"policy": policyRows(), "templates": templateRows(), "client": clientRows(d), "enqueue": enqueueRows(d),
+		"policy": policyRows(), "hours": hourRows(), "templates": templateRows(), "client": clientRows(d),
+		"enqueue":  enqueueRows(d),
 		"commands": commandRows(d), "e-mail": emailRows(d), "actions": actionRows(d), "SQL": sqlRows(d),
 		"log": logRows(),
 	}

@@ -49,7 +49,7 @@ func policyRows() []row {
 			name: "an unknown key", provoke: parsePolicy("version: 1\ncategorys: {}\n"),
 			want: "policy.yaml:1:1: categories: is missing; a policy needs at least the category default\n" +
 				"policy.yaml:2:1: categorys: unknown key (did you mean categories?); known here: version, " +
-				"categories, user_cap, bypass_priority, retry, channels",
+				"categories, user_cap, bypass_priority, retry, channels, time_zone, windows, quiet_hours, caps",
 		},
 		{
 			name: "no category default", provoke: parsePolicy("version: 1\ncategories: {chat: {limits: []}}"),
@@ -60,13 +60,73 @@ func policyRows() []row {
 			provoke: parsePolicy("version: 1\ncategories:\n  default: {limits: []}\n  chat: {limit: []}\n"),
 			want: "policy.yaml:4:10: categories.chat.limit: unknown key (did you mean limits?); known here: " +
 				"algorithm, " +
-				"limits, min_gap, max_defer, bypass, retry, timeout, concurrency, webhook",
+				"limits, min_gap, max_defer, bypass, quiet_hours, retry, timeout, concurrency, webhook",
 		},
 		{
 			name: "no limit",
 			provoke: parsePolicy(
 				"version: 1\ncategories:\n  default: {limits: []}\n  chat: {limits: [{max: 0, per: 1s}]}\n"),
 			want: "policy.yaml:4:25: categories.chat.limits[0].max: must be between 1 and 1000000, is 0",
+		},
+		{
+			name: "a day of a window",
+			provoke: parsePolicy("version: 1\ncategories:\n" +
+				"  default: {algorithm: fixed_window, limits: [{max: 9, per: day}]}\n"),
+			want: "policy.yaml:3:47: categories.default.limits[0].per: only the algorithm rolling can count in a day, " +
+				"and the category has fixed_window",
+		},
+		{
+			name: "a cap without categories",
+			provoke: parsePolicy(
+				"version: 1\ncategories: {default: {}}\ncaps: [{name: ads, limits: [{max: 3, per: 7d}]}]\n"),
+			want: "policy.yaml:3:8: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
+		},
+		{
+			name: "a cap over an unknown category",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\n" +
+				"caps: [{name: ads, categories: [promo], limits: [{max: 3, per: 7d}]}]\n"),
+			want: `policy.yaml:3:33: caps[0].categories[0]: no category is named "promo"; the policy has default`,
+		},
+		{
+			name: "a cap on an unknown channel",
+			provoke: parseForChannels("version: 1\ncategories: {default: {}}\n" +
+				"caps: [{name: ads, categories: [default], channels: [sms], limits: [{max: 3, per: 7d}]}]\n"),
+			want: `policy.yaml:3:54: caps[0].channels[0]: unknown channel "sms"; known here: log, webhook`,
+		},
+		{
+			name: "a cap's name twice",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\n" +
+				"caps: [{name: ads, categories: [default], limits: [{max: 3, per: 7d}]},\n" +
+				"  {name: ads, categories: [default], limits: [{max: 3, per: 8d}]}]\n"),
+			want: "policy.yaml:4:10: caps[1].name: is already that of caps[0]",
+		},
+		{
+			name: "a reserve for nobody",
+			provoke: parsePolicy(
+				"version: 1\ncategories:\n  default: {limits: [{max: 9, per: 1s, reserve: {urgent: 2}}]}\n"),
+			want: "policy.yaml:3:50: categories.default.limits[0].reserve.urgent: is no priority; a reserve is for critical, " +
+				"high or normal",
+		},
+		{
+			name: "a reserve for the least urgent",
+			provoke: parsePolicy(
+				"version: 1\ncategories:\n  default: {limits: [{max: 9, per: 1s, reserve: {low: 2}}]}\n"),
+			want: "policy.yaml:3:50: categories.default.limits[0].reserve.low: keeps nothing, since nothing is less urgent " +
+				"than low; a reserve is for critical, high or normal",
+		},
+		{
+			name: "a reserve as large as its limit",
+			provoke: parsePolicy(
+				"version: 1\ncategories:\n  default: {limits: [{max: 9, per: 1s, reserve: {high: 9}}]}\n"),
+			want: "policy.yaml:3:40: categories.default.limits[0].reserve: keeps 9 of max 9, which leaves none for the less " +
+				"urgent; it may keep at most 8 in all",
+		},
+		{
+			name: "a reserve of a bucket",
+			provoke: parsePolicy("version: 1\ncategories:\n" +
+				"  default: {algorithm: token_bucket, limits: [{max: 9, per: 1s, reserve: {high: 2}}]}\n"),
+			want: "policy.yaml:3:47: categories.default.limits[0].reserve: only the algorithm rolling can keep a reserve, " +
+				"and the category has token_bucket",
 		},
 		{
 			name: "a window of nothing",

@@ -47,6 +47,10 @@ func requestRows(d *fleet) []row {
 			want: "no webhook endpoint has this id",
 		},
 		{
+			name: "a bad max_wait", provoke: d.post(`{"user_id":"ada","max_wait":"soon"}`),
+			want: `max_wait: must be a duration of 0s or more, such as 30s, 10m or 24h, is "soon"`,
+		},
+		{
 			name: "no JSON", provoke: d.post(`{"user_id":`),
 			want: "the body is not the JSON of a notification: it ends too early, after 11 bytes",
 		},
@@ -150,6 +154,30 @@ func requestRows(d *fleet) []row {
 			want: "limits.chat: limits[0].max: must be between 1 and 1000000, is 0",
 		},
 		{
+			name:    "an offset for a user's time zone",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json", `{"time_zone":"+02:00"}`),
+			want: `time_zone: "+02:00" is an offset, which knows no daylight saving time: name a zone such as ` +
+				`Europe/Vienna`,
+		},
+		{
+			name: "quiet hours in a window that there is not",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_hours":{"window":"nite"}}`),
+			want: `quiet_hours: the policy has no window named "nite"; it has none`,
+		},
+		{
+			name: "a date that does not exist",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_hours":{"dates":["2026-02-30"]}}`),
+			want: `quiet_hours: dates[0]: "2026-02-30" is no date: write one that exists, as in 2026-12-24`,
+		},
+		{
+			name: "quiet until far away",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_until":"2126-01-01T00:00:00Z"}`),
+			want: "quiet_until: must be at most 366 days ahead",
+		},
+		{
 			name:    "a device of an unknown channel",
 			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"channel":"pigeon","to":"x"}`),
 			want:    `channel: "pigeon" is not a configured channel; configured are log, webhook`,
@@ -201,8 +229,8 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "preferences with a misspelt field",
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json", `{"optout":{}}`),
-			want: "optout: is no field here; there are limits, opt_out, time_zone, updated_at (did you mean " +
-				"opt_out?)",
+			want: "optout: is no field here; there are limits, opt_out, quiet_hours, quiet_until, time_zone, updated_at " +
+				"(did you mean opt_out?)",
 		},
 		{
 			name: "a word for a list of preferences",

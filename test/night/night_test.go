@@ -43,6 +43,7 @@ func (c *night) roles() []string {
 // placeholders stand for what differs from run to run.
 var placeholders = map[string]string{
 	"TIME":     `(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}`,
+	"CLOCK":    `\d\d:\d\d`,
 	"DURATION": `[0-9hms.]+`,
 	"HOST":     `127\.0\.0\.1(?::\d+)?`,
 	"PROCESS":  `[\w.-]+-[A-Z2-7]{8}`,
@@ -54,7 +55,7 @@ var placeholders = map[string]string{
 	"USER":     `\w+`,
 }
 
-var placeholder = regexp.MustCompile(`\b(TIME|DURATION|HOST|PROCESS|COUNT|VERSION|FILE|OPERATOR|SECONDS|USER)\b`)
+var placeholder = regexp.MustCompile(`\b(TIME|CLOCK|DURATION|HOST|PROCESS|COUNT|VERSION|FILE|OPERATOR|SECONDS|USER)\b`)
 
 // matches tells whether a text is as the table has it.
 func matches(want, got string) bool {

@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// nightNow is a policy whose quiet hours have begun an hour ago, and last for three more.
+func nightNow() string {
+	now := time.Now().UTC()
+	return fmt.Sprintf("version: 1\ncategories:\n  default: {}\nwindows: {night: {closed: [{from: %q, to: %q}]}}\n"+
+		"quiet_hours: {window: night}\n", now.Add(-time.Hour).Format("15:04"), now.Add(3*time.Hour).Format("15:04"))
+}
+
 // ordered are the cases in which somebody wanted it so: an operator, the user, the policy or the producer.
 func ordered() []*night {
 	return []*night{
@@ -100,6 +107,20 @@ func ordered() []*night {
 				"Most deferred: ada, default, 1",
 			},
 			do: "Nothing, or shorten the gap in the policy.",
+		},
+		{
+			title: "Quiet hours hold it", happens: "The policy has quiet hours, and it is night where the user is.",
+			policy: nightNow(),
+			trouble: func(d *deployment) {
+				d.post("n1", "")
+			},
+			calm:    "the policy wants it so",
+			user:    "default: 1 deferred; first n1: deferred by quiet hours until CLOCK UTC, goes out at TIME",
+			explain: "deferred by quiet hours until CLOCK UTC, goes out at TIME",
+			dashboard: []string{
+				"Most deferred: ada, default, 1",
+			},
+			do: "Nothing. What must go at night has a category with `quiet_hours: {then: off}`, or the priority of `exempt_priority`.",
 		},
 		{
 			title: "It is scheduled", happens: "The producer asked for a time that is still to come.",

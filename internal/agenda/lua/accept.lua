@@ -8,7 +8,8 @@
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
---          r), 1 when its priority bypasses the limits, 1 when the user has limits of their own
+--          r), 1 when its priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go
+--          sooner than what it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, then per notification: when it was accepted in µs, or
 --          when the id was known before {when that one was accepted, its user, its category, its payload}}
@@ -36,6 +37,7 @@ local function replace_earlier(agenda, n)
   local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
   if not remove_waiting(agenda, earlier) then return n.arrival end
   finish(earlier, n.category, 'R', 'collapse_key', retention)
+  wake_for_expiry(agenda, n.category)
   if f[1] == 't' then return n.arrival end
   return tonumber(f[2] or f[3])
 end
@@ -61,16 +63,27 @@ local function optional_fields(n, from, joined)
   return optional
 end
 
+-- goes_first tells whether a notification comes before the one that blocks its backlog, or has replaced it.
+local function goes_first(n, backlog, at_place)
+  local first = call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
+  return not first or tonumber(first) > tonumber(at_place)
+end
+
 -- accept_due puts a notification that is due into its backlog.
 local function accept_due(agenda, n, from)
   local known = agenda.backlogs[n.category] ~= nil
   local backlog = backlog_of(agenda, n.category)
-  local joined = add_to_backlog(agenda, backlog, n.id, place(tonumber(n.priority), from), n.bypasses, false)
+  local at_place = place(tonumber(n.priority), from)
+  local passes = n.bypasses or
+    backlog.next > 0 and (n.exempt and backlog.rule < 0 or n.overtakes and goes_first(n, backlog, at_place))
+  local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, false)
   store(n, 'q', optional_fields(n, from, joined))
-  -- A backlog that is not empty has a wake-up. But a notification that bypasses does not wait for it, and one that
-  -- would wait for too long ends at once.
-  if not known or n.bypasses or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then
+  -- A backlog that is not empty has a wake-up. But a notification that passes what others wait for does not wait for it,
+  -- and one that would wait for too long ends at once.
+  if not known or passes or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then
     ensure_wakeup(agenda, now)
+  elseif n.expires_at ~= '0' then
+    wake_for_expiry(agenda, n.category)
   end
 end
 
@@ -89,7 +102,6 @@ local function accept(n)
   count('accepted', 1)
   note_history('A', n.category)
   local agenda, from = open_agenda(n.user), n.arrival
-  if n.personal then mark_personal(agenda) end
   if n.collapse ~= '' then
     store(n, 'q', optional_fields(n, from))
     if superseded(n.category, n.user, n.id) then
@@ -98,8 +110,10 @@ local function accept(n)
     end
     from = replace_earlier(agenda, n)
   end
+  if n.personal then mark_personal(agenda) end
   if n.expires_at ~= '0' then call('ZADD', partition .. 'y', n.expires_at, n.id) end
   if tonumber(n.send_at) > now then accept_later(agenda, n, from) else accept_due(agenda, n, from) end
+  cover_rest(agenda)
 end
 
 local result = { deferrals }
@@ -112,6 +126,7 @@ for i = 4, #ARGV, 12 do
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
       expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
       state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
+      exempt = ARGV[i + 10] == '2' or ARGV[i + 10] == '4', overtakes = ARGV[i + 10] == '3' or ARGV[i + 10] == '4',
     }
     accept(n)
     result[#result + 1] = n.arrival + YEAR_2020

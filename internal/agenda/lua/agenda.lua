@@ -3,19 +3,23 @@
 --
 -- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so
 -- that they share its hash tag and with it a slot. Per partition:
---   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap), scheduled,
---                     retrying (of these held, which wait for their provider, not after a failure); the totals; in
---                     a guarded store the deferrals of each category
+--   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap, and quiet,
+--                     which wait for the end of a closed interval), scheduled, retrying (of these held, which wait for
+--                     their provider, not after a failure); the totals; in a guarded store the deferrals of each
+--                     category
 --   a          string the latest arrival
 --   e          zset   in flight: notification → end of its lease
 --   y          zset   waiting with an expiry: notification → when it expires
---   o          zset   blocked backlogs → arrival of their first
+--   o          zset   backlogs that a rule blocks → arrival of their first
+--   quiet      zset   backlogs that a closed interval blocks → the moment from which their first may go
 --   v          hash   user → how many of the user's backlogs are blocked
 --   wakeups    zset   user → the moment by which the wake-up must have come; the sweeper replaces one that has not
 --   generation string that of the wake-ups that were pulled last, see take.lua
 --   holders    hash   process → when it swept or pulled last, µs
 --   round:<process>   string what its latest round gave out
 --   history:<hour>    hash   kind and category → how many in that hour since 1970, see note_history; kept for 31 days
+--   preferences          hash   user → what the user wants, as JSON; when this is the store
+--   preferences:changes  zset   user → number of the latest change, µs
 --   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
 --   sweep      hash   last: when the partition was swept last; truce: when the latest truce began; before: when the
 --                     one before it began
@@ -39,7 +43,8 @@
 --   x:<name>   hash   collapse key → the waiting notification that has it
 --   h:…        string arrival of the newest with a collapse key; its name holds the key's length, the key and the
 --                     backlog
--- and the limiter's keys. Per notification:
+-- and the limiter's keys: <algorithm>:<name>, u:<user> the log of the user's cap, cap:<cap>:<user> that of a named cap,
+-- whose name holds no colon. Per notification:
 --   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
 --                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
 --                     m admitted at, t not before, z ended, h history, w waits for its provider,
@@ -47,8 +52,12 @@
 --                     often its backlog had been blocked when it joined (absent: 0), i 1 when its priority bypasses,
 --                     a the generation whose lease ended, until it is granted anew or settled, q what explains the
 --                     reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too
---                     late, with a + when that is the earliest possible, n when the back-off after its latest failure
---                     ends: max_defer counts from there
+--                     late, with a + when that is the earliest possible; with quiet_hours the slot, and the end of the
+--                     closed interval that it is in; n when the back-off after its latest failure
+--                     ends: max_defer counts from there, K the names of the named caps that count its latest grant,
+--                     P the basis of its latest admission: the version of the policy and, where it mattered, after a
+--                     space the user's time zone
+-- A payload begins with {"c":"CHANNEL", so that a cap can count some channels only; to all else it is opaque.
 --
 -- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
 -- C cancelled, R replaced. "deferred" is not a state: deferred is everything in a blocked backlog that does not bypass.
@@ -88,8 +97,9 @@ end
 
 -- open_agenda reads a user's agenda, once in a script. The fields of a backlog in it:
 --   next    the moment at which its first may go, when it is blocked; 0 when something may go, or nobody has looked
---   rule    the number in the plan of the rule that blocks it
---   capped  1 when that rule is the user's cap; 2 when its category is paused: then no rule blocks it, yet nothing goes
+--   rule    the number in the plan of the rule that blocks it; below 0 a closed interval does
+--   capped  1 when that rule is the user's cap, 3 when it is a named cap; 2 when its category is paused: then no rule
+--           blocks it, yet nothing goes
 --   since   when it was blocked last
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
 --   blocks  how often it was blocked since it was last empty
@@ -117,12 +127,12 @@ local function open_agenda(user)
       agenda.personal = true
     else
       local next_, rule, capped, since, fresh, blocks, most =
-        string.match(value, '^(%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
+        string.match(value, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
       local name = category .. ':' .. user
       agenda.size = agenda.size + 1
       agenda.backlogs[category] = {
         category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_),
-        rule = tonumber(rule), capped = capped == '1', paused = capped == '2', since = tonumber(since),
+        rule = tonumber(rule), capped = capped == '1', paused = capped == '2', named = capped == '3', since = tonumber(since),
         fresh = tonumber(fresh), blocks = tonumber(blocks), most = next_ ~= '0' and tonumber(most) or 0,
         ready = next_ == '0' and tonumber(most) or 0,
       }
@@ -136,6 +146,13 @@ local function mark_personal(agenda)
   if agenda.personal then return end
   agenda.personal = true
   redis.call('HSET', agenda.key, '!', '')
+end
+
+-- unmark_personal forgets that: nothing waits for the user, so nothing else is kept of them.
+local function unmark_personal(agenda)
+  if not agenda.personal then return end
+  agenda.personal = nil
+  redis.call('HDEL', agenda.key, '!')
 end
 
 -- backlog_of returns the backlog of a category; it may be empty.
@@ -160,6 +177,19 @@ end
 
 local function mark_changed(agenda, backlog) agenda.changed[backlog] = true end
 
+-- is_quiet tells whether a closed interval blocks a backlog.
+local function is_quiet(backlog) return backlog.next > 0 and backlog.rule < 0 end
+
+-- set_of_blocked is the set that a backlog is in which a closed interval blocks, or a rule.
+local function set_of_blocked(quiet) return partition .. (quiet and 'quiet' or 'o') end
+
+-- score_of_blocked is the score there of a backlog that is blocked until a moment.
+local function score_of_blocked(backlog, next_, quiet)
+  if quiet then return digits(next_) end
+  local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
+  return digits(tonumber(first) % BAND)
+end
+
 -- set_blocked sets the moment from which the first of a backlog may go, and the rule that blocks it until then. That
 -- defers the whole backlog; those that were not deferred before are counted now.
 local function set_blocked(agenda, backlog, next_, rule, capped, most)
@@ -167,6 +197,8 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   local before = backlog.next > 0 and size - backlog.fresh or 0
   count('deferred', size - before)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
+  local quiet, was_quiet = rule < 0, is_quiet(backlog)
+  count('quiet', (quiet and size or 0) - (was_quiet and before or 0))
   if backlog.next == 0 then
     redis.call('HINCRBY', partition .. 'v', agenda.user, '1')
     backlog.since = now
@@ -175,8 +207,8 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
     note_deferrals(agenda.user, backlog.category, backlog.fresh, rule)
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
-  local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
-  redis.call('ZADD', partition .. 'o', digits(tonumber(first) % BAND), backlog.name)
+  if backlog.next > 0 and was_quiet ~= quiet then redis.call('ZREM', set_of_blocked(was_quiet), backlog.name) end
+  redis.call('ZADD', set_of_blocked(quiet), score_of_blocked(backlog, next_, quiet), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
   mark_changed(agenda, backlog)
 end
@@ -201,12 +233,13 @@ local function set_ready(agenda, backlog)
   local deferred = size_of(backlog) - backlog.fresh
   count('deferred', -deferred)
   if backlog.capped then count('capped', -deferred) end
-  redis.call('ZREM', partition .. 'o', backlog.name)
+  if is_quiet(backlog) then count('quiet', -deferred) end
+  redis.call('ZREM', set_of_blocked(is_quiet(backlog)), backlog.name)
   if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then
     redis.call('HDEL', partition .. 'v', agenda.user)
   end
   backlog.ready = math.min(now, backlog.next)
-  backlog.next, backlog.capped = 0, false
+  backlog.next, backlog.capped, backlog.named = 0, false, false
   mark_changed(agenda, backlog)
 end
 
@@ -229,6 +262,7 @@ local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
     if backlog.next > 0 then
       count('deferred', 1)
       if backlog.capped then count('capped', 1) end
+      if is_quiet(backlog) then count('quiet', 1) end
       if not deferred then note_deferrals(agenda.user, backlog.category, 1, backlog.rule) end
     end
     if backlog.size == 1 then mark_changed(agenda, backlog) end
@@ -250,6 +284,7 @@ local function note_removal(agenda, backlog, joined)
   elseif backlog.next > 0 then
     count('deferred', -1)
     if backlog.capped then count('capped', -1) end
+    if is_quiet(backlog) then count('quiet', -1) end
   end
 end
 
@@ -267,7 +302,10 @@ local function deferral_of(backlog, arrival)
 end
 
 -- The reasons for which scripts end notifications undelivered, by the names under which they are counted.
-local ENDS = { max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop' }
+local ENDS = {
+  max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop',
+  quiet_hours = 'expired quiet_hours',
+}
 
 -- finish ends a notification of a category that has been taken out of its backlog. `detail` explains the reason, see the
 -- field q.
@@ -340,7 +378,7 @@ local function earliest_later(agenda)
 end
 
 -- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category. It returns
--- false when the notification is in neither.
+-- false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
@@ -351,6 +389,7 @@ local function remove_waiting(agenda, id)
       redis.call('HSET', key, 'h', (redis.call('HGET', key, 'h') or '') .. deferral_of(backlog, tonumber(f[7])))
     end
     note_removal(agenda, backlog, f[4])
+    agenda.uncovered = agenda.uncovered or backlog.named
   elseif redis.call('ZREM', agenda.later, id) == 1 then
     note_later_removal(id, f[5], f[6])
     earliest_later(agenda)

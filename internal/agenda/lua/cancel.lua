@@ -13,7 +13,9 @@ local agenda = open_agenda(user)
 local category = remove_waiting(agenda, id)
 if not category then return 0 end
 finish(id, category, 'C', ARGV[3], ARGV[2])
+wake_for_expiry(agenda, category)
 save_agenda(agenda)
+cover_rest(agenda)
 remove_if_empty(agenda)
 write_changes()
 return 1

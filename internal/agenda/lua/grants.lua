@@ -10,18 +10,27 @@ local budget = 0
 -- The leases of the grants: end, notification, …
 local leases = {}
 
--- plan_for returns the plan of a user's category. All plans of a user share what was read from the cap's log.
-local function plan_for(agenda, backlog, category_settings)
-  local plan = set_plan_keys(copy_plan(category_settings.plan), backlog.category, agenda.user)
-  local log, shared = plan.cap_log, agenda.cap_log
-  if log.max == 0 then return plan end
-  if shared then
+local plan_for
+do
+  -- shared_log returns what all plans of a user share of what was read from the log of a cap.
+  local function shared_log(agenda, name, log)
+    local shared = agenda.cap_logs[name]
+    if not shared then
+      agenda.cap_logs[name] = log
+      return log
+    end
     shared.max, shared.per = math.max(shared.max, log.max), math.max(shared.per, log.per)
-    plan.cap_log = shared
-  else
-    agenda.cap_log = log
+    return shared
   end
-  return plan
+
+  -- plan_for returns the plan of a user's category.
+  function plan_for(agenda, backlog, category_settings)
+    local plan = set_plan_keys(copy_plan(category_settings.plan), backlog.category, agenda.user)
+    agenda.cap_logs = agenda.cap_logs or {}
+    if plan.cap_log.max > 0 then plan.cap_log = shared_log(agenda, '', plan.cap_log) end
+    for _, cap in ipairs(plan.named) do cap.log = shared_log(agenda, cap.name, cap.log) end
+    return plan
+  end
 end
 
 -- read_first reads the first of a backlog into backlog.first (nil: the backlog is empty), and ends those before it that
@@ -66,26 +75,49 @@ local function expire_overdue(agenda, id, slot, category_settings)
   finish(id, remove_waiting(agenda, id), 'E', 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
 end
 
--- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
--- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
--- too long. It returns false when the budget is used up.
-local function decide_first(agenda, backlog, category_settings)
-  while backlog.first do
-    local first = backlog.first
-    if first.priority <= category_settings.bypass then
-      backlog.at, backlog.why, backlog.bound = now, 0, 0
-      return true
-    end
-    local bound
-    backlog.at, backlog.why, bound = decide_now(backlog.plan, now)
-    backlog.bound = math.max(bound, backlog.next)
-    local since = math.max(first.arrival + YEAR_2020, first.not_before)
-    if backlog.at - since <= category_settings.max_defer then return true end
-    if budget <= 0 then return false end
-    expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
-    if not read_first(agenda, backlog) then return false end
+local decide_first
+do
+  -- drop ends a notification whose slot is in a closed interval.
+  local function drop(agenda, backlog)
+    budget = budget - 1
+    local id, slot = backlog.first.id, digits(backlog.at)
+    finish(id, remove_waiting(agenda, id), 'E', 'quiet_hours', retention, slot .. ' ' .. digits(open(backlog.plan, backlog.at)))
   end
-  return true
+
+  -- is_dropped tells whether the first of a backlog is due in a closed interval that ends it.
+  local function is_dropped(backlog, drops)
+    return drops and backlog.at <= now + horizon and open(backlog.plan, backlog.at) > backlog.at
+  end
+
+  -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
+  -- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
+  -- too long, and those that are due in quiet hours that end them. It returns false when the budget is used up.
+  function decide_first(agenda, backlog, category_settings)
+    while backlog.first do
+      local first, plan = backlog.first, backlog.plan
+      plan.priority, plan.channel = first.priority, #plan.named > 0 and channel_of(first.payload)
+      if first.priority <= category_settings.bypass then
+        backlog.at, backlog.why, backlog.bound = now, 0, 0
+        return true
+      end
+      local exempt, bound = first.priority <= category_settings.exempt, nil
+      local drops = category_settings.drops and not exempt
+      backlog.plan.expires = tonumber(first.expires)
+      backlog.at, backlog.why, bound = decide_now(plan, now, exempt or drops)
+      backlog.bound = math.max(bound, backlog.next)
+      local since = math.max(first.arrival + YEAR_2020, first.not_before)
+      local overdue = backlog.at - since > category_settings.max_defer
+      if not overdue and not is_dropped(backlog, drops) then return true end
+      if budget <= 0 then return false end
+      if overdue then
+        expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
+      else
+        drop(agenda, backlog)
+      end
+      if not read_first(agenda, backlog) then return false end
+    end
+    return true
+  end
 end
 
 -- is_before orders backlogs by their first, as Redis orders a sorted set.
@@ -112,62 +144,89 @@ local function next_due(agenda, contenders, request)
   return soonest
 end
 
--- slot_of returns the slot of the first of a backlog: since when it might have gone, at the earliest. That is the last
--- of these moments: its arrival, its send_at, the end of its back-off or of the wait for its provider, the moment from
--- which the limits allow it, and the first try after a pause.
-local function slot_of(backlog)
-  local n = backlog.first
-  local slot = math.max(n.arrival + YEAR_2020, n.not_before, n.due, backlog.bound)
-  if backlog.next == 0 then slot = math.max(slot, backlog.ready) end
-  return math.min(slot, backlog.at)
+local grant
+do
+  -- slot_of returns the slot of the first of a backlog: since when it might have gone, at the earliest. That is the last
+  -- of these moments: its arrival, its send_at, the end of its back-off or of the wait for its provider, the moment from
+  -- which the limits allow it, and the first try after a pause.
+  local function slot_of(backlog)
+    local n = backlog.first
+    local slot = math.max(n.arrival + YEAR_2020, n.not_before, n.due, backlog.bound)
+    if backlog.next == 0 then slot = math.max(slot, backlog.ready) end
+    return math.min(slot, backlog.at)
+  end
+
+  -- caps_of returns the names of the caps that count an admission of a plan, parted by spaces.
+  local function caps_of(plan)
+    local names = {}
+    for _, cap in ipairs(plan.named) do
+      if counts_in(plan, cap) then names[#names + 1] = cap.name end
+    end
+    return table.concat(names, ' ')
+  end
+
+  -- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
+  function grant(agenda, backlog, request)
+    local n, at, slot = backlog.first, backlog.at, slot_of(backlog)
+    local key = partition .. 'n:' .. n.id
+    n.generation = n.generation + 1
+    local generation, basis = digits(n.generation), request.settings[backlog.category].basis
+    redis.call('ZREM', backlog.key, n.id)
+    release_collapse(backlog.category, agenda.user, n.id, n.collapse)
+    if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
+    charge(backlog.plan, now, at, n.id .. '#' .. generation)
+    local fields = { 's', 's', 'g', generation, 'm', digits(at), 'P', basis }
+    if #backlog.plan.named > 0 then fields[9], fields[10] = 'K', caps_of(backlog.plan) end
+    if was_deferred(backlog, n.joined) and n.deferrals == 0 then
+      n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.arrival)
+      local i = #fields
+      fields[i + 1], fields[i + 2], fields[i + 3], fields[i + 4] = 'd', '1', 'h', n.history
+    end
+    redis.call('HSET', key, unpack(fields))
+    note_removal(agenda, backlog, n.joined)
+    leases[#leases + 1] = digits(at + lease)
+    leases[#leases + 1] = n.id
+    count('attempts', 1)
+    budget = budget - 1
+    request.grants = request.grants + 1
+    put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
+      n.arrival + YEAR_2020, n.payload, n.deferrals, n.history, math.max(n.arrival + YEAR_2020, n.not_before), basis)
+    has_given = true
+    note_in_round(generation .. ' ' .. n.id .. ' ')
+  end
 end
 
--- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
-local function grant(agenda, backlog, request)
-  local n, at, slot = backlog.first, backlog.at, slot_of(backlog)
-  local key = partition .. 'n:' .. n.id
-  n.generation = n.generation + 1
-  local generation = digits(n.generation)
-  redis.call('ZREM', backlog.key, n.id)
-  release_collapse(backlog.category, agenda.user, n.id, n.collapse)
-  if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
-  charge(backlog.plan, now, at, n.id .. '#' .. generation)
-  if was_deferred(backlog, n.joined) and n.deferrals == 0 then
-    n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.arrival)
-    redis.call('HSET', key, 's', 's', 'g', generation, 'm', digits(at), 'd', '1', 'h', n.history)
-  else
-    redis.call('HSET', key, 's', 's', 'g', generation, 'm', digits(at))
-  end
-  note_removal(agenda, backlog, n.joined)
-  leases[#leases + 1] = digits(at + lease)
-  leases[#leases + 1] = n.id
-  count('attempts', 1)
-  budget = budget - 1
-  request.grants = request.grants + 1
-  put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
-    n.arrival + YEAR_2020, n.payload, n.deferrals, n.history, math.max(n.arrival + YEAR_2020, n.not_before))
-  has_given = true
-  note_in_round(generation .. ' ' .. n.id .. ' ')
-end
+local most_before_expiry, earliest_slot
+do
+  -- holds_all tells whether a rule counts whatever is in a backlog: a cap may count only some channels.
+  local function holds_all(plan, rule) return not (rule.named and plan.named[rule.named].channels) end
 
--- most_before_expiry returns how many the rules allow at most between a moment and the end of max_defer; 0 for any
--- number.
-local function most_before_expiry(plan, at, max_defer)
-  local most
-  for _, rule in ipairs(plan.rules) do
-    local n = rule.max * (math.floor(math.max(0, now + max_defer - at) / rule.per) + 1)
-    if not most or n < most then most = n end
+  -- most_before_expiry returns how many the rules allow at most between a moment and the end of max_defer; 0 for any
+  -- number.
+  function most_before_expiry(plan, at, max_defer)
+    local most
+    for _, rule in ipairs(plan.rules) do
+      local left = math.max(0, now + max_defer - at)
+      local n = rule.max * (math.floor(left / rule.per) + 1)
+      -- Periods are at least half as long as they can be, and the first may be nearly over.
+      if rule.period then n = rule.max * (math.floor(2 * left / rule.per) + 2) end
+      if holds_all(plan, rule) and (not most or n < most) then most = n end
+    end
+    return most and most < 1e12 and most or 0
   end
-  return most and most < 1e12 and most or 0
-end
 
--- earliest_slot returns the earliest possible slot of the last of a backlog, when its first goes at a moment.
-local function earliest_slot(backlog, at)
-  local slot = at
-  for _, rule in ipairs(backlog.plan.rules) do
-    slot = math.max(slot, at + math.floor((size_of(backlog) - 1) / rule.max) * rule.per)
+  -- earliest_slot returns the earliest possible slot of the last of a backlog, when its first goes at a moment.
+  function earliest_slot(backlog, at)
+    local slot = at
+    for _, rule in ipairs(backlog.plan.rules) do
+      if holds_all(backlog.plan, rule) then
+        local windows = math.floor((size_of(backlog) - 1) / rule.max)
+        if rule.period then windows = math.max(0, windows - 1) / 2 end
+        slot = math.max(slot, at + math.floor(windows * rule.per))
+      end
+    end
+    return digits(slot) .. '+'
   end
-  return digits(slot) .. '+'
 end
 
 -- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
@@ -179,7 +238,9 @@ local function block(agenda, backlog, category_settings)
     local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
     expire_overdue(agenda, last, earliest_slot(backlog, backlog.at), category_settings)
   end
-  local rule = backlog.plan.rules[backlog.why]
+  local why, rules = backlog.why, backlog.plan.rules
+  local rule, held = rules[why], rules[why < 0 and -1 - why or why]
+  backlog.named = held ~= nil and held.named ~= nil
   set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)
   return true
 end

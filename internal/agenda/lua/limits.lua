@@ -3,8 +3,13 @@
 -- set_plan_keys gives a plan the keys of a user's category.
 local function set_plan_keys(plan, category, user)
   plan.state, plan.cap = partition .. plan.algorithm .. ':' .. category .. ':' .. user, partition .. 'u:' .. user
+  for _, cap in ipairs(plan.named) do cap.key = partition .. 'cap:' .. cap.name .. ':' .. user end
+  spread_for(plan, user)
   return plan
 end
 
 -- plan_of reads the plan of a user's category from ARGV, beginning at index i.
 local function plan_of(i, category, user) return set_plan_keys(read_plan(i), category, user) end
+
+-- channel_of returns the channel of a notification, which stands first in its payload; nil when it is not there.
+local function channel_of(payload) return string.match(payload or '', '^{"c":"([^"]*)"') end

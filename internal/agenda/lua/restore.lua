@@ -5,7 +5,8 @@
 -- ARGV[2]   category
 -- ARGV[3]   user
 -- ARGV[4]   how many admissions
--- ARGV[5…]  their moments in µs, oldest first; then the plan, see read_plan
+-- ARGV[5…]  their moments in µs, oldest first, and after a space the channel, if a cap needs it; then the plan, see
+--           read_plan
 --
 -- Result    1
 if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then
@@ -14,7 +15,8 @@ end
 local n = tonumber(ARGV[4])
 local plan = plan_of(5 + n, ARGV[2], ARGV[3])
 for i = 1, n do
-  local at = ARGV[4 + i]
+  local at, channel = string.match(ARGV[4 + i], '^(%d+) ?(.*)$')
+  plan.channel = channel ~= '' and channel
   -- The category tells tokens of the same moment apart in the log of the user's cap.
   charge(plan, now, tonumber(at), '~' .. at .. '#' .. i .. string.sub(ARGV[2], 1, 24))
 end

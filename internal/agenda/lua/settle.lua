@@ -24,7 +24,7 @@ local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3
 local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id
-local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o')
+local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o', 'K', 'P')
 local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
 if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] then return STALE end
 
@@ -33,6 +33,7 @@ if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and remove_waiting(agen
   -- The lease has ended, but there is no newer grant: this late result is still the latest.
   redis.call('HINCRBY', key, 'x', '-1')
   redis.call('HDEL', key, 'a')
+  wake_for_expiry(agenda, category)
 elseif f[1] ~= 's' then
   -- It was settled before, and the reply was lost.
   return f[1] == 'q' and STALE or CURRENT
@@ -45,13 +46,13 @@ local function untried()
 end
 
 -- note_failure adds what became of the attempt to the history: until when it waits, why, the reply, when the attempt was
--- admitted and its number.
+-- admitted, its number and its basis.
 local function note_failure(due)
   local told = digits(due) .. ' ' .. reason .. '\t' .. reply
   if counts_as == '2' then
     add_to_history(id, now, 'held', told)
   else
-    add_to_history(id, now, 'retrying', told .. '\t' .. f[4] .. ' ' .. digits(generation - (f[8] or 0)))
+    add_to_history(id, now, 'retrying', told .. '\t' .. f[4] .. ' ' .. digits(generation - (f[8] or 0)) .. ' ' .. (f[10] or ''))
   end
 end
 
@@ -71,9 +72,19 @@ local function retry(due)
   ensure_wakeup(agenda, due)
 end
 
+-- charged_plan returns the plan with the named caps that count the grant, whatever caps the category is in by now.
+local function charged_plan()
+  local plan = read_plan(13)
+  plan.named = {}
+  for name in string.gmatch(f[9] or '', '%S+') do
+    plan.named[#plan.named + 1] = { name = name, log = { max = 0, per = 0 } }
+  end
+  return set_plan_keys(plan, category, user)
+end
+
 local function settle()
   redis.call('ZREM', partition .. 'e', id)
-  if refunds then refund(plan_of(13, category, user), tonumber(f[4]), id .. '#' .. generation) end
+  if refunds then refund(charged_plan(), tonumber(f[4]), id .. '#' .. generation) end
   if counts_as == '1' then redis.call('HINCRBY', key, 'f', '1') end
   local due = now + wait
   if outcome == 'r' then note_failure(due) end
@@ -100,6 +111,7 @@ settle()
 -- A notification that waits may use the refunded slot at once.
 if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end
 save_agenda(agenda)
+cover_rest(agenda)
 remove_if_empty(agenda)
 write_changes()
 return CURRENT

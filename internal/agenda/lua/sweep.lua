@@ -36,11 +36,11 @@ end
 local function end_lease(id)
   redis.call('ZREM', partition .. 'e', id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'c', 'u', 's', 'g', 'm', 'o')
+  local f = redis.call('HMGET', key, 'c', 'u', 's', 'g', 'm', 'o', 'P')
   if f[3] ~= 's' then return end
   result[1] = result[1] + 1
   add_to_history(id, now, 'crashed', digits(now) .. ' the worker did not report in time\t\t' .. f[5] .. ' ' ..
-    digits(f[4] - (f[6] or 0)))
+    digits(f[4] - (f[6] or 0)) .. ' ' .. (f[7] or ''))
   if redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
     finish(id, f[1], 'F', 'crash_loop', retention)
     return
@@ -65,7 +65,9 @@ local function expire(id)
   if not category then return end
   finish(id, category, 'E', 'expires_at', retention)
   result[2] = result[2] + 1
+  wake_for_expiry(agenda, category)
   save_agenda(agenda)
+  cover_rest(agenda)
   remove_if_empty(agenda)
 end
 
@@ -112,6 +114,7 @@ local function check_wakeup(user)
   local agenda = open_agenda(user)
   if agenda.size == 0 and not agenda.generation and not earliest_later(agenda) and remove_unneeded_task(user) then
     redis.call('ZREM', partition .. 'wakeups', user)
+    unmark_personal(agenda)
     return
   end
   if stands and state == 'active' and is_held(agenda) then

@@ -17,8 +17,9 @@
 -- and
 --          the number of its settings
 -- then     how many settings follow; each is how many arguments it has, then these: max_defer in µs; the least urgent
---          priority that bypasses (0: none, 9: all); how long the category is paused in µs (0: not paused); the plan,
---          see read_plan
+--          priority that bypasses (0: none, 9: all); the least urgent that is exempt from closed intervals; how long
+--          the category is paused in µs (0: not paused); 1 when what is due in a closed interval ends; the basis:
+--          version of the policy and time zone, to be kept with what is granted; the plan, see read_plan
 -- then     how many wake-ups are released; of each: user, generation
 -- then     the requested wake-ups; of each: user, generation, number of categories, and of each its name and the number
 --          of its settings
@@ -32,7 +33,7 @@
 --
 --          A wake-up's result is:
 --          number of grants; of each: id, category, at, slot, rule, generation, attempt, failures, arrival, payload,
---          deferrals, history
+--          deferrals, history, since when max_defer counts, basis
 --          four times the number of deferrals that were decided; of each: user, category, how many, rule
 --          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it
 --          when it is held also: the moment to ask again, category and number of the rule that it waits for ("" and 0:
@@ -55,8 +56,9 @@ local settings, many = {}, tonumber(ARGV[cursor])
 cursor = cursor + 1
 for _ = 1, many do
   settings[#settings + 1] = {
-    max_defer = tonumber(ARGV[cursor + 1]), bypass = tonumber(ARGV[cursor + 2]), paused = tonumber(ARGV[cursor + 3]),
-    plan = read_plan(cursor + 4),
+    max_defer = tonumber(ARGV[cursor + 1]), bypass = tonumber(ARGV[cursor + 2]), exempt = tonumber(ARGV[cursor + 3]),
+    paused = tonumber(ARGV[cursor + 4]), drops = ARGV[cursor + 5] == '1', basis = ARGV[cursor + 6],
+    plan = read_plan(cursor + 7),
   }
   cursor = cursor + tonumber(ARGV[cursor]) + 1
 end
@@ -99,9 +101,11 @@ local function unhold(agenda)
   remove_task(agenda.user, 'active')
 end
 
--- finish_wakeup ends the wake-up of a user for whom nothing waits any more.
+-- finish_wakeup ends the wake-up of a user for whom nothing waits any more. Another one of the same user may be pulled in
+-- this round: it has to find that too.
 local function finish_wakeup(agenda)
   agenda.changed, agenda.generation = {}, nil
+  agenda.backlogs, agenda.size, agenda.has_later = {}, 0, false
   finished[#finished + 1] = agenda.user
   if not agenda.new then finished_active[#finished_active + 1] = agenda.user end
 end

@@ -45,6 +45,16 @@ local function ensure_wakeup(agenda, at)
   place_wakeup(agenda, at)
 end
 
+-- wake_for_expiry wakes a user whose backlog of a category a closed interval blocks, when the first of it expires before
+-- that ends for the user: it may go earlier, see open. Whatever makes another the first calls this.
+local function wake_for_expiry(agenda, category)
+  local backlog = agenda.backlogs[category]
+  if not backlog or not is_quiet(backlog) then return end
+  local first = redis.call('ZRANGE', backlog.key, '0', '0')[1]
+  local expires = first and redis.call('HGET', partition .. 'n:' .. first, 'e')
+  if expires and tonumber(expires) <= backlog.next then ensure_wakeup(agenda, now) end
+end
+
 -- save_agenda writes the backlogs of an agenda that have changed, and removes those that are empty.
 local function save_agenda(agenda)
   for backlog in pairs(agenda.changed) do
@@ -58,18 +68,27 @@ local function save_agenda(agenda)
       end
     else
       redis.call('HSET', agenda.key, backlog.category, string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
-        backlog.paused and 2 or backlog.capped and 1 or 0, backlog.since, backlog.fresh, backlog.blocks,
+        backlog.paused and 2 or backlog.capped and 1 or backlog.named and 3 or 0, backlog.since, backlog.fresh, backlog.blocks,
         backlog.next > 0 and backlog.most or backlog.ready))
     end
   end
   agenda.changed = {}
 end
 
+-- cover_rest makes sure of a wake-up now, after something was taken out of a backlog that waits for a named cap: what
+-- comes first now may be on a channel that the cap does not count.
+local function cover_rest(agenda)
+  if agenda.uncovered and agenda.size > 0 then ensure_wakeup(agenda, now) end
+end
+
 -- remove_if_empty removes the wake-up of a user for whom nothing waits any more, unless a process holds it, or it was
 -- pushed.
 local function remove_if_empty(agenda)
   if agenda.size > 0 or agenda.generation or agenda.pushed or agenda.has_later then return end
-  if remove_unneeded_task(agenda.user) then redis.call('ZREM', partition .. 'wakeups', agenda.user) end
+  if remove_unneeded_task(agenda.user) then
+    redis.call('ZREM', partition .. 'wakeups', agenda.user)
+    unmark_personal(agenda)
+  end
 end
 
 -- write_changes writes all changes that this script has noted and not yet written.

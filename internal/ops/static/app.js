@@ -3,6 +3,7 @@
 import { Chart, clock, duration, number } from './chart.js'
 import { byId, element, rows, text } from './dom.js'
 import { act } from './act.js'
+import { foresee } from './forecast.js'
 import { offer } from './history.js'
 import { lookUp } from './lookup.js'
 
@@ -10,7 +11,7 @@ const rates = new Chart(byId('rates-chart'), 'Per second', [
   [(p) => p.accepted, 'accepted'], [(p) => p.delivered, 'delivered'], [(p) => p.deferrals, 'deferred'], [(p) => p.failed, 'failed'],
 ])
 const waiting = new Chart(byId('waiting-chart'), 'Waiting', [
-  [(p) => p.waiting.throttle, 'throttle'], [(p) => p.waiting.user_cap, 'user cap'], [(p) => p.waiting.retry, 'retry'],
+  [(p) => p.waiting.throttle, 'throttle'], [(p) => p.waiting.user_cap, 'user cap'], [(p) => p.waiting.quiet_hours ?? 0, 'quiet hours'], [(p) => p.waiting.retry, 'retry'],
   [(p) => p.waiting.provider, 'provider'], [(p) => p.waiting.scheduled, 'scheduled'],
 ], { stacked: true })
 let points = []
@@ -31,6 +32,7 @@ function show(s) {
   rates.draw(points)
   waiting.draw(points)
   tiles(s)
+  foresee(s.forecast)
   partitions(s.partitions)
   tables(s)
   pauses(s)
@@ -44,7 +46,8 @@ function tiles(s) {
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
   const left = s.drained_at ? Math.max(0, Date.parse(s.drained_at) - Date.parse(s.at)) / 1000 : 0
   text('drain', s.drained_at ? `${s.crowds_exact ? '' : 'at least '}${duration(left)}` : s.deferred ? '–' : 'empty')
-  text('drain-at', s.drained_at ? `at ${clock(Date.parse(s.drained_at)).slice(0, -4)}, by the limits` : 'by the limits')
+  const again = s.retime && `${s.retime.done} of ${s.retime.users} users decided again by the new policy`
+  text('drain-at', again ? again : s.drained_at ? `at ${clock(Date.parse(s.drained_at)).slice(0, -4)}, by the limits` : 'by the limits')
   ended(s.ended, 'failed')
   ended(s.ended, 'expired')
   text('delivered', `${number(s.rates.delivered)}/s`)
@@ -95,8 +98,8 @@ function tables(s) {
   rows('crowds', (s.crowds ?? []).map((c) => {
     const link = element('button', { type: 'button', className: 'link', textContent: c.user_id })
     link.addEventListener('click', () => lookUp(c.user_id))
-    return [link, c.category, c.deferred]
-  }), 'Nothing is deferred.', 3)
+    return [link, c.category, c.deferred, c.until ? `${c.reason} until ${clock(Date.parse(c.until)).slice(0, -4)}` : '–']
+  }), 'Nothing is deferred.', 4)
   rows('processes', (s.processes ?? []).map((p) => [
     p.id, p.roles.join(', '), duration((Date.parse(s.at) - Date.parse(p.since)) / 1000), p.concurrency ? `${p.in_flight} of ${p.concurrency}` : '–', policy(p.policy),
   ]), 'No processes.', 5)

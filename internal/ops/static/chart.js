@@ -1,4 +1,5 @@
-// Charts in SVG: lines for rates, stacked areas for what waits, and a line of moments for one notification or user.
+// Charts in SVG: lines for rates, stacked areas for what waits, columns by the hour, and a line of moments for one
+// notification or user.
 
 const NS = 'http://www.w3.org/2000/svg'
 
@@ -46,7 +47,7 @@ export class Chart {
     this.legend.className = 'legend'
     this.values = series.map(([, name], i) => {
       const item = document.createElement('li')
-      item.append(draw('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, draw('rect', { width: 12, height: 12, rx: 2, class: `f${i + 1}` })))
+      item.append(swatch(`f${i + 1}`))
       const value = document.createElement('span')
       item.append(`${name} `, value)
       this.legend.append(item)
@@ -92,6 +93,32 @@ export class Chart {
     this.svg.setAttribute('aria-label', `${this.title}: ${now.join(', ')}`)
   }
 }
+
+// columns draws stacked columns, each {at, NAME: n, …}, of series [name, class], a pixel to a unit, so that its texts can be
+// read at any width of the holder.
+export function columns(holder, all, series, title, label) {
+  const high = 180, left = 48, bottom = 22, head = 8
+  const wide = holder.clientWidth || 1240
+  const top = ceiling(Math.max(...all.map((column) => series.reduce((sum, [name]) => sum + column[name], 0))))
+  const width = (wide - left - 8) / all.length
+  const y = (v) => head + (high - head - bottom) * (1 - v / top)
+  const parts = [0, 0.5, 1].flatMap((share) => [
+    draw('line', { class: 'grid', x1: left, x2: wide - 8, y1: y(top * share), y2: y(top * share) }),
+    draw('text', { x: left - 6, y: y(top * share) + 4, 'text-anchor': 'end' }, number(top * share)),
+  ])
+  all.forEach((column, i) => {
+    let base = 0
+    for (const [name, colour] of series) {
+      if (column[name]) parts.push(draw('rect', { class: colour, x: left + i * width, width: Math.max(1, width - 1), y: y(base + column[name]), height: y(base) - y(base + column[name]) }, draw('title', {}, `${label(column.at)}: ${number(column[name])} ${name}`)))
+      base += column[name]
+    }
+    if (i % Math.ceil(all.length / Math.min(8, wide / 80)) === 0) parts.push(draw('text', { x: left + i * width, y: high - 6 }, label(column.at)))
+  })
+  return draw('svg', { viewBox: `0 0 ${wide} ${high}`, role: 'img', 'aria-label': title, class: 'hours' }, ...parts)
+}
+
+// swatch is the square in the colour of a series, beside its name.
+export const swatch = (colour) => draw('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, draw('rect', { width: 12, height: 12, rx: 2, class: colour }))
 
 // moments draws marks on a time line. Each is {at, kind, label}; kinds are f1 to f5. With even they stand at equal
 // distances, for marks with hours between some and milliseconds between others. On a narrow screen it scrolls by itself.

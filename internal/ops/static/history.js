@@ -1,9 +1,8 @@
 // History: what happened by the hour, or over a month by the day, of one category or of all.
 
-import { ceiling, draw, number } from './chart.js'
+import { columns, number, swatch } from './chart.js'
 import { byId, element } from './dom.js'
 
-const HEIGHT = 180, LEFT = 48, BOTTOM = 22, TOP = 8
 const HOUR = 3600000
 const drawn = [['delivered', 'f2'], ['failed', 'f4'], ['expired', 'f3']]
 const counted = ['accepted', 'delivered', 'deferred', 'failed', 'expired', 'cancelled', 'replaced']
@@ -27,31 +26,10 @@ function label(at, span) {
   return span.hours === 24 ? t.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }) : t.toLocaleDateString('en-CA').slice(5)
 }
 
-// picture draws the bars, a pixel to a unit, so that its texts can be read at any width.
-function picture(all, span, title) {
-  const wide = byId('history-chart').clientWidth || 1240
-  const top = ceiling(Math.max(...all.map((bar) => drawn.reduce((sum, [name]) => sum + bar[name], 0))))
-  const width = (wide - LEFT - 8) / all.length
-  const y = (v) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - v / top)
-  const parts = [0, 0.5, 1].flatMap((share) => [
-    draw('line', { class: 'grid', x1: LEFT, x2: wide - 8, y1: y(top * share), y2: y(top * share) }),
-    draw('text', { x: LEFT - 6, y: y(top * share) + 4, 'text-anchor': 'end' }, number(top * share)),
-  ])
-  all.forEach((bar, i) => {
-    let base = 0
-    for (const [name, colour] of drawn) {
-      if (bar[name]) parts.push(draw('rect', { class: colour, x: LEFT + i * width, width: Math.max(1, width - 1), y: y(base + bar[name]), height: y(base) - y(base + bar[name]) }, draw('title', {}, `${label(bar.at, span)}: ${number(bar[name])} ${name}`)))
-      base += bar[name]
-    }
-    if (i % Math.ceil(all.length / Math.min(8, wide / 80)) === 0) parts.push(draw('text', { x: LEFT + i * width, y: HEIGHT - 6 }, label(bar.at, span)))
-  })
-  return draw('svg', { viewBox: `0 0 ${wide} ${HEIGHT}`, role: 'img', 'aria-label': title, class: 'hours' }, ...parts)
-}
-
 function legend(sums) {
   return element('ul', { className: 'legend' }, ...counted.map((name) => {
     const item = element('li', {})
-    if (colours.has(name)) item.append(draw('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, draw('rect', { width: 12, height: 12, rx: 2, class: colours.get(name) })))
+    if (colours.has(name)) item.append(swatch(colours.get(name)))
     item.append(`${name} ${number(sums[name])}`)
     return item
   }))
@@ -74,7 +52,7 @@ function redraw() {
   const all = bars(hours, spans[span])
   const sums = Object.fromEntries(counted.map((name) => [name, all.reduce((sum, bar) => sum + bar[name], 0)]))
   const title = `${category || 'All categories'}, last ${span}: ${counted.map((name) => `${name} ${number(sums[name])}`).join(', ')}`
-  byId('history-chart').replaceChildren(picture(all, spans[span], title), legend(sums))
+  byId('history-chart').replaceChildren(columns(byId('history-chart'), all, drawn, title, (at) => label(at, spans[span])), legend(sums))
 }
 
 // offer offers the categories that there are.

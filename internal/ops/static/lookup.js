@@ -4,6 +4,7 @@ import { clock, moments } from './chart.js'
 import { get } from './act.js'
 import { byId, element, fields } from './dom.js'
 import { local, notification } from './notification.js'
+import { weekOf } from './week.js'
 
 const section = byId('found')
 const title = byId('found-title')
@@ -50,6 +51,10 @@ function showUser(u) {
   const now = Date.now()
   const used = u.categories.filter((c) => c.state !== 'free' || c.waiting.length || c.admitted)
   const children = [element('p', { textContent: (u.known ? '' : 'No notification has this id; as for a user: ') + local(u.standing) })]
+  if (u.week) {
+    const expected = u.categories.flatMap((c) => c.waiting).filter((w) => w.deliver_at).map((w) => ({ at: Date.parse(w.deliver_at), id: w.id }))
+    children.push(weekOf(u.user_id, u.week, expected, now))
+  }
   children.push(...used.map((c) => {
     const holder = element('div', { className: 'category' }, element('h3', { textContent: c.category }),
       element('p', { className: 'caption', textContent: local(c.standing) }))

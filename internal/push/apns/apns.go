@@ -112,7 +112,7 @@ func (Checker) CheckTarget(to string) error {
 
 // CheckContent implements [push.Checker].
 func (c Checker) CheckContent(n *notification.Notification) error {
-	_, err := c.message(n)
+	_, err := c.message(n, false)
 	return err
 }
 
@@ -122,7 +122,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err := ctx.Err(); err != nil {
 		return trace.Classify(err)
 	}
-	message, err := s.message(m.Notification)
+	message, err := s.message(m.Notification, m.Passive)
 	if err == nil {
 		err = s.CheckTarget(m.To)
 	}

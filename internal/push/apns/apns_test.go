@@ -324,3 +324,43 @@ func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// A passive alert makes no sound and lights no screen, whatever the producer wrote. Where the words for that would be
+// too long, it goes as it is.
+func TestAPassiveAlertDoesNotDisturb(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		override, body, want string
+	}{
+		"alert": {
+			body: "world", override: `{"aps":{"sound":"default","interruption-level":"time-sensitive"}}`,
+			want: `{"aps":{"alert":{"body":"world","title":"hello"},"interruption-level":"passive"}}`,
+		},
+		"background": {
+			body: "", override: `{"aps":{"alert":null,"content-available":1},"headers":{"apns-push-type":"background"}}`,
+			want: `{"aps":{"content-available":1}}`,
+		},
+		"as long as may be": {
+			body: strings.Repeat("a", 4096-len(`{"aps":{"alert":{"body":"","title":"hello"}}}`)),
+			want: `{"aps":{"alert":{"body":"` + strings.Repeat("a", 4096-len(`{"aps":{"alert":{"body":"","title":"hello"}}}`)) +
+				`","title":"hello"}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := make(chan string, 1)
+			sender, _ := bench(t, func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got <- string(body)
+			})
+			m := message()
+			m.Passive, m.Body, m.Override, m.Data = true, c.body, json.RawMessage(c.override), nil
+			if err := sender.Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if payload := <-got; payload != c.want {
+				t.Errorf("payload\n%s, want\n%s", payload, c.want)
+			}
+		})
+	}
+}

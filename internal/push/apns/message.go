@@ -18,8 +18,9 @@ const (
 )
 
 // message makes the message to post: aps.alert with title and body, the data under "data", and over it the override.
-// The override's member "headers" may set apns-push-type, apns-priority and apns-topic.
-func (c Checker) message(n *notification.Notification) (*apns2.Notification, error) {
+// The override's member "headers" may set apns-push-type, apns-priority and apns-topic. A passive alert neither sounds
+// nor lights the screen, unless the words for that no longer fit.
+func (c Checker) message(n *notification.Notification, passive bool) (*apns2.Notification, error) {
 	payload := map[string]any{"aps": map[string]any{"alert": map[string]any{"title": n.Title, "body": n.Body}}}
 	if len(n.Data) > 0 {
 		payload["data"] = n.Data
@@ -46,8 +47,23 @@ func (c Checker) message(n *notification.Notification) (*apns2.Notification, err
 		return nil, errors.New("can't be written as JSON") // the cause quotes the data
 	}
 	message.Payload = encoded
-	return message, content.Limit("APNs", len(encoded), most)
+	err = content.Limit("APNs", len(encoded), most)
+	if err != nil || !passive || message.PushType != apns2.PushTypeAlert {
+		return message, err
+	}
+	if err := content.Merge(payload, json.RawMessage(passively)); err != nil {
+		return nil, err
+	}
+	if quiet, err := json.Marshal(payload); err == nil && len(quiet) <= most {
+		message.Payload = quiet
+	}
+	return message, nil
 }
+
+// passively is what an alert has that does not disturb.
+//
+//nolint:gosec // G101: no credentials
+const passively = `{"aps": {"interruption-level": "passive", "sound": null}}`
 
 // setHeaders moves the headers out of the payload into the message.
 func setHeaders(message *apns2.Notification, payload map[string]any) error {

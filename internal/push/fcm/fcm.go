@@ -131,7 +131,7 @@ func (Checker) CheckTarget(to string) error {
 
 // CheckContent implements [push.Checker].
 func (Checker) CheckContent(n *notification.Notification) error {
-	_, err := message(n, time.Now())
+	_, err := message(n, false, time.Now())
 	return err
 }
 
@@ -141,7 +141,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err := ctx.Err(); err != nil {
 		return trace.Classify(err)
 	}
-	body, err := message(m.Notification, time.Now())
+	body, err := message(m.Notification, m.Passive, time.Now())
 	if err == nil {
 		err = s.CheckTarget(m.To)
 	}

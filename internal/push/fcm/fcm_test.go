@@ -311,3 +311,49 @@ func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// A passive message makes no sound on any platform, whatever the producer wrote.
+func TestAPassiveMessageDoesNotDisturb(t *testing.T) {
+	t.Parallel()
+	got := make(chan map[string]any, 1)
+	sender := bench(t, good(t), func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		got <- body
+		_, _ = io.WriteString(w, `{"name":"projects/demo/messages/1"}`)
+	})
+	m := message()
+	m.Passive, m.Priority = true, notification.PriorityHigh
+	m.Override = json.RawMessage(`{"android":{"priority":"HIGH","notification":{"sound":"default","channel_id":"c"}},
+		"apns":{"payload":{"aps":{"sound":"default","badge":1}}}}`)
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	at := func(in any, path ...string) any {
+		for _, name := range path {
+			object, _ := in.(map[string]any)
+			in = object[name]
+		}
+		return in
+	}
+	body := <-got
+	for _, c := range []struct {
+		want any
+		path []string
+	}{
+		{want: "NORMAL", path: []string{"message", "android", "priority"}},
+		{want: nil, path: []string{"message", "android", "notification", "sound"}},
+		{want: "c", path: []string{"message", "android", "notification", "channel_id"}},
+		{
+			want: map[string]any{"badge": 1.0, "interruption-level": "passive"},
+			path: []string{"message", "apns", "payload", "aps"},
+		},
+		{want: "low", path: []string{"message", "webpush", "headers", "Urgency"}},
+	} {
+		if diff := cmp.Diff(c.want, at(body, c.path...)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", c.path, diff)
+		}
+	}
+}

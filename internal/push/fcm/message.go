@@ -19,9 +19,21 @@ const (
 	maxLife = 28 * 24 * time.Hour
 )
 
+// passively is what each platform takes for a message that does not disturb.
+//
+//nolint:gosec // G101: no credentials
+const passively = `{
+	"android": {
+		"priority": "NORMAL",
+		"notification": {"sound": null, "default_sound": null, "default_vibrate_timings": null, "vibrate_timings": null}
+	},
+	"apns": {"payload": {"aps": {"interruption-level": "passive", "sound": null}}},
+	"webpush": {"headers": {"Urgency": "low"}}
+}`
+
 // message makes the message to post: a notification with title and body, the data's members as texts, and over all of
-// it the override.
-func message(n *notification.Notification, now time.Time) ([]byte, error) {
+// it the override, and what makes it passive.
+func message(n *notification.Notification, passive bool, now time.Time) ([]byte, error) {
 	id := content.CollapseID(n)
 	android := map[string]any{"priority": "HIGH", "notification": map[string]any{"tag": id}}
 	if n.Priority == notification.PriorityLow {
@@ -47,6 +59,11 @@ func message(n *notification.Notification, now time.Time) ([]byte, error) {
 	}
 	if err := content.Merge(message, n.Override); err != nil {
 		return nil, err
+	}
+	if passive {
+		if err := content.Merge(message, json.RawMessage(passively)); err != nil {
+			return nil, err
+		}
 	}
 	if message["token"] != n.To {
 		return nil, errors.New("token: is set from the target")

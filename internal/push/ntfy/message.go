@@ -22,8 +22,9 @@ var priorities = map[notification.Priority]int{
 	notification.PriorityLow: 2,
 }
 
-// message makes the message to publish: title, body and priority, and over it the override. ntfy has no place for data.
-func message(n *notification.Notification, topic string) ([]byte, error) {
+// message makes the message to publish: title, body and priority, and over it the override. A passive one has a low
+// priority, which makes no sound. ntfy has no place for data.
+func message(n *notification.Notification, topic string, passive bool) ([]byte, error) {
 	message := map[string]any{"title": n.Title, "message": n.Body, "sequence_id": content.Digest(content.CollapseID(n))}
 	if n.Body == "" { // else the server would put in a text of its own
 		message["message"] = n.Title
@@ -37,6 +38,9 @@ func message(n *notification.Notification, topic string) ([]byte, error) {
 	}
 	if err := checkMembers(message); err != nil {
 		return nil, err
+	}
+	if passive {
+		message["priority"] = priorities[notification.PriorityLow]
 	}
 	message["topic"] = topic
 	return content.Encode("ntfy", message, maxBody)

@@ -54,7 +54,7 @@ func (s *Sender) Close() error {
 
 // CheckContent implements [push.Checker].
 func (Checker) CheckContent(n *notification.Notification) error {
-	_, err := message(n, "topic")
+	_, err := message(n, "topic", false)
 	return err
 }
 
@@ -62,7 +62,7 @@ func (Checker) CheckContent(n *notification.Notification) error {
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	own := false
 	return httpsend.Call(ctx, s.client.Client, func(ctx context.Context) (request *http.Request, err error) {
-		request, own, err = s.request(ctx, m.Notification)
+		request, own, err = s.request(ctx, m)
 		return request, err
 	}, func(response *http.Response, text string) *push.Error {
 		failure := classify(response, own)
@@ -75,13 +75,13 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 
 // request makes the request, and tells whether it goes to the configured server. It publishes JSON at the server's
 // root.
-func (s *Sender) request(ctx context.Context, n *notification.Notification) (_ *http.Request, own bool, err error) {
+func (s *Sender) request(ctx context.Context, m push.Message) (_ *http.Request, own bool, err error) {
 	// A target may have been accepted under another configuration, or without a check. It must not be retried for ever.
-	to, err := s.topic(n.To)
+	to, err := s.topic(m.To)
 	if err != nil {
 		return nil, false, fmt.Errorf("the target %w", err)
 	}
-	body, err := message(n, to.name)
+	body, err := message(m.Notification, to.name, m.Passive)
 	if err != nil {
 		return nil, false, err
 	}

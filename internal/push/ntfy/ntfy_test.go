@@ -26,6 +26,16 @@ func message(to string) push.Message {
 	}}
 }
 
+// What quiet hours let pass makes no sound, whatever the producer wrote.
+func TestAPassiveMessageHasALowPriority(t *testing.T) {
+	t.Parallel()
+	m := message(topicName)
+	m.Passive, m.Override = true, json.RawMessage(`{"priority":5}`)
+	if got, _ := published(t, m); got["priority"] != 2.0 {
+		t.Errorf("the priority is %v", got["priority"])
+	}
+}
+
 // published is what a server gets of one notification, its headers apart.
 func published(t *testing.T, m push.Message) (map[string]any, http.Header) {
 	t.Helper()

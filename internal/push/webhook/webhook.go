@@ -176,6 +176,9 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 	header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	header.Set("Pacer-Attempt", strconv.Itoa(m.Attempt))
 	header.Set("Pacer-Admitted-At", strconv.FormatInt(m.AdmittedAt.UnixMicro(), 10))
+	if m.Passive {
+		header.Set("Pacer-Quiet-Hours", "passive")
+	}
 	if signature != "" {
 		header.Set("Webhook-Signature", signature)
 	}

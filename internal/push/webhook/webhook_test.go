@@ -58,6 +58,27 @@ func message(to string) push.Message {
 	}
 }
 
+// A webhook tells whoever receives it that quiet hours let it pass passively.
+func TestAPassiveRequestSaysSo(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Pacer-Quiet-Hours")
+	}))
+	t.Cleanup(server.Close)
+	sender := newSender(t, webhook.Config{})
+	m := message(server.URL)
+	for _, want := range []string{"", "passive"} {
+		m.Passive = want != ""
+		if err := sender.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if header := <-got; header != want {
+			t.Errorf("the header is %q, want %q", header, want)
+		}
+	}
+}
+
 func TestRequestHasThePromisedForm(t *testing.T) {
 	t.Parallel()
 	type request struct {

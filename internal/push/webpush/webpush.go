@@ -104,11 +104,11 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
-	return s.post(ctx, trace, m.Notification, to, message)
+	return s.post(ctx, trace, m, to, message)
 }
 
 // post makes one call.
-func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification, to *subscription,
+func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, m push.Message, to *subscription,
 	message []byte,
 ) error {
 	body, err := to.encrypt(message)
@@ -124,7 +124,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 		return &push.Error{Class: push.CredentialsRefused, Code: "signature", Unsent: true, Err: err}
 	}
 	request.Header.Set("Authorization", authorization)
-	describe(request.Header, n)
+	describe(request.Header, m)
 	response, err := s.client.Do(request)
 	if err != nil {
 		return trace.Classify(err)
@@ -135,7 +135,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	if failure == nil {
 		return nil
 	}
-	failure.Reply = push.Reply([]byte(text), n, to.endpoint, authorization)
+	failure.Reply = push.Reply([]byte(text), m.Notification, to.endpoint, authorization)
 	if failure.Class == push.CredentialsRefused {
 		s.vapid.forget(to.origin)
 	}
@@ -143,22 +143,25 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 }
 
 // describe sets the headers of RFC 8030.
-func describe(header http.Header, n *notification.Notification) {
+func describe(header http.Header, m push.Message) {
 	keep := life
-	if !n.ExpiresAt.IsZero() {
-		keep = min(max(time.Until(n.ExpiresAt), 0), life)
+	if !m.ExpiresAt.IsZero() {
+		keep = min(max(time.Until(m.ExpiresAt), 0), life)
 	}
 	urgency := "high"
-	switch n.Priority {
+	switch m.Priority {
 	case notification.PriorityNormal:
 		urgency = "normal"
 	case notification.PriorityLow:
 		urgency = "low"
 	case notification.PriorityCritical, notification.PriorityHigh:
 	}
+	if m.Passive {
+		urgency = "low"
+	}
 	header.Set("Content-Encoding", "aes128gcm")
 	header.Set("Content-Type", "application/octet-stream")
 	header.Set("TTL", strconv.Itoa(int(keep/time.Second)))
-	header.Set("Topic", content.Digest(content.CollapseID(n)))
+	header.Set("Topic", content.Digest(content.CollapseID(m.Notification)))
 	header.Set("Urgency", urgency)
 }

@@ -129,6 +129,26 @@ func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 	}
 }
 
+// A passive message does not wake a device.
+func TestAPassiveMessageIsNotUrgent(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	p := &pushtest.Provider{}
+	server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Urgency")
+		w.WriteHeader(http.StatusCreated)
+	})
+	sender, b := newSender(t, config(p, server, newKey(t))), webpushtest.New(t)
+	m := message(b.Subscription(endpoint(t, server)))
+	m.Passive, m.Priority = true, notification.PriorityHigh
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if urgency := <-got; urgency != "low" {
+		t.Errorf("the urgency is %s", urgency)
+	}
+}
+
 // The example is from RFC 8291, section 5.
 func TestEncryptionIsThatOfTheStandard(t *testing.T) {
 	t.Parallel()

@@ -28,9 +28,10 @@ WITH told AS MATERIALIZED (
 		OR n.status = 'sending' AND n.claimed_until < clock_timestamp())
 	RETURNING n.id
 ), crashed AS (
-	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
+	INSERT INTO pacer.attempts
+		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, policy_version, zone)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed',
-		'the worker did not report in time'
+		'the worker did not report in time', n.policy_version, n.zone
 	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
 	ON CONFLICT DO NOTHING
 ), noted AS (

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -47,7 +48,7 @@ func (r *Store) Import(ctx context.Context, source transfer.Source) (count trans
 
 func (r *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	for _, step := range []func(context.Context, pgx.Tx, *transfer.Batch) error{
-		r.importNotifications, r.importAdmissions, importKeys, importDevices,
+		r.importNotifications, r.importAdmissions, importKeys, importDevices, importPreferences,
 	} {
 		if err := step(ctx, tx, b); err != nil {
 			return err
@@ -172,6 +173,23 @@ func importDevices(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 			d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At, d.Reply)
 	}
 	return tx.SendBatch(ctx, batch).Close()
+}
+
+// importPreferences writes what users want.
+func importPreferences(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	if len(b.Preferences) == 0 {
+		return nil
+	}
+	rows := make([]wantedRow, len(b.Preferences))
+	for i := range b.Preferences {
+		rows[i] = wantedRowOf(b.Preferences[i].UserID, &b.Preferences[i].Preferences)
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, setPreferencesSQL, text)
+	return err
 }
 
 // HasEpochs tells whether any partition was ever built from the database.

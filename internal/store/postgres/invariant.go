@@ -16,7 +16,8 @@ const admissionsSQL = `
 WITH fresh AS (
 	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
 )
-SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3)
+SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3), n.expires_at,
+	coalesce(n.channel, '')
 FROM fresh f JOIN pacer.attempts a ON (a.user_id, a.admitted_at) > (f.user_id, $3)
 	AND (a.user_id, a.admitted_at) <= (f.user_id, $2)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])
@@ -32,7 +33,10 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 		return nil, describe("read the admissions", err)
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m invariant.Admission, err error) {
-		return m, row.Scan(&m.ID, &m.UserID, &m.Category, &m.At, &m.Priority)
+		var expires *time.Time
+		err = row.Scan(&m.ID, &m.UserID, &m.Category, &m.At, &m.Priority, &expires, &m.Channel)
+		m.ExpiresAt = moment(expires)
+		return m, err
 	})
 	if err != nil {
 		return nil, describe("read the admissions", err)

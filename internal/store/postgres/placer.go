@@ -181,7 +181,7 @@ func entryOf(n *notification.Notification) agenda.Entry {
 	return agenda.Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
 		ExpiresAt:   n.ExpiresAt,
-		CollapseKey: n.CollapseKey,
+		CollapseKey: n.CollapseKey, Payload: agenda.OnChannel(n.Channel),
 	}
 }
 

@@ -5,71 +5,163 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/throttle"
 )
+
+// preferencesColumns are those of a user's preferences, as scanPreferences reads them.
+const preferencesColumns = `opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours, quiet_until,
+	updated_at`
+
+// scanPreferences reads preferencesColumns, after other columns.
+func scanPreferences(row pgx.CollectableRow, p *notification.Preferences, before ...any) error {
+	var limits, hours []byte
+	var until *time.Time
+	err := row.Scan(append(before, &p.OptOutCategories, &p.OptOutChannels, &limits, &p.TimeZone, &hours, &until,
+		&p.UpdatedAt)...)
+	if err != nil {
+		return err
+	}
+	p.QuietHours, p.QuietUntil = hours, moment(until)
+	if err := json.Unmarshal(limits, &p.Limits); err != nil {
+		return fmt.Errorf("read a user's own limits: %w", err)
+	}
+	return nil
+}
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
 func (r *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
 	p := &notification.Preferences{}
-	var limits []byte
-	err := r.pool.QueryRow(ctx,
-		`SELECT opt_out_categories, opt_out_channels, limits, time_zone, updated_at FROM pacer.preferences
-		WHERE user_id = $1`, userID).Scan(&p.OptOutCategories, &p.OptOutChannels, &limits, &p.TimeZone, &p.UpdatedAt)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return p, nil
-	case err != nil:
-		return nil, describe("look up a user's preferences", err)
+	rows, err := r.pool.Query(ctx, "SELECT "+preferencesColumns+" FROM pacer.preferences WHERE user_id = $1", userID)
+	if err == nil {
+		_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			return struct{}{}, scanPreferences(row, p)
+		})
 	}
-	if err := json.Unmarshal(limits, &p.Limits); err != nil {
-		return nil, fmt.Errorf("read a user's own limits: %w", err)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, describe("look up a user's preferences", err)
 	}
 	return p, nil
 }
 
+// setPreferencesSQL replaces the preferences of users. Those that are the same already stay as they are: nobody has to
+// look at them again. It returns when each was changed last.
+const setPreferencesSQL = `
+WITH wanted AS (
+	SELECT * FROM jsonb_to_recordset($1) AS a(user_id text COLLATE "C", opt_out_categories text[],
+		opt_out_channels text[], limits jsonb, time_zone text, quiet_hours jsonb, quiet_until timestamptz)
+), written AS (
+	INSERT INTO pacer.preferences AS p (user_id, opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours,
+		quiet_until)
+	SELECT user_id, opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours, quiet_until FROM wanted
+	ON CONFLICT (user_id) DO UPDATE SET opt_out_categories = excluded.opt_out_categories,
+		opt_out_channels = excluded.opt_out_channels, limits = excluded.limits, time_zone = excluded.time_zone,
+		quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, updated_at = clock_timestamp()
+	WHERE (p.opt_out_categories, p.opt_out_channels, p.limits, p.time_zone, p.quiet_hours, p.quiet_until)
+		IS DISTINCT FROM (excluded.opt_out_categories, excluded.opt_out_channels, excluded.limits, excluded.time_zone,
+		excluded.quiet_hours, excluded.quiet_until)
+	RETURNING p.user_id, p.updated_at
+)
+SELECT user_id, updated_at FROM written
+UNION ALL
+SELECT p.user_id, p.updated_at FROM wanted a JOIN pacer.preferences p ON p.user_id = ANY (ARRAY[a.user_id])
+	WHERE a.user_id NOT IN (SELECT user_id FROM written)`
+
+// wantedRow is a user's preferences as setPreferencesSQL reads them.
+type wantedRow struct {
+	UserID     string                     `json:"user_id"`
+	Categories []string                   `json:"opt_out_categories"`
+	Channels   []string                   `json:"opt_out_channels"`
+	Limits     map[string]json.RawMessage `json:"limits"`
+	TimeZone   string                     `json:"time_zone"`
+	QuietHours json.RawMessage            `json:"quiet_hours,omitempty"`
+	QuietUntil *time.Time                 `json:"quiet_until,omitempty"`
+}
+
+// wantedRowOf makes the row of a user's preferences.
+func wantedRowOf(userID string, p *notification.Preferences) wantedRow {
+	row := wantedRow{
+		UserID: userID, Categories: append([]string{}, p.OptOutCategories...),
+		Channels: append([]string{}, p.OptOutChannels...), Limits: p.Limits, TimeZone: p.TimeZone,
+		QuietHours: p.QuietHours, QuietUntil: timestamp(p.QuietUntil),
+	}
+	if row.Limits == nil {
+		row.Limits = map[string]json.RawMessage{}
+	}
+	return row
+}
+
 // SetPreferences replaces the preferences of a user, and cancels waiting notifications that they opt out of.
 func (r *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	limits := p.Limits
-	if limits == nil {
-		limits = map[string]json.RawMessage{}
+	return r.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
+}
+
+// SetManyPreferences replaces the preferences of some users, of all or of none, and cancels waiting notifications that
+// they opt out of. It may be repeated.
+func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
+	rows := make([]wantedRow, 0, len(of))
+	for userID, p := range of {
+		rows = append(rows, wantedRowOf(userID, p))
 	}
-	text, err := json.Marshal(limits)
+	text, err := json.Marshal(rows)
 	if err != nil {
-		return fmt.Errorf("write a user's own limits: %w", err)
+		return fmt.Errorf("write users' preferences: %w", err)
 	}
-	categories, channels := append([]string{}, p.OptOutCategories...), append([]string{}, p.OptOutChannels...)
-	err = r.pool.QueryRow(ctx, `
-		INSERT INTO pacer.preferences (user_id, opt_out_categories, opt_out_channels, limits, time_zone)
-			VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (user_id) DO UPDATE SET opt_out_categories = excluded.opt_out_categories,
-			opt_out_channels = excluded.opt_out_channels, limits = excluded.limits, time_zone = excluded.time_zone,
-			updated_at = clock_timestamp()
-		RETURNING updated_at`, userID, categories, channels, text, p.TimeZone).Scan(&p.UpdatedAt)
+	result, err := r.pool.Query(ctx, setPreferencesSQL, text)
 	if err != nil {
-		return describe("write a user's preferences", err)
+		return describe("write users' preferences", err)
 	}
-	if len(categories)+len(channels) == 0 {
+	var userID string
+	var at time.Time
+	if _, err := pgx.ForEachRow(result, []any{&userID, &at}, func() error {
+		of[userID].UpdatedAt = at
 		return nil
+	}); err != nil {
+		return describe("write users' preferences", err)
 	}
-	return r.cancelOptedOut(ctx, userID)
+	for userID, p := range of {
+		if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
+			continue
+		}
+		if err := r.cancelOptedOut(ctx, userID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ClearPreferences removes the preferences of a user. The emptied row stays, so that every process sees the change.
 func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 	_, err := r.pool.Exec(ctx,
 		`UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
-		time_zone = '', updated_at = clock_timestamp() WHERE user_id = $1`, userID)
+		time_zone = '', quiet_hours = NULL, quiet_until = NULL, updated_at = clock_timestamp() WHERE user_id = $1`, userID)
 	if err != nil {
 		return describe("remove a user's preferences", err)
 	}
 	return nil
+}
+
+// PreferencesParts implements the source of changed preferences: the database is one part.
+func (r *Store) PreferencesParts() int { return 1 }
+
+// ChangedPreferences lists the users whose latest change has a number from `from` on, in order.
+func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int,
+) ([][]notification.PreferencesChange, error) {
+	rows, err := r.pool.Query(ctx, "SELECT user_id, change, "+preferencesColumns+
+		" FROM pacer.preferences WHERE change >= $1 ORDER BY change LIMIT $2", from[0], limit)
+	if err != nil {
+		return nil, describe("read the changed preferences", err)
+	}
+	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c notification.PreferencesChange, err error) {
+		return c, scanPreferences(row, &c.Preferences, &c.UserID, &c.Number)
+	})
+	if err != nil {
+		return nil, describe("read the changed preferences", err)
+	}
+	return [][]notification.PreferencesChange{changes}, nil
 }
 
 // optOutSQL adds a category to those that a user does not want, and leaves everything else as it is.
@@ -125,144 +217,4 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
 		}
 	}
 	return nil
-}
-
-// OwnLimits are the limits that users have set for themselves, in place of a category's. They are kept in memory,
-// because every decision needs them. Run keeps them up to date.
-type OwnLimits struct {
-	store *Store
-	parse func(json.RawMessage) ([]throttle.Rule, error)
-	// changed is called with each user whose limits have changed.
-	changed func(ctx context.Context, userID string)
-
-	users atomic.Pointer[map[string]map[string][]throttle.Rule] // by user and category
-	upTo  time.Time
-}
-
-// NewOwnLimits makes OwnLimits that hold nothing until the first Refresh. parse reads the limits of one category.
-func NewOwnLimits(store *Store, parse func(json.RawMessage) ([]throttle.Rule, error),
-	changed func(ctx context.Context, userID string),
-) *OwnLimits {
-	o := &OwnLimits{store: store, parse: parse, changed: changed}
-	o.users.Store(&map[string]map[string][]throttle.Rule{})
-	return o
-}
-
-// Rules gives a user's own rules for a category.
-func (o *OwnLimits) Rules(userID, category string) ([]throttle.Rule, bool) {
-	rules, own := (*o.users.Load())[userID][category]
-	return rules, own
-}
-
-// Has tells whether a user has limits of their own, in any category.
-func (o *OwnLimits) Has(userID string) bool { return len((*o.users.Load())[userID]) > 0 }
-
-// Longest is the longest window of any user's own rule.
-func (o *OwnLimits) Longest() time.Duration {
-	longest := time.Duration(0)
-	for _, categories := range *o.users.Load() {
-		for _, rules := range categories {
-			for _, rule := range rules {
-				longest = max(longest, rule.Per)
-			}
-		}
-	}
-	return longest
-}
-
-const (
-	// refreshInterval is how often changes are looked for.
-	refreshInterval = time.Second
-	// refreshOverlap is how long before the latest known change to look, because an earlier change may have been
-	// committed later.
-	refreshOverlap = 10 * time.Second
-)
-
-// Run refreshes the limits until ctx ends.
-func (o *OwnLimits) Run(ctx context.Context) {
-	ticker := time.NewTicker(refreshInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if err := o.Refresh(ctx); err != nil && ctx.Err() == nil {
-			o.store.cfg.Log.DebugContext(ctx, "could not refresh the users' own limits; retrying in a second", "error",
-				err)
-		}
-	}
-}
-
-// Refresh reads the limits that have changed since the last time.
-func (o *OwnLimits) Refresh(ctx context.Context) error {
-	rows, err := o.store.pool.Query(ctx,
-		`SELECT user_id, limits, updated_at FROM pacer.preferences WHERE updated_at > $1 ORDER BY updated_at`,
-		o.upTo.Add(-refreshOverlap))
-	if err != nil {
-		return describe("read the users' own limits", err)
-	}
-	var user string
-	var text []byte
-	var at time.Time
-	fresh := map[string]map[string][]throttle.Rule{}
-	_, err = pgx.ForEachRow(rows, []any{&user, &text, &at}, func() error {
-		fresh[user] = o.read(ctx, user, text)
-		if at.After(o.upTo) {
-			o.upTo = at
-		}
-		return nil
-	})
-	if err != nil {
-		return describe("read the users' own limits", err)
-	}
-	o.replace(ctx, fresh)
-	return nil
-}
-
-// read parses a user's limits. A limit that can't be read, because another version wrote it, does not apply: the policy
-// does.
-func (o *OwnLimits) read(ctx context.Context, user string, text []byte) map[string][]throttle.Rule {
-	var limits map[string]json.RawMessage
-	own := map[string][]throttle.Rule{}
-	err := json.Unmarshal(text, &limits)
-	for category, limit := range limits {
-		var parseErr error
-		if own[category], parseErr = o.parse(limit); parseErr != nil {
-			delete(own, category)
-			err = errors.Join(err, parseErr)
-		}
-	}
-	if err != nil {
-		o.store.cfg.Log.WarnContext(ctx, "could not read a user's own limits; the limits of the policy apply",
-			"user_id", user,
-			"error", err)
-	}
-	return own
-}
-
-// replace takes over the limits of users that have changed, and tells changed of each such user.
-func (o *OwnLimits) replace(ctx context.Context, fresh map[string]map[string][]throttle.Rule) {
-	known := *o.users.Load()
-	next := maps.Clone(known)
-	var changed []string
-	for user, own := range fresh {
-		if fmt.Sprint(own) == fmt.Sprint(known[user]) {
-			continue
-		}
-		changed = append(changed, user)
-		if len(own) == 0 {
-			delete(next, user)
-		} else {
-			next[user] = own
-		}
-	}
-	if len(changed) == 0 {
-		return
-	}
-	o.users.Store(&next)
-	for _, user := range changed {
-		o.changed(ctx, user)
-	}
 }

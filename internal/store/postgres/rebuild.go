@@ -255,10 +255,12 @@ func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partit
 
 // windowsSQL returns the admissions that the windows of any backlog may still hold, oldest first.
 const windowsSQL = `
-SELECT user_id, category, admitted_at FROM (
-	SELECT user_id, category, admitted_at FROM pacer.attempts WHERE admitted_at > $1 AND counted
+SELECT user_id, category, admitted_at, channel FROM (
+	SELECT a.user_id, a.category, a.admitted_at, coalesce(n.channel, '') AS channel
+	FROM pacer.attempts a LEFT JOIN pacer.notifications n ON n.id = a.notification_id
+	WHERE a.admitted_at > $1 AND a.counted
 	UNION ALL
-	SELECT user_id, category, admitted_at FROM pacer.notifications
+	SELECT user_id, category, admitted_at, channel FROM pacer.notifications
 	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
@@ -274,22 +276,23 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(restorers)
-	backlog, moments := dispatch.Backlog{}, []throttle.Micros(nil)
+	backlog, moments := dispatch.Backlog{}, []agenda.Admission(nil)
 	flush := func() {
 		if of, admitted := backlog, moments; len(admitted) > 0 && r.rebuilds(of.Partition) {
 			r.windows++
 			group.Go(func() error { return r.store.agendas.RestoreWindow(ctx, r.token, of, admitted) })
 		}
 	}
-	var user, category string
+	var user, category, channel string
 	var at int64
-	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel}, func() error {
 		if user != backlog.UserID || category != backlog.Category {
 			flush()
 			backlog, moments = dispatch.BacklogOf(user, category, r.store.agendas.Partitions()), nil
 		}
 		// A script takes a few thousand arguments. Only counters hold more admissions, and the newest decide them.
-		if moments = append(moments, throttle.Micros(at)); len(moments) == 5000 {
+		moments = append(moments, agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)})
+		if len(moments) == 5000 {
 			flush()
 			moments = nil
 		}
@@ -305,7 +308,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 // openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
-	accepted_at
+	accepted_at, channel
 FROM pacer.notifications
 WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
 
@@ -323,9 +326,11 @@ type open struct {
 func scanOpen(row pgx.CollectableRow) (open, error) {
 	var o open
 	var sendAt, expiresAt, notBefore, leased *time.Time
+	var channel notification.Channel
 	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
 		&notBefore, &leased,
-		&o.acceptedAt)
+		&o.acceptedAt, &channel)
+	o.Payload = agenda.OnChannel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(leased)
 	return o, err

@@ -21,13 +21,15 @@ const claimLock = 0x636c61696d
 const claimSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, a.epoch IS DISTINCT FROM l.epoch AS void
-	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[], $8::int[], $9::bigint[])
-	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, partition, epoch, place)
+	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::text[], $8::int[], $9::bigint[],
+		$10::text[], $11::text[])
+	WITH ORDINALITY AS a(id, token, admitted_at, deferrals, history, partition, epoch, policy_version,
+		zone, place)
 	LEFT JOIN pacer.partitions l USING (partition)
 ), claimed AS (
 	UPDATE pacer.notifications n SET
 		status = 'sending', generation = n.generation + 1, attempts = n.attempts + 1, token = a.token,
-		admitted_at = a.admitted_at,
+		admitted_at = a.admitted_at, policy_version = a.policy_version, zone = a.zone,
 		claimed_until = clock_timestamp() + $6::interval, crashes = n.crashes + (n.status = 'sending')::int,
 		deferrals = greatest(n.deferrals, a.deferrals),
 		history = CASE WHEN starts_with(a.history, n.history) THEN a.history ELSE n.history || a.history END
@@ -42,9 +44,10 @@ WITH asked AS MATERIALIZED (
 		AND NOT ` + supersededSQL + `
 	RETURNING a.place, n.*
 ), crashed AS (
-	INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason)
+	INSERT INTO pacer.attempts
+		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, policy_version, zone)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed',
-		'the worker did not report in time'
+		'the worker did not report in time', n.policy_version, n.zone
 	FROM claimed c JOIN pacer.notifications n ON n.id = ANY (ARRAY[c.id]) WHERE c.crashes > 0 AND n.status = 'sending'
 	ON CONFLICT DO NOTHING
 )
@@ -204,10 +207,12 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	n := len(grants)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
 	moments, deferrals, partitions, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
+	versions, zones := make([]string, n), make([]string, n)
 	for i, g := range grants {
 		ids[i], tokens[i], histories[i] = g.Notification.ID, token(g), g.History
 		moments[i], deferrals[i] = g.AdmittedAt.UnixMicro(), int32(g.Deferrals)
 		partitions[i], epochs[i] = int32(g.Partition), g.Epoch
+		versions[i], zones[i] = g.Basis.PolicyVersion, g.Basis.Zone
 	}
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -215,7 +220,7 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	statements := &pgx.Batch{} // one round trip, one transaction
 	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
 	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes,
-		partitions, epochs).
+		partitions, epochs, versions, zones).
 		Query(func(rows pgx.Rows) error {
 			return collectClaims(rows, func(place int, c claimResult) {
 				c.ok = true

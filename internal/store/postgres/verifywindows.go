@@ -9,22 +9,41 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // windowsOfSQL is windowsSQL for one user.
 const windowsOfSQL = `
-SELECT category, admitted_at FROM (
-	SELECT category, admitted_at FROM pacer.attempts
-	WHERE (user_id, admitted_at) > ($2, $1) AND (user_id, admitted_at) <= ($2, 9223372036854775807) AND counted
+SELECT category, admitted_at, channel FROM (
+	SELECT a.category, a.admitted_at, coalesce((SELECT n.channel FROM pacer.notifications n
+		WHERE n.id = ANY (ARRAY[a.notification_id])), '') AS channel
+	FROM pacer.attempts a
+	WHERE (a.user_id, a.admitted_at) > ($2, $1) AND (a.user_id, a.admitted_at) <= ($2, 9223372036854775807) AND a.counted
 	UNION ALL
-	SELECT category, admitted_at FROM pacer.notifications
+	SELECT category, admitted_at, channel FROM pacer.notifications
 	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity')
 		AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY category, admitted_at`
 
 // admissions are those of one user by category, oldest first.
-type admissions map[string][]throttle.Micros
+type admissions map[string][]agenda.Admission
+
+func (a admissions) add(category string, at int64, channel string) {
+	a[category] = append(a[category],
+		agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)})
+}
+
+// momentsOf are the moments of some admissions that a rule counts.
+func momentsOf(rule throttle.Rule, admitted []agenda.Admission) []throttle.Micros {
+	var moments []throttle.Micros
+	for _, a := range admitted {
+		if rule.CountsOn(string(a.Channel)) {
+			moments = append(moments, a.At)
+		}
+	}
+	return moments
+}
 
 // windowDoubts are the differences in the windows of one user.
 type windowDoubts struct {
@@ -64,17 +83,17 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 	if err != nil {
 		return describe("read the admissions", err)
 	}
-	var last, user, category string
+	var last, user, category, channel string
 	var at int64
 	admitted := admissions{}
-	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at, &channel}, func() error {
 		if user != last {
 			if err := verify(last, admitted); err != nil {
 				return err
 			}
 			last, admitted = user, admissions{}
 		}
-		admitted[category] = append(admitted[category], throttle.Micros(at))
+		admitted.add(category, at, channel)
 		return nil
 	}); err != nil {
 		return describe("read the admissions", err)
@@ -113,8 +132,8 @@ func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, since in
 func (a admissions) both(other admissions) admissions {
 	shared := admissions{}
 	for category, admitted := range a {
-		shared[category] = slices.DeleteFunc(admitted, func(at throttle.Micros) bool {
-			return !slices.Contains(other[category], at)
+		shared[category] = slices.DeleteFunc(admitted, func(one agenda.Admission) bool {
+			return !slices.Contains(other[category], one)
 		})
 	}
 	return shared
@@ -126,10 +145,10 @@ func (l *Relay) admissionsOf(ctx context.Context, userID string, since int64) (a
 		return nil, describe("read a user's admissions", err)
 	}
 	admitted := admissions{}
-	var category string
+	var category, channel string
 	var at int64
-	if _, err := pgx.ForEachRow(rows, []any{&category, &at}, func() error {
-		admitted[category] = append(admitted[category], throttle.Micros(at))
+	if _, err := pgx.ForEachRow(rows, []any{&category, &at, &channel}, func() error {
+		admitted.add(category, at, channel)
 		return nil
 	}); err != nil {
 		return nil, describe("read a user's admissions", err)
@@ -178,16 +197,27 @@ func (l *Relay) differences(userID string, admitted admissions, in windowsIn) []
 	}
 	var all []throttle.Micros
 	var capRules []throttle.Rule
+	named, namedRules := map[string][]throttle.Micros{}, map[string][]throttle.Rule{}
 	for _, category := range slices.Sorted(maps.Keys(admitted)) {
-		all = append(all, admitted[category]...)
+		moments := momentsOf(throttle.Rule{}, admitted[category])
+		all = append(all, moments...)
 		plan := l.store.agendas.PlanOf(userID, category)
 		capRules = append(capRules, plan.CapRules()...)
+		for _, rules := range plan.NamedCaps() {
+			name := rules[0].Cap
+			named[name] = append(named[name], momentsOf(rules[0], admitted[category])...)
+			namedRules[name] = rules
+		}
 		if plan.Algorithm.KeepsLog() {
-			add(category, uncounted(plan.CategoryRules(), admitted[category], in.Categories[category], in.now))
+			add(category, uncounted(plan.CategoryRules(), moments, in.Categories[category], in.now))
 		}
 	}
 	slices.Sort(all)
 	add(capName, uncounted(capRules, all, in.Cap, in.now))
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		slices.Sort(named[name])
+		add("cap "+name, uncounted(namedRules[name], named[name], in.Named[name], in.now))
+	}
 	return differences
 }
 

@@ -17,14 +17,14 @@ import (
 // viewColumns are what scanRow reads.
 const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at,
 	expires_at, collapse_key, accepted_at, status, reason, detail, attempts, deferrals, history, not_before, admitted_at,
-	ended_at, coalesce(claimed_until < clock_timestamp(), false)`
+	ended_at, coalesce(claimed_until < clock_timestamp(), false), policy_version, zone`
 
 const (
 	// viewSQL returns one notification.
 	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
 	// attemptsSQL returns the attempts at a notification, oldest first.
 	attemptsSQL = `
-SELECT attempt, admitted_at, outcome, reason, reply, took_us FROM pacer.attempts
+SELECT attempt, admitted_at, outcome, reason, reply, took_us, policy_version, zone FROM pacer.attempts
 WHERE notification_id = $1 ORDER BY generation`
 	// fillersSQL returns the ids of a user's latest deliveries between two moments, in the category $4 or, when that is
 	// "", in all of them.
@@ -56,7 +56,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 		&sendAt, &expiresAt,
 		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
 		&v.admittedAt, &endedAt,
-		&v.abandoned)
+		&v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone)
 	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
 	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(endedAt)
@@ -112,6 +112,9 @@ func (r *Store) place(ctx context.Context, v *row) {
 		return
 	}
 	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
+	if v.Status.Waiting() {
+		v.Basis = state.Basis
+	}
 	if state.Reason != "" && state.Reason != v.Reason {
 		v.Reason, v.Detail = state.Reason, state.Detail
 	}
@@ -161,7 +164,7 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 	var admittedAt, took int64
 	var reply string
 	first := time.Time{}
-	fields := []any{&a.Number, &admittedAt, &a.Outcome, &a.Reason, &reply, &took}
+	fields := []any{&a.Number, &admittedAt, &a.Outcome, &a.Reason, &reply, &took, &a.Basis.PolicyVersion, &a.Basis.Zone}
 	if _, err := pgx.ForEachRow(rows, fields, func() error {
 		one := a
 		one.Took = time.Duration(took) * time.Microsecond
@@ -181,7 +184,7 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 		}
 	}
 	if v.Status == notification.StatusSending {
-		under := &notification.Attempt{Number: v.Attempts}
+		under := &notification.Attempt{Number: v.Attempts, Basis: v.Basis}
 		events = append(events, under.Event(time.UnixMicro(v.admittedAt), ""))
 	}
 	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
@@ -196,14 +199,13 @@ const fillersShown = 20
 
 // deferredEvents lists the deferrals: until when, by which rule, and which earlier deliveries filled its window.
 func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
-	plan := r.agendas.PlanOf(v.UserID, v.Category)
-	events := agenda.ParseHistory(v.history, plan)
-	rules := plan.Rules
+	events := r.agendas.HistoryOf(v.UserID, v.Category, v.history)
+	rules := r.agendas.PlanOf(v.UserID, v.Category).Rules
 	for _, d := range agenda.ParseDeferrals(v.history) {
-		if d.Rule < 1 || d.Rule > len(rules) {
+		if d.By.Closed || d.By.Rule < 0 || d.By.Rule >= len(rules) {
 			continue
 		}
-		fillers, err := r.fillers(ctx, v, d, rules[d.Rule-1])
+		fillers, err := r.fillers(ctx, v, d, rules[d.By.Rule])
 		if err != nil {
 			return nil, err
 		}
@@ -219,6 +221,10 @@ func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Even
 // fillers names the deliveries that filled a rule's window when it deferred.
 func (r *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
 	category := v.Category
+	// A named cap does not say which categories it counts, nor a rule of the calendar since when.
+	if rule.Kind == throttle.KindNamed || rule.Period > 0 {
+		return nil, nil
+	}
 	if rule.Kind == throttle.KindCap {
 		category = ""
 	}

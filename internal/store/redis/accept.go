@@ -81,8 +81,13 @@ func (r *Store) put(ctx context.Context, partition int, batch []*notification.No
 		return err
 	}
 	for i, index := range part {
-		if accepted[index], err = acceptedAs(batch[index], placed[i]); err != nil {
+		n := batch[index]
+		if accepted[index], err = acceptedAs(n, placed[i]); err != nil {
 			return err
+		}
+		if !accepted[index].Known && r.OptedOut(n.UserID, n.Category, n.Channel) {
+			// It has been accepted, whether it ends now or when it is granted.
+			_ = r.agendas.CancelIn(ctx, partition, n.ID, notification.ReasonOptedOut)
 		}
 	}
 	return nil

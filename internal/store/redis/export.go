@@ -39,7 +39,7 @@ func (r *Store) Export(ctx context.Context, give func(*transfer.Batch) error) er
 			return err
 		}
 	}
-	return nil
+	return r.exportPreferences(ctx, give)
 }
 
 // page is some keys of one kind, on one server.
@@ -280,3 +280,31 @@ func admissionOf(user, category, token string, at int64) transfer.Admission {
 	}
 	return a
 }
+
+// exportPreferences hands over what users want.
+func (r *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch) error) error {
+	from, limit := make([]int64, r.PreferencesParts()), exportPage
+	for more := true; more; {
+		pages, err := r.ChangedPreferences(ctx, from, limit)
+		if err != nil {
+			return err
+		}
+		more = false
+		for part, page := range pages {
+			batch := &transfer.Batch{}
+			for _, c := range page {
+				if c.Number > from[part] {
+					batch.Preferences, from[part] = append(batch.Preferences, c), c.Number
+				}
+			}
+			more = more || len(page) == limit
+			if err := give(batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// exportPage is how many users' preferences of each partition are read at a time.
+const exportPage = 200

@@ -28,9 +28,13 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 		if n.AdmittedAt > after {
 			fresh[n.UserID] = true
 		}
+		decoded, err := decode(n.ID, dispatch.Backlog{UserID: n.UserID, Category: n.Category}, n.AcceptedAt, n.Payload)
+		if err != nil {
+			return err
+		}
 		all = append(all, invariant.Admission{
-			ID: n.ID, UserID: n.UserID, Category: n.Category, At: n.AdmittedAt,
-			Priority: notification.Priority(n.Priority),
+			ID: n.ID, UserID: n.UserID, Category: n.Category, Channel: string(decoded.Channel), At: n.AdmittedAt,
+			Priority: notification.Priority(n.Priority), ExpiresAt: n.ExpiresAt,
 		})
 		return nil
 	})

@@ -21,13 +21,18 @@ import (
 
 // Store keeps notifications on Redis.
 type Store struct {
+	// OptedOut tells whether a user does not want notifications of a category over a channel; it is asked of every
+	// grant. Defaults to never.
+	OptedOut func(userID, category string, channel notification.Channel) bool
+
 	client  redis.UniversalClient
 	agendas *agenda.Agendas
 }
 
 // New makes a Store over the agendas of a deployment.
 func New(client redis.UniversalClient, agendas *agenda.Agendas) *Store {
-	return &Store{client: client, agendas: agendas}
+	never := func(string, string, notification.Channel) bool { return false }
+	return &Store{OptedOut: never, client: client, agendas: agendas}
 }
 
 // content is the part of a notification that only its delivery needs. The agenda keeps it as the entry's payload.
@@ -76,7 +81,8 @@ func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatc
 	return r.agendas.Take(ctx, request)
 }
 
-// Claim implements [dispatch.Store]: a grant carries its whole notification, so nothing is left to claim.
+// Claim implements [dispatch.Store]: a grant carries its whole notification, so nothing is left to claim. It ends what
+// its user has opted out of.
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	n, err := decode(g.Notification.ID, g.Backlog, g.ArrivedAt, g.Payload)
 	if err != nil {
@@ -85,6 +91,13 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 		return false, errors.Join(err, failed)
 	}
 	g.Notification = n
+	if r.OptedOut(n.UserID, n.Category, n.Channel) {
+		unwanted := dispatch.Outcome{
+			Disposition: dispatch.Cancelled, Reason: notification.ReasonOptedOut, Refund: true,
+		}
+		_, err := r.agendas.Settle(ctx, g, unwanted)
+		return false, err
+	}
 	return true, nil
 }
 
@@ -127,7 +140,7 @@ func viewOf(state *agenda.State) (*notification.View, error) {
 	return &notification.View{
 		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
 		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,
-		DeliverAt: state.DeliverAt, Ahead: state.Ahead, Timeline: timeline(state),
+		DeliverAt: state.DeliverAt, Ahead: state.Ahead, Basis: state.Basis, Timeline: timeline(state),
 	}, nil
 }
 
@@ -147,7 +160,7 @@ func timeline(s *agenda.State) []notification.Event {
 
 // lastAttempt is the attempt that ended it or is under way, unless the history has it already.
 func lastAttempt(s *agenda.State) (notification.Event, bool) {
-	last := &notification.Attempt{Number: s.Attempts}
+	last := &notification.Attempt{Number: s.Attempts, Basis: s.Basis}
 	for _, e := range s.History {
 		if e.Attempt != nil && e.Attempt.Number == last.Number {
 			return notification.Event{}, false

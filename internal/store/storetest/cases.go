@@ -97,7 +97,7 @@ func delivered(p *probe) {
 
 // sameRequest: a take request that is repeated, because its result was lost, gets the same result.
 func sameRequest(p *probe) {
-	n := p.accept(nil)
+	n := p.accept(func(n *notification.Notification) { n.Category = "changing" })
 	pull := dispatch.TakeRequest{Partition: dispatch.PartitionOf(n.UserID, Partitions), ID: "pull", Pull: 8}
 	first, second := p.take(pull), p.take(pull)
 	if diff := cmp.Diff(first.Pulled, second.Pulled); diff != "" || len(first.Pulled) != 1 {

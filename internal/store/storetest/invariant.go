@@ -11,13 +11,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// checkerOf makes an invariant checker of the store. Its limits may differ from those under which the store admits. The
-// function that it returns makes a round so long after now, and returns what the round found.
-func checkerOf(p *probe, limits invariant.Limits) func(after time.Duration) (violations, unended int) {
+// checkerOf makes an invariant checker of the store. Its limits and hours may differ from those under which the store
+// admits. The function that it returns makes a round so long after now, and returns what the round found.
+func checkerOf(p *probe, limits invariant.Limits, hours func(invariant.Admission) invariant.Hours,
+) func(after time.Duration) (violations, unended int) {
 	var violations, unended int
 	checker := invariant.New(invariant.Config{
 		Source:  p.Subject,
 		Limits:  func(string, string) invariant.Limits { return limits },
+		Hours:   hours,
 		Window:  func() time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
 		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
@@ -41,9 +43,15 @@ func checkerSees(p *probe) {
 	limited := func(rules ...throttle.Rule) invariant.Limits {
 		return invariant.Limits{Plan: throttle.Plan{Rules: rules}, MaxLife: time.Hour}
 	}
-	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
-	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
-	capped := checkerOf(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}))
+	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}), nil)
+	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}), nil)
+	onChannel := func(name string) func(time.Duration) (int, int) {
+		return checkerOf(p, limited(throttle.Rule{
+			Max: 2, Per: time.Minute, Kind: throttle.KindNamed, Cap: "marketing", Channels: name,
+		}), nil)
+	}
+	named, other := onChannel("fcm log"), onChannel("fcm apns")
+	capped := checkerOf(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}), nil)
 	for i := range 3 {
 		p.accept(func(n *notification.Notification) {
 			if i == 2 {
@@ -60,6 +68,8 @@ func checkerSees(p *probe) {
 		"one a minute":           {round: strict, want: 1},
 		"three a minute":         {round: loose, want: 0},
 		"two in all, the user's": {round: capped, want: 1},
+		"two on these channels":  {round: named, want: 1},
+		"two on other channels":  {round: other, want: 0},
 	} {
 		if violations, unended := c.round(time.Second); violations != c.want || unended != 0 {
 			p.Errorf("%s: %d violations and %d unended, want %d and 0", name, violations, unended, c.want)
@@ -74,6 +84,47 @@ func checkerSees(p *probe) {
 	for want := range 2 {
 		if _, unended := loose(26 * time.Hour); unended != 1-want {
 			p.Errorf("%d are found that should have ended, want %d", unended, 1-want)
+		}
+	}
+}
+
+// checkerSeesHours: the invariant checker finds what was admitted in closed hours, or in the spread after them, unless
+// it is exempt or was about to expire.
+func checkerSeesHours(p *probe) {
+	now := throttle.MicrosOf(time.Now())
+	during := func(from, until, spread time.Duration, exempt notification.Priority,
+	) func(invariant.Admission) invariant.Hours {
+		return func(invariant.Admission) invariant.Hours {
+			return invariant.Hours{
+				Closed: throttle.Closed{{From: now.Add(from), Until: now.Add(until)}},
+				Spread: spread, ExemptFrom: exempt,
+			}
+		}
+	}
+	const minute = time.Minute
+	checkers := map[string]struct {
+		round func(time.Duration) (int, int)
+		want  int
+	}{
+		"a night":                {round: checkerOf(p, invariant.Limits{}, during(-minute, minute, 0, 1)), want: 3},
+		"those exempt":           {round: checkerOf(p, invariant.Limits{}, during(-minute, minute, 0, 2)), want: 2},
+		"a night that has ended": {round: checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 0, 1)), want: 0},
+		"the spread after it": {
+			round: checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 10*minute, 1)), want: 2,
+		},
+		"no night": {round: checkerOf(p, invariant.Limits{}, nil), want: 0},
+	}
+	for _, change := range []func(n *notification.Notification){
+		func(n *notification.Notification) { n.Priority = notification.PriorityHigh },
+		nil,
+		func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(minute / 2) },
+	} {
+		p.accept(change)
+		p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
+	}
+	for name, c := range checkers {
+		if violations, _ := c.round(time.Second); violations != c.want {
+			p.Errorf("%s: %d violations, want %d", name, violations, c.want)
 		}
 	}
 }

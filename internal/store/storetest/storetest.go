@@ -4,8 +4,10 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -24,6 +27,13 @@ type Store interface {
 	intake.Store
 	devices.Store
 	invariant.Source
+	preferences.Source
+	Preferences(ctx context.Context, userID string) (*notification.Preferences, error)
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+	SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error
+	ClearPreferences(ctx context.Context, userID string) error
+	OptOut(ctx context.Context, userID, category string) error
+	OptIn(ctx context.Context, userID, category string) error
 	Cancel(ctx context.Context, id string) error
 	List(ctx context.Context, f notification.Filter) (*notification.Page, error)
 	Find(ctx context.Context, f notification.Filter) (*notification.Found, error)
@@ -43,11 +53,19 @@ const (
 	MaxCrashes = 3
 )
 
+// asked counts the requests for the settings of the category "changing".
+var asked atomic.Int64
+
 // Settings are those of every category: "free" is not throttled, "slow" admits one an hour, any other two a minute.
+// "changing" is not throttled either, and on another basis each time.
 func Settings(_, category string) agenda.Settings {
 	settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 	switch category {
 	case "free":
+	case "changing":
+		settings.Basis = notification.Basis{
+			PolicyVersion: fmt.Sprintf("%016x", asked.Add(1)), Zone: "Asia/Kathmandu",
+		}
 	case "slow":
 		settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
 	default:
@@ -94,16 +112,23 @@ func Cases() []Case {
 		{"KeysAreClaimedOnceByManyAtOnce", keysAtOnce},
 		{"UnknownIsNotFound", unknown},
 		{"InvariantCheckerSees", checkerSees},
+		{"InvariantCheckerSeesHours", checkerSeesHours},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},
 		{"DeliveriesAreKept", deliveriesAreKept},
 		{"RepliesAreKept", repliesAreKept},
 		{"AttemptsAreKept", attemptsAreKept},
+		{"BasisIsKept", basisIsKept},
 		{"MaxDeferSaysWhichSlot", maxDeferSaysWhichSlot},
 		{"ListsWhatTheFilterSelects", listed},
 		{"ListsWaitingByStatus", listedWaiting},
 		{"RefusesForeignCursors", foreignCursors},
+		{"PreferencesAreKept", preferencesAreKept},
+		{"PreferencesThatAreTheSameChangeNothing", samePreferences},
+		{"ChangesAreNumbered", changesAreNumbered},
+		{"OptOutsCancelWhatWaits", optOutsCancel},
+		{"ClicksAtOnceLoseNothing", clicksAtOnce},
 	} {
 		cases = append(cases, Case{Name: c.name, Run: func(tb testing.TB, s Subject) {
 			tb.Helper()

@@ -54,6 +54,7 @@ type Batch struct {
 	Keys          []Key
 	Devices       []notification.Device
 	Deliveries    []Delivery
+	Preferences   []notification.PreferencesChange
 }
 
 // Count is how much was handed over.

@@ -12,12 +12,13 @@ local function admitted_at(plan, token)
   if not at and plan.cap_log.max > 0 and newest_of(plan.cap, plan.cap_log) then
     at = redis.call('ZSCORE', plan.cap, token)
   end
+  for _, cap in ipairs(plan.named) do at = at or redis.call('ZSCORE', cap.key, token) end
   return tonumber(at or nil)
 end
 
 -- admit decides one admission for now, and charges it when it may happen; a refusal changes nothing. A token whose
--- admission is remembered gets the same result again. It returns 1 or 0, the moment, and the number of the rule that
--- decides (0: none).
+-- admission is remembered gets the same result again. It returns 1 or 0, the moment, and what decides (0: nothing,
+-- see opened).
 local function admit(plan, now, token)
   local earlier = admitted_at(plan, token)
   if earlier then return 1, earlier, 0 end

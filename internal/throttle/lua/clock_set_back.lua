@@ -47,16 +47,18 @@ local function repair(plan, now)
     if plan.algorithm == ROLLING then repair_log(plan.state, plan.state_log) else repair_counters() end
   end
   if plan.cap_log.max > 0 then repair_log(plan.cap, plan.cap_log) end
+  for _, cap in ipairs(plan.named) do repair_log(cap.key, cap.log) end
 end
 
 -- decide_now is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the
--- clock was set back; then it repairs the state first.
-local function decide_now(plan, now)
-  local at, why, latest = decide(plan, now, nothing_ahead)
+-- clock was set back; then it repairs the state first. Closed intervals do not hold for what is exempt.
+local function decide_now(plan, now, exempt)
+  local at, why, latest = free(plan, now, nothing_ahead)
   if why > 0 and at - now > plan.rules[why].per + FAR_AHEAD then
     repair(plan, now)
-    at, why, latest = decide(plan, now, nothing_ahead)
+    at, why, latest = free(plan, now, nothing_ahead)
   end
-  return at, why, latest
+  if exempt then return at, why, latest end
+  return opened(plan, at, why, latest)
 end
 

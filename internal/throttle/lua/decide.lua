@@ -17,40 +17,95 @@ local function newest_of(key, log)
   return log.newest
 end
 
--- rolling_bound returns the earliest moment that a rule allows after the admissions in the log and those planned ahead.
-local function rolling_bound(key, log, rule, ahead)
-  if rule.max <= ahead.count then return ahead.newest(rule.max) + rule.per end
-  local n = rule.max - ahead.count
-  local time = newest_of(key, log)
-  if time and n > 1 then time = nth_newest(key, n) end
-  if ahead.count == 0 and rule.max == log.max then log.nth = time or false end
-  return time and time + rule.per
-end
-
 -- bound returns the earliest moment at which one rule allows the admission that follows those planned ahead, or nil.
 -- ahead.count is how many are planned, ahead.newest(n) the time of the n-th newest of them.
-local function bound(plan, rule, now, ahead)
-  if rule.kind == KIND_CAP then return rolling_bound(plan.cap, plan.cap_log, rule, ahead) end
-  if plan.algorithm == ROLLING then return rolling_bound(plan.state, plan.state_log, rule, ahead) end
-  return counting().bound(plan, rule, now, ahead)
+local bound
+do
+  -- frees returns when an admission at a moment no longer counts under a rule: when its window or its period has passed.
+  -- Beyond the last boundary that is known it is as late as that can be.
+  local function frees(plan, rule, at)
+    local boundaries = rule.period and plan.periods and plan.periods[rule.period]
+    for _, begins in ipairs(boundaries or nothing_ahead) do
+      if begins > at then return begins end
+    end
+    return at + rule.per
+  end
+
+  -- rolling_bound returns the earliest moment that a rule allows one of a priority after the admissions in the log and
+  -- those planned ahead.
+  local function rolling_bound(plan, key, log, rule, ahead)
+    local most = rule.seen and rule.seen[plan.priority] or rule.max
+    if most <= ahead.count then return frees(plan, rule, ahead.newest(most)) end
+    local n = most - ahead.count
+    local time = newest_of(key, log)
+    if time and n > 1 then time = nth_newest(key, n) end
+    if ahead.count == 0 and most == log.max then log.nth = time or false end
+    return time and frees(plan, rule, time)
+  end
+
+  function bound(plan, rule, now, ahead)
+    if rule.kind == KIND_CAP then return rolling_bound(plan, plan.cap, plan.cap_log, rule, ahead) end
+    if rule.named then
+      local cap = plan.named[rule.named]
+      return counts_in(plan, cap) and rolling_bound(plan, cap.key, cap.log, rule, ahead) or nil
+    end
+    if plan.algorithm == ROLLING then return rolling_bound(plan, plan.state, plan.state_log, rule, ahead) end
+    return counting().bound(plan, rule, now, ahead)
+  end
 end
 
--- decide returns the earliest moment, not before now, that every rule allows; the number of the rule that decides it
--- (from 1; 0 when none does); and the earliest moment that every rule allows, which may have passed (0: no rule bounds
--- it). It is the same recurrence as Next and Bound in Go.
-local function decide(plan, now, ahead)
+-- free returns the earliest moment, not before now, that every rule allows; the number of the rule that decides it (from
+-- 1; 0 when none does); and the earliest moment that every rule allows, which may have passed (0: no rule bounds it).
+local function free(plan, now, ahead)
   local at, why, latest = now, 0, 0
   for r, rule in ipairs(plan.rules) do
-    local free = bound(plan, rule, now, ahead)
-    if free and free > latest then
-      latest = free
-      if free > at then at, why = free, r end
+    local from = bound(plan, rule, now, ahead)
+    if from and from > latest then
+      latest = from
+      if from > at then at, why = from, r end
     end
   end
   return at, why, latest
 end
 
--- charge writes an admission at a moment into the plan's state and the cap's log.
+-- spread_for has a plan's closed intervals end later, by a user's part of the spread; see Plan.For in Go.
+local function spread_for(plan, user)
+  if #plan.closed == 0 or plan.spread == 0 then return end
+  plan.later = math.floor(tonumber(string.sub(redis.sha1hex(user), 1, 4), 16) * plan.spread / 65536)
+end
+
+-- BEFORE_EXPIRY is how long before its expiry something may go that expires while the users begin again (µs).
+local BEFORE_EXPIRY = 60000000
+
+-- open returns the earliest moment, not before at, that is in none of the plan's closed intervals. What expires at a
+-- moment (or nil) at which the interval is over, and not yet for its user, may go shortly before; see Plan.Open in Go.
+local function open(plan, at, expires)
+  local later = plan.later or 0
+  for _, closed in ipairs(plan.closed) do
+    if at < closed.from then break end
+    local over = closed.over + later
+    if expires and closed.over < expires and expires <= over then
+      over = math.max(closed.over, expires - BEFORE_EXPIRY)
+    end
+    if at < over then at = over end
+  end
+  return at
+end
+
+-- opened returns what free returned, moved out of the closed intervals for what expires at plan.expires. When these decide, the number is -1 - that of the
+-- rule.
+local function opened(plan, at, why, latest)
+  local opens = open(plan, at, plan.expires)
+  if opens > at then why = -1 - why end
+  return opens, why, open(plan, latest)
+end
+
+-- decide returns the earliest moment, not before now, that is open and that every rule allows; what decides it, see
+-- opened; and the earliest such moment, which may have passed (0: nothing bounds it). It is the same recurrence as Next
+-- and Bound in Go.
+local function decide(plan, now, ahead) return opened(plan, free(plan, now, ahead)) end
+
+-- charge writes an admission at a moment into the plan's state and the logs of its caps.
 local function charge(plan, now, at, token)
   if plan.state_log.max > 0 then
     if plan.algorithm == ROLLING then
@@ -60,5 +115,8 @@ local function charge(plan, now, at, token)
     end
   end
   if plan.cap_log.max > 0 then charge_log(plan.cap, plan.cap_log, now, at, token) end
+  for _, cap in ipairs(plan.named) do
+    if counts_in(plan, cap) then charge_log(cap.key, cap.log, now, at, token) end
+  end
 end
 

@@ -14,7 +14,7 @@
 --                               nothing was), since a refund of that takes nothing out. Windows of rules that are no
 --                               longer in force stay, and are charged, until they have passed: a rule that comes back
 --                               finds them
--- The cap is always a rolling sorted set of its own.
+-- The user's cap and each named cap are always rolling sorted sets of their own.
 --
 -- Times are µs since the epoch on this server's clock. They are below 2^53, so a double holds them exactly. `digits`
 -- writes them, since Lua's own conversion keeps only 14 digits.
@@ -22,34 +22,84 @@
 -- Algorithms have the letter that is in the names of their keys. Rolling is the one that keeps a log; the functions of
 -- the others are in algorithms/.
 local ROLLING = 'l'
-local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 3
+local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 4
 
 -- No admission is written further ahead than this (10 s in µs). What is further ahead was written before the clock was
 -- set back.
 local FAR_AHEAD = 10000000
 
+-- counts_in tells whether an admission of the plan counts in one of its named caps, see CountsOn in Go.
+local function counts_in(plan, cap)
+  local channel = plan.channel
+  if not cap.channels or not channel then return true end
+  return string.find(cap.channels, ' ' .. channel .. ' ', 1, true) or
+    string.find(cap.channels, ' ' .. string.match(channel, '^[^:]*') .. ' ', 1, true)
+end
+
 -- read_plan reads a plan from ARGV, beginning at index i: the algorithm's letter, the number of rules, then max, per in
--- µs and kind of each (0 limit, 1 gap, 2 cap, 3 a dormant limit, which is only counted). It returns the plan and the
--- index after it. A plan remembers what it read of its state, so a script that charges must have one plan object for
--- each state key, not two.
-local function read_plan(i, state_key, cap_key)
-  local plan = {
-    algorithm = ARGV[i], state = state_key, cap = cap_key, rules = {}, dormant = {},
-    state_log = { max = 0, per = 0 }, cap_log = { max = 0, per = 0 },
-  }
-  local count = tonumber(ARGV[i + 1])
-  i = i + 2
-  for _ = 1, count do
-    local max, per, kind = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-    local rule = { max = max, per = per, kind = kind, arg = i }
-    local among = kind == KIND_DORMANT and plan.dormant or plan.rules
-    among[#among + 1] = rule
-    local log = kind == KIND_CAP and plan.cap_log or plan.state_log
-    if max > log.max then log.max = max end
-    if per > log.per then log.per = per end
-    i = i + 3
+-- µs and kind of each (0 limit, 1 gap, 2 cap, 3 a named cap, 4 a dormant limit, which is only counted; or more, see
+-- read_more), then the number of closed intervals, over how many µs the users begin again after each, and beginning and
+-- end of each in µs, then of the one that asks "priority/channel" ("": it sees all of every rule, and counts in every
+-- cap), and for each period that rules count in "/period: boundary boundary …" in µs. It returns the plan and the index after it. The keys of named caps are left to the caller. A plan remembers what it read of its state, so a script that charges must have one plan
+-- object for each state key, not two.
+local read_plan
+do
+  -- read_more reads what only few rules have: "kind/kept/kept/kept/period/cap/channels": how many of max are kept for priority 1,
+  -- for 2 and more urgent ones, for 3; of a rule of the calendar its period (0: none); of a named cap the name, and the channels that it counts, parted by spaces ("":
+  -- all). rule.seen is how many each priority sees, rule.named the place of its cap among plan.named.
+  local function read_more(plan, rule, text)
+    local kind, first, second, third, period, cap, channels =
+      string.match(text, '^(%d)/(%d+)/(%d+)/(%d+)/(%d)/([^/]*)/(.*)$')
+    local most = rule.max
+    rule.kind = tonumber(kind)
+    if period ~= '0' then rule.period = tonumber(period) end
+    rule.seen = { most, most - first, most - first - second, most - first - second - third }
+    if rule.kind ~= 3 then return end
+    local last = plan.named[#plan.named]
+    if not last or last.name ~= cap then
+      last = { name = cap, channels = channels ~= '' and ' ' .. channels .. ' ', log = { max = 0, per = 0 } }
+      plan.named[#plan.named + 1] = last
+    end
+    rule.named = #plan.named
   end
-  return plan, i
+
+  function read_plan(i, state_key, cap_key)
+    local plan = {
+      algorithm = ARGV[i], state = state_key, cap = cap_key, rules = {}, dormant = {}, closed = {}, named = {},
+      state_log = { max = 0, per = 0 }, cap_log = { max = 0, per = 0 },
+    }
+    local count = tonumber(ARGV[i + 1])
+    i = i + 2
+    for _ = 1, count do
+      local max, per, kind = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+      local rule = { max = max, per = per, kind = kind, arg = i }
+      if not kind then
+        read_more(plan, rule, ARGV[i + 2])
+        kind = rule.kind
+      end
+      local among = kind == KIND_DORMANT and plan.dormant or plan.rules
+      among[#among + 1] = rule
+      local log = kind == KIND_CAP and plan.cap_log or rule.named and plan.named[rule.named].log or plan.state_log
+      if max > log.max then log.max = max end
+      if per > log.per then log.per = per end
+      i = i + 3
+    end
+    plan.spread = tonumber(ARGV[i + 1])
+    for n = 1, tonumber(ARGV[i]) do
+      plan.closed[n] = { from = tonumber(ARGV[i + 2]), over = tonumber(ARGV[i + 3]) }
+      i = i + 2
+    end
+    if ARGV[i + 2] ~= '' then
+      local priority, channel, periods = string.match(ARGV[i + 2], '^(%d)/([^/]*)(.*)$')
+      plan.priority, plan.channel, plan.periods = tonumber(priority), channel ~= '' and channel, {}
+      for period, list in string.gmatch(periods, '/(%d):([%d ]+)') do
+        local boundaries = {}
+        for at in string.gmatch(list, '%d+') do boundaries[#boundaries + 1] = tonumber(at) end
+        plan.periods[tonumber(period)] = boundaries
+      end
+    end
+    return plan, i + 3
+  end
 end
 
 -- copy_log returns a copy of a log of which nothing is known yet. A log that no rule counts in is never read.
@@ -60,8 +110,17 @@ end
 
 -- copy_plan returns a plan with the same rules for other keys.
 local function copy_plan(plan, state_key, cap_key)
+  local named = plan.named
+  if #named > 0 then
+    named = {}
+    for i, cap in ipairs(plan.named) do
+      named[i] = { name = cap.name, key = cap.key, channels = cap.channels, log = copy_log(cap.log) }
+    end
+  end
   return {
     algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, dormant = plan.dormant,
+    closed = plan.closed, spread = plan.spread, later = plan.later, priority = plan.priority,
+    channel = plan.channel, periods = plan.periods, named = named,
     state_log = copy_log(plan.state_log), cap_log = copy_log(plan.cap_log),
   }
 end

@@ -56,6 +56,10 @@ local function refund(plan, at, token)
     end
   end
   if plan.cap_log.max > 0 and refund_log(plan.cap, token) then found = true end
+  for _, cap in ipairs(plan.named) do
+    if refund_log(cap.key, token) then found = true end
+    cap.log.newest, cap.log.nth = nil, nil
+  end
   plan.state_log.newest, plan.state_log.nth, plan.cap_log.newest, plan.cap_log.nth = nil, nil, nil, nil
   return found
 end

@@ -12,7 +12,7 @@ func Drain(n int, rules ...throttle.Rule) time.Duration {
 	log := throttle.Log{Rules: rules}
 	var last throttle.Micros
 	for range n {
-		last, _ = throttle.Next(last, log)
+		last, _ = throttle.Next(last, nil, log)
 		log.Admitted = append(log.Admitted, last)
 	}
 	return last.Sub(0)

@@ -28,9 +28,15 @@ func limitCases(f Features) []scenario {
 		{"SeveralInOneMicrosecond", sameMicrosecond},
 		{"ManyCallersAtOnce", manyCallers},
 		{"NoRules", noRules},
+		{"NamedCapsOverSomeCategories", namedCaps},
+		{"NamedCapsOnSomeChannels", capsOnChannels},
+		{"ARefundLeavesEveryCap", refundOfCaps},
+		{"PeriodsOfTheCalendar", periods},
+		{"ACapKeepsAPartForTheUrgent", func(p *probe) { keptForTheUrgent(p, userCap, limit) }},
 	}
 	if f.exact() {
-		return append(cases, scenario{"NeverMoreInAnyWindow", neverMore})
+		return append(cases, scenario{"NeverMoreInAnyWindow", neverMore},
+			scenario{"ALimitKeepsAPartForTheUrgent", func(p *probe) { keptForTheUrgent(p, limit, userCap) }})
 	}
 	return append(cases, scenario{"AtMostTwiceLessOneInAnyWindow", twiceLessOne})
 }
@@ -65,6 +71,36 @@ func wholeWindow(p *probe) {
 			p.refuse(anna, plan, 0, epoch.Add(start+10*ms))
 		}
 	}
+}
+
+// keptForTheUrgent: the less urgent see what the others have used, and less room.
+func keptForTheUrgent(p *probe, kind, other func(int, time.Duration) throttle.Rule) {
+	kept := kind(5, 10*ms)
+	kept.Reserve = throttle.Reserve{1, 2}
+	rules := []throttle.Rule{kept, other(100, 10*ms)}
+	which := 0
+	if kept.Kind == throttle.KindCap {
+		which, rules[0], rules[1] = 1, rules[1], rules[0]
+	}
+	of := func(priority int) throttle.Plan {
+		plan := p.plan(rules...)
+		plan.Head.Priority = priority
+		return plan
+	}
+	p.pass(anna, of(4), 1)
+	p.at(ms)
+	p.pass(anna, of(3), 1)
+	p.refuse(anna, of(4), which, epoch.Add(10*ms))
+	p.refuse(anna, of(3), which, epoch.Add(10*ms))
+	p.pass(anna, of(2), 2)
+	p.refuse(anna, of(2), which, epoch.Add(10*ms))
+	p.refuse(anna, of(3), which, epoch.Add(11*ms))
+	p.pass(anna, of(1), 1)
+	p.refuse(anna, of(1), which, epoch.Add(10*ms))
+	p.refuse(anna, of(0), which, epoch.Add(10*ms))
+	p.at(10 * ms)
+	p.refuse(anna, of(3), which, epoch.Add(11*ms))
+	p.pass(anna, of(1), 1)
 }
 
 func gapBetween(p *probe) {
@@ -124,6 +160,86 @@ func capOverCategories(p *probe) {
 	p.pass(throttle.Key{User: "bert", Category: "0"}, plan, 3)
 	p.edge(throttle.Key{User: "anna", Category: "2"}, plan)
 	p.refuse(throttle.Key{User: "anna", Category: "2"}, plan, 1, epoch.Add(time.Second+ms))
+}
+
+// namedCaps: each cap counts the categories whose plans have it, and a user's name can't make it another one's.
+func namedCaps(p *probe) {
+	both := p.plan(limit(10, time.Second), userCap(10, time.Second), namedCap("a", 2, 10*ms, ""),
+		namedCap("a", 3, 50*ms, ""), namedCap("b", 9, time.Second, ""))
+	one := p.plan(limit(10, time.Second), userCap(10, time.Second), namedCap("b", 3, 20*ms, ""))
+	news := throttle.Key{User: "anna", Category: "news"}
+	p.pass(anna, both, 2)
+	p.refuse(anna, both, 2, epoch.Add(10*ms))
+	p.pass(news, one, 1)
+	p.refuse(news, one, 2, epoch.Add(20*ms))
+	p.at(10 * ms)
+	p.pass(anna, both, 1)
+	p.refuse(anna, both, 3, epoch.Add(50*ms))
+	if used := p.peek(news, one).Rules[2].Used; used != 4 {
+		p.Errorf("the cap of both counts %d of 4", used)
+	}
+	p.pass(throttle.Key{User: "b:anna", Category: "chat"}, both, 2)
+	p.pass(throttle.Key{User: "a:anna", Category: "chat"}, both, 2)
+	p.edge(anna, both)
+}
+
+func capsOnChannels(p *probe) {
+	on := func(channel string) throttle.Plan {
+		plan := p.plan(limit(20, time.Second), namedCap("push", 2, 10*ms, "apns fcm"))
+		plan.Head.Channel = channel
+		return plan
+	}
+	p.pass(anna, on("email"), 3)
+	p.pass(anna, on("fcm"), 1)
+	p.pass(anna, on("fcm:shop"), 1)
+	p.refuse(anna, on("apns"), 1, epoch.Add(10*ms))
+	p.refuse(anna, on(""), 1, epoch.Add(10*ms))
+	p.pass(anna, on("webpush"), 1)
+	if used := p.peek(anna, on("apns")).Rules[1].Used; used != 2 {
+		p.Errorf("the cap counts %d, want 2", used)
+	}
+	p.at(10 * ms)
+	p.pass(anna, on(""), 2)
+	p.refuse(anna, on("fcm"), 1, epoch.Add(20*ms))
+}
+
+// periods: a full period waits for the next, whenever in it the admissions were, and a user who comes late gets all of
+// it.
+func periods(p *probe) {
+	rule := userCap(2, throttle.Day.Longest())
+	rule.Period = throttle.Day
+	plan := p.plan(limit(20, time.Second), rule)
+	plan.Boundaries[throttle.Day-1] = []throttle.Micros{epoch, epoch.Add(10 * ms), epoch.Add(20 * ms)}
+	p.at(9 * ms)
+	p.pass(anna, plan, 2)
+	p.refuse(anna, plan, 1, epoch.Add(10*ms))
+	p.at(10 * ms)
+	if used := p.peek(anna, plan).Rules[1].Used; used != 0 {
+		p.Errorf("a new period counts %d", used)
+	}
+	p.pass(anna, plan, 1)
+	p.at(19 * ms)
+	p.pass(anna, plan, 1)
+	if u := p.peek(anna, plan).Rules[1]; u.Used != 2 || u.FreesAt != epoch.Add(20*ms) {
+		p.Errorf("a full period: %+v", u)
+	}
+	p.edge(anna, plan)
+	p.pass(anna, plan, 1)
+	p.refuse(anna, plan, 1, p.now.Add(rule.Per)) // beyond the last boundary it is as long as it can be
+}
+
+func refundOfCaps(p *probe) {
+	plan := p.plan(limit(5, time.Second), userCap(5, time.Second), namedCap("a", 1, time.Second, ""),
+		namedCap("b", 1, time.Second, ""))
+	token := p.pass(anna, plan, 1)
+	p.refuse(anna, plan, 2, epoch.Add(time.Second))
+	p.refund(anna, plan, token, p.now, true)
+	for i, u := range p.peek(anna, plan).Rules {
+		if u.Used != 0 {
+			p.Errorf("after the refund rule %d counts %d", i, u.Used)
+		}
+	}
+	p.pass(anna, plan, 1)
 }
 
 func capUncharged(p *probe) {

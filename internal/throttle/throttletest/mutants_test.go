@@ -2,6 +2,7 @@ package throttletest_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -77,7 +78,7 @@ func changed(plan throttle.Plan, change func(*throttle.Rule)) throttle.Plan {
 	for i := range rules {
 		change(&rules[i])
 	}
-	return throttle.Plan{Algorithm: plan.Algorithm, Rules: rules}
+	return throttle.Plan{Algorithm: plan.Algorithm, Rules: rules, Head: plan.Head}
 }
 
 // allowing is a limiter that allows another call than the one it is asked about.
@@ -103,6 +104,19 @@ func mutants() map[string]mutant {
 		"AMicrosecondLate": allowing(func(c *call) {
 			c.plan = changed(c.plan, func(r *throttle.Rule) { r.Per += time.Microsecond })
 		}),
+		"NothingIsKept": allowing(func(c *call) {
+			c.plan = changed(c.plan, func(r *throttle.Rule) { r.Reserve = throttle.Reserve{} })
+		}),
+		"NoNamedCap": allowing(func(c *call) {
+			rules := slices.Clone(c.plan.Rules)
+			for i := range rules {
+				if rules[i].Kind == throttle.KindNamed {
+					rules[i].Max = throttle.MaxMax
+				}
+			}
+			c.plan.Rules = rules
+		}),
+		"EveryChannelCounts":        allowing(func(c *call) { c.plan.Head.Channel = "" }),
 		"NoCap":                     allowing(func(c *call) { c.plan.Rules = c.plan.CategoryRules() }),
 		"OneWindowForAllUsers":      allowing(func(c *call) { c.key.User = "all" }),
 		"OneWindowForAllCategories": allowing(func(c *call) { c.key.Category = "all" }),
@@ -138,7 +152,7 @@ func countRefusals(ctx context.Context, m *throttle.Memory, c call) (throttle.De
 
 // chargeOneByOne is the pipelined counter: each window is charged, though another refuses.
 func chargeOneByOne(ctx context.Context, m *throttle.Memory, c call) (throttle.Decision, error) {
-	last := throttle.Decision{Allowed: true, Rule: throttle.NoRule}
+	last := throttle.Decision{Allowed: true, Cause: throttle.Cause{Rule: throttle.NoRule}}
 	for i, r := range c.plan.Rules {
 		single := throttle.Plan{Algorithm: c.plan.Algorithm, Rules: []throttle.Rule{r}}
 		key := throttle.Key{User: c.key.User, Category: c.key.Category + r.String()}

@@ -128,6 +128,11 @@ func userCap(n int, per time.Duration) throttle.Rule {
 	return throttle.Rule{Max: n, Per: per, Kind: throttle.KindCap}
 }
 
+// namedCap is a cap over some categories, on some channels.
+func namedCap(name string, n int, per time.Duration, channels string) throttle.Rule {
+	return throttle.Rule{Max: n, Per: per, Kind: throttle.KindNamed, Cap: name, Channels: channels}
+}
+
 var anna = throttle.Key{User: "anna", Category: "chat"}
 
 // token is a new one each time.

@@ -1,13 +1,15 @@
 -- spend asks for one admission, see admit, and tells how far each rule is used after it.
 --
 -- KEYS[1]  state of the plan
--- KEYS[2]  log of the cap
+-- KEYS[2]  log of the user's cap
+-- KEYS[3…] logs of the named caps
 -- ARGV[1]  token of the admission, at most 62 bytes
 -- ARGV[2…] the plan, see read_plan
 --
--- Result   {allowed (1 or 0), at in µs, now in µs, number of the rule that decides (0: none), then for each rule: used,
+-- Result   {allowed (1 or 0), at in µs, now in µs, what decides (0: nothing, see opened), then for each rule: used,
 --          frees at in µs (0: nothing to free)}
 local plan = read_plan(2, KEYS[1], KEYS[2])
+for n, cap in ipairs(plan.named) do cap.key = KEYS[2 + n] end
 local now = now_micros()
 local allowed, at, why = admit(plan, now, ARGV[1])
 local result = { allowed, at, now, why }

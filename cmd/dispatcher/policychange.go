@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/settings"
+)
+
+type policyDiffCommand struct {
+	operator
+	File string `arg:"" help:"Policy file to compare with the policy in force." type:"path"`
+	JSON bool   `name:"json" env:"-" help:"As JSON, for programs."`
+}
+
+// Run shows what a policy would change. It changes nothing.
+func (c *policyDiffCommand) Run(ctx context.Context, to streams) error {
+	p, err := readPolicy(c.File, to)
+	if err != nil {
+		return err
+	}
+	diff, body, err := c.diff(ctx, p)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err = to.out.Write(body)
+		return err
+	}
+	_, err = fmt.Fprint(to.out, diff)
+	return err
+}
+
+// diff asks what a policy would change.
+func (o *operator) diff(ctx context.Context, p *policy.Policy) (*desk.PolicyDiff, []byte, error) {
+	status, body, err := o.post(ctx, "/policy/diff", []byte(p.Text))
+	if err != nil {
+		return nil, nil, err
+	}
+	if status != http.StatusOK {
+		return nil, nil, refused("compare the policy with the one in force", status, body)
+	}
+	var diff desk.PolicyDiff
+	if err := json.Unmarshal(body, &diff); err != nil {
+		return nil, nil, fmt.Errorf("read the comparison of the policies: %w", err)
+	}
+	return &diff, body, nil
+}
+
+type policyApplyCommand struct {
+	operator
+	File string        `arg:"" help:"Policy file to put in force." type:"path"`
+	Wait time.Duration `name:"wait" env:"-" default:"30s" placeholder:"DURATION" help:"How long to wait for every process to have it. Default: ${default}."`
+}
+
+// applyPoll is how often the processes are asked which policy they have.
+const applyPoll = 300 * time.Millisecond
+
+// errNotEverywhere is the short end of a longer output.
+var errNotEverywhere = errors.New("not every process has the policy; put it into their files too, dispatcher policy show names them")
+
+// Run puts a policy into the file that the processes watch, and waits until all of them have it.
+func (c *policyApplyCommand) Run(ctx context.Context, to streams) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	p, err := readPolicy(c.File, to)
+	if err != nil {
+		return err
+	}
+	in, err := c.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	if in.Version != p.Version() {
+		diff, _, err := c.diff(ctx, p)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(to.out, "%s\n", diff); err != nil {
+			return err
+		}
+		if !c.Yes && !sure(to, "Put version "+p.Version()+" into "+in.File+"?") {
+			return errNotSure
+		}
+		if err := replaceWatched(in, p.Text); err != nil {
+			return err
+		}
+	}
+	return c.await(ctx, to, p.Version())
+}
+
+// inForce asks which policy is in force, and where.
+func (o *operator) inForce(ctx context.Context) (*ops.PolicyInForce, error) {
+	status, body, err := o.get(ctx, "/policy")
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, refused("read the policy in force", status, body)
+	}
+	var in ops.PolicyInForce
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, fmt.Errorf("read the policy in force: %w", err)
+	}
+	return &in, nil
+}
+
+// replaceWatched replaces the policy file that a process watches, in one step: whoever reads it meanwhile reads the old
+// text or the new one.
+func replaceWatched(in *ops.PolicyInForce, text string) error {
+	if in.File == policy.BuiltIn {
+		return &settings.UsageError{Message: "the built-in policy is in force: start the dispatcher with --policy FILE first"}
+	}
+	target, err := filepath.EvalSymlinks(in.File)
+	if err != nil {
+		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this where it is, or replace it as it came there",
+			err)
+	}
+	known, err := os.ReadFile(target)
+	if err != nil {
+		return fmt.Errorf("read the policy file of the dispatcher: %w", err)
+	}
+	there := &policy.Policy{Text: string(known)}
+	if in.Refused == "" && there.Version() != in.Version {
+		return fmt.Errorf("%s on this host holds version %s, and version %s is in force: run this on the dispatcher's host",
+			in.File, there.Version(), in.Version)
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return fmt.Errorf("read the policy file of the dispatcher: %w", err)
+	}
+	return writeWhole(target, text, info.Mode().Perm())
+}
+
+// writeWhole replaces a file in one step.
+func writeWhole(target, text string, mode os.FileMode) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(target), ".policy-*")
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", target, err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("replace %s: %w", target, errors.Join(err, os.Remove(file.Name())))
+		}
+	}()
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), target)
+}
+
+// await waits until every process has a version, and says how far it is.
+func (c *policyApplyCommand) await(ctx context.Context, to streams, version string) error {
+	until, told := time.Now().Add(c.Wait), -1
+	for {
+		in, err := c.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		have := 0
+		for _, p := range in.Processes {
+			if p.Policy != nil && p.Policy.Version == version {
+				have++
+			}
+		}
+		all := len(in.Processes)
+		if have != told {
+			told = have
+			if _, err := fmt.Fprintf(to.out, "version %s is in force on %d of %s\n", version, have,
+				count(all, "process", "processes")); err != nil {
+				return err
+			}
+		}
+		if have == all && in.Version == version {
+			return nil
+		}
+		if time.Now().After(until) {
+			return c.missing(to, in, version)
+		}
+		select {
+		case <-ctx.Done():
+			return errNotEverywhere
+		case <-time.After(applyPoll):
+		}
+	}
+}
+
+// missing names the processes that have another version.
+func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version string) error {
+	for _, p := range in.Processes {
+		switch {
+		case p.Policy == nil:
+			_, _ = fmt.Fprintf(to.err, "%s does not tell its policy: it is of an older version\n", p.ID) // nowhere else to tell
+		case p.Policy.Version != version:
+			_, _ = fmt.Fprintf(to.err, "%s has version %s, from %s\n", p.ID, p.Policy.Version, p.Policy.File) // likewise
+		}
+	}
+	return errNotEverywhere
+}

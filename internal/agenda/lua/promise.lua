@@ -1,0 +1,123 @@
+-- promise tells where notifications of a user stand, and everything that decides when each goes. It writes nothing. What
+-- it reads is bounded, however many wait.
+--
+-- KEYS[1]  the partition's prefix
+-- ARGV[1]  user
+-- ARGV[2]  1: what waits in other categories takes slots from these, so it is told, too
+-- ARGV[3]  how many categories; of each its name and the plan, see read_plan
+-- then     the notifications; of each: id, category, and its place for when it is in no backlog yet
+--
+-- Result   {now,
+--          categories; of each, in order: {how many wait with each priority (four numbers), the first places in the
+--          backlog, see PLACES, what was admitted, see put_past},
+--          what is later, see LATER; of each: {category, due, place},
+--          notifications; of each, in order: {its state (a letter, see agenda.lua; "" when it is not known), 1 when it
+--          waits in its backlog, when it is due (0: not later), its place, how many of its category stand before it, 1
+--          when it is deferred, the line of history of its deferral ("": none), when it was admitted last (0: never),
+--          why it waits or ended, when it expires (0: never)},
+--          the names of other categories in which something waits}
+local ARGV = ARGV
+local agenda = open_agenda(ARGV[1])
+local together = ARGV[2] == '1'
+
+-- How many places of each backlog are read when several have something that waits, and how many that are later.
+local PLACES, LATER = 500, 100
+
+local categories, given, i = {}, {}, 4
+for n = 1, tonumber(ARGV[3]) do
+  local plan, after = read_plan(i + 1)
+  local backlog = backlog_of(agenda, ARGV[i])
+  set_plan_keys(plan, backlog.category, agenda.user)
+  categories[n] = { backlog = backlog, plan = plan }
+  given[backlog.category] = categories[n]
+  i = after
+end
+
+local others, busy = {}, 0
+for category, backlog in pairs(agenda.backlogs) do
+  if size_of(backlog) > 0 then
+    busy = busy + 1
+    if together and not given[category] then others[#others + 1] = category end
+  end
+end
+
+-- priorities_of counts what waits in a backlog by priority.
+local function priorities_of(backlog)
+  if size_of(backlog) == 0 then return 0, 0, 0, 0 end
+  local counts = {}
+  for priority = 1, 4 do
+    counts[priority] =
+      redis.call('ZCOUNT', backlog.key, digits((priority - 1) * BAND), '(' .. digits(priority * BAND))
+  end
+  return unpack(counts)
+end
+
+-- places_of returns the first places of a backlog.
+local function places_of(backlog)
+  local places = {}
+  if not together or busy < 2 then return places end
+  local found = redis.call('ZRANGE', backlog.key, '0', digits(PLACES - 1), 'WITHSCORES')
+  for n = 2, #found, 2 do places[#places + 1] = tonumber(found[n]) end
+  return places
+end
+
+local function told(category)
+  local past, one, two, three, four = {}, priorities_of(category.backlog)
+  put_past(past, category.plan)
+  return { one, two, three, four, places_of(category.backlog), past }
+end
+
+local asked = {}
+
+-- where_is returns where a notification stands.
+local function where_is(id, category, at_place)
+  asked[id] = true
+  local backlog = category.backlog
+  local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'j', 'd', 'v', 'p', 'l', 'm', 'y', 'e')
+  local due = f[1] and tonumber(redis.call('ZSCORE', agenda.later, id) or 0) or 0
+  local found = f[1] and redis.call('ZSCORE', backlog.key, id)
+  if found then
+    at_place = tonumber(found)
+  elseif f[1] then
+    at_place = tonumber(place(tonumber(f[5]), tonumber(f[6] or f[4])))
+  else
+    at_place = tonumber(at_place)
+  end
+  local deferred, line = false, ''
+  if found then
+    deferred = was_deferred(backlog, f[2])
+    if deferred and not f[3] then line = deferral_of(backlog, tonumber(f[4])) end
+  end
+  local before = size_of(backlog) > 0 and redis.call('ZCOUNT', backlog.key, '-inf', '(' .. digits(at_place)) or 0
+  return { f[1] or '', found and 1 or 0, due, at_place, before, deferred and backlog.next > 0 and 1 or 0, line,
+    tonumber(f[7] or 0), f[8] or '', tonumber(f[9] or 0) }
+end
+
+local notifications = {}
+while i <= #ARGV do
+  notifications[#notifications + 1] = where_is(ARGV[i], given[ARGV[i + 1]], ARGV[i + 2])
+  i = i + 3
+end
+
+-- put_later appends what is later and not asked for.
+local function put_later(list)
+  local found = redis.call('ZRANGE', agenda.later, '0', digits(LATER - 1), 'WITHSCORES')
+  local new = {}
+  for n = 1, #found, 2 do
+    local f = redis.call('HMGET', partition .. 'n:' .. found[n], 'c', 'p', 'l', 'v')
+    local category = f[1]
+    if category and not asked[found[n]] and (given[category] or together) then
+      list[#list + 1] =
+        { category, tonumber(found[n + 1]), tonumber(place(tonumber(f[2]), tonumber(f[3] or f[4]))) }
+      if not given[category] and not new[category] and not agenda.backlogs[category] then
+        new[category] = true
+        others[#others + 1] = category
+      end
+    end
+  end
+  return list
+end
+
+local tracks = {}
+for n, category in ipairs(categories) do tracks[n] = told(category) end
+return { now, tracks, agenda.has_later and put_later({}) or {}, notifications, others }

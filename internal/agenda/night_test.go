@@ -1,0 +1,213 @@
+package agenda_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// switches are days on which clocks are switched; Kathmandu's stands for offsets that are no whole or half hour.
+var switches = []struct{ zone, day string }{
+	{zone: "Europe/Berlin", day: "2026-03-29"},
+	{zone: "Europe/Berlin", day: "2026-10-25"},
+	{zone: "America/New_York", day: "2026-03-08"},
+	{zone: "America/New_York", day: "2026-11-01"},
+	{zone: "Asia/Beirut", day: "2026-03-29"},
+	{zone: "Asia/Beirut", day: "2026-10-24"},
+	{zone: "Africa/Cairo", day: "2026-04-24"},
+	{zone: "Africa/Cairo", day: "2026-10-29"},
+	{zone: "America/Santiago", day: "2026-09-06"},
+	{zone: "America/Santiago", day: "2026-04-04"},
+	{zone: "America/Havana", day: "2026-03-08"},
+	{zone: "America/Havana", day: "2026-11-01"},
+	{zone: "Australia/Lord_Howe", day: "2026-10-04"},
+	{zone: "Australia/Lord_Howe", day: "2026-04-05"},
+	{zone: "Antarctica/Troll", day: "2026-03-29"},
+	{zone: "Antarctica/Troll", day: "2026-10-25"},
+	{zone: "Africa/Casablanca", day: "2026-02-15"},
+	{zone: "Africa/Casablanca", day: "2026-03-22"},
+	{zone: "Asia/Kathmandu", day: "2026-06-01"},
+	{zone: "Pacific/Apia", day: "2011-12-30"},
+}
+
+// usualNight is the name of the first of the nights.
+const usualNight = "22:00-08:00"
+
+// nights are windows: the usual night, and one whose edges are where clocks are switched.
+var nights = map[string]calendar.Window{
+	usualNight: {Closed: []calendar.Range{{From: 22 * 60, To: 8 * 60}}},
+	"21:00-00:30 and 01:30-02:30": {Closed: []calendar.Range{
+		{From: 21 * 60, To: 30}, {From: 60 + 30, To: 2*60 + 30},
+	}},
+}
+
+// shows tells whether a zone's clock shows a time inside the window.
+func shows(window calendar.Window, at time.Time, zone *time.Location) bool {
+	hour, minute, _ := at.In(zone).Clock()
+	now := calendar.Clock(60*hour + minute)
+	for _, r := range window.Closed {
+		if r.From < r.To && r.From <= now && now < r.To || r.From > r.To && (r.From <= now || now < r.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// nightRules are those of the chat room: ten a minute with a gap of 3 s.
+var nightRules = []throttle.Rule{
+	{Max: 10, Per: time.Minute}, {Max: 1, Per: 3 * time.Second, Kind: throttle.KindGap},
+}
+
+// nightSpread is over how long users begin again.
+const nightSpread = 10 * time.Minute
+
+// closedIn lists the nights of ten days from shortly before the beginning on, moved by so much.
+func closedIn(window calendar.Window, zone *time.Location, begin time.Time, moved time.Duration) throttle.Closed {
+	from, until := throttle.MicrosOf(begin.AddDate(0, 0, -1)), throttle.MicrosOf(begin.AddDate(0, 0, 9))
+	var all throttle.Closed
+	for from < until {
+		var some throttle.Closed
+		some, from = window.Next(from, zone)
+		for _, interval := range some {
+			interval.From, interval.Until = interval.From.Add(moved), interval.Until.Add(moved)
+			all = append(all, interval)
+		}
+	}
+	return all
+}
+
+// nightPlan has the rules, and of the nights those that are near, as a plan that is made for a moment has.
+func nightPlan(closed throttle.Closed, at time.Time) throttle.Plan {
+	for len(closed) > 0 && closed[0].Until.Add(nightSpread) < throttle.MicrosOf(at) {
+		closed = closed[1:]
+	}
+	return throttle.Plan{
+		Rules: nightRules, Closed: closed[:min(len(closed), throttle.MaxClosed)], Spread: nightSpread,
+	}
+}
+
+// late is by how much a wake-up may come after its moment: the world's clock counts µs, a held wake-up's ms.
+const late = 5 * time.Millisecond
+
+// In the week around a switch nothing is admitted while the clock shows a closed time, and all is delivered when the
+// recurrence says, with the user's part of the spread: at the end of the night, and then as fast as the rules allow.
+func TestAWeekWithASwitch(t *testing.T) {
+	t.Parallel()
+	for _, s := range switches {
+		for name, window := range nights {
+			t.Run(s.zone+" "+s.day+" "+name, func(t *testing.T) {
+				t.Parallel()
+				zone, err := calendar.ParseZone(s.zone)
+				if err != nil {
+					t.Fatal(err)
+				}
+				day, err := time.Parse(time.DateOnly, s.day)
+				if err != nil {
+					t.Fatal(err)
+				}
+				playWeek(t, window, zone, day.AddDate(0, 0, -3))
+			})
+		}
+	}
+}
+
+// playWeek has two users get a burst every seven hours for a week.
+func playWeek(t *testing.T, window calendar.Window, zone *time.Location, begin time.Time) {
+	t.Helper()
+	_, before := begin.In(zone).Zone()
+	if _, after := begin.AddDate(0, 0, 7).In(zone).Zone(); before == after && zone.String() != "Asia/Kathmandu" {
+		t.Fatal("no clock is switched in that week: correct the table")
+	}
+	moved := start.Sub(begin) // the world begins in another year, to which the nights are moved
+	closed := closedIn(window, zone, begin, moved)
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
+	var grants []*dispatch.Grant
+	arrived := map[string][]time.Time{}
+	for at := start; at.Before(start.AddDate(0, 0, 7)); at = at.Add(7*time.Hour - time.Minute) {
+		w.settings[""] = agenda.Settings{Plan: nightPlan(closed, w.now), MaxDefer: 24 * time.Hour}
+		grants = append(grants, w.playUntil(at)...)
+		w.advance(at.Sub(w.now))
+		for _, user := range []string{"ada", "ben"} {
+			for range 2 {
+				w.accept(agenda.Entry{UserID: user})
+				arrived[user] = append(arrived[user], at)
+			}
+		}
+	}
+	grants = append(grants, w.drain()...)
+	admitted := map[string][]time.Time{}
+	for _, g := range grants {
+		if at := g.AdmittedAt.Add(-moved); shows(window, at, zone) {
+			t.Errorf("%s was admitted when it was %s", g.Notification.ID, at.In(zone))
+		}
+		admitted[g.UserID] = append(admitted[g.UserID], g.AdmittedAt)
+	}
+	for user, arrivals := range arrived {
+		plan := throttle.Plan{Rules: nightRules, Closed: closed, Spread: nightSpread}.For(user)
+		if err := wantOptimum(arrivals, admitted[user], plan); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	if left := w.leftovers(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// wantOptimum compares what was admitted with the recurrence.
+func wantOptimum(arrived, admitted []time.Time, plan throttle.Plan) error {
+	if len(admitted) != len(arrived) {
+		return fmt.Errorf("%d of %d were delivered", len(admitted), len(arrived))
+	}
+	log := throttle.Log{Rules: plan.Rules}
+	for i, at := range arrived {
+		best, _ := throttle.Next(throttle.MicrosOf(at), plan.Closed, log)
+		log.Admitted = append(log.Admitted, best)
+		if after := throttle.MicrosOf(admitted[i]).Sub(best); after < 0 || after > late {
+			return fmt.Errorf("number %d was admitted %s after its moment, %s", i, after, best.Time())
+		}
+	}
+	return nil
+}
+
+// The night of 2,000 users ends within six seconds, each at their own moment: in no second more than half as many again
+// go as if they were dealt out, and each user's in order.
+func TestANightEndsForMany(t *testing.T) {
+	t.Parallel()
+	const users, seconds = 2000, 6
+	end := start.Add(10 * time.Second)
+	plan := throttle.Plan{
+		Rules: nightRules, Spread: seconds * time.Second,
+		Closed: throttle.Closed{{From: throttle.MicrosOf(start), Until: throttle.MicrosOf(end)}},
+	}
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: plan})
+	for _, number := range []string{"first", "second"} {
+		for i := range users {
+			user := fmt.Sprint("user", i)
+			w.accept(agenda.Entry{ID: number + " of " + user, UserID: user})
+		}
+	}
+	var load [seconds]int
+	gone := map[string]bool{}
+	for _, g := range w.drain() {
+		if after := g.AdmittedAt.Sub(end); !gone[g.UserID] {
+			load[after/time.Second]++
+		}
+		number := map[bool]string{false: "first", true: "second"}[gone[g.UserID]]
+		if g.Notification.ID != number+" of "+g.UserID {
+			t.Errorf("%q goes as the %s", g.Notification.ID, number)
+		}
+		gone[g.UserID] = true
+	}
+	most := float64(slices.Max(load[:])) * seconds / users
+	t.Logf("%d users in %d s: %.2f times the average in the fullest second", users, seconds, most)
+	if most > 1.5 || len(gone) != users {
+		t.Errorf("%d users by second: %v, want %d, and at most 1.5 times the average", len(gone), load, users)
+	}
+}

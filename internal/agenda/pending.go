@@ -1,0 +1,34 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// UsersWaiting counts the users for whom something waits.
+func (s *Agendas) UsersWaiting(ctx context.Context) (int, error) {
+	pipe := s.client.Pipeline()
+	counts := make([]*redis.IntCmd, len(s.partitions))
+	for partition, prefix := range s.partitions {
+		counts[partition] = pipe.ZCard(ctx, prefix+"wakeups")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("count the users for whom something waits: %w", err)
+	}
+	users := 0
+	for _, count := range counts {
+		users += int(count.Val())
+	}
+	return users, nil
+}
+
+// Pending counts the wake-ups of a partition that stand in the queue and are due.
+func (s *Agendas) Pending(ctx context.Context, partition int) (int, error) {
+	n, err := s.client.LLen(ctx, tasksPrefix(partition)+"pending").Result()
+	if err != nil {
+		return 0, fmt.Errorf("count the wake-ups that are due in partition %d: %w", partition, err)
+	}
+	return int(n), nil
+}

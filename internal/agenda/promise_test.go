@@ -1,0 +1,149 @@
+package agenda_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// planOf makes random limits of a category, under a cap that all categories have or none has.
+func planOf(r *rand.Rand, userCap []throttle.Rule) throttle.Plan {
+	plan := throttle.Plan{Algorithm: throttle.Algorithm(max(0, r.IntN(6)-3))}
+	per := time.Duration(1+r.IntN(30)) * 100 * time.Millisecond
+	if r.IntN(4) > 0 {
+		limit := throttle.Rule{Max: 1 + r.IntN(4), Per: per}
+		if limit.Max > 1 && plan.Algorithm == throttle.Rolling && r.IntN(3) == 0 {
+			limit.Reserve[r.IntN(len(limit.Reserve))] = 1
+		}
+		plan.Rules = append(plan.Rules, limit)
+	}
+	if r.IntN(3) == 0 {
+		plan.Rules = append(plan.Rules, throttle.Rule{Max: 3 + r.IntN(8), Per: per + 3*time.Second})
+	}
+	if r.IntN(3) == 0 {
+		plan.Rules = append(plan.Rules, throttle.Rule{
+			Max: 1, Per: time.Duration(1+r.IntN(8)) * 100 * time.Millisecond, Kind: throttle.KindGap,
+		})
+	}
+	plan.Rules = append(plan.Rules, userCap...)
+	if r.IntN(2) == 0 {
+		at := throttle.MicrosOf(start)
+		for range 1 + r.IntN(4) {
+			from := at + throttle.Micros(1+r.IntN(50))*100_000
+			at = from + throttle.Micros(1+r.IntN(30))*100_000
+			plan.Closed = append(plan.Closed, throttle.Interval{From: from, Until: at})
+		}
+		plan.Spread = time.Duration(r.IntN(2)) * time.Second
+	}
+	return plan
+}
+
+// promises asks when entries go.
+func (w *world) promises(entries []agenda.Entry, accepted bool) []notification.Promise {
+	w.t.Helper()
+	var requests []notification.PromiseRequest
+	for _, e := range entries {
+		n := &notification.Notification{
+			ID: e.ID, UserID: e.UserID, Category: e.Category, Priority: e.Priority, SendAt: e.SendAt,
+			ExpiresAt: e.ExpiresAt, CreatedAt: w.now,
+		}
+		requests = append(requests, notification.PromiseRequest{Accepted: accepted, Notification: n})
+	}
+	promises, err := w.store.Promises(w.test.Context(), requests,
+		func(*notification.Notification) bool { return false })
+	if err != nil {
+		w.t.Fatalf("ask when %d notifications go: %v", len(entries), err)
+	}
+	return promises
+}
+
+// Each goes at the very moment that was told of it, in the place that was told: whatever the limits, the hours and the
+// cap over several categories, and whatever is due later.
+func TestWhatIsToldIsWhatHappens(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	for n := range 40 {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, uint64(n)))
+			w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
+			var userCap []throttle.Rule
+			if r.IntN(3) > 0 {
+				per := time.Duration(1+r.IntN(40)) * 100 * time.Millisecond
+				userCap = []throttle.Rule{{Max: 1 + r.IntN(5), Per: per, Kind: throttle.KindCap}}
+			}
+			categories := []string{"chat", "news", "mail"}[:1+r.IntN(3)]
+			for _, category := range categories {
+				s := agenda.Settings{Plan: planOf(r, userCap), MaxDefer: 24 * time.Hour}
+				s.BypassFrom, s.ExemptFrom = notification.Priority(r.IntN(3)), notification.Priority(r.IntN(3))
+				s.Drops = (userCap == nil || len(categories) == 1) && r.IntN(3) == 0
+				w.settings[category] = s
+			}
+			random := func() agenda.Entry {
+				e := agenda.Entry{
+					Category: categories[r.IntN(len(categories))], Priority: notification.Priority(1 + r.IntN(4)),
+				}
+				if r.IntN(8) == 0 {
+					e.SendAt = w.now.Add(time.Duration(1+r.IntN(100)) * 100 * time.Millisecond)
+				}
+				return e
+			}
+			for range r.IntN(20) { // a past
+				w.accept(random())
+				w.playUntil(w.now.Add(time.Duration(r.IntN(10)) * 100 * time.Millisecond))
+			}
+			var entries []agenda.Entry
+			for i := range 1 + r.IntN(40) {
+				entries = append(entries, random())
+				entries[i].ID, entries[i].UserID = "asked"+strconv.Itoa(i), "ada"
+			}
+			looked := w.promises(entries, false)
+			for _, e := range entries {
+				w.accept(e)
+			}
+			told := map[string]*agenda.State{}
+			for i, p := range w.promises(entries, true) {
+				s := w.state(entries[i].ID)
+				told[s.ID] = s
+				if looked[i].TooLate != "" { // quiet hours will end it
+					looked[i] = notification.Promise{Reason: looked[i].Reason}
+				}
+				if diff := cmp.Diff(looked[i], p); diff != "" || !p.DeliverAt.Equal(s.DeliverAt) {
+					t.Errorf("seed %d: %s is promised for %s, its view says %s (-before accepting +after):\n%s", seed, s.ID,
+						p.DeliverAt, s.DeliverAt, diff)
+				}
+			}
+			before, gone := w.now, map[string]int{}
+			for _, g := range w.drain() {
+				among := g.Category // without a cap, what goes in other categories takes no slots
+				if userCap != nil {
+					among = ""
+				}
+				s, number := told[g.Notification.ID], gone[among]
+				gone[among]++
+				delete(told, g.Notification.ID)
+				if s == nil {
+					continue // of the past
+				}
+				if !s.DeliverAt.Equal(g.AdmittedAt) || s.Status != notification.StatusScheduled && s.Ahead != number {
+					t.Errorf("seed %d: %s of %s goes as number %d after %s; told was %d, after %s, %s", seed, s.ID,
+						s.Category, number, g.AdmittedAt.Sub(before), s.Ahead, s.DeliverAt.Sub(before), s.Reason)
+				}
+			}
+			for id, s := range told {
+				if !s.DeliverAt.IsZero() || w.state(id).Status != notification.StatusExpired {
+					t.Errorf("seed %d: %s of %s does not go; told was that it goes after %s", seed, id, s.Category,
+						s.DeliverAt.Sub(before))
+				}
+			}
+		})
+	}
+}

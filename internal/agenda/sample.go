@@ -1,0 +1,87 @@
+package agenda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sampled is the backlog of one user that a sample found.
+type Sampled struct {
+	UserID, Category string
+	Partition        int
+	// Size counts the backlog, IDs are some of it: all of up to [sampledPlaces], else the first, the last, and others
+	// evenly between them.
+	Size int
+	IDs  []string
+}
+
+// SampleUsers picks up to n users of a partition for whom something waits, at random.
+func (s *Agendas) SampleUsers(ctx context.Context, partition, n int) ([]string, error) {
+	users, err := s.client.ZRandMember(ctx, s.partitions[partition]+"wakeups", n).Result()
+	if err != nil {
+		return nil, fmt.Errorf("pick users of partition %d: %w", partition, err)
+	}
+	return users, nil
+}
+
+// Backlogs reads some of each backlog of a user.
+func (s *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error) {
+	partition := s.PartitionOf(userID)
+	prefix := s.partitions[partition]
+	categories, err := s.client.HKeys(ctx, prefix+"a:"+userID).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read the agenda of a user: %w", err)
+	}
+	var all []Sampled
+	for _, category := range categories {
+		if category == "" || category == "+" || category == "!" { // these are no categories
+			continue
+		}
+		key := prefix + "w:" + category + ":" + userID
+		size, err := s.client.ZCard(ctx, key).Result()
+		if err != nil {
+			return nil, fmt.Errorf("count a backlog: %w", err)
+		}
+		one := Sampled{UserID: userID, Category: category, Partition: partition, Size: int(size)}
+		if one.IDs, err = s.membersAt(ctx, key, places(size)); err != nil {
+			return nil, err
+		}
+		if len(one.IDs) > 0 {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// sampledPlaces is how many of a backlog are looked at.
+const sampledPlaces = 8
+
+// places are some of so many, from the first to the last.
+func places(size int64) []int64 {
+	n := min(size, sampledPlaces)
+	all := make([]int64, n)
+	for i := range n {
+		all[i] = i * (size - 1) / max(1, n-1)
+	}
+	return all
+}
+
+// membersAt reads the members of a sorted set at some places.
+func (s *Agendas) membersAt(ctx context.Context, key string, places []int64) ([]string, error) {
+	pipe := s.client.Pipeline()
+	replies := make([]*redis.StringSliceCmd, len(places))
+	for i, at := range places {
+		replies[i] = pipe.ZRange(ctx, key, at, at)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read a backlog: %w", err)
+	}
+	var ids []string
+	for _, reply := range replies {
+		ids = append(ids, reply.Val()...)
+	}
+	return ids, nil
+}

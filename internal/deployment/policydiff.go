@@ -1,0 +1,33 @@
+package deployment
+
+import (
+	"context"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/policy"
+)
+
+// DiffPolicy tells what the policy with a text would change. It changes nothing. Its error is a [desk.RefusalError]
+// when the text has faults.
+func (d *Deployment) DiffPolicy(ctx context.Context, text []byte) (*desk.PolicyDiff, error) {
+	other, err := policy.Parse("FILE", text, d.Rules.Set.Names()...)
+	if err != nil {
+		return nil, &desk.RefusalError{Reason: err.Error(), Err: err}
+	}
+	rules := d.Rules.Under(other)
+	after, err := agenda.New(d.Redis.Pipe, agenda.Config{
+		Direct: d.Redis.Client, Partitions: d.Agendas.Partitions(), Settings: rules.Settings, Guarded: d.Pool != nil,
+		Apart: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	diff, err := desk.Diff(ctx, d.Agendas, after, rules.Settings)
+	if err != nil {
+		return nil, err
+	}
+	current := d.Rules.Current()
+	diff.InForce, diff.Version, diff.Rules = current.Version(), other.Version(), current.Differences(other)
+	return diff, nil
+}

@@ -1,0 +1,4 @@
+package desk
+
+// WeekOf is weekOf, for tests.
+var WeekOf = weekOf

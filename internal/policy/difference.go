@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pacer-notify/pacer/internal/timespan"
+)
+
+// Difference is a line about what limits notifications, in a category or in all of them, that one policy has and
+// another has not.
+type Difference struct {
+	// Category is empty for what holds for all.
+	Category string `json:"category,omitempty"`
+	// Before and After say the same thing of the two policies; one of them is empty for a category that only the other
+	// names.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// Differences tells how the limits of another policy differ from those of this one: first what holds for all, then by
+// category.
+func (p *Policy) Differences(after *Policy) []Difference {
+	var all []Difference
+	if before, after := p.common(), after.common(); before != after {
+		all = append(all, Difference{Before: before, After: after})
+	}
+	if b, a := p.QuietHours, after.QuietHours; b != nil && a != nil && !reflect.DeepEqual(b.Hours, a.Hours) {
+		all = append(all, Difference{
+			Before: "the hours of window " + b.Window, After: "other hours of window " + a.Window,
+		})
+	}
+	names := maps.Clone(p.Categories)
+	maps.Copy(names, after.Categories)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if b, a := p.limitsOf(name), after.limitsOf(name); b != a {
+			all = append(all, Difference{Category: name, Before: b, After: a})
+		}
+	}
+	return all
+}
+
+// common says what holds for all categories.
+func (p *Policy) common() string {
+	said := []string{"time zone " + p.TimeZone}
+	if q := p.QuietHours; q != nil {
+		said = append(said, "quiet hours in window "+q.Window+", spread "+timespan.Text(q.Spread))
+		if q.ExemptFrom != 0 {
+			said = append(said, "exempt from "+q.ExemptFrom.String())
+		}
+	}
+	if p.BypassPriority != 0 {
+		said = append(said, p.BypassPriority.String()+" bypasses")
+	}
+	return strings.Join(said, ", ")
+}
+
+// limitsOf says what limits a category; nothing when the policy does not name it.
+func (p *Policy) limitsOf(name string) string {
+	c, ok := p.Categories[name]
+	if !ok {
+		return ""
+	}
+	var said []string
+	for _, rule := range c.Plan.Rules {
+		said = append(said, rule.String())
+	}
+	if len(said) == 0 {
+		said = append(said, "no limit")
+	}
+	if c.Plan.Algorithm != 0 {
+		said = append(said, c.Plan.Algorithm.String())
+	}
+	if c.Bypass {
+		said = append(said, "bypass")
+	}
+	if c.Quiet != Hold {
+		said = append(said, "in quiet hours "+c.Quiet.String())
+	}
+	return strings.Join(append(said, "max_defer "+timespan.Text(c.MaxDefer)), ", ")
+}

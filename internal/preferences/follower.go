@@ -1,0 +1,291 @@
+package preferences
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// Source is a store of preferences.
+type Source interface {
+	// PreferencesParts is how many parts the store has.
+	PreferencesParts() int
+	// ChangedPreferences lists, for each part, the users whose latest change has a number from `from` on, in order, at
+	// most limit of each part. A user whose preferences were removed is listed with the zero value.
+	ChangedPreferences(ctx context.Context, from []int64, limit int) ([][]notification.PreferencesChange, error)
+}
+
+// Agendas is what waits for users.
+type Agendas interface {
+	PartitionOf(userID string) int
+	// WakePersonal has the agendas of some users of a partition decided again, and returns for how many of them
+	// something waits.
+	WakePersonal(ctx context.Context, partition int, userIDs ...string) (waiting int, err error)
+}
+
+// Marks keep up to which change of each part what waits was decided again, so that a process which starts knows what
+// those before it left.
+type Marks interface {
+	// Woken reads them; nil when there are none.
+	Woken(ctx context.Context) ([]int64, error)
+	NoteWoken(ctx context.Context, marks []int64) error
+}
+
+// Config says how a [Follower] works.
+type Config struct {
+	// Agendas are woken after a change, with Marks. Without them, no agenda is.
+	Agendas Agendas
+	Marks   Marks
+	// Changed is called with each user whose preferences have changed. Defaults to nothing.
+	Changed func(userID string)
+	Log     *slog.Logger
+}
+
+const (
+	// lookEvery is how often a process looks for changes, and lookTimeout how long that may take.
+	lookEvery, lookTimeout = 400 * time.Millisecond, 10 * time.Second
+	// pageSize is about how many changes are read at a time.
+	pageSize = 2000
+	// wakeSize is how many users a script wakes, and wakeMost how many are woken in a look.
+	wakeSize, wakeMost = 100, 4000
+	// wakeAgain is how long after a change those for whom something waits are woken once more. The first wake-up may
+	// have been served by a process that did not know of the change yet.
+	wakeAgain = 1500 * time.Millisecond
+)
+
+// Follower keeps a [Memory] in step with a store.
+type Follower struct {
+	*Memory
+	cfg    Config
+	source Source
+
+	hurry chan struct{} // there is somebody to wake
+
+	mu    sync.Mutex // one reads at a time
+	parts []part
+	queue []change // to be woken
+
+	noted []int64 // the marks as Run noted them last
+}
+
+// part is how far a part of the store was read.
+type part struct {
+	from  int64 // the latest number that was read
+	round uint16
+	whole bool  // it is being read from the beginning
+	woken int64 // changes up to this one were woken by others before this process began
+}
+
+// change is a user whose agenda has to be decided again.
+type change struct {
+	user   string
+	part   int
+	number int64
+	due    time.Time
+	again  bool // it was woken once
+}
+
+// NewFollower makes one that has read nothing.
+func NewFollower(source Source, cfg Config) *Follower {
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if cfg.Changed == nil {
+		cfg.Changed = func(string) {}
+	}
+	return &Follower{Memory: NewMemory(), cfg: cfg, source: source, hurry: make(chan struct{}, 1)}
+}
+
+// Load reads everything. It is called once, before anything is decided.
+func (f *Follower) Load(ctx context.Context) error {
+	f.parts = make([]part, f.source.PreferencesParts())
+	for i := range f.parts {
+		f.parts[i] = part{round: 1, whole: true, woken: math.MaxInt64}
+	}
+	if f.cfg.Marks != nil {
+		marks, err := f.cfg.Marks.Woken(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range min(len(marks), len(f.parts)) {
+			f.parts[i].woken = marks[i]
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.read(ctx)
+	for i := range f.parts {
+		f.parts[i].woken = 0
+	}
+	return err
+}
+
+// Run looks for changes, and wakes whom they concern, until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		f.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-f.hurry:
+		}
+	}
+}
+
+func (f *Follower) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if err := f.readAll(ctx); err != nil && ctx.Err() == nil {
+		f.cfg.Log.DebugContext(ctx, "could not look for changed preferences; those that are known hold until the next look",
+			"error", err)
+	}
+	if f.cfg.Agendas != nil {
+		f.wake(ctx)
+	}
+}
+
+// Refresh reads what has changed. Run then wakes whom it concerns at once.
+func (f *Follower) Refresh(ctx context.Context) error {
+	err := f.readAll(ctx)
+	select {
+	case f.hurry <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+func (f *Follower) readAll(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.read(ctx)
+}
+
+// read reads what has changed, page by page.
+func (f *Follower) read(ctx context.Context) error {
+	limit := max(20, pageSize/len(f.parts))
+	for more := true; more; {
+		from := make([]int64, len(f.parts))
+		for i := range f.parts {
+			from[i] = f.parts[i].from
+		}
+		pages, err := f.source.ChangedPreferences(ctx, from, limit)
+		if err != nil {
+			return err
+		}
+		more = false
+		for i, page := range pages {
+			if f.take(ctx, i, page, len(page) >= limit) {
+				more = true
+			}
+		}
+	}
+	return nil
+}
+
+// take takes in a page, and tells whether there may be more. A page begins with the last change that was read before,
+// or with a later one of the same user. When it is empty, the store has lost changes: the part is read from the
+// beginning, and then whoever is not in it is forgotten.
+func (f *Follower) take(ctx context.Context, number int, page []notification.PreferencesChange, full bool) (more bool) {
+	p := &f.parts[number]
+	if len(page) == 0 && p.from > 0 {
+		p.from, p.whole = 0, true
+		p.round++
+		return true
+	}
+	for i := range page {
+		c := &page[i]
+		if c.Number <= p.from {
+			continue
+		}
+		if err := f.set(c.UserID, &c.Preferences, uint16(number), p.round); err != nil {
+			f.cfg.Log.WarnContext(ctx, "could not read a user's preferences; in place of what can't be read, the policy holds",
+				"user_id", c.UserID, "error", err)
+		}
+		p.from = c.Number
+		f.cfg.Changed(c.UserID)
+		if f.cfg.Agendas != nil && c.Number > p.woken {
+			f.queue = append(f.queue, change{user: c.UserID, part: number, number: c.Number})
+		}
+	}
+	if !full && p.whole {
+		f.forget(uint16(number), p.round)
+		p.whole = false
+	}
+	return full
+}
+
+// wake has what waits for changed users decided again, for some thousand of them.
+func (f *Follower) wake(ctx context.Context) {
+	f.mu.Lock()
+	queue, marks := f.queue, make([]int64, len(f.parts))
+	f.queue = nil
+	for i := range f.parts {
+		marks[i] = f.parts[i].from
+	}
+	f.mu.Unlock()
+	byPartition, taken := map[int][]change{}, 0
+	var left []change
+	for _, c := range queue {
+		if taken == wakeMost || time.Now().Before(c.due) {
+			left = append(left, c)
+			continue
+		}
+		taken++
+		partition := f.cfg.Agendas.PartitionOf(c.user)
+		byPartition[partition] = append(byPartition[partition], c)
+	}
+	for partition, changes := range byPartition {
+		for some := range slices.Chunk(changes, wakeSize) {
+			left = append(left, f.wakeSome(ctx, partition, some)...)
+		}
+	}
+	for _, c := range left {
+		marks[c.part] = min(marks[c.part], c.number-1)
+	}
+	f.mu.Lock()
+	f.queue = append(left, f.queue...)
+	f.mu.Unlock()
+	f.noteWoken(ctx, marks)
+}
+
+// wakeSome wakes users of one partition, and returns those who have to be woken once more.
+func (f *Follower) wakeSome(ctx context.Context, partition int, changes []change) []change {
+	users := make([]string, len(changes))
+	for i, c := range changes {
+		users[i] = c.user
+	}
+	waiting, err := f.cfg.Agendas.WakePersonal(ctx, partition, users...)
+	if err != nil {
+		f.cfg.Log.DebugContext(ctx, "could not reschedule under changed preferences; it is tried again at the next look",
+			"users", len(users), "error", err)
+		return changes
+	}
+	if waiting == 0 {
+		return nil
+	}
+	again := slices.DeleteFunc(changes, func(c change) bool { return c.again })
+	for i := range again {
+		again[i].due, again[i].again = time.Now().Add(wakeAgain), true
+	}
+	return again
+}
+
+// noteWoken notes up to where everybody was woken.
+func (f *Follower) noteWoken(ctx context.Context, marks []int64) {
+	if slices.Equal(marks, f.noted) {
+		return
+	}
+	if err := f.cfg.Marks.NoteWoken(ctx, marks); err != nil {
+		f.cfg.Log.DebugContext(ctx, "could not note whose agendas were decided again; a process that starts does it again",
+			"error", err)
+		return
+	}
+	f.noted = marks
+}

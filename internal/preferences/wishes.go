@@ -1,0 +1,125 @@
+package preferences
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// wishes has each wish once, for as long as a user has it, and each time zone once.
+type wishes struct {
+	mu     sync.Mutex
+	byText map[string]*Wish
+	zones  map[string]*time.Location
+}
+
+// wishText is what a user wants without the moment until which nothing goes out, in a form that tells wishes apart.
+type wishText struct {
+	Zone       string                     `json:"z,omitempty"`
+	Hours      json.RawMessage            `json:"h,omitempty"`
+	Limits     map[string]json.RawMessage `json:"l,omitempty"`
+	Categories []string                   `json:"c,omitempty"`
+	Channels   []string                   `json:"n,omitempty"`
+}
+
+// take gives the wish that preferences are, for one more user.
+func (w *wishes) take(p *notification.Preferences) (*Wish, error) {
+	of := wishText{
+		Zone: p.TimeZone, Hours: p.QuietHours, Limits: p.Limits, Categories: p.OptOutCategories,
+		Channels: p.OptOutChannels,
+	}
+	raw, err := json.Marshal(of)
+	if err != nil {
+		return none, fmt.Errorf("read what a user wants: %w", err)
+	}
+	if string(raw) == "{}" {
+		return none, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wish := w.byText[string(raw)]
+	if wish == nil {
+		wish, err = w.read(of)
+		wish.text = string(raw)
+		w.byText[wish.text] = wish
+	}
+	wish.users++
+	return wish, err
+}
+
+// release says that a user no longer has a wish.
+func (w *wishes) release(wish *Wish) {
+	if wish == none {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if wish.users--; wish.users == 0 {
+		delete(w.byText, wish.text)
+	}
+}
+
+// longest is the longest window of any rule.
+func (w *wishes) longest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := time.Duration(0)
+	for _, wish := range w.byText {
+		for _, rules := range wish.Limits {
+			for _, rule := range rules {
+				longest = max(longest, rule.Per)
+			}
+		}
+	}
+	return longest
+}
+
+// read parses what a user wants. What can't be read, because another version wrote it, does not hold: the policy does.
+func (w *wishes) read(of wishText) (*Wish, error) {
+	wish := &Wish{OptOutCategories: of.Categories, OptOutChannels: of.Channels}
+	var faults []error
+	if of.Zone != "" {
+		var err error
+		wish.Zone, err = w.zone(of.Zone)
+		faults = append(faults, err)
+	}
+	if len(of.Hours) > 0 && !bytes.Equal(of.Hours, []byte("null")) {
+		hours, err := policy.ParseOwnHours(of.Hours)
+		if err == nil {
+			wish.Hours, wish.HoursText = hours, string(of.Hours)
+		}
+		faults = append(faults, err)
+	}
+	for category, text := range of.Limits {
+		rules, err := policy.ParseLimits(text)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if wish.Limits == nil {
+			wish.Limits = map[string][]throttle.Rule{}
+		}
+		wish.Limits[category] = rules
+	}
+	return wish, errors.Join(faults...)
+}
+
+// zone gives the zone with a name.
+func (w *wishes) zone(name string) (*time.Location, error) {
+	if zone := w.zones[name]; zone != nil {
+		return zone, nil
+	}
+	zone, err := calendar.ParseZone(name)
+	if err == nil {
+		w.zones[name] = zone
+	}
+	return zone, err
+}

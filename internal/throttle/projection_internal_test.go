@@ -1,0 +1,232 @@
+package throttle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// projected is a plan with something admitted under it, of which projections are made.
+type projected struct {
+	plan    Plan
+	key     Key
+	memory  *Memory
+	now     Micros
+	clockAt *time.Time
+}
+
+// randomProjected admits something under a random plan, with closed intervals and spread in half of the cases.
+func randomProjected(t *testing.T, r *rand.Rand) *projected {
+	t.Helper()
+	clock := epochOfTraces.Time()
+	s := &projected{
+		plan: randomPlan(r, Algorithm(max(0, r.IntN(len(algorithms)+2)-2))), now: epochOfTraces, clockAt: &clock,
+		key: Key{User: "user" + strconv.Itoa(r.IntN(100)), Category: "chat"},
+	}
+	s.memory = NewMemory(func() time.Time { return *s.clockAt })
+	for i := range s.plan.Rules { // some are deep enough to tell a period from a coincidence
+		if s.plan.Rules[i].Kind != KindGap && r.IntN(3) == 0 {
+			s.plan.Rules[i].Max += r.IntN(30)
+		}
+	}
+	for i := range r.IntN(40) {
+		s.now += Micros(r.IntN(300_000))
+		if r.IntN(3) > 0 {
+			s.now -= s.now % 100_000
+		}
+		clock = s.now.Time()
+		if _, err := s.memory.Allow(t.Context(), s.key, s.plan, "past"+strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.IntN(2) == 0 {
+		s.plan.Closed = randomClosed(r)
+		for i := range s.plan.Closed {
+			s.plan.Closed[i].From += Micros(i) * 40_000_000
+			s.plan.Closed[i].Until += Micros(i) * 40_000_000
+		}
+		s.plan.Spread = time.Duration(r.IntN(3)) * time.Second
+	}
+	return s
+}
+
+// projection makes one of what the memory limiter remembers.
+func (s *projected) projection() *Projection {
+	category, ofCap := &Past{}, &Past{}
+	if c := s.memory.cells[stateName(s.key, s.plan.Algorithm)]; c != nil && !c.expired(s.now) {
+		*category = Past{cell: *c}
+		category.cell.times = append([]Micros(nil), c.times...)
+		category.cell.limits = append([]limitCounter(nil), c.limits...)
+	}
+	if c := s.memory.cells[capName(s.key)]; c != nil && !c.expired(s.now) {
+		ofCap = PastOf(append([]Micros(nil), c.times...)...)
+	}
+	return NewProjection(s.now, s.key, s.plan, category, ofCap)
+}
+
+// play has the memory limiter admit so many, each as soon as it may, and returns when the next may, and why. The
+// request for it is made at the moment of the one before.
+func (s *projected) play(t *testing.T, places int) (at Micros, by Cause) {
+	t.Helper()
+	*s.clockAt = s.now.Time()
+	for i := 0; ; i++ {
+		q := s.memory.newRequest(s.key, s.plan)
+		at, by = q.decide()
+		if i == places {
+			return at, by
+		}
+		*s.clockAt = at.Time()
+		d, err := s.memory.Allow(t.Context(), s.key, s.plan, "n"+strconv.Itoa(i))
+		if err != nil || !d.Allowed {
+			t.Fatalf("number %d is not admitted at its slot: %+v, %v", i, d, err)
+		}
+	}
+}
+
+// A projection comes to the moment, and the cause, to which the limiter comes step by step.
+func TestProjectionAgreesWithTheLimiter(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	steps, places := 0, 0
+	for n := range 2_000 {
+		s := randomProjected(t, r)
+		place := r.IntN(1 << (1 + r.IntN(11)))
+		p := s.projection()
+		if planned := p.Advance(place, Asking{Head: s.plan.Head}, maxMicros); planned != place {
+			t.Fatalf("seed %d, case %d: planned %d of %d", seed, n, planned, place)
+		}
+		at, by := p.Next(s.now, Asking{Head: s.plan.Head})
+		want, wantBy := s.play(t, place)
+		if diff := cmp.Diff(fmt.Sprint(want, wantBy), fmt.Sprint(at, by)); diff != "" {
+			t.Fatalf("seed %d, case %d: place %d under %s %v, closed %v (-limiter +projection):\n%s", seed, n, place,
+				s.plan.Algorithm, s.plan.Rules, s.plan.For(s.key.User).Closed, diff)
+		}
+		steps, places = steps+p.steps, places+place
+	}
+	if steps*2 > places {
+		t.Errorf("%d steps for %d places: hardly anything was jumped over", steps, places)
+	}
+}
+
+// Nothing is planned at or after a moment, and everything before it is.
+func TestProjectionStopsInTime(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for n := range 500 {
+		s := randomProjected(t, r)
+		until := s.now + Micros(r.IntN(60_000_000))
+		p := s.projection()
+		planned := p.Advance(1000, Asking{Head: s.plan.Head}, until)
+		if at, _ := s.play(t, planned); at < until && planned < 1000 {
+			t.Fatalf("seed %d, case %d: stopped after %d, the next goes at %d before %d", seed, n, planned, at, until)
+		}
+		if planned > 0 && p.request.now >= until {
+			t.Fatalf("seed %d, case %d: planned one at %d, until %d", seed, n, p.request.now, until)
+		}
+	}
+}
+
+// The hundred-thousandth costs a few hundred steps, whatever the rules are.
+func TestDeepPlacesTakeFewSteps(t *testing.T) {
+	t.Parallel()
+	night := Closed{{epochOfTraces + 3_600_000_000, epochOfTraces + 40_000_000_000}}
+	for name, c := range map[string]struct {
+		plan Plan
+		most int
+	}{
+		"NoRule":      {most: 1},
+		"Gap":         {plan: Plan{Rules: []Rule{{Max: 1, Per: 3 * time.Second, Kind: KindGap}}}, most: 10},
+		"ManyRules":   {plan: Plan{Rules: deepRules}, most: 600},
+		"Night":       {plan: Plan{Rules: deepRules, Closed: night}, most: 1200},
+		"FixedWindow": {plan: Plan{Algorithm: FixedWindow, Rules: deepRules[:1]}, most: 600},
+		"TokenBucket": {plan: Plan{Algorithm: TokenBucket, Rules: deepRules[:1]}, most: 600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := NewProjection(epochOfTraces, Key{User: "ada", Category: "chat"}, c.plan, nil, nil)
+			if planned := p.Advance(100_000, Asking{}, maxMicros); planned != 100_000 || p.steps > c.most {
+				t.Errorf("planned %d in %d steps, may take %d", planned, p.steps, c.most)
+			}
+		})
+	}
+}
+
+// deepRules are rules as of a chat room.
+var deepRules = []Rule{
+	{Max: 10, Per: time.Minute},
+	{Max: 1, Per: 3 * time.Second, Kind: KindGap},
+	{Max: 100, Per: time.Hour, Kind: KindCap},
+}
+
+// BenchmarkProjection plans 100,000 admissions.
+func BenchmarkProjection(b *testing.B) {
+	plan := Plan{Rules: deepRules}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := NewProjection(epochOfTraces, Key{User: "ada", Category: "chat"}, plan, nil, nil)
+		if p.Advance(100_000, Asking{}, maxMicros) != 100_000 {
+			b.Fatal("not all are planned")
+		}
+	}
+}
+
+// pastScript puts the past of a plan.
+var pastScript = redis.NewScript(LogFunctions + PastFunctions + `
+local list = {}
+put_past(list, (read_plan(1, KEYS[1], KEYS[2])))
+return list`)
+
+// What the Lua function puts for a projection is what the limiter remembers.
+func TestPastIsRead(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	limiter := NewRedis(client, func(string) string { return "p:" })
+	for _, algorithm := range Algorithms() {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			plan := Plan{Algorithm: algorithm, Rules: []Rule{
+				{Max: 3, Per: time.Hour},
+				{Max: 5, Per: 2 * time.Hour},
+				{Max: 3000, Per: 3 * time.Hour, Kind: KindCap},
+			}}
+			key := Key{User: "u" + algorithm.String(), Category: "chat"}
+			var last Decision
+			for i := range 5 {
+				d, err := limiter.Spend(t.Context(), key, plan, "t"+strconv.Itoa(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = Decision{Now: d.Now}
+			}
+			reply, err := pastScript.Run(t.Context(), client,
+				[]string{plan.StateKey("p:", key), CapKey("p:", key)}, plan.Args(nil)...).Slice()
+			if err != nil {
+				t.Fatal(err)
+			}
+			category, ofCap, after, err := plan.ReadPast(reply, 0)
+			if err != nil || after != len(reply) {
+				t.Fatalf("%v: read %d of %d fields", err, after, len(reply))
+			}
+			at, by := NewProjection(last.Now, key, plan, category, ofCap).Next(last.Now, Asking{})
+			usage, err := limiter.Peek(t.Context(), key, plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at != usage.At || by != usage.Cause {
+				t.Errorf("next at %d by %+v, the limiter says %d by %+v", at, by, usage.At, usage.Cause)
+			}
+			if _, _, _, err := plan.ReadPast(reply[:len(reply)-1], 0); err == nil {
+				t.Error("a reply that was cut off is read")
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package messages_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pacer-notify/pacer/internal/policy"
+)
+
+// parseHours reads a policy with some lines about hours, which begin at line 4.
+func parseHours(lines ...string) func(*testing.T) string {
+	return parsePolicy("version: 1\ncategories:\n  default: {}\n" + strings.Join(lines, "\n") + "\n")
+}
+
+// warnOfPolicy reads a policy file of which one warns.
+func warnOfPolicy(text string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		p, err := policy.Parse("policy.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, w := range policy.Warnings("policy.yaml", p) {
+			all = append(all, w.Message)
+		}
+		return strings.Join(all, "\n")
+	}
+}
+
+// hourRows are faults of what a policy says about hours.
+func hourRows() []row {
+	const night, window = `windows: {night: {closed: [{from: "22:00", to: "08:00"}]}}`, "policy.yaml:4:18: windows.night: "
+	return []row{
+		{
+			name: "no time zone", provoke: parseHours("time_zone: Vienna"),
+			want: `policy.yaml:4:12: time_zone: "Vienna" is no time zone: name one of the IANA database, such as Europe/Vienna`,
+		},
+		{
+			name: "an offset", provoke: parseHours("time_zone: +02:00"),
+			want: `policy.yaml:4:12: time_zone: "+02:00" is an offset, which knows no daylight saving time: ` +
+				"name a zone such as Europe/Vienna",
+		},
+		{
+			name: "an unknown window", provoke: parseHours(night, "quiet_hours: {window: day}"),
+			want: `policy.yaml:5:23: quiet_hours.window: no window is named "day"; windows has night`,
+		},
+		{
+			name:    "a range of nothing",
+			provoke: parseHours(`windows: {night: {closed: [{from: "08:00", to: "08:00"}]}}`),
+			want:    window + "the range 08:00-08:00 begins where it ends: 00:00-24:00 is a whole day",
+		},
+		{
+			name:    "a week that is always closed",
+			provoke: parseHours(`windows: {night: {closed: [{from: "00:00", to: "24:00"}]}}`),
+			want:    window + "is never open: nothing could ever go out",
+		},
+		{
+			name: "too many ranges",
+			provoke: parseHours("windows: {night: {closed: [" +
+				strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}}"),
+			want: window + "has 17 ranges, may have 16",
+		},
+		{
+			name:    "a date that does not exist",
+			provoke: parseHours("windows: {night: {dates: [2026-02-30]}}"),
+			want:    `policy.yaml:4:27: windows.night.dates[0]: "2026-02-30" is no date: write one that exists, as in 2026-12-24`,
+		},
+		{
+			name: "a spread over half the open time", provoke: parseHours(night, "quiet_hours: {window: night, spread: 8h}"),
+			want: "policy.yaml:5:38: quiet_hours.spread: must be at most 7h, half of the shortest time that night is open, is 8h",
+		},
+		{
+			name: "hours that nothing outlasts",
+			provoke: parseHours(`windows: {weekend: {open: [{days: mon-fri, from: "08:00", to: "18:00"}]}}`,
+				"quiet_hours: {window: weekend}"),
+			want: "policy.yaml:5:1: quiet_hours: weekend is closed for up to 62h, and no category may wait for longer than 24h: " +
+				"what comes as it closes would always expire; raise max_defer, or set quiet_hours: {then: drop} in the " +
+				"categories that may",
+		},
+		{
+			name: "hours that one category does not outlast",
+			provoke: warnOfPolicy("version: 1\nuser_cap: {limits: [{max: 60, per: 1h}]}\n" + night +
+				"\nquiet_hours: {window: night}\ncategories:\n  default: {}\n  chat: {max_defer: 2h}\n"),
+			want: "categories.chat: may wait for max_defer 2h, and night is closed for up to 10h10m, spread included: what " +
+				"comes early in it expires; raise max_defer, or set quiet_hours: {then: drop}",
+		},
+		{
+			name:    "no word for what becomes of a category",
+			provoke: parsePolicy("version: 1\ncategories:\n  default: {quiet_hours: {then: wait}}\n"),
+			want:    `policy.yaml:3:33: categories.default.quiet_hours.then: must be hold, drop, passive, off, is "wait"`,
+		},
+	}
+}
