@@ -143,6 +143,7 @@ func cleanEnvironment() []string {
 
 var (
 	timeOfDay = regexp.MustCompile(`(\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d(\.\d+)?Z?`)
+	day       = regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`)
 	folderOf  = regexp.MustCompile(`/\S*/(policy\.yaml)`)
 	elapsed   = regexp.MustCompile(`\bin (\d+(\.\d+)?(h|m|s|ms|µs))+`)
 	gapOf     = regexp.MustCompile(`, (the first|\d+\.\d{3} s after the one before), `)
@@ -153,6 +154,7 @@ func shape(text string) []string {
 	text = folderOf.ReplaceAllString(text, "$1")
 	text = madeID.ReplaceAllString(gapOf.ReplaceAllString(text, ", GAP, "), "ID")
 	text = elapsed.ReplaceAllString(timeOfDay.ReplaceAllString(text, "TIME"), "in TIME")
+	text = day.ReplaceAllString(text, "DAY")
 	var lines []string
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 0 {
