@@ -98,9 +98,10 @@ soak: check-servers ## an hour of all kinds of traffic with faults at random, al
 	go test -count=1 -timeout 0 -v -tags faults,soak -run TestSoak ./test/faults
 
 .PHONY: chaos
-chaos: check-servers ## play random schedules in which every call to a store may fail (CHAOS_SCHEDULES=20000 CHAOS_MINUTES=60 CHAOS_SEED=N)
+chaos: check-servers ## play random schedules in which every call to a store may fail (CHAOS_SCHEDULES=20000 CHAOS_MINUTES=60 CHAOS_SEED=N AGENDA_STEPS=100000)
 	CHAOS_SCHEDULES=$${CHAOS_SCHEDULES:-20000} CHAOS_MINUTES=$${CHAOS_MINUTES:-60} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	go test -count=1 -timeout 120m -v ./test/chaos
+	$(if $(CHAOS_REPLAY),,AGENDA_STEPS=$${AGENDA_STEPS:-100000} go test -count=1 -timeout 30m -v -run TestAnyProgram ./internal/agenda)
 
 .PHONY: chaos-red
 chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)

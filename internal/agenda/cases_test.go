@@ -29,7 +29,7 @@ func setup(t *testing.T, settings agenda.Settings) *world {
 func (w *world) serve() {
 	w.t.Helper()
 	for range 1000 {
-		if at, found := w.next(); !found || at.After(w.now) {
+		if at, _, found := w.next(); !found || at.After(w.now) {
 			return
 		}
 		for partition := range partitions {

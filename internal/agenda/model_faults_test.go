@@ -58,10 +58,10 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "category_settings.drops and not exempt", replacement: "category_settings.drops",
 		},
 		"what expires as a night ends is not let go before": {
-			old: "plan.expires = tonumber(first.expires)", replacement: "plan.expires = nil",
+			old: "plan.expires = tonumber(first.expires)", replacement: "plan.expires = nil", from: 245,
 		},
 		"what a night holds is held for ever": {
-			old: "  if is_quiet(backlog) then count('quiet', -deferred) end\n", replacement: "",
+			old: "  if is_quiet(backlog) then count('quiet', -deferred) end\n", replacement: "", from: 185,
 		},
 		"deferrals are counted again": {
 			old:         "backlog.blocks, backlog.fresh = backlog.blocks + 1, 0",
@@ -88,7 +88,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "for name in string.gmatch(f[9] or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
 		},
 		"caps of channels end what they do not count": {
-			old: "return not (rule.named and plan.named[rule.named].channels)", replacement: "return true",
+			old: "return not (rule.named and plan.named[rule.named].channels)", replacement: "return true", from: 315,
 		},
 		"categories do not share a cap": {
 			old: "partition .. 'cap:' .. cap.name .. ':' .. user", replacement: "partition .. 'cap:' .. cap.name .. category .. user",
@@ -113,10 +113,10 @@ func TestProgramsFindFaults(t *testing.T) {
 			replacement: "  return_to_backlog(agenda, id)\nend",
 		},
 		"a repeated settlement is taken anew": {
-			old: "if f[1] == 'q' and f[7] == generation and", replacement: "if f[1] == 'q' and", from: 120,
+			old: "if f[1] == 'q' and f[7] == generation and", replacement: "if f[1] == 'q' and", from: 460,
 		},
 		"the older goes after the newer": {
-			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 270,
+			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 475,
 		},
 		"a wake-up is put into the queue twice": {old: "  if agenda.pushed then return end\n", replacement: ""},
 		"a slot follows the limits only": {

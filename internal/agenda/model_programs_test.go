@@ -3,6 +3,7 @@ package agenda_test
 import (
 	"flag"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"testing"
 
@@ -11,27 +12,42 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// stepsOnRedis is how many steps of random programs are played on Redis.
-const stepsOnRedis = 100_000
+// stepsOnRedis is how many steps of random programs are played on Redis, unless AGENDA_STEPS says another number, as
+// make chaos does. Each run plays other programs.
+const stepsOnRedis = 25_000
 
 // replayed is the seed of one program to be played alone, as a failure names it.
 var replayed = flag.Uint64("replay", 0, "play the program with this seed alone")
 
 func sound(source string) string { return source }
 
+func stepsWanted(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("AGENDA_STEPS")
+	if text == "" {
+		return stepsOnRedis
+	}
+	steps, err := strconv.Atoi(text)
+	if err != nil || steps < 1 {
+		t.Fatalf("AGENDA_STEPS is %q, want a number of steps", text)
+	}
+	return steps
+}
+
 // Whatever happens in whatever order, Lua does what the model does: a wake-up stands for all that waits, the counts are
 // exact after every step, who is granted, when and in which order is what the limits say, everything ends once and
 // nothing is left.
 func TestAnyProgramIsPlayedAsTheModelSays(t *testing.T) {
 	t.Parallel()
+	steps := stepsWanted(t)
 	for _, engine := range []struct {
 		name  string
 		open  func(testing.TB) *redis.Client
 		steps int
 		parts int
 	}{
-		{name: "Redis", open: redistest.Client, steps: stepsOnRedis, parts: 4},
-		{name: "Miniredis", open: redistest.Mini, steps: stepsOnMini, parts: 2},
+		{name: "Redis", open: redistest.Client, steps: steps, parts: 4},
+		{name: "Miniredis", open: redistest.Mini, steps: steps / perStepOnMini, parts: 2},
 	} {
 		for part := range engine.parts {
 			t.Run(engine.name+strconv.Itoa(part), func(t *testing.T) {

@@ -2,5 +2,5 @@
 
 package agenda_test
 
-// stepsOnMini is how many steps of random programs are played on the engine in this process.
-const stepsOnMini = 10_000
+// perStepOnMini is how many steps of random programs are played on Redis for one on the engine in this process.
+const perStepOnMini = 10

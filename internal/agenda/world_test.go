@@ -102,6 +102,51 @@ func (w *world) settingsOf(user, category string) agenda.Settings {
 	return s
 }
 
+// forwardScript sets the clock, moves wake-ups whose second has come into the queue, as asynq's forwarder does, and
+// tells of each partition how many are pending and when the first of the scheduled comes: one round trip, since worlds
+// ask at every step.
+//
+// ARGV[1] now in µs; absent, nothing changes. Result: two numbers for each partition, the second -1 without any.
+var forwardScript = redis.NewScript(`
+if ARGV[1] then redis.call('SET', '` + agenda.ClockKey + `', ARGV[1]) end
+local told = {}
+for partition = 0, ` + strconv.Itoa(partitions-1) + ` do
+  local q = 'asynq:{push-' .. partition .. '}:'
+  if ARGV[1] then
+    local now = math.floor(tonumber(ARGV[1]) / 1000000)
+    for _, user in ipairs(redis.call('ZRANGEBYSCORE', q .. 'scheduled', '-inf', now)) do
+      redis.call('ZREM', q .. 'scheduled', user)
+      redis.call('HSET', q .. 't:' .. user, 'state', 'pending', 'pending_since', ARGV[1] .. '000')
+      redis.call('LPUSH', q .. 'pending', user)
+    end
+  end
+  told[#told + 1] = redis.call('LLEN', q .. 'pending')
+  told[#told + 1] = tonumber(redis.call('ZRANGE', q .. 'scheduled', 0, 0, 'WITHSCORES')[2] or -1)
+end
+return told
+`)
+
+// queued is what the queue of a partition holds.
+type queued struct {
+	pending   int64
+	scheduled time.Time // the first; zero without any
+}
+
+func (w *world) askQueues(now ...any) (all [partitions]queued) {
+	w.t.Helper()
+	told, err := forwardScript.Run(w.test.Context(), w.client, nil, now...).Int64Slice()
+	if err != nil {
+		w.t.Fatalf("look at the queues: %v", err)
+	}
+	for i := range all {
+		all[i].pending = told[2*i]
+		if second := told[2*i+1]; second >= 0 {
+			all[i].scheduled = time.Unix(second, 0)
+		}
+	}
+	return all
+}
+
 func (w *world) setClock() {
 	w.t.Helper()
 	if err := w.client.Set(w.test.Context(), agenda.ClockKey, w.now.UnixMicro(), 0).Err(); err != nil {
@@ -111,11 +156,10 @@ func (w *world) setClock() {
 
 // advance moves the clock, and what asynq's forwarder does meanwhile. Keys do not expire by it: TTLs are looked at by
 // themselves.
-func (w *world) advance(d time.Duration) {
+func (w *world) advance(d time.Duration) [partitions]queued {
 	w.t.Helper()
 	w.now = w.now.Add(d)
-	w.setClock()
-	w.forward()
+	return w.askQueues(w.now.UnixMicro())
 }
 
 // accept accepts one notification and gives its id.
@@ -142,23 +186,6 @@ func (w *world) accept(e agenda.Entry) string {
 
 func queueKey(partition int, part string) string {
 	return fmt.Sprintf("asynq:{push-%d}:%s", partition, part)
-}
-
-// forward moves wake-ups whose second has come into the queue.
-func (w *world) forward() {
-	w.t.Helper()
-	ctx := w.test.Context()
-	for partition := range partitions {
-		due := redis.ZRangeArgs{
-			Key: queueKey(partition, "scheduled"), ByScore: true, Start: "-inf",
-			Stop: strconv.FormatInt(w.now.Unix(), 10),
-		}
-		for _, user := range w.client.ZRangeArgs(ctx, due).Val() {
-			w.client.ZRem(ctx, queueKey(partition, "scheduled"), user)
-			w.client.HSet(ctx, queueKey(partition, "t:"+user), "state", "pending", "pending_since", w.now.UnixNano())
-			w.client.LPush(ctx, queueKey(partition, "pending"), user)
-		}
-	}
 }
 
 // round has the worker ask once in a partition: for what is at work and due, and for further wake-ups.
@@ -196,7 +223,8 @@ func (w *world) ask(r dispatch.TakeRequest) dispatch.TakeResult {
 }
 
 // next is when something happens: a wake-up at work asks, one is pending, or one is scheduled.
-func (w *world) next() (at time.Time, found bool) {
+func (w *world) next() (at time.Time, queues [partitions]queued, found bool) {
+	w.t.Helper()
 	consider := func(t time.Time) {
 		if !found || t.Before(at) {
 			at, found = t, true
@@ -205,32 +233,48 @@ func (w *world) next() (at time.Time, found bool) {
 	for _, h := range w.held {
 		consider(h.at)
 	}
-	for partition := range partitions {
-		if w.client.LLen(w.test.Context(), queueKey(partition, "pending")).Val() > 0 {
+	queues = w.askQueues()
+	for _, q := range queues {
+		if q.pending > 0 {
 			consider(w.now)
 		}
-		for _, z := range w.client.ZRangeWithScores(w.test.Context(), queueKey(partition, "scheduled"), 0, 0).Val() {
-			consider(time.Unix(int64(z.Score), 0))
+		if !q.scheduled.IsZero() {
+			consider(q.scheduled)
 		}
 	}
-	return at, found
+	return at, queues, found
 }
 
-// play plays the worker until nothing is due until a moment, delivering everything that is granted, and gives the
+// asks tells whether the worker has something to ask for in a partition.
+func (w *world) asks(partition int, q queued) bool {
+	if q.pending > 0 {
+		return true
+	}
+	for _, h := range w.held {
+		if h.partition == partition && !h.at.After(w.now) {
+			return true
+		}
+	}
+	return false
+}
+
+// playUntil plays the worker until nothing is due until a moment, delivering everything that is granted, and gives the
 // grants in their order.
 func (w *world) playUntil(end time.Time) []*dispatch.Grant {
 	w.t.Helper()
 	var delivered []*dispatch.Grant
 	for range 100_000 {
-		at, found := w.next()
+		at, queues, found := w.next()
 		if !found || at.After(end) {
 			return delivered
 		}
 		if at.After(w.now) {
-			w.advance(at.Sub(w.now))
+			queues = w.advance(at.Sub(w.now))
 		}
-		for partition := range partitions {
-			w.round(partition, 32)
+		for partition, q := range queues {
+			if w.asks(partition, q) {
+				w.round(partition, 32)
+			}
 		}
 		for len(w.grants) > 0 {
 			delivered = append(delivered, w.grants[0])
