@@ -14,10 +14,12 @@ if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then
 end
 local n = tonumber(ARGV[4])
 local plan = plan_of(5 + n, ARGV[2], ARGV[3])
+-- The category tells tokens of the same moment apart in the logs of caps: one round grants in several categories at the
+-- same moment.
+local name = redis.sha1hex(ARGV[2])
 for i = 1, n do
   local at, channel = string.match(ARGV[4 + i], '^(%d+) ?(.*)$')
   plan.channel = channel ~= '' and channel
-  -- The category tells tokens of the same moment apart in the log of the user's cap.
-  charge(plan, now, tonumber(at), '~' .. at .. '#' .. i .. string.sub(ARGV[2], 1, 24))
+  charge(plan, now, tonumber(at), '~' .. at .. '#' .. i .. string.sub(name, 1, 16))
 end
 return 1
