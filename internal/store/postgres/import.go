@@ -217,8 +217,8 @@ DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = AN
 	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval
 		ORDER BY notification_id LIMIT $2))`
 
-func (r *Store) purgeImported(ctx context.Context) error {
-	if _, err := r.pool.Exec(ctx, purgeImportedSQL, r.cfg.Retention, purgeBatch); err != nil {
+func (r *Store) purgeImported(ctx context.Context, keep time.Duration) error {
+	if _, err := r.pool.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
 		return describe("purge imported admissions", err)
 	}
 	return nil

@@ -61,7 +61,7 @@ type Config struct {
 	// RowsLooked is how many rows a statement looks at to find those that a filter selects; fewer where rows are dear,
 	// such as long texts that are searched. Defaults to 5,000.
 	RowsLooked int
-	// Retention is how long ended notifications are kept. Defaults to 30 days.
+	// Retention is how long ended notifications are kept, unless a limit counts them for longer. Defaults to 30 days.
 	Retention time.Duration
 	Log       *slog.Logger
 }

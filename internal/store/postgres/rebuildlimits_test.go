@@ -222,3 +222,35 @@ func TestVerifyFindsAnAdmissionMissingInAnyLog(t *testing.T) {
 		})
 	}
 }
+
+// What a limit still counts is kept, however short the retention: a rebuild has it from nowhere else.
+func TestPurgeKeepsWhatALimitCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		window time.Duration
+		kept   int
+	}{{window: 40 * 24 * time.Hour, kept: 2}, {window: 24 * time.Hour}} {
+		t.Run(c.window.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, redistest.Client(t))
+			w.accept(t, "ada", "free", 1)
+			w.deliver(t, "ada")
+			w.exec(t, `UPDATE pacer.notifications SET accepted_at = now() - interval '31 days',
+				ended_at = now() - interval '31 days'`)
+			w.exec(t, `INSERT INTO pacer.attempts
+					(notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
+				VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
+			relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+				Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return c.window },
+			})
+			if err := relay.Round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var attempts int
+			if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.attempts").Scan(&attempts); err != nil ||
+				attempts != c.kept {
+				t.Errorf("%d attempts are kept, %v; want %d", attempts, err, c.kept)
+			}
+		})
+	}
+}

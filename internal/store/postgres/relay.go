@@ -90,11 +90,11 @@ func (l *Relay) purge(ctx context.Context) error {
 		return nil
 	}
 	l.purgedAt = time.Now()
-	_, err := l.store.Purge(ctx)
+	_, err := l.store.Purge(ctx, l.cfg.Windows())
 	return err
 }
 
-// purgeSQL removes notifications that ended longer ago than the retention, with their attempts and deliveries.
+// purgeSQL removes notifications that ended longer ago than they are kept, with their attempts and deliveries.
 const purgeSQL = `
 WITH old AS (
 	SELECT id FROM pacer.notifications
@@ -107,12 +107,13 @@ WITH old AS (
 )
 DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
 
-// Purge removes notifications that ended longer ago than the retention, with their attempts, and expired idempotency
-// keys. It returns how many notifications it removed.
-func (r *Store) Purge(ctx context.Context) (int64, error) {
-	total := int64(0)
+// Purge removes notifications that ended longer ago than the retention and than the longest window of any limit, with
+// their attempts, and expired idempotency keys. It returns how many notifications it removed. A rebuild has what a
+// window counts from nowhere else: the attempt, and its notification's channel.
+func (r *Store) Purge(ctx context.Context, longestWindow time.Duration) (int64, error) {
+	total, keep := int64(0), max(r.cfg.Retention, longestWindow)
 	for {
-		tag, err := r.pool.Exec(ctx, purgeSQL, r.cfg.Retention, purgeBatch)
+		tag, err := r.pool.Exec(ctx, purgeSQL, keep, purgeBatch)
 		if err != nil {
 			return total, describe("purge old notifications", err)
 		}
@@ -121,7 +122,7 @@ func (r *Store) Purge(ctx context.Context) (int64, error) {
 			break
 		}
 	}
-	return total, errors.Join(r.purgeImported(ctx), r.purgeKeys(ctx), r.purgeHistory(ctx))
+	return total, errors.Join(r.purgeImported(ctx, keep), r.purgeKeys(ctx), r.purgeHistory(ctx))
 }
 
 // purgeKeysSQL removes idempotency keys that have expired.

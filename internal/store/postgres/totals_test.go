@@ -305,7 +305,7 @@ func TestTheHistoryForgetsAfterAMonth(t *testing.T) {
 	w.round(t)
 	w.wantHistory(t)
 	w.exec(t, "UPDATE pacer.history SET hour = hour - interval '32 days', category = 'gone'")
-	if _, err := w.store.Purge(t.Context()); err != nil {
+	if _, err := w.store.Purge(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	var rows int
