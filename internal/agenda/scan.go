@@ -21,6 +21,8 @@ type Known struct {
 	AcceptedAt           time.Time
 	// AdmittedAt is the moment of its last admission; 0 if it was never admitted.
 	AdmittedAt throttle.Micros
+	// Basis is that of its last admission.
+	Basis notification.Basis
 	// SendAt and ExpiresAt are zero when they are not set.
 	SendAt, ExpiresAt time.Time
 	Payload           string
@@ -32,7 +34,7 @@ const (
 	knownBatch = 500
 	knownPause = 20 * time.Millisecond
 	// knownFields is how many fields are read of each.
-	knownFields = 9
+	knownFields = 10
 )
 
 // EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
@@ -74,7 +76,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	pipe := node.Pipeline()
 	read := make([]*redis.SliceCmd, len(keys))
 	for i, key := range keys {
-		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b")
+		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b", "P")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("read %d notifications: %w", len(keys), err)
@@ -106,5 +108,6 @@ func knownOf(id string, fields []any) Known {
 		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
 		AcceptedAt: time.UnixMicro(number(3) + arrivalEpoch), Status: statuses[text(4)],
 		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
+		Basis: notification.ParseBasis(text(9)),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 const (
@@ -31,11 +32,10 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
 		},
 		Hours: func(m invariant.Admission) invariant.Hours {
-			in := d.Rules.Settings(m.UserID, m.Category)
-			return invariant.Hours{
-				Closed: d.Rules.HoursAt(m.UserID, m.Category, m.Zone, m.At),
-				Spread: in.Plan.Spread, ExemptFrom: in.ExemptFrom,
-			}
+			return invariant.Hours(d.Rules.HoursAt(m.UserID, m.Category, m.Zone, m.At))
+		},
+		Period: func(m invariant.Admission, p throttle.Period) throttle.Interval {
+			return d.Rules.PeriodAt(m.UserID, m.Zone, p, m.At)
 		},
 		Version: func() string { return d.Rules.Current().Version() },
 		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {

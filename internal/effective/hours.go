@@ -91,10 +91,6 @@ func (p *Policy) closed(plan throttle.Plan, userID string, wish *preferences.Wis
 	if cached.policy.QuietHours == nil && wish.Hours == nil && !snoozes {
 		return plan, 0, false
 	}
-	exemptFrom = notification.PriorityCritical
-	if of := cached.policy.QuietHours; of != nil {
-		exemptFrom = of.ExemptFrom
-	}
 	plan.Closed, plan.Spread = cached.hours.of(cached.policy, wish, p.zoneOf(wish), now)
 	if snoozes {
 		// A user who wants quiet until a moment means that moment: nothing is spread after it. The beginning does not
@@ -102,7 +98,7 @@ func (p *Policy) closed(plan throttle.Plan, userID string, wish *preferences.Wis
 		plan = plan.For(userID)
 		plan.Closed = calendar.Union(plan.Closed, throttle.Closed{{From: 0, Until: until}})
 	}
-	return plan, exemptFrom, true
+	return plan, cached.exemptFrom(), true
 }
 
 // snoozes tells whether a user may want quiet until a moment that has not passed everywhere.

@@ -47,7 +47,7 @@ func TestHoursAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		moment := throttle.MicrosOf(at)
-		if closed := p.HoursAt("ada", c.category, c.zone, moment).Open(moment) > moment; closed != c.closed {
+		if closed := p.HoursAt("ada", c.category, c.zone, moment).Closed.Open(moment) > moment; closed != c.closed {
 			t.Errorf("%s of %s in the zone %q is closed: %t, want %t", c.at, c.category, c.zone, closed, c.closed)
 		}
 	}

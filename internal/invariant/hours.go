@@ -13,6 +13,8 @@ type Hours struct {
 	Closed throttle.Closed
 	// Spread is over how long the users begin again after each of them.
 	Spread time.Duration
+	// Until is the moment until which the user wanted quiet; 0 for none. Nothing is spread after it.
+	Until throttle.Micros
 	// ExemptFrom is the least urgent priority that they do not hold for; 0 for none.
 	ExemptFrom notification.Priority
 }
@@ -31,11 +33,11 @@ func (r *round) inClosedHours(m Admission) (violation, bool) {
 	if m.Priority.AtLeast(hours.ExemptFrom) {
 		return violation{}, false
 	}
-	plan := throttle.Plan{Closed: hours.Closed, Spread: hours.Spread}.For(m.UserID)
-	opens := plan.Closed.Open(m.At)
+	from := max(m.At, hours.Until)
+	opens := throttle.Plan{Closed: hours.Closed, Spread: hours.Spread}.For(m.UserID).Closed.Open(from)
 	if !m.ExpiresAt.IsZero() && !m.ExpiresAt.After(opens.Time()) {
 		// It would expire in the spread.
-		opens = max(hours.Closed.Open(m.At), min(opens, throttle.MicrosOf(m.ExpiresAt.Add(-beforeEnd))))
+		opens = max(hours.Closed.Open(from), min(opens, throttle.MicrosOf(m.ExpiresAt.Add(-beforeEnd))))
 	}
 	return violation{m, notification.ReasonQuietHours, opens.Sub(m.At)}, opens > m.At
 }

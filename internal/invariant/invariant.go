@@ -66,6 +66,9 @@ type Config struct {
 	Window func() time.Duration
 	// Hours gives when nothing like an admission may be admitted. Defaults to never.
 	Hours func(m Admission) Hours
+	// Period gives the day, week or month that an admission was in, by the clock of its user. Without it, rules of the
+	// calendar are not checked.
+	Period func(m Admission, p throttle.Period) throttle.Interval
 	// Version gives the version of the policy whose limits these are. Admissions under another one are not checked.
 	Version func() string
 	// InForce gives the moment since which the limits are in force. Earlier admissions of which the store does not know
@@ -84,6 +87,8 @@ type Config struct {
 	// Found is called after each round with the number of new findings.
 	Found func(violations, unended int)
 	Log   *slog.Logger
+	// Now is the time. Defaults to [time.Now].
+	Now func() time.Time
 }
 
 const (
@@ -93,7 +98,8 @@ const (
 	grace = 5 * time.Minute
 	// named is how many findings of a round are logged, each with its name.
 	named = 10
-	// remembered is how many unended notifications the checker remembers, so that it counts each once.
+	// remembered is how many unended notifications the checker remembers, so that it counts each once, and of how many
+	// users that their preferences have changed.
 	remembered = 10_000
 )
 
@@ -102,7 +108,9 @@ type Result struct {
 	// At is when the latest round ended; zero before the first.
 	At time.Time
 	// Violations are admissions that some limit did not allow, Unended notifications that should have ended. Unchecked
-	// are admissions under a policy that is no longer in force. All count since the process began, each once.
+	// are admissions of which nobody can tell afterwards what allowed them, or not all of it: a policy that is no
+	// longer in force; limits, hours or a moment of quiet that the user had until the preferences changed, since stores
+	// keep the latest only; windows that an operator cleared. All count since the process began, each once.
 	Violations, Unended, Unchecked int64
 }
 
@@ -114,36 +122,59 @@ type Checker struct {
 
 	mu     sync.Mutex
 	result Result
-	// exempt are the users whose own limits have changed, and when.
-	exempt map[string]time.Time
+	// exempt are the users whose preferences have changed, and when; those of everybody may have until exemptAll.
+	exempt    map[string]time.Time
+	exemptAll time.Time
 }
 
 // New makes a Checker that begins with the admissions from now on.
 func New(cfg Config) *Checker {
 	cfg.Every, cfg.Behind = cmp.Or(cfg.Every, time.Minute), cmp.Or(cfg.Behind, 30*time.Second)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	return &Checker{
-		cfg: cfg, checked: throttle.MicrosOf(time.Now()), known: map[string]bool{},
+		cfg: cfg, checked: throttle.MicrosOf(cfg.Now()), known: map[string]bool{},
 		exempt: map[string]time.Time{},
 	}
 }
 
-// Exempt excludes a user's admissions up to now from the checks, because the user's own limits have changed. It may be
-// called on a nil Checker.
+// Exempt says that a user's preferences have changed, so that nobody knows by what the user's admissions up to now were
+// allowed. Only caps are checked for these, which no preference changes. It may be called on a nil Checker.
 func (a *Checker) Exempt(userID string) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.exempt[userID] = time.Now()
+	now := a.cfg.Now()
+	if len(a.exempt) >= remembered {
+		clear(a.exempt)
+		a.exemptAll = now
+	}
+	a.exempt[userID] = now
 }
 
-// exempted gives the users whose limits have changed since a moment, and when, and forgets earlier changes.
-func (a *Checker) exempted(since time.Time) map[string]time.Time {
+// wishesSince is the moment after which a user's admissions were allowed by the preferences of today. Every process has
+// them by then.
+func (a *Checker) wishesSince(userID string) throttle.Micros {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.exempt, func(_ string, at time.Time) bool { return at.Before(since) })
-	return maps.Clone(a.exempt)
+	changed := a.exemptAll
+	if at, ok := a.exempt[userID]; ok {
+		changed = at
+	}
+	if changed.IsZero() {
+		return 0
+	}
+	return throttle.MicrosOf(changed.Add(settling))
+}
+
+// forgetExempt forgets changes from before a moment.
+func (a *Checker) forgetExempt(before time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.exempt, func(_ string, at time.Time) bool { return at.Before(before) })
 }
 
 // Latest returns what was found up to now.
@@ -163,7 +194,7 @@ func (a *Checker) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := a.Round(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := a.Round(ctx, a.cfg.Now()); err != nil && ctx.Err() == nil {
 			a.cfg.Log.WarnContext(ctx,
 				"the invariant checker could not read the store; it tries again in its next round",
 				"error", err)
@@ -195,7 +226,7 @@ func (a *Checker) Round(ctx context.Context, now time.Time) error {
 
 // violations counts the admissions until a moment that came sooner than a rule or the hours allow, and those that can't
 // be checked.
-func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found, unchecked int, err error) {
+func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found, notChecked int, err error) {
 	window, after := a.cfg.Window(), a.checked
 	if until <= after {
 		return 0, 0, nil
@@ -208,10 +239,12 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 	if err != nil {
 		return 0, 0, fmt.Errorf("read whose windows were cleared: %w", err)
 	}
+	a.forgetExempt(after.Time().Add(-window - settling))
 	r := &round{
 		cfg: a.cfg, after: after, until: until, inForce: throttle.MicrosOf(a.cfg.InForce().Add(settling)),
-		cleared: cleared, changed: a.exempted(after.Time().Add(-settling)), unchecked: map[string]int{},
+		cleared: cleared, wishesSince: a.wishesSince, unchecked: map[unchecked]int{},
 	}
+	r.version = r.versionNow()
 	slices.SortFunc(admissions, func(x, y Admission) int {
 		return cmp.Or(cmp.Compare(x.UserID, y.UserID), cmp.Compare(x.At, y.At), cmp.Compare(x.ID, y.ID))
 	})

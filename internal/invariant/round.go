@@ -14,13 +14,15 @@ import (
 type round struct {
 	cfg          Config
 	after, until throttle.Micros
-	// inForce is when the limits had reached every process.
+	// version is that of the limits, inForce when they had reached every process.
+	version string
 	inForce throttle.Micros
-	// cleared are the users whose windows were cleared, changed those whose own limits have changed, and when.
+	// cleared are the users whose windows were cleared.
 	cleared map[string]bool
-	changed map[string]time.Time
-	// unchecked counts what is not checked, by version.
-	unchecked map[string]int
+	// wishesSince gives the moment after which a user's admissions were allowed by the preferences of today.
+	wishesSince func(userID string) throttle.Micros
+	// unchecked counts what is not checked, or not in all.
+	unchecked map[unchecked]int
 }
 
 // violation is an admission that came too early under a rule, or in closed hours.
@@ -33,8 +35,9 @@ type violation struct {
 // past are a user's admissions up to a moment, oldest first.
 type past struct {
 	all []throttle.Micros
-	// category holds the admissions of each category, limited those of them that were no bypasses. A log counts every
-	// admission; fixed windows and token buckets hold back only what is limited.
+	// category holds the admissions of each category, limited those of them that were no bypasses, as far back as the
+	// user's limits are known to have been remembered. A log counts every admission; fixed windows and token buckets
+	// hold back only what is limited.
 	category, limited map[string][]throttle.Micros
 	// caps holds the admissions that each named cap counts.
 	caps map[string][]throttle.Micros
@@ -48,96 +51,90 @@ func counts(rule throttle.Rule, m Admission) bool {
 // findViolations goes through one user's admissions, oldest first. It returns those of the round that some rule or the
 // hours did not allow.
 func (r *round) findViolations(admissions []Admission) []violation {
-	var found []violation
+	user := admissions[0].UserID
+	since := r.wishesSince(user)
 	before := past{
 		all:      make([]throttle.Micros, 0, len(admissions)),
 		category: map[string][]throttle.Micros{}, limited: map[string][]throttle.Micros{},
 		caps: map[string][]throttle.Micros{},
 	}
+	var found []violation
 	for _, m := range admissions {
 		limits := r.cfg.Limits(m.UserID, m.Category)
 		bypasses := m.Priority.AtLeast(limits.BypassFrom)
 		if m.At > r.after && m.At <= r.until && r.checks(m) && !bypasses {
-			v, exceeded := violation{}, false
-			if r.knowsWindows(m.UserID) {
-				v, exceeded = before.exceeded(m, limits.Plan)
-			}
-			if !exceeded && r.knowsHours(m) {
-				v, exceeded = r.inClosedHours(m)
-			}
-			if exceeded {
+			if v, exceeded := r.judge(m, limits.Plan, before, m.At > since); exceeded {
 				found = append(found, v)
 			}
 		}
-		if !bypasses {
-			before.limited[m.Category] = append(before.limited[m.Category], m.At)
-		}
-		for _, rules := range limits.Plan.NamedCaps() {
-			// Before the policy that is in force, the category may not have been in the cap.
-			if counts(rules[0], m) && r.decidedByThese(m) {
-				before.caps[rules[0].Cap] = append(before.caps[rules[0].Cap], m.At)
-			}
-		}
-		before.category[m.Category] = append(before.category[m.Category], m.At)
-		before.all = append(before.all, m.At)
+		before.add(m, limits.Plan, bypasses, m.At > since, r.decidedByThese(m))
+	}
+	if len(found) > 0 && (r.versionNow() != r.version || r.wishesSince(user) != since) {
+		r.unchecked[unchecked{why: changedMeanwhile}] += len(found)
+		return nil
 	}
 	return found
 }
 
-// checks tells whether the limits are those that an admission was decided under. Others are counted.
-func (r *round) checks(m Admission) bool {
-	if !r.decidedByThese(m) {
-		r.unchecked[m.Version]++
-		return false
+// add adds the latest admission. A user's own limits count what was admitted since they are in force, and nobody can
+// tell how far back the limits before them remembered; likewise a category may have joined a cap with the policy.
+func (p *past) add(m Admission, plan throttle.Plan, bypasses, wishesKnown, policyKnown bool) {
+	p.all = append(p.all, m.At)
+	if wishesKnown {
+		p.category[m.Category] = append(p.category[m.Category], m.At)
+		if !bypasses {
+			p.limited[m.Category] = append(p.limited[m.Category], m.At)
+		}
 	}
-	return true
-}
-
-// decidedByThese tells whether the limits are those that an admission was decided under.
-func (r *round) decidedByThese(m Admission) bool {
-	if m.Version != "" && r.cfg.Version != nil {
-		return m.Version == r.cfg.Version()
+	for _, rules := range plan.NamedCaps() {
+		if policyKnown && counts(rules[0], m) {
+			p.caps[rules[0].Cap] = append(p.caps[rules[0].Cap], m.At)
+		}
 	}
-	return m.At > r.inForce
 }
 
-// knowsWindows tells whether what a user's windows held can be seen in the store.
-func (r *round) knowsWindows(userID string) bool {
-	_, changed := r.changed[userID]
-	return !changed && !r.cleared[userID]
-}
-
-// knowsHours tells whether the hours of an admission's user are those of its moment. This process learns of a change a
-// little after it takes effect.
-func (r *round) knowsHours(m Admission) bool {
-	changed, ok := r.changed[m.UserID]
-	return !ok || m.At > throttle.MicrosOf(changed.Add(settling))
-}
-
-// tellUnchecked logs which versions of the policy were not checked, and counts their admissions.
-func (r *round) tellUnchecked(ctx context.Context) (n int) {
-	for _, version := range slices.Sorted(maps.Keys(r.unchecked)) {
-		r.cfg.Log.InfoContext(ctx, "admissions under a policy that is no longer in force are not checked",
-			"policy_version", cmp.Or(version, "unknown"), "admissions", r.unchecked[version])
-		n += r.unchecked[version]
+// judge tells whether some rule or the hours did not allow an admission, given those before it. wishesKnown says that
+// the user's preferences were those of today.
+func (r *round) judge(m Admission, plan throttle.Plan, before past, wishesKnown bool) (violation, bool) {
+	switch {
+	case !wishesKnown:
+		r.unchecked[unchecked{why: changedWishes}]++
+	case r.cleared[m.UserID]:
+		r.unchecked[unchecked{why: clearedWindows}]++
 	}
-	return n
-}
-
-// exceeded tells whether an admission came while the window of some rule was full: full of the admissions before it, of
-// its category or, for a cap, of all that it counts.
-func (p past) exceeded(m Admission, plan throttle.Plan) (violation, bool) {
 	for _, rule := range plan.Rules {
-		before, most := p.counted(m, plan.Algorithm, rule)
-		if len(before) < most {
+		ofUser := rule.Kind == throttle.KindLimit || rule.Kind == throttle.KindGap || rule.Period > 0 && m.Zone == ""
+		if r.cleared[m.UserID] || ofUser && !wishesKnown {
 			continue
 		}
-		since := m.At.Time().Sub(before[len(before)-most].Time())
-		if since < rule.Per {
-			return violation{m, rule.String(), rule.Per - since}, true
+		if frees := r.frees(m, rule, plan.Algorithm, before); frees > m.At {
+			return violation{m, rule.String(), frees.Sub(m.At)}, true
 		}
 	}
-	return violation{}, false
+	if !wishesKnown {
+		return violation{}, false
+	}
+	return r.inClosedHours(m)
+}
+
+// frees is when a rule first allows an admission: when enough of those before it, of its category or, for a cap, of all
+// that it counts, are out of its window or its period. It is 0 when there are not so many.
+func (r *round) frees(m Admission, rule throttle.Rule, algorithm throttle.Algorithm, p past) throttle.Micros {
+	before, most := p.counted(m, algorithm, rule)
+	if len(before) < most {
+		return 0
+	}
+	oldest := before[len(before)-most]
+	switch {
+	case rule.Period == 0:
+		return oldest.Add(rule.Per)
+	case r.cfg.Period == nil:
+		return 0
+	}
+	if period := r.cfg.Period(m, rule.Period); oldest >= period.From {
+		return period.Until
+	}
+	return 0
 }
 
 // counted gives the admissions that a rule counts, and how many of them fill its window for another one. Windows that
@@ -146,8 +143,6 @@ func (p past) counted(m Admission, algorithm throttle.Algorithm,
 	rule throttle.Rule,
 ) (before []throttle.Micros, most int) {
 	switch {
-	case rule.Period > 0: // its periods are not known here
-		return nil, rule.MaxFor(int(m.Priority))
 	case rule.Kind == throttle.KindCap:
 		return p.all, rule.MaxFor(int(m.Priority))
 	case rule.Kind == throttle.KindNamed && !counts(rule, m):
@@ -158,4 +153,58 @@ func (p past) counted(m Admission, algorithm throttle.Algorithm,
 		return p.limited[m.Category], algorithm.MostWithin(rule)
 	}
 	return p.category[m.Category], rule.MaxFor(int(m.Priority))
+}
+
+// unchecked is why admissions are not checked, or not in all.
+type unchecked struct {
+	why string
+	// version is that of the policy that decided them, where that is why.
+	version string
+}
+
+// What can't be known afterwards.
+const (
+	otherPolicy      = "another policy than the one in force decided them"
+	changedWishes    = "their users' preferences have changed since"
+	clearedWindows   = "their users' windows were cleared"
+	changedMeanwhile = "policy or preferences changed while they were checked"
+)
+
+// checks tells whether the limits are those that an admission was decided under. Others are counted.
+func (r *round) checks(m Admission) bool {
+	if !r.decidedByThese(m) {
+		r.unchecked[unchecked{otherPolicy, cmp.Or(m.Version, "unknown")}]++
+		return false
+	}
+	return true
+}
+
+// decidedByThese tells whether the limits are those that an admission was decided under.
+func (r *round) decidedByThese(m Admission) bool {
+	if m.Version != "" && r.version != "" {
+		return m.Version == r.version
+	}
+	return m.At > r.inForce
+}
+
+// versionNow is that of the policy in force; empty when nobody tells.
+func (r *round) versionNow() string {
+	if r.cfg.Version == nil {
+		return ""
+	}
+	return r.cfg.Version()
+}
+
+// tellUnchecked logs what was not checked, and counts it.
+func (r *round) tellUnchecked(ctx context.Context) (n int) {
+	byName := func(a, b unchecked) int { return cmp.Or(cmp.Compare(a.why, b.why), cmp.Compare(a.version, b.version)) }
+	for _, of := range slices.SortedFunc(maps.Keys(r.unchecked), byName) {
+		about := []any{"because", of.why}
+		if of.version != "" {
+			about = append(about, "policy_version", of.version)
+		}
+		r.cfg.Log.InfoContext(ctx, "some admissions can't be checked", append(about, "admissions", r.unchecked[of])...)
+		n += r.unchecked[of]
+	}
+	return n
 }

@@ -141,7 +141,7 @@ type Invariants struct {
 	At         time.Time `json:"at,omitzero"`
 	Violations int64     `json:"violations"`
 	Unended    int64     `json:"unended"`
-	// Unchecked counts the admissions under a policy that was no longer in force.
+	// Unchecked counts the admissions of which nobody can tell afterwards what allowed them, see [invariant.Result].
 	Unchecked int64 `json:"unchecked"`
 }
 

@@ -17,7 +17,7 @@ WITH fresh AS (
 	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
 )
 SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3), n.expires_at,
-	coalesce(n.channel, '')
+	coalesce(n.channel, ''), a.policy_version, a.zone
 FROM fresh f JOIN pacer.attempts a ON (a.user_id, a.admitted_at) > (f.user_id, $3)
 	AND (a.user_id, a.admitted_at) <= (f.user_id, $2)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])
@@ -34,7 +34,8 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m invariant.Admission, err error) {
 		var expires *time.Time
-		err = row.Scan(&m.ID, &m.UserID, &m.Category, &m.At, &m.Priority, &expires, &m.Channel)
+		err = row.Scan(&m.ID, &m.UserID, &m.Category, &m.At, &m.Priority, &expires, &m.Channel,
+			&m.Version, &m.Zone)
 		m.ExpiresAt = moment(expires)
 		return m, err
 	})

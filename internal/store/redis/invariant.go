@@ -35,6 +35,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 		all = append(all, invariant.Admission{
 			ID: n.ID, UserID: n.UserID, Category: n.Category, Channel: string(decoded.Channel), At: n.AdmittedAt,
 			Priority: notification.Priority(n.Priority), ExpiresAt: n.ExpiresAt,
+			Version: n.Basis.PolicyVersion, Zone: n.Basis.Zone,
 		})
 		return nil
 	})

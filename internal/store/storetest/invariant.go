@@ -11,15 +11,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// checkerOf makes an invariant checker of the store. Its limits and hours may differ from those under which the store
-// admits. The function that it returns makes a round so long after now, and returns what the round found.
-func checkerOf(p *probe, limits invariant.Limits, hours func(invariant.Admission) invariant.Hours,
+// checkerOf makes an invariant checker of the store. Its limits and what is changed may differ from those under which
+// the store admits. The function that it returns makes a round so long after now, and returns what the round found.
+func checkerOf(p *probe, limits invariant.Limits, changes ...func(*invariant.Config),
 ) func(after time.Duration) (violations, unended int) {
 	var violations, unended int
-	checker := invariant.New(invariant.Config{
+	cfg := invariant.Config{
 		Source:  p.Subject,
 		Limits:  func(string, string) invariant.Limits { return limits },
-		Hours:   hours,
 		Window:  func() time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
 		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
@@ -27,7 +26,11 @@ func checkerOf(p *probe, limits invariant.Limits, hours func(invariant.Admission
 		Behind:  time.Microsecond,
 		Found:   func(v, u int) { violations, unended = v, u },
 		Log:     slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	checker := invariant.New(cfg)
 	return func(after time.Duration) (int, int) {
 		p.Helper()
 		if err := checker.Round(p.Context(), time.Now().Add(after)); err != nil {
@@ -43,15 +46,29 @@ func checkerSees(p *probe) {
 	limited := func(rules ...throttle.Rule) invariant.Limits {
 		return invariant.Limits{Plan: throttle.Plan{Rules: rules}, MaxLife: time.Hour}
 	}
-	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}), nil)
-	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}), nil)
+	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
+	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
 	onChannel := func(name string) func(time.Duration) (int, int) {
 		return checkerOf(p, limited(throttle.Rule{
 			Max: 2, Per: time.Minute, Kind: throttle.KindNamed, Cap: "marketing", Channels: name,
-		}), nil)
+		}))
 	}
 	named, other := onChannel("fcm log"), onChannel("fcm apns")
-	capped := checkerOf(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}), nil)
+	capped := checkerOf(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}))
+	kept := checkerOf(p, limited(throttle.Rule{
+		Max: 3, Per: time.Minute, Kind: throttle.KindCap, Reserve: throttle.Reserve{0, 1},
+	}))
+	gap := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute, Kind: throttle.KindGap}))
+	now := throttle.MicrosOf(time.Now())
+	periodOf := func(from, until time.Duration) func(time.Duration) (int, int) {
+		return checkerOf(p, limited(throttle.Rule{Max: 1, Per: throttle.Day.Longest(), Period: throttle.Day}),
+			func(cfg *invariant.Config) {
+				cfg.Period = func(invariant.Admission, throttle.Period) throttle.Interval {
+					return throttle.Interval{From: now.Add(from), Until: now.Add(until)}
+				}
+			})
+	}
+	today, tomorrow := periodOf(-time.Hour, time.Hour), periodOf(time.Hour, 25*time.Hour)
 	for i := range 3 {
 		p.accept(func(n *notification.Notification) {
 			if i == 2 {
@@ -65,11 +82,15 @@ func checkerSees(p *probe) {
 		round func(time.Duration) (int, int)
 		want  int
 	}{
-		"one a minute":           {round: strict, want: 1},
-		"three a minute":         {round: loose, want: 0},
-		"two in all, the user's": {round: capped, want: 1},
-		"two on these channels":  {round: named, want: 1},
-		"two on other channels":  {round: other, want: 0},
+		"one a minute":                {round: strict, want: 1},
+		"three a minute":              {round: loose, want: 0},
+		"two in all, the user's":      {round: capped, want: 1},
+		"two, a third for the urgent": {round: kept, want: 1},
+		"a gap":                       {round: gap, want: 1},
+		"one a day":                   {round: today, want: 1},
+		"one a day, on another":       {round: tomorrow, want: 0},
+		"two on these channels":       {round: named, want: 1},
+		"two on other channels":       {round: other, want: 0},
 	} {
 		if violations, unended := c.round(time.Second); violations != c.want || unended != 0 {
 			p.Errorf("%s: %d violations and %d unended, want %d and 0", name, violations, unended, c.want)
@@ -93,11 +114,20 @@ func checkerSees(p *probe) {
 func checkerSeesHours(p *probe) {
 	now := throttle.MicrosOf(time.Now())
 	during := func(from, until, spread time.Duration, exempt notification.Priority,
-	) func(invariant.Admission) invariant.Hours {
-		return func(invariant.Admission) invariant.Hours {
-			return invariant.Hours{
-				Closed: throttle.Closed{{From: now.Add(from), Until: now.Add(until)}},
-				Spread: spread, ExemptFrom: exempt,
+	) func(*invariant.Config) {
+		return func(cfg *invariant.Config) {
+			cfg.Hours = func(invariant.Admission) invariant.Hours {
+				return invariant.Hours{
+					Closed: throttle.Closed{{From: now.Add(from), Until: now.Add(until)}},
+					Spread: spread, ExemptFrom: exempt,
+				}
+			}
+		}
+	}
+	quiet := func(until time.Duration) func(*invariant.Config) {
+		return func(cfg *invariant.Config) {
+			cfg.Hours = func(invariant.Admission) invariant.Hours {
+				return invariant.Hours{Until: now.Add(until), ExemptFrom: notification.PriorityHigh}
 			}
 		}
 	}
@@ -112,7 +142,9 @@ func checkerSeesHours(p *probe) {
 		"the spread after it": {
 			round: checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 10*minute, 1)), want: 2,
 		},
-		"no night": {round: checkerOf(p, invariant.Limits{}, nil), want: 0},
+		"quiet until later":  {round: checkerOf(p, invariant.Limits{}, quiet(minute)), want: 2},
+		"quiet until before": {round: checkerOf(p, invariant.Limits{}, quiet(-minute)), want: 0},
+		"no night":           {round: checkerOf(p, invariant.Limits{}), want: 0},
 	}
 	for _, change := range []func(n *notification.Notification){
 		func(n *notification.Notification) { n.Priority = notification.PriorityHigh },
@@ -121,6 +153,58 @@ func checkerSeesHours(p *probe) {
 	} {
 		p.accept(change)
 		p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
+	}
+	for name, c := range checkers {
+		if violations, _ := c.round(time.Second); violations != c.want {
+			p.Errorf("%s: %d violations, want %d", name, violations, c.want)
+		}
+	}
+}
+
+// checkerSeesTheBasis: the invariant checker judges each admission by the policy and the zone that it was decided by,
+// not by those of the moment at which it looks.
+func checkerSeesTheBasis(p *probe) {
+	now := throttle.MicrosOf(time.Now())
+	all := throttle.Interval{From: now.Add(-time.Hour), Until: now.Add(time.Hour)}
+	var versions []string
+	inKathmandu := func(cfg *invariant.Config) {
+		cfg.Hours = func(m invariant.Admission) invariant.Hours {
+			if m.Zone != "Asia/Kathmandu" {
+				return invariant.Hours{}
+			}
+			return invariant.Hours{Closed: throttle.Closed{all}}
+		}
+	}
+	// What was decided elsewhere was decided on another day.
+	theDayThere := func(cfg *invariant.Config) {
+		cfg.Period = func(m invariant.Admission, _ throttle.Period) throttle.Interval {
+			if m.Zone != "Asia/Kathmandu" {
+				return throttle.Interval{From: now.Add(time.Hour), Until: now.Add(2 * time.Hour)}
+			}
+			return all
+		}
+	}
+	under := func(version int) func(*invariant.Config) {
+		return func(cfg *invariant.Config) { cfg.Version = func() string { return versions[version] } }
+	}
+	daily := invariant.Limits{Plan: throttle.Plan{Rules: []throttle.Rule{
+		{Max: 1, Per: throttle.Day.Longest(), Period: throttle.Day, Kind: throttle.KindCap},
+	}}}
+	checkers := map[string]struct {
+		round func(time.Duration) (int, int)
+		want  int
+	}{
+		"the zone":                     {round: checkerOf(p, invariant.Limits{}, inKathmandu), want: 2},
+		"the zone, and one version":    {round: checkerOf(p, invariant.Limits{}, inKathmandu, under(0)), want: 1},
+		"the day there":                {round: checkerOf(p, daily, theDayThere), want: 1},
+		"the day, and a version":       {round: checkerOf(p, daily, theDayThere, under(1)), want: 1},
+		"the day, and another version": {round: checkerOf(p, daily, theDayThere, under(0)), want: 0},
+	}
+	for _, category := range []string{"changing", "changing", "free"} {
+		p.accept(func(n *notification.Notification) { n.Category = category })
+		g := p.grant()
+		versions = append(versions, g.Basis.PolicyVersion)
+		p.settle(g, wasDelivered)
 	}
 	for name, c := range checkers {
 		if violations, _ := c.round(time.Second); violations != c.want {

@@ -113,6 +113,7 @@ func Cases() []Case {
 		{"UnknownIsNotFound", unknown},
 		{"InvariantCheckerSees", checkerSees},
 		{"InvariantCheckerSeesHours", checkerSeesHours},
+		{"InvariantCheckerSeesTheBasis", checkerSeesTheBasis},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},
