@@ -2,13 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -20,14 +13,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	webpush "github.com/SherClockHolmes/webpush-go"
-	"github.com/sideshow/apns2"
-	"github.com/sideshow/apns2/payload"
-	"github.com/sideshow/apns2/token"
-
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/push/apns"
-	pacerwebpush "github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/processtest"
 )
@@ -40,11 +26,20 @@ type provider struct {
 
 // startProvider runs a provider that responds with the status.
 func startProvider(status int) *provider {
+	return startService(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(status)
+		return true
+	})
+}
+
+// startService runs a provider that responds as told. Those requests count for which respond returns true.
+func startService(respond func(http.ResponseWriter, *http.Request) bool) *provider {
 	p := &provider{}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // what comes is not the point
-		p.calls.Add(1)
-		w.WriteHeader(status)
+		if respond(w, r) {
+			p.calls.Add(1)
+		}
 	}))
 	p.server.EnableHTTP2 = true
 	p.server.StartTLS()
@@ -73,123 +68,60 @@ func (p *provider) sent(n int) error {
 	return nil
 }
 
-const (
-	appleID     = "ABCDE12345"
-	bundle      = "com.example.app"
-	deviceToken = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
-)
-
-func newAppleKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
-
-func pacerAPNs(ctx context.Context, o options) (float64, error) {
-	key, err := newAppleKey()
-	if err != nil {
-		return 0, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return 0, err
-	}
-	apple := startProvider(http.StatusOK)
-	defer apple.server.Close()
-	rate, err := dispatchOver(ctx, o.n, apns.Name, deviceToken, settings.Channels{
-		APNs: apns.Settings{
-			Key:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-			KeyID: appleID, TeamID: appleID, Topic: bundle, Endpoint: apple.server.URL,
-		},
-	})
-	return rate, errors.Join(err, apple.sent(o.n))
-}
-
-func bareAPNs(_ context.Context, o options) (float64, error) {
-	key, err := newAppleKey()
-	if err != nil {
-		return 0, err
-	}
-	apple := startProvider(http.StatusOK)
-	defer apple.server.Close()
-	client := apns2.NewTokenClient(&token.Token{AuthKey: key, KeyID: appleID, TeamID: appleID})
-	client.Host = apple.server.URL
-	defer client.HTTPClient.CloseIdleConnections()
-	rate, err := spread(o.n, func(int) error {
-		response, err := client.Push(&apns2.Notification{
-			DeviceToken: deviceToken, Topic: bundle,
-			Payload: payload.NewPayload().AlertTitle("hello").AlertBody("world"),
-		})
-		if err == nil && !response.Sent() {
-			err = errors.New(response.Reason)
-		}
-		return err
-	})
-	return rate, errors.Join(err, apple.sent(o.n))
-}
-
-// subscribe makes a browser's subscription at the push service, and a deployment's key.
-func subscribe(service *provider) (subscription webpush.Subscription, private, public string, err error) {
-	browser, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		return subscription, "", "", err
-	}
-	auth := make([]byte, 16)
-	_, _ = rand.Read(auth) // never fails
-	subscription = webpush.Subscription{Endpoint: service.server.URL + "/push", Keys: webpush.Keys{
-		P256dh: base64.RawURLEncoding.EncodeToString(browser.PublicKey().Bytes()),
-		Auth:   base64.RawURLEncoding.EncodeToString(auth),
-	}}
-	private, public, err = webpush.GenerateVAPIDKeys()
-	return subscription, private, public, err
-}
-
-func pacerWebPush(ctx context.Context, o options) (float64, error) {
-	service := startProvider(http.StatusCreated)
-	defer service.server.Close()
-	subscription, private, _, err := subscribe(service)
-	if err != nil {
-		return 0, err
-	}
-	to, err := json.Marshal(subscription)
-	if err != nil {
-		return 0, err
-	}
-	rate, err := dispatchOver(ctx, o.n, pacerwebpush.Name, string(to),
-		settings.Channels{WebPush: pacerwebpush.Settings{Key: private, Subject: "mailto:ops@example.com"}})
-	return rate, errors.Join(err, service.sent(o.n))
-}
-
-func bareWebPush(ctx context.Context, o options) (float64, error) {
-	service := startProvider(http.StatusCreated)
-	defer service.server.Close()
-	subscription, private, public, err := subscribe(service)
-	if err != nil {
-		return 0, err
-	}
-	transport := &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: callers}
-	defer transport.CloseIdleConnections()
-	rate, err := spread(o.n, func(int) error {
-		content := []byte(`{"title":"hello","body":"world"}`)
-		response, err := webpush.SendNotificationWithContext(ctx, content, &subscription, &webpush.Options{
-			HTTPClient: &http.Client{Transport: transport}, Subscriber: "ops@example.com",
-			VAPIDPublicKey: public, VAPIDPrivateKey: private, TTL: 60,
-		})
+// afterDispatch is what a bare library and pacer's own dispatch reach, one after the other: each item costs both.
+func afterDispatch(
+	bare func(context.Context, options) (sample, error),
+) func(ctx context.Context, o options) (sample, error) {
+	return func(ctx context.Context, o options) (sample, error) {
+		sent, err := bare(ctx, o)
 		if err != nil {
-			return err
+			return sample{}, err
 		}
-		defer response.Body.Close()
-		_, err = io.Copy(io.Discard, response.Body)
-		return err
-	})
-	return rate, errors.Join(err, service.sent(o.n))
+		dispatched, err := pacerDispatch(ctx, o)
+		if err != nil {
+			return sample{}, err
+		}
+		return sample{
+			rate: 1 / (1/sent.rate + 1/dispatched.rate), used: sent.used.plus(dispatched.used),
+		}, nil
+	}
 }
 
-// dispatchOver measures pacer's dispatch on a channel, where all users have the same target.
+// sendAll measures sending n with a bare library.
+func sendAll(ctx context.Context, n int, do func(i int) error) (sample, error) {
+	return new(meter).run(ctx, n, func() error { return spread(n, do) })
+}
+
+// dispatchOver measures pacer's dispatch on a channel, where the i-th notification goes to the target to(i).
 func dispatchOver(
-	ctx context.Context, n int, channel notification.Channel, to string, channels settings.Channels,
-) (float64, error) {
+	ctx context.Context, n int, channel notification.Channel, to func(i int) string, channels settings.Channels,
+) (sample, error) {
 	return dispatchAll(ctx, n, func(i int) notification.Notification {
 		one := oneEach(i)
-		one.Channel, one.To = channel, to
+		one.Channel, one.To = channel, to(i)
 		return one
 	}, func(r *settings.Resolved) {
 		r.Channels, r.WebhookAllow = channels, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
+}
+
+// always is one target for all.
+func always(to string) func(int) string { return func(int) string { return to } }
+
+// transportTo is how a bare library reaches a provider over HTTP/2.
+func transportTo() *http.Transport {
+	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: callers}
+}
+
+// finish reads a response to its end, so that its connection can be used again.
+func finish(response *http.Response, err error) error {
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return errors.New(response.Status)
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
 }

@@ -107,7 +107,7 @@ func handCrowd(ctx context.Context, n int) (pulls float64, took time.Duration, e
 	}
 	defer store.stop()
 	queue := asynq.NewClientFromRedisClient(store.client)
-	if _, err := spread(n, func(i int) error {
+	if err := spread(n, func(i int) error {
 		_, err := queue.Enqueue(asynq.NewTask("bench", []byte(strconv.Itoa(i))), asynq.MaxRetry(1<<30))
 		return err
 	}); err != nil {

@@ -26,10 +26,11 @@ func latencies(ctx context.Context, o options) ([]figure, error) {
 	if o.smoke {
 		lasts = 300 * time.Millisecond
 	}
-	single, err := dispatchAll(ctx, o.n, oneEach)
+	alone, err := dispatchAll(ctx, o.n, oneEach)
 	if err != nil {
 		return nil, err
 	}
+	single := alone.rate
 	atOnce, err := paced(ctx, single/10, lasts, policy, oneEach)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/memory"
 )
 
-// verbose has every run print how much of Redis's CPU it used.
+// verbose has every run print what it used.
 var verbose bool
 
 // options of a run.
@@ -28,12 +29,12 @@ type options struct {
 	docs      string
 }
 
-// contest has pacer and a peer do the same work; both return their rate per second. Asked is the ratio that pacer has
+// contest has pacer and a peer do the same work; both return their rate per second and what they used. Asked is the ratio that pacer has
 // to reach, 0 when it need not reach any.
 type contest struct {
 	name, peer    string
 	asked         float64
-	pacer, beside func(ctx context.Context, o options) (float64, error)
+	pacer, beside func(ctx context.Context, o options) (sample, error)
 }
 
 const (
@@ -47,35 +48,43 @@ const (
 var contests = []contest{
 	{
 		name: dispatchAdmitted, peer: "bare asynq, no-op handler, one server",
-		asked: 1.5, pacer: pacerDispatch, beside: bareDispatch,
+		asked: 2.5, pacer: pacerDispatch, beside: bareDispatch,
 	},
 	{
 		name: dispatchAdmitted, peer: "hand-written: asynq and a limiter call",
-		pacer: pacerDispatch, beside: handDispatch,
+		asked: 3, pacer: pacerDispatch, beside: handDispatch,
 	},
 	{
 		name: dispatchAdmitted, peer: "BullMQ, no-op worker, 256 at once",
-		asked: 1, pacer: pacerDispatch, beside: node("dispatch"),
+		asked: 1.5, pacer: pacerDispatch, beside: node("dispatch"),
 	},
 	{
 		name: durableAdmitted, peer: "River, no-op worker",
-		asked: 0.7, pacer: durableDispatch, beside: riverDispatch,
+		asked: 0.8, pacer: durableDispatch, beside: riverDispatch,
+	},
+	{
+		name: durableAdmitted, peer: "by hand: River and a limiter call",
+		asked: 1.5, pacer: durableDispatch, beside: riverByHand,
+	},
+	{
+		name: "durable dispatch, every other deferred for 0.5 s", peer: "by hand: River, a limiter call, and a snooze",
+		asked: 1.5, pacer: durableDeferred, beside: riverSnoozed,
 	},
 	{
 		name: decisions, peer: "redis_rate, one rule, 50 callers",
-		asked: 1.2, pacer: pacerLimiter, beside: redisRate,
+		asked: 1.5, pacer: pacerLimiter, beside: redisRate,
 	},
 	{
 		name: decisions, peer: "rolling-rate-limiter, two rules, 50 callers",
-		asked: 3, pacer: pacerLimiter, beside: node("limiter"),
+		asked: 6, pacer: pacerLimiter, beside: node("limiter"),
 	},
 	{
 		name: bulkAccept, peer: "asynq Enqueue one by one, 50 callers",
-		pacer: pacerAccept, beside: asynqEnqueue,
+		asked: 1.1, pacer: pacerAccept, beside: asynqEnqueue,
 	},
 	{
 		name: bulkAccept, peer: "BullMQ addBulk, batches of 1,000",
-		pacer: pacerAccept, beside: node("accept"),
+		asked: 2.5, pacer: pacerAccept, beside: node("accept"),
 	},
 	{
 		name: bulkAccept, peer: "River InsertManyFast, batches of 1,000",
@@ -87,15 +96,31 @@ var contests = []contest{
 	},
 	{
 		name: "durable " + bulkAccept, peer: "River InsertManyFast, batches of 1,000",
-		asked: 0.6, pacer: durableAccept, beside: riverAccept,
+		asked: 0.7, pacer: durableAccept, beside: riverAccept,
 	},
 	{
-		name: "push over APNs, all admitted", peer: "the bare library apns2, 50 callers",
-		asked: 0.6, pacer: pacerAPNs, beside: bareAPNs,
+		name: "durable accept, one in each POST, 50 callers", peer: "a handler that inserts one row, 50 callers",
+		asked: 0.8, pacer: durablePosts, beside: plainPosts,
 	},
 	{
-		name: "push over Web Push, all admitted", peer: "the bare library webpush-go, 50 callers",
-		asked: 0.8, pacer: pacerWebPush, beside: bareWebPush,
+		name: "push over APNs", peer: "apns2, 50 callers, and then dispatch",
+		asked: 0.9, pacer: pacerAPNs, beside: afterDispatch(bareAPNs),
+	},
+	{
+		name: "push over FCM", peer: "OAuth 2 and net/http, 50 callers, and then dispatch",
+		asked: 0.9, pacer: pacerFCM, beside: afterDispatch(bareFCM),
+	},
+	{
+		name: "push over Web Push", peer: "webpush-go, 50 callers, and then dispatch",
+		asked: 0.9, pacer: pacerWebPush, beside: afterDispatch(bareWebPush),
+	},
+	{
+		name: "push over webhook", peer: "standard-webhooks and net/http, 50 callers, and then dispatch",
+		asked: 0.9, pacer: pacerWebhook, beside: afterDispatch(bareWebhook),
+	},
+	{
+		name: "push over email", peer: "go-mail, 50 callers, and then dispatch",
+		asked: 0.9, pacer: pacerEmail, beside: afterDispatch(bareEmail),
 	},
 }
 
@@ -105,9 +130,9 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, latency, crowd")
+	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, latency, crowd, idle")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
-	flag.BoolVar(&verbose, "v", false, "print how much of Redis's CPU each run used")
+	flag.BoolVar(&verbose, "v", false, "print what each run used of CPU, memory, Redis and Postgres")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.StringVar(&o.docs, "docs", "", "write the tables and the chart into this folder")
 	flag.Parse()
@@ -154,13 +179,14 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return fmt.Errorf("%s beside %s: %w", c.name, c.peer, err)
 		}
-		r.ratios = append(r.ratios, ratio{c, pacer, beside})
-		fmt.Fprintf(os.Stderr, "%s beside %s: %.2f\n", c.name, c.peer, pacer/beside)
+		one := ratio{c, pacer, beside}
+		r.ratios = append(r.ratios, one)
+		fmt.Fprintf(os.Stderr, "%s beside %s: %.2f, by CPU time %.2f\n", c.name, c.peer, one.Value(), one.byCPU())
 	}
 	for _, measure := range []struct {
 		name string
 		do   func(context.Context, options) ([]figure, error)
-	}{{"latency", latencies}, {"crowd", crowds}} {
+	}{{"latency", latencies}, {"crowd", crowds}, {"idle", idle}} {
 		if !strings.Contains(measure.name, o.only) {
 			continue
 		}
@@ -178,24 +204,26 @@ func run(ctx context.Context, o options) error {
 }
 
 // compete lets both sides do their work in turn, so that a machine that slows down slows both.
-func compete(ctx context.Context, c contest, o options) (pacer, beside float64, err error) {
-	var ours, theirs []float64
+func compete(ctx context.Context, c contest, o options) (pacer, beside sample, err error) {
+	var ours, theirs []sample
 	for range o.rounds {
 		for _, side := range []struct {
-			do    func(context.Context, options) (float64, error)
-			rates *[]float64
+			do      func(context.Context, options) (sample, error)
+			samples *[]sample
 		}{{c.pacer, &ours}, {c.beside, &theirs}} {
-			rate, err := side.do(ctx, o)
+			one, err := side.do(ctx, o)
 			if err != nil {
-				return 0, 0, err
+				return sample{}, sample{}, err
 			}
-			*side.rates = append(*side.rates, rate)
+			*side.samples = append(*side.samples, one)
 		}
 	}
-	return median(ours), median(theirs), nil
+	return medians(ours), medians(theirs), nil
 }
 
-func median(rates []float64) float64 {
-	slices.Sort(rates)
-	return rates[len(rates)/2]
+// medians are those of the rate and of the CPU time of an item, each by itself.
+func medians(of []sample) sample {
+	byCPU := slices.SortedFunc(slices.Values(of), func(a, b sample) int { return cmp.Compare(a.used.cpu(), b.used.cpu()) })
+	byRate := slices.SortedFunc(slices.Values(of), func(a, b sample) int { return cmp.Compare(a.rate, b.rate) })
+	return sample{rate: byRate[len(of)/2].rate, used: byCPU[len(of)/2].used}
 }

@@ -116,92 +116,78 @@ func oneEach(i int) notification.Notification {
 	}
 }
 
-func pacerDispatch(ctx context.Context, o options) (float64, error) {
+func pacerDispatch(ctx context.Context, o options) (sample, error) {
 	return dispatchAll(ctx, o.n, oneEach)
 }
 
 // dispatchAll accepts everything before the workers start.
 func dispatchAll(
 	ctx context.Context, n int, nth func(i int) notification.Notification, change ...func(*settings.Resolved),
-) (float64, error) {
+) (sample, error) {
+	return withPacer(ctx, func(p *pacer, m *meter) (sample, error) {
+		if err := p.accept(ctx, n, nth); err != nil {
+			return sample{}, err
+		}
+		return m.run(ctx, n, func() error { return p.deliver(ctx, n) })
+	}, change...)
+}
+
+// withPacer runs do on a process whose store is a Redis server of its own. The process's workers are not started.
+func withPacer(
+	ctx context.Context, do func(*pacer, *meter) (sample, error), change ...func(*settings.Resolved),
+) (sample, error) {
 	redis, err := startRedis()
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	defer redis.stop()
 	p, err := startPacer(ctx, redis.url, "", policy, change...)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	if err := p.accept(ctx, n, nth); err != nil {
-		return 0, err
-	}
+	measured, err := do(p, &meter{redis: redis})
+	return measured, errors.Join(err, p.stop())
+}
+
+// deliver starts the workers, and waits until n were delivered.
+func (p *pacer) deliver(ctx context.Context, n int) error {
 	if err := p.Start(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	cpu := redis.cpu(ctx)
-	took, err := p.await(ctx, int64(n))
-	if verbose {
-		printCPU(redis.cpu(ctx)-cpu, n, "delivery")
-	}
-	if stopErr := p.stop(); err == nil {
-		err = stopErr
-	}
-	return float64(n) / took.Seconds(), err
+	_, err := p.await(ctx, int64(n))
+	return err
 }
 
 // pacerAccept accepts one of each user, of whom nothing waits.
-func pacerAccept(ctx context.Context, o options) (float64, error) {
+func pacerAccept(ctx context.Context, o options) (sample, error) {
 	return acceptAfter(ctx, o.n, false)
 }
 
 // standingAccept accepts one more of each user, of whom one waits: a wake-up stands.
-func standingAccept(ctx context.Context, o options) (float64, error) {
+func standingAccept(ctx context.Context, o options) (sample, error) {
 	return acceptAfter(ctx, o.n, true)
 }
 
 // acceptAfter measures accepting while no workers run. When standing is set, each user has a waiting notification.
-func acceptAfter(ctx context.Context, n int, standing bool) (float64, error) {
-	redis, err := startRedis()
-	if err != nil {
-		return 0, err
-	}
-	defer redis.stop()
-	p, err := startPacer(ctx, redis.url, "", policy)
-	if err != nil {
-		return 0, err
-	}
-	if standing {
-		err = p.accept(ctx, n, oneEach)
-	}
-	cpu, start := redis.cpu(ctx), time.Now()
-	if err == nil {
-		err = p.accept(ctx, n, oneEach)
-	}
-	took := time.Since(start)
-	if verbose {
-		printCPU(redis.cpu(ctx)-cpu, n, "accepted")
-	}
-	if stopErr := p.stop(); err == nil {
-		err = stopErr
-	}
-	return float64(n) / took.Seconds(), err
-}
-
-// printCPU says how much of Redis's CPU each of n took.
-func printCPU(used time.Duration, n int, each string) {
-	fmt.Fprintf(os.Stderr, "Redis: %.1f µs of CPU per %s\n", float64(used.Microseconds())/float64(n), each)
+func acceptAfter(ctx context.Context, n int, standing bool) (sample, error) {
+	return withPacer(ctx, func(p *pacer, m *meter) (sample, error) {
+		if standing {
+			if err := p.accept(ctx, n, oneEach); err != nil {
+				return sample{}, err
+			}
+		}
+		return m.run(ctx, n, func() error { return p.accept(ctx, n, oneEach) })
+	})
 }
 
 // callers is how many goroutines ask a limiter, or enqueue, at once.
 const callers = 50
 
-// spread calls do for each of n numbers, from many goroutines, and returns the rate.
-func spread(n int, do func(i int) error) (float64, error) {
+// spread calls do for each of n numbers, from many goroutines.
+func spread(n int, do func(i int) error) error {
 	var all sync.WaitGroup
 	var once sync.Once
 	var failed error
-	start := time.Now()
 	for c := range callers {
 		all.Go(func() {
 			for i := c; i < n; i += callers {
@@ -213,16 +199,16 @@ func spread(n int, do func(i int) error) (float64, error) {
 		})
 	}
 	all.Wait()
-	return float64(n) / time.Since(start).Seconds(), failed
+	return failed
 }
 
 // decisionsOf is how many decisions a limiter is asked for: they are quick, and a short run measures its beginning.
 func decisionsOf(o options) int { return 4 * o.n }
 
-func pacerLimiter(ctx context.Context, o options) (float64, error) {
+func pacerLimiter(ctx context.Context, o options) (sample, error) {
 	redis, err := startRedis()
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	defer redis.stop()
 	limiter := throttle.NewRedis(redis.client, func(string) string { return "bench:" })
@@ -230,13 +216,12 @@ func pacerLimiter(ctx context.Context, o options) (float64, error) {
 		{Max: 10, Per: time.Minute},
 		{Max: 1, Per: time.Millisecond, Kind: throttle.KindGap},
 	}}
-	cpu := redis.cpu(ctx)
-	if verbose {
-		defer func() { printCPU(redis.cpu(ctx)-cpu, decisionsOf(o), "decision") }()
-	}
-	return spread(decisionsOf(o), func(i int) error {
-		key := throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}
-		_, err := limiter.Allow(ctx, key, plan, strconv.Itoa(i))
-		return err
+	m := &meter{redis: redis}
+	return m.run(ctx, decisionsOf(o), func() error {
+		return spread(decisionsOf(o), func(i int) error {
+			key := throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}
+			_, err := limiter.Allow(ctx, key, plan, strconv.Itoa(i))
+			return err
+		})
 	})
 }

@@ -12,45 +12,53 @@ import (
 )
 
 // dispatch enqueues n tasks and lets one asynq server with the handler work them off.
-func dispatch(ctx context.Context, n int, handler func(client *redis.Client) asynq.HandlerFunc) (float64, error) {
+func dispatch(ctx context.Context, n int, handler func(client *redis.Client) asynq.HandlerFunc) (sample, error) {
 	store, err := startRedis()
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	defer store.stop()
-	queue := asynq.NewClientFromRedisClient(store.client)
-	if _, err := spread(n, func(i int) error {
-		_, err := queue.Enqueue(asynq.NewTask("bench", []byte(strconv.Itoa(i))))
-		return err
-	}); err != nil {
-		return 0, err
+	if err := enqueue(store, n); err != nil {
+		return sample{}, err
 	}
 	work := handler(store.client)
 	var done atomic.Int64
 	finished := make(chan struct{})
 	server := asynq.NewServerFromRedisClient(store.client, asynq.Config{Concurrency: 256, LogLevel: asynq.FatalLevel})
-	start := time.Now()
-	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		if err := work(ctx, task); err != nil {
+	m := &meter{redis: store}
+	measured, err := m.run(ctx, n, func() error {
+		if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			if err := work(ctx, task); err != nil {
+				return err
+			}
+			if done.Add(1) == int64(n) {
+				close(finished)
+			}
+			return nil
+		})); err != nil {
 			return err
 		}
-		if done.Add(1) == int64(n) {
-			close(finished)
+		select {
+		case <-finished:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return nil
-	})); err != nil {
-		return 0, err
-	}
-	defer server.Shutdown()
-	select {
-	case <-finished:
-		return float64(n) / time.Since(start).Seconds(), nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
+	})
+	server.Shutdown()
+	return measured, err
 }
 
-func bareDispatch(ctx context.Context, o options) (float64, error) {
+// enqueue enqueues n tasks one by one, from many goroutines, as asynq has it.
+func enqueue(store *server, n int) error {
+	queue := asynq.NewClientFromRedisClient(store.client)
+	return spread(n, func(i int) error {
+		_, err := queue.Enqueue(asynq.NewTask("bench", []byte(strconv.Itoa(i))))
+		return err
+	})
+}
+
+func bareDispatch(ctx context.Context, o options) (sample, error) {
 	return dispatch(ctx, o.n, func(*redis.Client) asynq.HandlerFunc {
 		return func(context.Context, *asynq.Task) error { return nil }
 	})
@@ -77,7 +85,7 @@ func askClassic(
 	return time.Duration(micros) * time.Microsecond, err
 }
 
-func handDispatch(ctx context.Context, o options) (float64, error) {
+func handDispatch(ctx context.Context, o options) (sample, error) {
 	return dispatch(ctx, o.n, func(client *redis.Client) asynq.HandlerFunc {
 		return func(ctx context.Context, task *asynq.Task) error {
 			id := string(task.Payload())
@@ -87,28 +95,28 @@ func handDispatch(ctx context.Context, o options) (float64, error) {
 	})
 }
 
-func redisRate(ctx context.Context, o options) (float64, error) {
+func redisRate(ctx context.Context, o options) (sample, error) {
 	store, err := startRedis()
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	defer store.stop()
 	limiter := redis_rate.NewLimiter(store.client)
-	return spread(decisionsOf(o), func(i int) error {
-		_, err := limiter.Allow(ctx, "user-"+strconv.Itoa(i%1000), redis_rate.PerMinute(10))
-		return err
+	m := &meter{redis: store}
+	return m.run(ctx, decisionsOf(o), func() error {
+		return spread(decisionsOf(o), func(i int) error {
+			_, err := limiter.Allow(ctx, "user-"+strconv.Itoa(i%1000), redis_rate.PerMinute(10))
+			return err
+		})
 	})
 }
 
-func asynqEnqueue(_ context.Context, o options) (float64, error) {
+func asynqEnqueue(ctx context.Context, o options) (sample, error) {
 	store, err := startRedis()
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	defer store.stop()
-	queue := asynq.NewClientFromRedisClient(store.client)
-	return spread(o.n, func(i int) error {
-		_, err := queue.Enqueue(asynq.NewTask("bench", []byte(strconv.Itoa(i))))
-		return err
-	})
+	m := &meter{redis: store}
+	return m.run(ctx, o.n, func() error { return enqueue(store, o.n) })
 }

@@ -12,15 +12,18 @@ import (
 	"text/template"
 )
 
-// ratio is the result of a contest, in things a second.
+// ratio is the result of a contest.
 type ratio struct {
 	contest
 
-	ours, theirs float64
+	ours, theirs sample
 }
 
 // Value is how many times as fast as the peer pacer is.
-func (r ratio) Value() float64 { return r.ours / r.theirs }
+func (r ratio) Value() float64 { return r.ours.rate / r.theirs.rate }
+
+// byCPU is how many times as much CPU time as pacer the peer uses for an item.
+func (r ratio) byCPU() float64 { return float64(r.theirs.used.cpu()) / float64(r.ours.used.cpu()) }
 
 // wanted is the ratio that pacer has to reach, empty when there is none.
 func (r ratio) wanted() string {
@@ -42,10 +45,11 @@ type report struct {
 
 // rows is the table of ratios: a heading, then a row for each contest.
 func (r report) rows() [][]string {
-	rows := [][]string{{"what", "pacer", "beside", "its", "ratio", "asked"}}
+	rows := [][]string{{"what", "pacer", "beside", "its", "ratio", "asked", "by CPU time"}}
 	for _, x := range r.ratios {
 		rows = append(rows, []string{
-			x.name, perSecond(x.ours), x.peer, perSecond(x.theirs), fmt.Sprintf("%.2f", x.Value()), x.wanted(),
+			x.name, perSecond(x.ours.rate), x.peer, perSecond(x.theirs.rate), fmt.Sprintf("%.2f", x.Value()), x.wanted(),
+			fmt.Sprintf("%.2f", x.byCPU()),
 		})
 	}
 	return rows
