@@ -77,13 +77,9 @@ func (s sample) members() (all []redis.Z, exact bool) {
 
 // sampleUsers chooses users by rank of the moments of their wake-ups. Everybody for whom something waits has one.
 func (s *Agendas) sampleUsers(ctx context.Context) (users []*foreseen, exact bool) {
-	pipe, sizes := s.client.Pipeline(), make([]*redis.IntCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
-		sizes[partition] = pipe.ZCard(ctx, prefix+"wakeups")
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	sizes, _ := s.countWakeups(ctx)
 	exact = true
-	pipe = s.client.Pipeline()
+	pipe := s.client.Pipeline()
 	samples := make([]sample, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		exact = exact && sizes[partition].Err() == nil
@@ -155,7 +151,7 @@ func (s *Agendas) readLaterOnes(ctx context.Context, users []*foreseen, samples 
 // tells whether these are all.
 func blockedOf(fields map[string]string) (all []blocked, exact bool) {
 	for category, field := range fields {
-		if category == "" || category == "+" || category == "!" { // these are no categories
+		if !isCategory(category) {
 			continue
 		}
 		parts := strings.Fields(field)

@@ -9,12 +9,8 @@ import (
 
 // UsersWaiting counts the users for whom something waits.
 func (s *Agendas) UsersWaiting(ctx context.Context) (int, error) {
-	pipe := s.client.Pipeline()
-	counts := make([]*redis.IntCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
-		counts[partition] = pipe.ZCard(ctx, prefix+"wakeups")
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	counts, err := s.countWakeups(ctx)
+	if err != nil {
 		return 0, fmt.Errorf("count the users for whom something waits: %w", err)
 	}
 	users := 0
@@ -22,6 +18,18 @@ func (s *Agendas) UsersWaiting(ctx context.Context) (int, error) {
 		users += int(count.Val())
 	}
 	return users, nil
+}
+
+// countWakeups counts the wake-ups of each partition: as many as users for whom something waits. Each count has its own
+// error, the first of which it returns.
+func (s *Agendas) countWakeups(ctx context.Context) ([]*redis.IntCmd, error) {
+	pipe := s.client.Pipeline()
+	counts := make([]*redis.IntCmd, len(s.partitions))
+	for partition, prefix := range s.partitions {
+		counts[partition] = pipe.ZCard(ctx, prefix+"wakeups")
+	}
+	_, err := pipe.Exec(ctx)
+	return counts, err
 }
 
 // Pending counts the wake-ups of a partition that stand in the queue and are due.

@@ -37,7 +37,7 @@ func (s *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error
 	}
 	var all []Sampled
 	for _, category := range categories {
-		if category == "" || category == "+" || category == "!" { // these are no categories
+		if !isCategory(category) {
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID

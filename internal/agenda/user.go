@@ -84,7 +84,7 @@ func (s *Agendas) readBacklogs(ctx context.Context, prefix, userID string, field
 	pipe := s.client.Pipeline()
 	sizes, firsts := map[string]*redis.IntCmd{}, map[string]*redis.StringSliceCmd{}
 	for category := range fields {
-		if category == "" || category == "+" || category == "!" { // these are no categories
+		if !isCategory(category) {
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID

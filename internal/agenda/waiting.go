@@ -18,7 +18,7 @@ func (s *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) 
 	}
 	sets := []string{prefix + "r:" + userID}
 	for _, category := range fields {
-		if category != "" && category != "+" && category != "!" { // these are no categories
+		if isCategory(category) {
 			sets = append(sets, prefix+"w:"+category+":"+userID)
 		}
 	}
@@ -42,3 +42,6 @@ func (s *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) 
 	}
 	return nil
 }
+
+// isCategory tells whether a field of an agenda is the name of a category; see agenda.lua for the others.
+func isCategory(field string) bool { return field != "" && field != "+" && field != "!" }
