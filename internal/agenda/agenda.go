@@ -156,7 +156,7 @@ type Agendas struct {
 	partitions []string   // prefix of each partition's keys
 	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
 
-	accept, take, settle, end, extend, cancel, promise, sweep, wake, hurry, restore, standing, awake *script.Script
+	accept, take, settle, end, extend, cancel, promise, readon, sweep, wake, hurry, restore, standing, awake *script.Script
 
 	lease, horizon, retention string // as arguments of the scripts
 
@@ -205,8 +205,8 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
-		"cancel": &s.cancel, "promise": &s.promise, "sweep": &s.sweep, "wake": &s.wake, "restore": &s.restore,
-		"hurry":    &s.hurry,
+		"cancel": &s.cancel, "promise": &s.promise, "readon": &s.readon, "sweep": &s.sweep, "wake": &s.wake,
+		"restore": &s.restore, "hurry": &s.hurry,
 		"standing": &s.standing, "awake": &s.awake,
 	}
 }
@@ -284,9 +284,9 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 	case "take":
 		before += throttle.DecideFunctions
 		parts = []string{"agenda", "wakeups", "limits", "reply", "grants", name}
-	case "promise":
+	case "promise", "readon":
 		before += throttle.PastFunctions
-		parts = []string{"agenda", "limits", name}
+		parts = []string{"agenda", "limits", "ahead", name}
 	case "settle", "restore":
 		before += throttle.Functions
 		parts = []string{"agenda", "wakeups", "limits", name}

@@ -2,7 +2,9 @@ package agenda_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +16,38 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// planOf makes random limits of a category, under a cap that all categories have or none has.
-func planOf(r *rand.Rand, userCap []throttle.Rule) throttle.Plan {
+// capsOf makes a random cap over all categories, or none, and random named caps. Some count some channels only, some
+// count by the day.
+func capsOf(r *rand.Rand) (userCap []throttle.Rule, named [][]throttle.Rule) {
+	per := func(tenths int) time.Duration { return time.Duration(1+r.IntN(tenths)) * 100 * time.Millisecond }
+	if r.IntN(3) > 0 {
+		userCap = []throttle.Rule{{Max: 1 + r.IntN(5), Per: per(40), Kind: throttle.KindCap}}
+	}
+	for _, name := range []string{"marketing", "push", "all"}[:r.IntN(4)] {
+		channels := []string{"", "fcm apns", "email"}[r.IntN(3)]
+		rules := []throttle.Rule{{Max: 1 + r.IntN(4), Per: per(30), Kind: throttle.KindNamed, Cap: name, Channels: channels}}
+		if r.IntN(3) == 0 {
+			rules = append(rules, throttle.Rule{
+				Max: 2 + r.IntN(8), Per: throttle.Day.Longest(), Kind: throttle.KindNamed, Cap: name, Channels: channels,
+				Period: throttle.Day,
+			})
+		}
+		named = append(named, rules)
+	}
+	return userCap, named
+}
+
+// daysOf makes days that are some seconds long.
+func daysOf(r *rand.Rand) (b throttle.Boundaries) {
+	for at := throttle.MicrosOf(start); len(b[throttle.Day-1]) < 12; at += throttle.Micros(1+r.IntN(150)) * 100_000 {
+		b[throttle.Day-1] = append(b[throttle.Day-1], at)
+	}
+	return b
+}
+
+// planOf makes random limits of a category, under a cap that all categories have or none has, and under some caps with
+// names.
+func planOf(r *rand.Rand, userCap []throttle.Rule, named [][]throttle.Rule) throttle.Plan {
 	plan := throttle.Plan{Algorithm: throttle.Algorithm(max(0, r.IntN(6)-3))}
 	per := time.Duration(1+r.IntN(30)) * 100 * time.Millisecond
 	if r.IntN(4) > 0 {
@@ -33,7 +65,17 @@ func planOf(r *rand.Rand, userCap []throttle.Rule) throttle.Plan {
 			Max: 1, Per: time.Duration(1+r.IntN(8)) * 100 * time.Millisecond, Kind: throttle.KindGap,
 		})
 	}
+	if plan.Algorithm == throttle.Rolling && r.IntN(4) == 0 {
+		plan.Rules = append(plan.Rules, throttle.Rule{
+			Max: 2 + r.IntN(6), Per: throttle.Day.Longest(), Period: throttle.Day,
+		})
+	}
 	plan.Rules = append(plan.Rules, userCap...)
+	for _, rules := range named {
+		if r.IntN(3) > 0 {
+			plan.Rules = append(plan.Rules, rules...)
+		}
+	}
 	if r.IntN(2) == 0 {
 		at := throttle.MicrosOf(start)
 		for range 1 + r.IntN(4) {
@@ -42,8 +84,17 @@ func planOf(r *rand.Rand, userCap []throttle.Rule) throttle.Plan {
 			plan.Closed = append(plan.Closed, throttle.Interval{From: from, Until: at})
 		}
 		plan.Spread = time.Duration(r.IntN(2)) * time.Second
+		// Shortly before the others, a slot of theirs would be granted ahead, and something more urgent come at its moment.
+		if plan.For("ada").Closed[0].Until%100_000 > 90_000 {
+			plan.Spread = 0
+		}
 	}
 	return plan
+}
+
+// channelOf is the channel of an entry that has one.
+func channelOf(e agenda.Entry) notification.Channel {
+	return notification.Channel(strings.TrimSuffix(strings.TrimPrefix(e.Payload, `{"c":"`), `"}`))
 }
 
 // promises asks when entries go.
@@ -53,7 +104,7 @@ func (w *world) promises(entries []agenda.Entry, accepted bool) []notification.P
 	for _, e := range entries {
 		n := &notification.Notification{
 			ID: e.ID, UserID: e.UserID, Category: e.Category, Priority: e.Priority, SendAt: e.SendAt,
-			ExpiresAt: e.ExpiresAt, CreatedAt: w.now,
+			ExpiresAt: e.ExpiresAt, CreatedAt: w.now, Channel: channelOf(e),
 		}
 		requests = append(requests, notification.PromiseRequest{Accepted: accepted, Notification: n})
 	}
@@ -63,6 +114,19 @@ func (w *world) promises(entries []agenda.Entry, accepted bool) []notification.P
 		w.t.Fatalf("ask when %d notifications go: %v", len(entries), err)
 	}
 	return promises
+}
+
+// together are those categories in which something takes slots from what goes in another, or from what takes its slots.
+func (w *world) together(category string, categories []string) []string {
+	found := []string{category}
+	for i := 0; i < len(found); i++ {
+		for _, other := range categories {
+			if !slices.Contains(found, other) && w.settings[found[i]].Plan.SharesCap(w.settings[other].Plan) {
+				found = append(found, other)
+			}
+		}
+	}
+	return found
 }
 
 // Each goes at the very moment that was told of it, in the place that was told: whatever the limits, the hours and the
@@ -75,21 +139,23 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
 			w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
-			var userCap []throttle.Rule
-			if r.IntN(3) > 0 {
-				per := time.Duration(1+r.IntN(40)) * 100 * time.Millisecond
-				userCap = []throttle.Rule{{Max: 1 + r.IntN(5), Per: per, Kind: throttle.KindCap}}
-			}
+			userCap, named := capsOf(r)
+			days := daysOf(r)
 			categories := []string{"chat", "news", "mail"}[:1+r.IntN(3)]
 			for _, category := range categories {
-				s := agenda.Settings{Plan: planOf(r, userCap), MaxDefer: 24 * time.Hour}
+				s := agenda.Settings{Plan: planOf(r, userCap, named), MaxDefer: 1000 * time.Hour}
+				s.Plan.Boundaries = days
+				if err := s.Plan.Validate(); err != nil {
+					t.Fatal(err)
+				}
 				s.BypassFrom, s.ExemptFrom = notification.Priority(r.IntN(3)), notification.Priority(r.IntN(3))
-				s.Drops = (userCap == nil || len(categories) == 1) && r.IntN(3) == 0
+				s.Drops = r.IntN(3) == 0
 				w.settings[category] = s
 			}
 			random := func() agenda.Entry {
 				e := agenda.Entry{
 					Category: categories[r.IntN(len(categories))], Priority: notification.Priority(1 + r.IntN(4)),
+					Payload: agenda.OnChannel([]notification.Channel{"fcm", "email", "webhook"}[r.IntN(3)]),
 				}
 				if r.IntN(8) == 0 {
 					e.SendAt = w.now.Add(time.Duration(1+r.IntN(100)) * 100 * time.Millisecond)
@@ -116,19 +182,18 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 				if looked[i].TooLate != "" { // quiet hours will end it
 					looked[i] = notification.Promise{Reason: looked[i].Reason}
 				}
-				if diff := cmp.Diff(looked[i], p); diff != "" || !p.DeliverAt.Equal(s.DeliverAt) {
+				if diff := cmp.Diff(looked[i], p); diff != "" || !p.DeliverAt.Equal(s.DeliverAt) ||
+					s.Status != notification.StatusScheduled && !s.DeliverAt.IsZero() && p.Place != s.Ahead+1 {
 					t.Errorf("seed %d: %s is promised for %s, its view says %s (-before accepting +after):\n%s", seed, s.ID,
 						p.DeliverAt, s.DeliverAt, diff)
 				}
 			}
 			before, gone := w.now, map[string]int{}
 			for _, g := range w.drain() {
-				among := g.Category // without a cap, what goes in other categories takes no slots
-				if userCap != nil {
-					among = ""
+				s, number := told[g.Notification.ID], gone[g.Category]
+				for _, category := range w.together(g.Category, categories) {
+					gone[category]++
 				}
-				s, number := told[g.Notification.ID], gone[among]
-				gone[among]++
 				delete(told, g.Notification.ID)
 				if s == nil {
 					continue // of the past

@@ -71,6 +71,7 @@ func (s *Agendas) promisesOf(ctx context.Context, userID string, requests []noti
 func (s *Agendas) ask(q notification.PromiseRequest, end int) request {
 	ask := request{
 		id: q.ID, category: q.Category, due: throttle.MicrosOf(q.SendAt), place: int64(q.Priority)*band + int64(end),
+		channel: string(q.Channel),
 	}
 	if !q.ExpiresAt.IsZero() {
 		ask.expires = throttle.MicrosOf(q.ExpiresAt)

@@ -2,8 +2,10 @@ package agenda
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -19,14 +21,29 @@ type timetable struct {
 	gone   int       // how many have gone
 	asks   int       // how many of those that are asked for have yet to go
 	steps  int
+
+	reader standingsReader
+	// laterRead is how many were read of those that are later, and laterFrom the moment from which others may be due,
+	// unreadLater of them. unseen are those that wait in further backlogs.
+	laterRead, unreadLater, unseen int
+	laterFrom                      throttle.Micros
 }
 
-// maxSteps is how many steps a timetable takes at most with several backlogs in it. Then it goes on with each by
-// itself, as if nothing waited in the others: a moment may be too early from there on.
-const maxSteps = 20_000
+// standingsReader reads what waits, where a timetable has to know more of it.
+type standingsReader interface {
+	// readPlaces reads the places of the first of a track.
+	readPlaces(ctx context.Context, l *track) error
+	// readLater reads more of what is later.
+	readLater(ctx context.Context, t *timetable) error
+}
+
+// maxSteps is how many steps a timetable takes at most where it goes step by step: with several backlogs, or on several
+// channels. What goes after that is only known not to go later than a bound; see timetable.bound.
+const maxSteps = 50_000
 
 // track is a backlog and what decides when its first goes.
 type track struct {
+	category   string
 	settings   Settings
 	projection *throttle.Projection
 	queue      []standing // in order
@@ -34,9 +51,15 @@ type track struct {
 
 // standing is so many notifications that stand in a backlog from a place on, or one that is asked for.
 type standing struct {
-	place int64
-	count int
-	asked *asked
+	place   int64
+	count   int
+	channel string // empty when it is not known
+	asked   *asked
+	// unread says that their places and channels are not known, but that they stand before another place, and behind so
+	// many others at the first one.
+	unread bool
+	until  int64
+	skip   int
 }
 
 // asked is a notification that is asked for, and the result.
@@ -67,27 +90,47 @@ type arrival struct {
 const never = throttle.Micros(math.MaxInt64)
 
 // plan goes on until all that are asked for have gone.
-func (t *timetable) plan() {
-	slices.SortStableFunc(t.later, func(a, b arrival) int { return cmp.Compare(a.due, b.due) })
+func (t *timetable) plan(ctx context.Context) error {
+	t.sortLater()
+	apart := len(t.tracks) > 1 || t.unseen > 0 || t.tracks[0].settings.Plan.ByChannel()
 	for t.asks = t.asked(); t.asks > 0; {
-		if t.steps++; t.steps > maxSteps && len(t.tracks) > 1 {
-			t.planApart()
-			return
+		if t.steps += len(t.tracks); apart && (t.steps > maxSteps || t.unseen > 0) {
+			t.bound()
+			return nil
 		}
 		first, at, next := t.first()
-		if len(t.later) > 0 && (first == nil || t.later[0].due <= at) {
+		switch {
+		case t.laterFrom <= at && t.unreadLater > 0 && (len(t.later) == 0 || t.laterFrom <= t.later[0].due):
+			if err := t.reader.readLater(ctx, t); err != nil {
+				return err
+			}
+			t.sortLater()
+		case len(t.later) > 0 && t.later[0].due <= at:
 			t.arrive()
-			continue
+		case first == nil:
+			return nil
+		case apart && first.queue[0].unread && t.reader != nil:
+			if err := t.reader.readPlaces(ctx, first); err != nil {
+				return err
+			}
+		case first.dropsUntil(at) > 0:
+			t.drop(first, at)
+		case first.queue[0].asked != nil:
+			t.goes(first, first.queue[0].asked, at)
+		default:
+			t.advance(first, at, next)
 		}
-		if first == nil {
-			return
-		}
-		if head := first.queue[0]; head.asked != nil {
-			t.goes(first, head.asked, at)
-			continue
-		}
-		t.advance(first, at, next)
 	}
+	return nil
+}
+
+func (t *timetable) sortLater() {
+	slices.SortStableFunc(t.later, func(a, b arrival) int { return cmp.Compare(a.due, b.due) })
+}
+
+// sharesCap tells whether some cap counts what goes by settings and what is in the timetable.
+func (t *timetable) sharesCap(settings Settings) bool {
+	return slices.ContainsFunc(t.tracks, func(l *track) bool { return l.settings.Plan.SharesCap(settings.Plan) })
 }
 
 // asked counts what is asked for and has yet to go.
@@ -107,14 +150,52 @@ func (t *timetable) asked() (n int) {
 	return n
 }
 
-// planApart plans the tracks that are asked for, each by itself.
-func (t *timetable) planApart() {
-	tracks, later := t.tracks, t.later
-	for _, l := range tracks {
-		t.tracks = []*track{l}
-		t.later = slices.DeleteFunc(slices.Clone(later), func(a arrival) bool { return a.track != l || a.asked == nil })
-		t.plan()
+// bound plans those that are asked for so that none is told too early: everything else goes before a backlog does, under
+// the caps alone, and once more before each in it that is asked for.
+func (t *timetable) bound() {
+	others := t.unseen + t.unreadLater
+	for _, a := range t.later {
+		if a.asked != nil {
+			a.track.insert(a.standing)
+		} else {
+			others++
+		}
 	}
+	waiting := 0
+	for _, l := range t.tracks {
+		waiting += l.waiting()
+	}
+	for _, l := range t.tracks {
+		others := others + waiting - l.waiting()
+		if len(l.queue) > 0 {
+			l.projection = l.projection.Behind(others, l.asking())
+		}
+		for len(l.queue) > 0 {
+			head := l.queue[0]
+			if head.asked == nil {
+				l.projection.Advance(head.count, l.asking(), never)
+				l.queue = l.queue[1:]
+				continue
+			}
+			at := max(t.now, head.asked.due)
+			if !l.bypasses() {
+				at, _ = l.projection.Behind(others, l.asking()).Next(at, l.asking())
+			}
+			at = max(at, l.dropsUntil(at))
+			t.goes(l, head.asked, at)
+		}
+	}
+}
+
+// waiting is how many wait in a track.
+func (l *track) waiting() (n int) {
+	for _, s := range l.queue {
+		n += s.count
+		if s.asked != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // first returns the track whose first goes next, and when; and when the first of another track goes at the earliest.
@@ -166,7 +247,8 @@ func (l *track) exempt() bool { return l.queue[0].priority().AtLeast(l.settings.
 // asking is the first, as limits see it. What closed intervals end does not wait for them.
 func (l *track) asking() throttle.Asking {
 	who := throttle.Asking{
-		Head: throttle.Head{Priority: int(l.queue[0].priority())}, Exempt: l.exempt() || l.settings.Drops,
+		Head:   throttle.Head{Priority: int(l.queue[0].priority()), Channel: l.queue[0].channel},
+		Exempt: l.exempt() || l.settings.Drops,
 	}
 	if asked := l.queue[0].asked; asked != nil {
 		who.Expires = asked.expires
@@ -204,48 +286,57 @@ func (t *timetable) arrive() {
 
 // insert puts something into its place.
 func (l *track) insert(s standing) {
-	i, _ := slices.BinarySearchFunc(l.queue, s.place, func(s standing, place int64) int {
-		return cmp.Compare(s.place, place)
-	})
+	i := sort.Search(len(l.queue), func(i int) bool { return l.queue[i].place >= s.place })
 	l.queue = slices.Insert(l.queue, i, s)
 }
 
-// goes has one go that is asked for, unless it would be refused at that moment, or ends.
+// drop ends those at the head of a track that are due at a moment in a closed interval that ends them. Like the take
+// script it ends all of them before anything else goes: none takes a slot.
+func (t *timetable) drop(l *track, at throttle.Micros) {
+	t.now = max(t.now, at)
+	for len(l.queue) > 0 {
+		until := l.dropsUntil(at)
+		if until == 0 || l.next(t.now) > at {
+			return
+		}
+		if a := l.queue[0].asked; a != nil {
+			a.at, a.by, a.until, a.ahead, a.dropped = at, l.cause(at), until, t.gone, true
+			t.asks--
+		}
+		l.queue = l.queue[1:]
+	}
+}
+
+// goes has one go that is asked for, unless it would be refused at that moment.
 func (t *timetable) goes(l *track, a *asked, at throttle.Micros) {
 	a.at, a.by, a.until, a.ahead, t.now = at, l.cause(at), at, t.gone, max(t.now, at)
-	until := l.dropsUntil(at)
+	who := l.asking()
 	l.queue, t.asks = l.queue[1:], t.asks-1
-	if until > 0 {
-		a.until, a.dropped = until, true
-		return
-	}
 	if a.refuses != nil {
 		if a.refused = a.refuses(max(t.begin, a.due), at); a.refused != "" {
 			return
 		}
 	}
-	l.projection.Admit(at)
+	l.projection.Admit(at, who)
 	t.gone++
 }
 
 // advance has what stands first in a track go, as much of it as goes before anything else does, and one at least.
 func (t *timetable) advance(l *track, at, next throttle.Micros) {
 	head := &l.queue[0]
+	next = min(next, t.laterFrom)
 	if len(t.later) > 0 {
 		next = min(next, t.later[0].due)
 	}
 	n := 1
 	switch {
-	case l.dropsUntil(at) > 0: // all that are due then end
-		t.now, l.queue = max(t.now, at), l.queue[1:]
-		return
 	case l.bypasses():
 		n = head.count
 		for range n {
-			l.projection.Admit(at)
+			l.projection.Admit(at, l.asking())
 		}
 	case next <= at:
-		l.projection.Admit(at)
+		l.projection.Admit(at, l.asking())
 	default:
 		if l.settings.Drops && !l.exempt() {
 			next = min(next, l.closesAfter(at))
@@ -263,38 +354,60 @@ type cut struct {
 	standing
 
 	before int
-	waits  bool // what is asked for at that place is in the backlog
+	waits  bool // what is there is in the backlog
 }
 
-// queueOf makes a queue of what is known of a backlog: how many there are of each priority, its first places, and
-// where those stand that are asked for.
-func queueOf(counts [4]int, places []int64, cuts []cut) []standing {
+// queueOf makes a queue of what is known of a backlog: how many there are of each priority, the first of it, and where
+// those stand that are asked for.
+func queueOf(counts [4]int, first []standing, cuts []cut) []standing {
 	size := 0
 	for i, count := range counts {
 		cuts = append(cuts, cut{standing: standing{place: int64(i) * band}, before: size})
 		size += count
 	}
-	for i, place := range places {
-		if !slices.ContainsFunc(cuts, func(c cut) bool { return c.asked != nil && c.place == place }) {
-			cuts = append(cuts, cut{standing: standing{place: place}, before: i})
+	for i, s := range first {
+		if !slices.ContainsFunc(cuts, func(c cut) bool { return c.asked != nil && c.place == s.place }) {
+			cuts = append(cuts, cut{standing: s, before: i, waits: true})
 		}
 	}
 	slices.SortStableFunc(cuts, func(a, b cut) int {
 		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.before, b.before))
 	})
-	cuts = append(cuts, cut{before: size})
+	cuts = append(cuts, cut{before: size, standing: standing{place: math.MaxInt64}})
 	var queue []standing
+	known := 0 // how many that wait stand at the present place
 	for i, c := range cuts[:len(cuts)-1] {
+		if i > 0 && c.place != cuts[i-1].place {
+			known = 0
+		}
 		between := cuts[i+1].before - c.before
-		if c.asked != nil {
+		if c.waits {
+			between, known = between-1, known+1
+		}
+		if c.asked != nil || c.waits {
 			queue = append(queue, c.standing)
-			if c.waits {
-				between--
-			}
 		}
 		if between > 0 {
-			queue = append(queue, standing{place: c.place, count: between})
+			queue = append(queue, standing{place: c.place, count: between, unread: true, until: cuts[i+1].place, skip: known})
 		}
 	}
 	return queue
+}
+
+// withRest is what was read of those whose places were not known, and behind it the rest of them. Those that were not
+// found have gone meanwhile.
+func withRest(read []standing, unread standing) []standing {
+	rest := unread.count - len(read)
+	if len(read) < readBatch || rest <= 0 {
+		return read
+	}
+	last := read[len(read)-1]
+	for i := len(read) - 1; i >= 0 && read[i].place == last.place; i-- {
+		last.skip++
+	}
+	if last.place == unread.place {
+		last.skip += unread.skip
+	}
+	last.count, last.channel, last.unread, last.until = rest, "", true, unread.until
+	return append(read, last)
 }

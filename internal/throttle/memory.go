@@ -109,7 +109,8 @@ func (m *Memory) newRequest(key Key, plan Plan) *memoryRequest {
 	if plan.capped() {
 		req.cap = m.find(capName(key), now)
 	}
-	for _, rules := range plan.NamedCaps() {
+	req.namedRules = plan.NamedCaps()
+	for _, rules := range req.namedRules {
 		req.named = append(req.named, m.find(namedName(key, rules), now))
 	}
 	return req
@@ -136,7 +137,7 @@ func (m *Memory) charge(req *memoryRequest, at Micros, token string) {
 	if req.plan.capped() && req.cap == nil {
 		req.cap = m.create(capName(req.key))
 	}
-	for i, rules := range req.plan.NamedCaps() {
+	for i, rules := range req.namedRules {
 		if req.named[i] == nil && rules[0].CountsOn(req.plan.Head.Channel) {
 			req.named[i] = m.create(namedName(req.key, rules))
 		}

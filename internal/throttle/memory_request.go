@@ -9,8 +9,12 @@ type memoryRequest struct {
 	plan       Plan
 	now        Micros
 	state, cap *cell
-	named      []*cell // of each of the plan's named caps
+	named      []*cell  // of each of the plan's named caps
+	namedRules [][]Rule // of each
 }
+
+// mostLogs is how many logs decide at most.
+const mostLogs = 2 + MaxNamedCaps
 
 // admittedAt is when the token was admitted, if that is remembered.
 func (req *memoryRequest) admittedAt(token string) (Micros, bool) {
@@ -43,19 +47,19 @@ func (req *memoryRequest) decide() (at Micros, by Cause) {
 
 // free is the earliest moment that every rule allows, and the rule behind it.
 func (req *memoryRequest) free() (at Micros, rule int) {
+	var logs [mostLogs]Log
+	category := req.plan.CategoryRules()
 	if req.plan.Algorithm.KeepsLog() {
-		logs := append([]Log{req.log(req.state, req.plan.CategoryRules())}, req.capLogs()...)
-		at, by := Next(req.now, nil, logs...)
+		at, by := Next(req.now, nil, req.capLogs(append(logs[:0], req.log(req.state, category)))...)
 		return at, by.Rule
 	}
 	at, rule = req.now, NoRule
-	category := req.plan.CategoryRules()
 	for i, r := range category {
 		if free := req.state.bound(req.plan.Algorithm, r, req.now); free > at {
 			at, rule = free, i
 		}
 	}
-	if capAt, by := Next(at, nil, req.capLogs()...); by.Rule != NoRule {
+	if capAt, by := Next(at, nil, req.capLogs(logs[:0])...); by.Rule != NoRule {
 		at, rule = capAt, len(category)+by.Rule
 	}
 	return at, rule
@@ -70,10 +74,10 @@ func (req *memoryRequest) log(c *cell, rules []Rule) Log {
 	return log
 }
 
-// capLogs are the logs of the user cap and of the named caps. Those that do not count on the channel are empty.
-func (req *memoryRequest) capLogs() []Log {
-	logs := []Log{req.log(req.cap, req.plan.CapRules())}
-	for i, rules := range req.plan.NamedCaps() {
+// capLogs appends the logs of the user cap and of the named caps. Those that do not count on the channel are empty.
+func (req *memoryRequest) capLogs(logs []Log) []Log {
+	logs = append(logs, req.log(req.cap, req.plan.CapRules()))
+	for i, rules := range req.namedRules {
 		counted := req.named[i]
 		if !rules[0].CountsOn(req.plan.Head.Channel) {
 			counted = nil
@@ -94,7 +98,7 @@ func (req *memoryRequest) decideNow() (at Micros, by Cause) {
 	req.state.repair(req.now, per)
 	_, per = depth(req.plan.CapRules())
 	req.cap.repair(req.now, per)
-	for i, rules := range req.plan.NamedCaps() {
+	for i, rules := range req.namedRules {
 		_, per = depth(rules)
 		req.named[i].repair(req.now, per)
 	}
@@ -115,7 +119,7 @@ func (req *memoryRequest) charge(at Micros, token string) {
 		most, per := depth(req.plan.CapRules())
 		req.cap.chargeLog(most, per, req.now, at, token)
 	}
-	for i, rules := range req.plan.NamedCaps() {
+	for i, rules := range req.namedRules {
 		if req.named[i] != nil && rules[0].CountsOn(req.plan.Head.Channel) {
 			most, per := depth(rules)
 			req.named[i].chargeLog(most, per, req.now, at, token)
@@ -165,8 +169,7 @@ func (req *memoryRequest) ruleUsage(r Rule) (used int, frees Micros) {
 	case r.Kind == KindCap:
 		return req.cap.rollingUsage(r, req.now, req.plan.Boundaries)
 	case r.Kind == KindNamed:
-		caps := req.plan.NamedCaps()
-		i := slices.IndexFunc(caps, func(rules []Rule) bool { return rules[0].Cap == r.Cap })
+		i := slices.IndexFunc(req.namedRules, func(rules []Rule) bool { return rules[0].Cap == r.Cap })
 		return req.named[i].rollingUsage(r, req.now, req.plan.Boundaries)
 	case req.plan.Algorithm.KeepsLog():
 		return req.state.rollingUsage(r, req.now, req.plan.Boundaries)

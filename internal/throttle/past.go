@@ -1,83 +1,71 @@
 package throttle
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
-// Past is what was admitted under one key, as far as it decides when the next may be: a log, or counters. The zero
-// value is nothing. The projections of a user's categories share the past of the user's cap.
-type Past struct {
-	cell  cell
-	named []*cell // of a category: of each named cap that counts it
-}
+// Past is what was admitted in one category of a user, as far as it decides when the next may be: a log, or counters.
+// The zero value is nothing.
+type Past struct{ cell cell }
 
-// PastOf is the past of a log with these admissions, oldest first.
-func PastOf(admitted ...Micros) *Past {
-	return &Past{cell: cell{admissionLog: admissionLog{times: admitted}}}
-}
+// CapPasts is what was admitted under the caps of a user, as far as it decides when the next may be: the log of the
+// user's cap, and that of each named cap. The projections of a user's categories share it. The zero value is nothing.
+type CapPasts struct{ logs map[string]*cell } // by name of the cap; that of the user's cap is empty
 
-// Longer is the one of two readings of a log that has more of it.
-func (p *Past) Longer(other *Past) *Past {
-	if len(other.cell.times) > len(p.cell.times) {
-		return other
+// log is the log of a cap.
+func (c *CapPasts) log(name string) *cell {
+	if c.logs == nil {
+		c.logs = map[string]*cell{}
 	}
-	return p
-}
-
-// ReadPast reads what the Lua function put_past put for a plan, from an index on, and returns the pasts of the category
-// and of the cap, and the index after them.
-func (p Plan) ReadPast(reply []any, i int) (category, ofCap *Past, after int, err error) {
-	r := &pastReader{reply: reply, at: i}
-	category = &Past{}
-	if p.Algorithm.KeepsLog() {
-		category.cell.times = r.log()
-	} else {
-		r.counters(&category.cell, p)
+	if c.logs[name] == nil {
+		c.logs[name] = &cell{}
 	}
-	ofCap = &Past{}
-	ofCap.cell.times = r.log()
-	for range p.NamedCaps() {
-		category.named = append(category.named, &cell{admissionLog: admissionLog{times: r.log()}})
-	}
-	return category, ofCap, r.at, r.fault
+	return c.logs[name]
 }
 
-// pastReader reads numbers one after another.
-type pastReader struct {
-	reply []any
-	at    int
-	fault error
-}
-
-func (r *pastReader) number() int64 {
-	if r.at < len(r.reply) {
-		if n, ok := r.reply[r.at].(int64); ok {
-			r.at++
-			return n
+// Adopt takes over from another reading of a user's caps those logs of which it has more.
+func (c *CapPasts) Adopt(other *CapPasts) {
+	for name, log := range other.logs {
+		if mine := c.log(name); len(log.times) > len(mine.times) {
+			mine.times = log.times
 		}
 	}
-	if r.fault == nil {
-		r.fault = fmt.Errorf("field %d of %d is not a number of a limiter's past", r.at, len(r.reply))
-	}
-	return 0
 }
 
-// log reads stretches of a log, newest first: where each begins, and its admissions. Of an admission between two
+// Numbers gives the numbers of a script's reply one after another.
+type Numbers interface {
+	// Number is the next number; 0 when there is none, which the reader remembers.
+	Number() int64
+	// Count is the next number, which tells how many numbers or more follow; 0 when there are fewer.
+	Count() int
+}
+
+// ReadPast reads what the Lua function put_past put for a plan: what was admitted in the category, and under its caps.
+func (p Plan) ReadPast(reply Numbers) (*Past, *CapPasts) {
+	category, caps := &Past{}, &CapPasts{}
+	if p.Algorithm.KeepsLog() {
+		category.cell.times = readLog(reply)
+	} else {
+		category.cell.readCounters(reply, p)
+	}
+	caps.log("").times = readLog(reply)
+	for _, rules := range p.NamedCaps() {
+		caps.log(rules[0].Cap).times = readLog(reply)
+	}
+	return category, caps
+}
+
+// readLog reads stretches of a log, newest first: where each begins, and its admissions. Of an admission between two
 // stretches it is known that the next newer one that was read is not earlier. It stands in for it, so that no moment is
 // planned too early.
-func (r *pastReader) log() []Micros {
+func readLog(reply Numbers) []Micros {
 	var newest []Micros
-	for range r.number() {
-		rank, count := int(r.number()), int(r.number())
-		if r.fault != nil || rank < 0 || count < 0 || count > len(r.reply) || rank > MaxMax {
-			return nil
-		}
+	for range reply.Count() {
+		rank := min(int(reply.Number()), MaxMax)
+		count := reply.Count()
 		for len(newest) < rank && len(newest) > 0 {
 			newest = append(newest, newest[len(newest)-1])
 		}
 		for i := range count {
-			at := Micros(r.number())
+			at := Micros(reply.Number())
 			if rank+i >= len(newest) {
 				newest = append(newest, at)
 			} else {
@@ -89,16 +77,16 @@ func (r *pastReader) log() []Micros {
 	return newest
 }
 
-// counters reads the moment from which a gap counts, and the counter of each limit. A moment below 0 is none.
-func (r *pastReader) counters(c *cell, p Plan) {
-	if gap := Micros(r.number()); gap >= 0 {
+// readCounters reads the moment from which a gap counts, and the counter of each limit. A moment below 0 is none.
+func (c *cell) readCounters(reply Numbers, p Plan) {
+	if gap := Micros(reply.Number()); gap >= 0 {
 		c.gap, c.gapKnown = gap, true
 	}
 	for _, rule := range p.Rules {
 		if rule.Kind != KindLimit {
 			continue
 		}
-		from, load := Micros(r.number()), float64(r.number())
+		from, load := Micros(reply.Number()), float64(reply.Number())
 		if from >= 0 {
 			c.limits = append(c.limits, limitCounter{rule, counter{from: from, load: load, open: true}})
 		}

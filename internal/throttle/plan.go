@@ -79,6 +79,18 @@ func (p Plan) NamedCaps() [][]Rule {
 	return caps
 }
 
+// SharesCap tells whether some cap counts the admissions of both plans, for one user.
+func (p Plan) SharesCap(o Plan) bool {
+	return p.capped() && o.capped() || slices.ContainsFunc(p.Rules[p.from(KindNamed):], func(r Rule) bool {
+		return slices.ContainsFunc(o.Rules[o.from(KindNamed):], func(other Rule) bool { return r.Cap == other.Cap })
+	})
+}
+
+// ByChannel tells whether some cap counts the admissions on some channels only.
+func (p Plan) ByChannel() bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Channels != "" })
+}
+
 // caps is the index of the first rule that counts more than the category.
 func (p Plan) caps() int { return p.from(KindCap) }
 

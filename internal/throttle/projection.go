@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 )
 
@@ -16,50 +15,23 @@ type Projection struct {
 	plan    Plan
 	begin   Micros
 	open    Closed // the plan's intervals for this user
-	depth   int    // how many of the latest admissions of a log decide the next
 	steps   int
-	steady  bool // it goes step by step: the calendar does not repeat itself
 }
 
 // NewProjection makes a Projection for a key from now on. The pasts are those of the key's category and of its user's
-// cap, and grow with what is planned; nil is nothing.
-func NewProjection(now Micros, key Key, plan Plan, category, ofCap *Past) *Projection {
-	category, ofCap = cmp.Or(category, &Past{}), cmp.Or(ofCap, &Past{})
+// caps, and grow with what is planned; nil is nothing.
+func NewProjection(now Micros, key Key, plan Plan, category *Past, caps *CapPasts) *Projection {
+	category, caps = cmp.Or(category, &Past{}), cmp.Or(caps, &CapPasts{})
 	p := &Projection{
-		request: memoryRequest{key: key, plan: plan, now: now, state: &category.cell, cap: &ofCap.cell},
-		plan:    plan, begin: now, open: plan.For(key.User).Closed, depth: 1,
+		request: memoryRequest{key: key, plan: plan, now: now, state: &category.cell, cap: caps.log("")},
+		plan:    plan, begin: now, open: plan.For(key.User).Closed,
 	}
 	p.request.plan.Dormant, p.request.plan.Closed = nil, nil // those decide nothing, these are applied here
-	for i := range plan.NamedCaps() {
-		if i >= len(category.named) {
-			category.named = append(category.named, &cell{})
-		}
-	}
-	p.request.named = category.named
-	for _, r := range plan.Rules {
-		p.depth = max(p.depth, r.Max)
-		p.steady = p.steady || r.Period > 0 || r.Kind == KindNamed
+	p.request.namedRules = plan.NamedCaps()
+	for _, rules := range p.request.namedRules {
+		p.request.named = append(p.request.named, caps.log(rules[0].Cap))
 	}
 	return p
-}
-
-// periodFor is how many admissions the slowest rule lets a head have in its window.
-func (p *Projection) periodFor(head Head) int {
-	slowest := Rule{Max: 1}
-	for _, r := range p.request.plan.Rules {
-		r.Max = r.MaxFor(head.Priority)
-		if slower(r, slowest) {
-			slowest = r
-		}
-	}
-	return slowest.Max
-}
-
-// slower tells whether rule a allows less than b in the long run: whether a.Per/a.Max > b.Per/b.Max.
-func slower(a, b Rule) bool {
-	ah, al := bits.Mul64(uint64(a.Per), uint64(b.Max))
-	bh, bl := bits.Mul64(uint64(b.Per), uint64(a.Max))
-	return ah > bh || ah == bh && al > bl
 }
 
 // Asking is who asks for an admission.
@@ -107,17 +79,27 @@ func (p *Projection) Cause(at Micros, who Asking) Cause {
 }
 
 // Admit plans an admission at a moment, whether or not the rules allow it.
-func (p *Projection) Admit(at Micros) {
+func (p *Projection) Admit(at Micros, who Asking) {
 	p.steps++
 	p.request.now = max(p.request.now, at)
-	if p.request.plan.Algorithm.KeepsLog() {
-		p.request.state.append(at)
-	} else {
+	if !p.request.plan.Algorithm.KeepsLog() {
 		p.request.state.chargeCounters(p.request.plan, at, "")
 	}
-	p.request.cap.append(at)
-	for _, c := range p.request.named {
-		c.append(at)
+	p.eachLog(who.Head, func(log *cell) { log.append(at) })
+}
+
+// eachLog calls do for the logs that count the admission of a head.
+func (p *Projection) eachLog(head Head, do func(*cell)) {
+	if p.request.plan.Algorithm.KeepsLog() {
+		do(p.request.state)
+	}
+	if p.request.plan.capped() {
+		do(p.request.cap)
+	}
+	for i, rules := range p.request.namedRules {
+		if rules[0].CountsOn(head.Channel) {
+			do(p.request.named[i])
+		}
 	}
 }
 
@@ -132,110 +114,58 @@ func (c *cell) append(at Micros) {
 
 // Advance plans up to n admissions, none of them at or after until, and returns how many it planned.
 func (p *Projection) Advance(n int, who Asking, until Micros) int {
-	seen := repetition{period: p.periodFor(who.Head)}
+	var seen repetition
 	for done := 0; done < n; {
-		at, by := p.Next(p.request.now, who)
-		if by.Closed { // what comes by the clock is no part of what repeats itself
-			seen = repetition{period: seen.period}
-		}
+		at, _ := p.Next(p.request.now, who)
 		if at >= until {
 			return done
 		}
-		p.Admit(at)
+		p.Admit(at, who)
 		done++
 		if len(p.request.plan.Rules) == 0 {
 			return n // all of them go at this moment
 		}
-		if p.steady {
-			continue
+		if done == 1 || at >= seen.ends {
+			seen = p.repetitionFrom(at, who)
 		}
-		later := seen.after(p, at)
-		if later == 0 {
-			continue
-		}
-		last := min(until, p.opensUntil(at, who.Exempt)) - 1
-		if cycles := min((n-done)/seen.period, int((last-at)/later)); cycles > 0 {
-			p.shift(Micros(cycles) * later)
-			done += cycles * seen.period
-			seen = repetition{period: seen.period}
+		if later := seen.after(p, at); later > 0 {
+			cycles := int((min(until, seen.ends) - 1 - at) / later)
+			if cycles = min(cycles, (n-done)/seen.period, p.left(at, who.Head)/seen.period); cycles > 0 {
+				p.repeat(&seen, cycles, who.Head)
+				done += cycles * seen.period
+				seen = p.repetitionFrom(p.request.now, who)
+			}
 		}
 	}
 	return n
 }
 
-// opensUntil is when the next closed interval begins after a moment.
-func (p *Projection) opensUntil(at Micros, exempt bool) Micros {
-	if !exempt {
-		for _, interval := range p.open {
-			if interval.From > at {
-				return interval.From
-			}
-		}
+// Behind is the projection as it would be if so many others went first, under the caps that it shares with them, from
+// the moment on at which the next may go. This projection stays as it is.
+func (p *Projection) Behind(n int, who Asking) *Projection {
+	behind := *p
+	behind.request.state, behind.request.cap = p.request.state.copied(), p.request.cap.copied()
+	behind.request.named = nil
+	for _, c := range p.request.named {
+		behind.request.named = append(behind.request.named, c.copied())
 	}
-	return maxMicros
+	caps := behind
+	caps.request.state, caps.request.plan.Algorithm = &cell{}, Rolling
+	caps.request.plan.Rules = slices.Clone(p.request.plan.Rules[p.request.plan.caps():])
+	for i := range caps.request.plan.Rules {
+		caps.request.plan.Rules[i].Channels = ""
+	}
+	caps.request.namedRules = caps.request.plan.NamedCaps()
+	who.Head = Head{}
+	caps.request.now, _ = behind.Next(p.request.now, who)
+	caps.Advance(n, who, maxMicros)
+	behind.request.now = caps.request.now
+	return &behind
 }
 
-// maxMicros is later than anything.
-const maxMicros = Micros(1<<63 - 1)
-
-// shift moves what decides the next admission to a later time.
-func (p *Projection) shift(by Micros) {
-	p.request.now += by
-	for _, c := range []*cell{p.request.state, p.request.cap} {
-		for i := max(0, len(c.times)-p.depth); i < len(c.times); i++ {
-			c.times[i] += by
-		}
-		c.gap += by
-		for i := range c.limits {
-			c.limits[i].counter.from += by
-		}
-	}
-}
-
-// repetition watches whether planned admissions repeat themselves.
-type repetition struct {
-	period  int
-	planned []Micros
-	// run is for how many admissions in a row each was later than the one a period before by the same time.
-	later Micros
-	run   int
-	// counters are those at the end of the latest whole period.
-	counters []counter
-}
-
-// after notes an admission. When from now on every admission will be later by a fixed time than the one a period before
-// it, after returns that time, else 0.
-//
-// What decides is the latest admissions in the logs, the counters, and the moment of the latest admission. When all of
-// these are as a period ago but for a shift, so is what follows: the rules do not know the time of day. Closed
-// intervals do, so it holds until the next one, and one that was passed begins a new repetition.
-func (r *repetition) after(p *Projection, at Micros) Micros {
-	r.planned = append(r.planned, at)
-	before := len(r.planned) - 1 - r.period
-	if before < 0 {
-		return 0
-	}
-	if later := at - r.planned[before]; later != r.later {
-		r.later, r.run = later, 0
-	}
-	r.run++
-	if len(r.planned)%r.period != 0 {
-		return 0
-	}
-	counters := p.request.state.countersAt(at)
-	same := slices.Equal(counters, r.counters)
-	r.counters = counters
-	if r.run >= p.depth && same {
-		return r.later
-	}
-	return 0
-}
-
-// countersAt are a cell's counters, with their moments relative to one.
-func (c *cell) countersAt(at Micros) []counter {
-	relative := make([]counter, 0, len(c.limits))
-	for _, l := range c.limits {
-		relative = append(relative, counter{from: l.counter.from - at, load: l.counter.load, open: l.counter.open})
-	}
-	return relative
+// copied is a copy of what decides, for a projection that goes on in another way.
+func (c *cell) copied() *cell {
+	copied := *c
+	copied.times, copied.limits = slices.Clone(c.times), slices.Clone(c.limits)
+	return &copied
 }

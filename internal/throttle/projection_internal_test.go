@@ -3,6 +3,7 @@ package throttle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -31,6 +32,10 @@ func randomProjected(t *testing.T, r *rand.Rand) *projected {
 		key: Key{User: "user" + strconv.Itoa(r.IntN(100)), Category: "chat"},
 	}
 	s.memory = NewMemory(func() time.Time { return *s.clockAt })
+	plans := []Plan{s.plan}
+	withNamedCaps(r, plans)
+	withPeriods(r, plans)
+	s.plan = plans[0].stretched([]int{1, 5, 100}[r.IntN(3)])
 	for i := range s.plan.Rules { // some are deep enough to tell a period from a coincidence
 		if s.plan.Rules[i].Kind != KindGap && r.IntN(3) == 0 {
 			s.plan.Rules[i].Max += r.IntN(30)
@@ -57,18 +62,37 @@ func randomProjected(t *testing.T, r *rand.Rand) *projected {
 	return s
 }
 
+// stretched is the plan with longer periods.
+func (p Plan) stretched(by int) Plan {
+	for i, all := range p.Boundaries {
+		p.Boundaries[i] = nil
+		for _, at := range all {
+			p.Boundaries[i] = append(p.Boundaries[i], epochOfTraces+Micros(by)*(at-epochOfTraces))
+		}
+	}
+	for i, rule := range p.Rules {
+		if rule.Period > 0 {
+			p.Rules[i].Per *= time.Duration(by)
+			p.Rules[i].Max += by - 1
+		}
+	}
+	return p
+}
+
 // projection makes one of what the memory limiter remembers.
 func (s *projected) projection() *Projection {
-	category, ofCap := &Past{}, &Past{}
+	category, caps := &Past{}, &CapPasts{}
 	if c := s.memory.cells[stateName(s.key, s.plan.Algorithm)]; c != nil && !c.expired(s.now) {
 		*category = Past{cell: *c}
 		category.cell.times = append([]Micros(nil), c.times...)
 		category.cell.limits = append([]limitCounter(nil), c.limits...)
 	}
-	if c := s.memory.cells[capName(s.key)]; c != nil && !c.expired(s.now) {
-		ofCap = PastOf(append([]Micros(nil), c.times...)...)
+	for name, c := range s.memory.cells {
+		if name.isCap && !c.expired(s.now) {
+			caps.log(name.named).times = append([]Micros(nil), c.times...)
+		}
 	}
-	return NewProjection(s.now, s.key, s.plan, category, ofCap)
+	return NewProjection(s.now, s.key, s.plan, category, caps)
 }
 
 // play has the memory limiter admit so many, each as soon as it may, and returns when the next may, and why. The
@@ -149,6 +173,8 @@ func TestDeepPlacesTakeFewSteps(t *testing.T) {
 		"Night":       {plan: Plan{Rules: deepRules, Closed: night}, most: 1200},
 		"FixedWindow": {plan: Plan{Algorithm: FixedWindow, Rules: deepRules[:1]}, most: 600},
 		"TokenBucket": {plan: Plan{Algorithm: TokenBucket, Rules: deepRules[:1]}, most: 600},
+		"NamedCaps":   {plan: Plan{Rules: deepCaps}, most: 600},
+		"Calendar":    {plan: Plan{Rules: deepPeriods, Boundaries: deepDays}, most: 12_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,22 +193,51 @@ var deepRules = []Rule{
 	{Max: 100, Per: time.Hour, Kind: KindCap},
 }
 
+// deepCaps are the same under two caps with names, one of which counts some channels only.
+var deepCaps = append(slices.Clip(deepRules),
+	Rule{Max: 200, Per: 3 * time.Hour, Kind: KindNamed, Cap: "marketing"},
+	Rule{Max: 5, Per: time.Minute, Kind: KindNamed, Cap: "push", Channels: "fcm apns"})
+
+// deepPeriods are rules of the calendar beside a gap, deepDays the days and months that are known.
+var (
+	deepPeriods = []Rule{
+		{Max: 1, Per: 3 * time.Second, Kind: KindGap},
+		{Max: 1000, Per: Day.Longest(), Kind: KindCap, Period: Day},
+		{Max: 20_000, Per: Month.Longest(), Kind: KindNamed, Cap: "marketing", Period: Month},
+	}
+	deepDays = func() (b Boundaries) {
+		const day = 86_400_000_000
+		for i := range Micros(9) {
+			b[Day-1] = append(b[Day-1], epochOfTraces+(i-1)*day+day/3)
+			b[Month-1] = append(b[Month-1], epochOfTraces+(i-1)*30*day+day/3)
+		}
+		return b
+	}()
+)
+
 // BenchmarkProjection plans 100,000 admissions.
 func BenchmarkProjection(b *testing.B) {
-	plan := Plan{Rules: deepRules}
-	b.ReportAllocs()
-	for b.Loop() {
-		p := NewProjection(epochOfTraces, Key{User: "ada", Category: "chat"}, plan, nil, nil)
-		if p.Advance(100_000, Asking{}, maxMicros) != 100_000 {
-			b.Fatal("not all are planned")
-		}
+	for name, plan := range map[string]Plan{
+		"Rules": {Rules: deepRules}, "NamedCaps": {Rules: deepCaps},
+		"Calendar": {Rules: deepPeriods, Boundaries: deepDays},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p := NewProjection(epochOfTraces, Key{User: "ada", Category: "chat"}, plan, nil, nil)
+				if p.Advance(100_000, Asking{}, maxMicros) != 100_000 {
+					b.Fatal("not all are planned")
+				}
+			}
+		})
 	}
 }
 
 // pastScript puts the past of a plan.
 var pastScript = redis.NewScript(LogFunctions + PastFunctions + `
-local list = {}
-put_past(list, (read_plan(1, KEYS[1], KEYS[2])))
+local list, plan = {}, read_plan(1, KEYS[1], KEYS[2])
+for _, cap in ipairs(plan.named) do cap.key = KEYS[3] end
+put_past(list, plan)
 return list`)
 
 // What the Lua function puts for a projection is what the limiter remembers.
@@ -197,6 +252,8 @@ func TestPastIsRead(t *testing.T) {
 				{Max: 3, Per: time.Hour},
 				{Max: 5, Per: 2 * time.Hour},
 				{Max: 3000, Per: 3 * time.Hour, Kind: KindCap},
+				{Max: 4, Per: time.Minute, Kind: KindNamed, Cap: "marketing"},
+				{Max: 4000, Per: 3 * time.Hour, Kind: KindNamed, Cap: "marketing"},
 			}}
 			key := Key{User: "u" + algorithm.String(), Category: "chat"}
 			var last Decision
@@ -208,15 +265,16 @@ func TestPastIsRead(t *testing.T) {
 				last = Decision{Now: d.Now}
 			}
 			reply, err := pastScript.Run(t.Context(), client,
-				[]string{plan.StateKey("p:", key), CapKey("p:", key)}, plan.Args(nil)...).Slice()
+				[]string{plan.StateKey("p:", key), CapKey("p:", key), NamedKey("p:", "marketing", key)}, plan.Args(nil)...).Slice()
 			if err != nil {
 				t.Fatal(err)
 			}
-			category, ofCap, after, err := plan.ReadPast(reply, 0)
-			if err != nil || after != len(reply) {
-				t.Fatalf("%v: read %d of %d fields", err, after, len(reply))
+			numbers := &numberReader{reply: reply}
+			category, caps := plan.ReadPast(numbers)
+			if numbers.missed || len(numbers.reply) > 0 {
+				t.Fatalf("%d of %d fields are left", len(numbers.reply), len(reply))
 			}
-			at, by := NewProjection(last.Now, key, plan, category, ofCap).Next(last.Now, Asking{})
+			at, by := NewProjection(last.Now, key, plan, category, caps).Next(last.Now, Asking{})
 			usage, err := limiter.Peek(t.Context(), key, plan)
 			if err != nil {
 				t.Fatal(err)
@@ -224,9 +282,37 @@ func TestPastIsRead(t *testing.T) {
 			if at != usage.At || by != usage.Cause {
 				t.Errorf("next at %d by %+v, the limiter says %d by %+v", at, by, usage.At, usage.Cause)
 			}
-			if _, _, _, err := plan.ReadPast(reply[:len(reply)-1], 0); err == nil {
+			cut := &numberReader{reply: reply[:len(reply)-1]}
+			if plan.ReadPast(cut); !cut.missed {
 				t.Error("a reply that was cut off is read")
 			}
 		})
 	}
+}
+
+// numberReader reads a reply that has nothing but numbers.
+type numberReader struct {
+	reply  []any
+	missed bool
+}
+
+// Number implements Numbers.
+func (r *numberReader) Number() int64 {
+	if len(r.reply) == 0 {
+		r.missed = true
+		return 0
+	}
+	n, ok := r.reply[0].(int64)
+	r.reply, r.missed = r.reply[1:], r.missed || !ok
+	return n
+}
+
+// Count implements Numbers.
+func (r *numberReader) Count() int {
+	n := int(r.Number())
+	if n < 0 || n > len(r.reply) {
+		r.missed = true
+		return 0
+	}
+	return n
 }

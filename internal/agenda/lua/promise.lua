@@ -9,19 +9,23 @@
 --
 -- Result   {now,
 --          categories; of each, in order: {how many wait with each priority (four numbers), the first places in the
---          backlog, see PLACES, what was admitted, see put_past},
---          what is later, see LATER; of each: {category, due, place},
+--          backlog, see put_places, what was admitted, see put_past},
+--          what is later, the first of it, see put_later,
 --          notifications; of each, in order: {its state (a letter, see agenda.lua; "" when it is not known), 1 when it
 --          waits in its backlog, when it is due (0: not later), its place, how many of its category stand before it, 1
 --          when it is deferred, the line of history of its deferral ("": none), when it was admitted last (0: never),
---          why it waits or ended, when it expires (0: never)},
---          the names of other categories in which something waits}
+--          why it waits or ended, when it expires (0: never), its channel ("": not known, or it does not matter)},
+--          other categories in which something waits; of each the name and how many,
+--          how many are later in all}
 local ARGV = ARGV
 local agenda = open_agenda(ARGV[1])
 local together = ARGV[2] == '1'
 
--- How many places of each backlog are read when several have something that waits, and how many that are later.
-local PLACES, LATER = 500, 100
+-- How many places are read when several backlogs have something that waits, and how many that are later.
+local PLACES, LATER = 1000, 100
+
+-- Whether some cap counts some channels only.
+local channels = false
 
 local categories, given, i = {}, {}, 4
 for n = 1, tonumber(ARGV[3]) do
@@ -29,6 +33,9 @@ for n = 1, tonumber(ARGV[3]) do
   local backlog = backlog_of(agenda, ARGV[i])
   set_plan_keys(plan, backlog.category, agenda.user)
   categories[n] = { backlog = backlog, plan = plan }
+  for _, cap in ipairs(plan.named) do
+    if cap.channels then categories[n].channels, channels = true, true end
+  end
   given[backlog.category] = categories[n]
   i = after
 end
@@ -37,7 +44,10 @@ local others, busy = {}, 0
 for category, backlog in pairs(agenda.backlogs) do
   if size_of(backlog) > 0 then
     busy = busy + 1
-    if together and not given[category] then others[#others + 1] = category end
+    if together and not given[category] then
+      others[#others + 1] = category
+      others[#others + 1] = size_of(backlog)
+    end
   end
 end
 
@@ -52,26 +62,21 @@ local function priorities_of(backlog)
   return unpack(counts)
 end
 
--- places_of returns the first places of a backlog.
-local function places_of(backlog)
-  local places = {}
-  if not together or busy < 2 then return places end
-  local found = redis.call('ZRANGE', backlog.key, '0', digits(PLACES - 1), 'WITHSCORES')
-  for n = 2, #found, 2 do places[#places + 1] = tonumber(found[n]) end
-  return places
+-- places_of returns the first places of a backlog, where they matter.
+local function places_of(category)
+  if size_of(category.backlog) == 0 or not category.channels and (not together or busy < 2) then return {} end
+  local most = digits(math.ceil(PLACES / busy))
+  return put_places({}, category.backlog.key, '-inf', '+inf', '0', most, category.channels)
 end
 
 local function told(category)
   local past, one, two, three, four = {}, priorities_of(category.backlog)
   put_past(past, category.plan)
-  return { one, two, three, four, places_of(category.backlog), past }
+  return { one, two, three, four, places_of(category), past }
 end
-
-local asked = {}
 
 -- where_is returns where a notification stands.
 local function where_is(id, category, at_place)
-  asked[id] = true
   local backlog = category.backlog
   local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'j', 'd', 'v', 'p', 'l', 'm', 'y', 'e')
   local due = f[1] and tonumber(redis.call('ZSCORE', agenda.later, id) or 0) or 0
@@ -90,7 +95,7 @@ local function where_is(id, category, at_place)
   end
   local before = size_of(backlog) > 0 and redis.call('ZCOUNT', backlog.key, '-inf', '(' .. digits(at_place)) or 0
   return { f[1] or '', found and 1 or 0, due, at_place, before, deferred and backlog.next > 0 and 1 or 0, line,
-    tonumber(f[7] or 0), f[8] or '', tonumber(f[9] or 0) }
+    tonumber(f[7] or 0), f[8] or '', tonumber(f[9] or 0), f[1] and category.channels and channel_at(id) or '' }
 end
 
 local notifications = {}
@@ -99,25 +104,10 @@ while i <= #ARGV do
   i = i + 3
 end
 
--- put_later appends what is later and not asked for.
-local function put_later(list)
-  local found = redis.call('ZRANGE', agenda.later, '0', digits(LATER - 1), 'WITHSCORES')
-  local new = {}
-  for n = 1, #found, 2 do
-    local f = redis.call('HMGET', partition .. 'n:' .. found[n], 'c', 'p', 'l', 'v')
-    local category = f[1]
-    if category and not asked[found[n]] and (given[category] or together) then
-      list[#list + 1] =
-        { category, tonumber(found[n + 1]), tonumber(place(tonumber(f[2]), tonumber(f[3] or f[4]))) }
-      if not given[category] and not new[category] and not agenda.backlogs[category] then
-        new[category] = true
-        others[#others + 1] = category
-      end
-    end
-  end
-  return list
-end
-
-local tracks = {}
+local tracks, later, count_later = {}, {}, 0
 for n, category in ipairs(categories) do tracks[n] = told(category) end
-return { now, tracks, agenda.has_later and put_later({}) or {}, notifications, others }
+if agenda.has_later then
+  put_later(later, agenda, '-inf', '0', digits(LATER), channels)
+  count_later = redis.call('ZCARD', agenda.later)
+end
+return { now, tracks, later, notifications, others, count_later }

@@ -1,0 +1,214 @@
+package agenda
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// planning finds out when notifications of a user go, from what was read of the user. Categories that share caps are
+// planned together, in one timetable, and others apart.
+type planning struct {
+	*userReading
+
+	agendas  *Agendas
+	userID   string
+	requests []request
+	tracks   map[string]*track // by category; none of a paused one, of which nobody knows for how long
+	tables   []*timetable
+	// unread are categories that share caps with some of the others, and are too many to be read.
+	unread []string
+	// missing are those that became known only when what is later was read on.
+	missing []string
+}
+
+func (s *Agendas) planningOf(userID string, read *userReading, requests []request) *planning {
+	p := &planning{
+		userReading: read, agendas: s, userID: userID, requests: requests, tracks: map[string]*track{},
+	}
+	caps := &throttle.CapPasts{}
+	for _, c := range read.categories {
+		caps.Adopt(c.caps)
+	}
+	for i, name := range read.names {
+		c, cuts := &read.categories[i], p.cutsOf(name)
+		if c.settings.Paused > 0 && len(cuts) == 0 {
+			continue
+		}
+		key := throttle.Key{User: userID, Category: name}
+		p.tracks[name] = &track{
+			category: name, settings: c.settings, queue: queueOf(c.counts, c.first, cuts),
+			projection: throttle.NewProjection(read.now, key, c.settings.Plan, c.past, caps),
+		}
+		p.join(p.tracks[name])
+	}
+	return p
+}
+
+// join puts a track into the timetable of those with which it shares caps, or into one of its own.
+func (p *planning) join(l *track) {
+	joined := &timetable{begin: p.now, now: p.now, tracks: []*track{l}, reader: p}
+	p.tables = slices.DeleteFunc(p.tables, func(t *timetable) bool {
+		if !t.sharesCap(l.settings) {
+			return false
+		}
+		joined.tracks = append(joined.tracks, t.tracks...)
+		return true
+	})
+	p.tables = append(p.tables, joined)
+}
+
+// plan plans everything. When it finds that further categories have to be read, it returns these.
+func (p *planning) plan(ctx context.Context) ([]string, error) {
+	first := map[string]firstOf{}
+	for name, l := range p.tracks {
+		if len(l.queue) > 0 {
+			at := l.next(p.now)
+			first[name] = firstOf{at, l.cause(at)}
+		}
+	}
+	for _, t := range p.tables {
+		p.askedLater(t)
+		p.arrive(t)
+		t.unseen = p.unseenOf(t)
+		if err := t.plan(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for i, q := range p.requests {
+		// While the first waits for the end of closed hours, so do all.
+		if f := &p.found[i]; first[q.category].by.Closed && f.at > 0 && f.due <= first[q.category].at {
+			f.by, f.until = first[q.category].by, first[q.category].at
+		}
+	}
+	return p.missing, nil
+}
+
+// firstOf is when the first of a backlog goes, and why then.
+type firstOf struct {
+	at throttle.Micros
+	by throttle.Cause
+}
+
+// askedLater has what is asked for and is later arrive in a timetable.
+func (p *planning) askedLater(t *timetable) {
+	for i, q := range p.requests {
+		f, l := &p.found[i], p.tracks[q.category]
+		if f.gone() || f.due == 0 || !slices.Contains(t.tracks, l) {
+			continue
+		}
+		t.later = append(t.later, arrival{standing{place: f.place, channel: f.channel, asked: &f.asked}, f.due, l})
+	}
+}
+
+// arrive has what was read of what is later arrive in a timetable, where it is not asked for.
+func (p *planning) arrive(t *timetable) {
+	for _, one := range p.later.ones[t.laterRead:] {
+		isAsked := slices.ContainsFunc(p.requests, func(q request) bool { return q.id == one.id })
+		l := p.tracks[one.category]
+		if l != nil && !isAsked && slices.Contains(t.tracks, l) {
+			t.later = append(t.later, arrival{one.standing, one.due, l})
+		}
+		if l == nil && t.sharesCap(p.agendas.cfg.Settings(p.userID, one.category)) && one.category != "" &&
+			!slices.Contains(slices.Concat(p.names, p.unread, p.missing), one.category) {
+			p.missing = append(p.missing, one.category)
+		}
+	}
+	t.laterRead, t.laterFrom = len(p.later.ones), never
+	t.unreadLater = max(0, p.later.count-t.laterRead)
+	if t.unreadLater > 0 && t.laterRead > 0 {
+		t.laterFrom = p.later.ones[t.laterRead-1].due
+	}
+}
+
+// unseenOf counts what waits in categories that are not read, and shares caps with a timetable.
+func (p *planning) unseenOf(t *timetable) (n int) {
+	for _, name := range p.unread {
+		if t.sharesCap(p.agendas.cfg.Settings(p.userID, name)) {
+			n += p.others[name]
+		}
+	}
+	return n
+}
+
+// readBatch is how many are read on at a time.
+const readBatch = 500
+
+// readPlaces reads on from the first of a track, whose place is not known.
+func (p *planning) readPlaces(ctx context.Context, l *track) error {
+	head := l.queue[0]
+	r, err := p.readOn(ctx, l.settings.Plan.ByChannel(), min(readBatch, head.count), head.skip, head.place,
+		strconv.FormatInt(head.until, 10), l.category)
+	if err != nil {
+		return fmt.Errorf("read on in the backlog of category %s: %w", l.category, err)
+	}
+	read := readStandings(r)
+	l.queue = slices.Concat(withRest(read, head), l.queue[1:])
+	slices.SortStableFunc(l.queue, func(a, b standing) int { return cmp.Compare(a.place, b.place) })
+	return r.fault
+}
+
+// readLater reads on what is later, until a timetable knows more of it.
+func (p *planning) readLater(ctx context.Context, t *timetable) error {
+	if t.laterRead == len(p.later.ones) {
+		last, same := p.later.ones[t.laterRead-1].due, 0
+		for _, one := range p.later.ones {
+			if one.due == last {
+				same++
+			}
+		}
+		byChannel := slices.ContainsFunc(p.categories, func(c categoryReading) bool { return c.settings.Plan.ByChannel() })
+		r, err := p.readOn(ctx, byChannel, readBatch, same, int64(last))
+		if err != nil {
+			return fmt.Errorf("read on what is later: %w", err)
+		}
+		read := readLater(r)
+		p.later.ones = append(p.later.ones, read...)
+		if len(read) < readBatch {
+			p.later.count = len(p.later.ones)
+		}
+		if r.fault != nil {
+			return r.fault
+		}
+	}
+	p.arrive(t)
+	return nil
+}
+
+// readOn runs the script of that name.
+func (p *planning) readOn(ctx context.Context, channels bool, most, skip int, from int64, backlog ...any,
+) (*reader, error) {
+	args := append([]any{
+		p.userID, flag(channels), strconv.Itoa(most), strconv.Itoa(skip), strconv.FormatInt(from, 10),
+	}, backlog...)
+	reply, err := p.agendas.run(ctx, p.agendas.readon, p.agendas.PartitionOf(p.userID), args)
+	return &reader{fields: reply}, err
+}
+
+// cutsOf are the places in a category that requests are about.
+func (p *planning) cutsOf(category string) []cut {
+	var cuts []cut
+	for i, q := range p.requests {
+		f := &p.found[i]
+		if q.category != category || f.gone() {
+			continue
+		}
+		f.refuses = q.refuses
+		if f.state == "" {
+			f.expires, f.channel = q.expires, q.channel
+		}
+		if f.state == "" && q.due > p.now {
+			f.due = q.due
+		}
+		c := cut{standing: standing{place: f.place, channel: f.channel}, before: f.before, waits: f.waits}
+		if f.due == 0 {
+			c.asked = &f.asked
+		}
+		cuts = append(cuts, c)
+	}
+	return cuts
+}
