@@ -4,10 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -17,13 +20,15 @@ type Change struct {
 	Before, After string
 	// SameLimits says that what waits has to wait for as long as before.
 	SameLimits bool
-	// Over is the time over which users go on who were held by quiet hours that the change ends.
+	// Over is the time over which users go on who were held by quiet hours that the change ends. Held is how many they
+	// are at most; 0 for anybody, because it is night in the policy's own zone.
 	Over time.Duration
+	Held int
 }
 
 // Replaced notes that another policy has come into force, and tells what that changes for what waits.
 func (p *Policy) Replaced() Change {
-	now, after := time.Now(), p.Current()
+	now, after := p.now(), p.Current()
 	p.since.Store(&now)
 	before := p.before.Swap(after)
 	sameHours := before.TimeZone == after.TimeZone && reflect.DeepEqual(before.QuietHours, after.QuietHours) &&
@@ -33,17 +38,43 @@ func (p *Policy) Replaced() Change {
 		SameLimits: sameHours && before.BypassPriority == after.BypassPriority &&
 			reflect.DeepEqual(before.Categories, after.Categories),
 	}
-	if quiet := before.QuietHours; quiet != nil && !sameHours {
-		zone, err := calendar.ParseZone(before.TimeZone)
-		if err != nil {
-			zone = time.UTC
-		}
-		closed := workOut([]calendar.Window{quiet.Hours}, zone, now, quiet.Spread).closed
-		if at := throttle.MicrosOf(now); closed.Open(at) > at {
-			c.Over = quiet.Spread
-		}
+	if before.QuietHours != nil && !sameHours {
+		c.Over, c.Held = p.held(before, throttle.MicrosOf(now))
 	}
 	return c
+}
+
+// held tells over how long users go on whom a policy's quiet hours hold at a moment, and how many they are at most; 0
+// for anybody. Users without a zone of their own have the policy's; how many they are nobody knows.
+func (p *Policy) held(before *policy.Policy, at throttle.Micros) (over time.Duration, most int) {
+	quiet, known := before.QuietHours, map[string]bool{}
+	night := func(zone *time.Location) bool {
+		closed, ok := known[zone.String()]
+		if !ok {
+			all := workOut([]calendar.Window{quiet.Hours}, zone, at.Time(), quiet.Spread)
+			closed = slices.ContainsFunc(all.closed, func(i throttle.Interval) bool {
+				return i.From <= at && at < i.Until.Add(all.spread)
+			})
+			known[zone.String()] = closed
+		}
+		return closed
+	}
+	own, err := calendar.ParseZone(before.TimeZone)
+	if err != nil {
+		own = time.UTC
+	}
+	if night(own) {
+		return quiet.Spread, 0
+	}
+	p.Own.Each(func(wish *preferences.Wish, users int) {
+		if wish.Zone != nil && nameHours(before, wish, wish.Zone).policy && night(wish.Zone) {
+			most += users
+		}
+	})
+	if most > 0 {
+		over = quiet.Spread
+	}
+	return over, most
 }
 
 // Since is when the policy was last replaced; zero when it never was.
@@ -70,7 +101,7 @@ func Hurry(ctx context.Context, agendas *agenda.Agendas, allow func(context.Cont
 	hurry := func(ctx context.Context, partition int, userIDs ...string) error {
 		return agendas.Hurry(ctx, partition, allow, userIDs...)
 	}
-	if _, err := eachUser(ctx, agendas, hurry); err != nil {
+	if err := eachUser(ctx, agendas, hurry); err != nil {
 		log.WarnContext(ctx, "could not hurry what waits for the new credentials; it is tried again within a minute or so",
 			"error", err)
 	}
@@ -79,10 +110,9 @@ func Hurry(ctx context.Context, agendas *agenda.Agendas, allow func(context.Cont
 // eachUser does something for every user for whom something waits, some at a time.
 func eachUser(ctx context.Context, agendas *agenda.Agendas,
 	do func(ctx context.Context, partition int, userIDs ...string) error,
-) (users int, err error) {
+) error {
 	for partition := range agendas.Partitions() {
 		err := agendas.EachUser(ctx, partition, func(some []string) error {
-			users += len(some)
 			if err := do(ctx, partition, some...); err != nil {
 				return err
 			}
@@ -94,8 +124,8 @@ func eachUser(ctx context.Context, agendas *agenda.Agendas,
 			}
 		})
 		if err != nil {
-			return users, err
+			return err
 		}
 	}
-	return users, nil
+	return nil
 }

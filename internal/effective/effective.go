@@ -27,6 +27,8 @@ type Policy struct {
 	// PausedFor tells how long a notification of a category has to wait because operators paused the category; 0 when
 	// the category is not paused. Defaults to never.
 	PausedFor func(category string) time.Duration
+	// Now is the time. Defaults to [time.Now].
+	Now func() time.Time
 
 	periods periods
 	cached  atomic.Pointer[categorySettings]
@@ -44,8 +46,15 @@ func New(current func() *policy.Policy) *Policy {
 // Under is this Policy as it would be under another one, with the same users and pauses.
 func (p *Policy) Under(other *policy.Policy) *Policy {
 	under := New(func() *policy.Policy { return other })
-	under.Own, under.PausedFor = p.Own, p.PausedFor
+	under.Own, under.PausedFor, under.Now = p.Own, p.PausedFor, p.Now
 	return under
+}
+
+func (p *Policy) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
 }
 
 // categorySettings are a policy's categories in the form that the agendas take, made once per policy.
@@ -92,7 +101,6 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 	if cached == nil || cached.policy != current {
 		cached = &categorySettings{
 			policy: current, categories: map[string]agenda.Settings{}, zone: time.UTC,
-			hours: hours{known: map[hoursOf]hoursKnown{}}, past: hours{known: map[hoursOf]hoursKnown{}},
 		}
 		if zone, err := calendar.ParseZone(current.TimeZone); err == nil {
 			cached.zone = zone

@@ -2,7 +2,6 @@ package effective
 
 import (
 	"math"
-	"sync"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -13,15 +12,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-const (
-	// hoursLife is for how long closed intervals that were worked out are used.
-	hoursLife = time.Hour
-	// hoursKept is how many names have their intervals kept.
-	hoursKept = 10_000
-	// clocksApart is how far the clocks of the stores may be behind this one. Intervals that have ended are kept for
-	// that long, so that they hold until they have ended for everybody.
-	clocksApart = time.Hour
-)
+// clocksApart is how far the clocks of the stores may be behind this one. Intervals that have ended are kept for that
+// long, so that they hold until they have ended for everybody.
+const clocksApart = time.Hour
 
 // ZoneOf is the time zone of a user: the user's own, else the policy's.
 func (p *Policy) ZoneOf(userID string) *time.Location {
@@ -40,7 +33,7 @@ func (p *Policy) zoneOf(wish *preferences.Wish) *time.Location {
 // Personal tells whether a user has other settings than those who have no preferences.
 func (p *Policy) Personal(userID string) bool {
 	wish, until := p.Own.Of(userID)
-	if len(wish.Limits) > 0 || wish.Hours != nil || snoozes(until, time.Now()) {
+	if len(wish.Limits) > 0 || wish.Hours != nil || snoozes(until, p.now()) {
 		return true
 	}
 	if wish.Zone == nil || wish.Zone.String() == p.Current().TimeZone {
@@ -86,7 +79,7 @@ func (p *Policy) Passive(n *notification.Notification, at time.Time) bool {
 func (p *Policy) closed(plan throttle.Plan, userID string, wish *preferences.Wish, until throttle.Micros) (
 	_ throttle.Plan, exemptFrom notification.Priority, quiet bool,
 ) {
-	cached, now := p.cached.Load(), time.Now()
+	cached, now := p.cached.Load(), p.now()
 	snoozes := snoozes(until, now)
 	if cached.policy.QuietHours == nil && wish.Hours == nil && !snoozes {
 		return plan, 0, false
@@ -150,41 +143,28 @@ func (name hoursOf) windows(p *policy.Policy, wish *preferences.Wish) (all []cal
 // hours are the closed intervals of each name. There are some four hundred zones and few windows, however many users
 // there are.
 type hours struct {
-	mu    sync.Mutex
-	known map[hoursOf]hoursKnown
+	kept[hoursOf, hoursKnown]
 }
 
-// hoursKnown are the intervals, over how long users begin again after them, and when both have to be worked out again.
+// hoursKnown are the intervals, and over how long users begin again after them.
 type hoursKnown struct {
 	closed throttle.Closed
 	spread time.Duration
-	until  time.Time
 }
 
 // of gives the closed intervals of users with a wish, and the spread after them.
 func (h *hours) of(p *policy.Policy, wish *preferences.Wish, zone *time.Location, now time.Time,
 ) (throttle.Closed, time.Duration) {
 	name := nameHours(p, wish, zone)
-	h.mu.Lock()
-	found, ok := h.known[name]
-	h.mu.Unlock()
-	if ok && now.Before(found.until) && found.until.Sub(now) <= hoursLife {
-		return found.closed, found.spread
-	}
-	spread := policy.DefaultSpread
-	if p.QuietHours != nil {
-		spread = p.QuietHours.Spread
-	}
-	found = workOut(name.windows(p, wish), zone, now, spread)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.known) >= hoursKept {
-		for other := range h.known { // whichever: it is worked out again
-			delete(h.known, other)
-			break
+	found, ok := h.get(name, now)
+	if !ok {
+		spread := policy.DefaultSpread
+		if p.QuietHours != nil {
+			spread = p.QuietHours.Spread
 		}
+		found = workOut(name.windows(p, wish), zone, now, spread)
+		h.put(name, now, found)
 	}
-	h.known[name] = found
 	return found.closed, found.spread
 }
 
@@ -207,5 +187,5 @@ func workOut(windows []calendar.Window, zone *time.Location, now time.Time, spre
 			spread = min(spread, time.Duration(interval.From-closed[i].Until)*time.Microsecond/2)
 		}
 	}
-	return hoursKnown{closed: closed, spread: spread, until: now.Add(hoursLife)}
+	return hoursKnown{closed: closed, spread: spread}
 }

@@ -2,7 +2,6 @@ package effective
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -16,35 +15,22 @@ const periodsAhead = 8
 
 // periods are when days, weeks and months begin in each time zone.
 type periods struct {
-	mu    sync.Mutex
-	known map[string]periodsOfZone
-}
-
-// periodsOfZone are the boundaries in one zone, and when they have to be worked out again.
-type periodsOfZone struct {
-	boundaries throttle.Boundaries
-	until      time.Time
+	kept[string, throttle.Boundaries]
 }
 
 // in gives the boundaries in a zone.
 func (p *periods) in(location *time.Location, now time.Time) throttle.Boundaries {
 	zone := location.String()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	found, ok := p.known[zone]
-	if ok && now.Before(found.until) && found.until.Sub(now) <= hoursLife {
-		return found.boundaries
+	boundaries, ok := p.get(zone, now)
+	if ok {
+		return boundaries
 	}
-	found.until = now.Add(hoursLife)
-	for i := range found.boundaries {
+	for i := range boundaries {
 		period := calendar.Period(i + 1)
-		found.boundaries[i] = period.Bounds(throttle.MicrosOf(now.Add(-clocksApart)), location, periodsAhead)
+		boundaries[i] = period.Bounds(throttle.MicrosOf(now.Add(-clocksApart)), location, periodsAhead)
 	}
-	if p.known == nil {
-		p.known = map[string]periodsOfZone{}
-	}
-	p.known[zone] = found
-	return found.boundaries
+	p.put(zone, now, boundaries)
+	return boundaries
 }
 
 // begin tells settings when the periods of a user with a wish begin that their rules count in.
@@ -52,7 +38,7 @@ func (p *Policy) begin(s *agenda.Settings, wish *preferences.Wish) {
 	for _, r := range s.Plan.Rules {
 		if r.Period > 0 && s.Plan.Boundaries[r.Period-1] == nil {
 			zone := p.zoneOf(wish)
-			s.Plan.Boundaries[r.Period-1], s.Basis.Zone = p.periods.in(zone, time.Now())[r.Period-1], zone.String()
+			s.Plan.Boundaries[r.Period-1], s.Basis.Zone = p.periods.in(zone, p.now())[r.Period-1], zone.String()
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -191,6 +192,8 @@ type Gauges struct {
 	// Policy is the policy in force in this process. PoliciesDiffer tells whether processes have different ones.
 	Policy         Policy
 	PoliciesDiffer bool
+	// Retime is how far the latest pass is after a change of the policy.
+	Retime retime.Progress
 	// Secrets are those that this process reads from files.
 	Secrets []Secret
 	// Workers counts the processes with the worker role, Gone those that are gone without having stopped. ClocksApart
@@ -212,7 +215,7 @@ type gaugeCollector struct {
 
 	states, quietHeld, quietOver, oldest,
 	users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
-	policy, policyLoaded, policyRefused, policiesDiffer, workers, gone, clocksApart, up, ends,
+	policy, policyLoaded, policyRefused, policiesDiffer, retimed, workers, gone, clocksApart, up, ends,
 	secretRefused, secretRenewed *prometheus.Desc
 }
 
@@ -251,6 +254,8 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		policyRefused: gauge("pacer_policy_refused",
 			"1 while this process refuses its policy file, and keeps the policy that it had."),
 		policiesDiffer: gauge("pacer_policy_differs", "1 while processes of the deployment have different policies in force."),
+		retimed: gauge("pacer_retime_users", "Users for whom something waited when the policy changed last: done were "+
+			"decided again, left are still to be; 0 once all are.", "state"),
 		secretRefused: gauge("pacer_secret_refused",
 			"1 while this process can't use what the file of a secret holds, and keeps the value that it had.", "secret"),
 		secretRenewed: gauge("pacer_secret_renewed_timestamp_seconds",
@@ -272,7 +277,7 @@ func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.states, c.quietHeld, c.quietOver, c.oldest,
 		c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
-		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.workers, c.gone,
+		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.retimed, c.workers, c.gone,
 		c.clocksApart, c.up, c.ends, c.secretRefused, c.secretRenewed,
 	} {
 		descs <- d
@@ -313,6 +318,8 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell(c.policyLoaded, float64(g.Policy.LoadedAt.UnixMilli())/1000)
 	tell(c.policyRefused, oneIf(g.Policy.Refused != ""))
 	tell(c.policiesDiffer, oneIf(g.PoliciesDiffer))
+	tell(c.retimed, float64(g.Retime.Done), "done")
+	tell(c.retimed, float64(g.Retime.Left()), "left")
 	for _, of := range g.Secrets {
 		tell(c.secretRefused, oneIf(of.Refused != ""), of.Name)
 		tell(c.secretRenewed, float64(of.RenewedAt.UnixMilli())/1000, of.Name)

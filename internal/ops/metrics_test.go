@@ -18,6 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -43,7 +44,7 @@ var added = []string{
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_partition_deferred gauge partition",
 	"pacer_policy_differs gauge", "pacer_policy_info gauge version", "pacer_policy_loaded_timestamp_seconds gauge",
-	"pacer_policy_refused gauge",
+	"pacer_policy_refused gauge", "pacer_retime_users gauge state",
 	"pacer_partitions_unreachable gauge",
 	"pacer_repairs_total counter kind",
 	"pacer_users_deferred gauge",
@@ -75,6 +76,37 @@ func newRegistry(t *testing.T, read func(context.Context) (ops.Gauges, error)) (
 		t.Fatal(err)
 	}
 	return registry, metrics
+}
+
+// A change of the policy shows how far it is.
+func TestRetimeIsExposed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		progress retime.Progress
+		want     string
+	}{
+		"never":     {want: "{state=\"done\"} 0 {state=\"left\"} 0"},
+		"under way": {progress: retime.Progress{Users: 7, Done: 3}, want: "{state=\"done\"} 3 {state=\"left\"} 4"},
+		"ended": {
+			progress: retime.Progress{Users: 7, Done: 6, Ended: time.Now()}, want: "{state=\"done\"} 6 {state=\"left\"} 0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry, _ := newRegistry(t, func(context.Context) (ops.Gauges, error) {
+				return ops.Gauges{Retime: c.progress}, nil
+			})
+			var got []string
+			for line := range strings.Lines(exposed(t, registry, "pacer_retime_users")) {
+				if value, ok := strings.CutPrefix(line, "pacer_retime_users"); ok {
+					got = append(got, strings.TrimSpace(value))
+				}
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("%s, want %s", text, c.want)
+			}
+		})
+	}
 }
 
 // exposed is what the metrics page shows of these metrics.

@@ -99,6 +99,9 @@ func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
 		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(), Policy: r.Policy(),
 		Secrets: SecretsOf(r.Secrets),
 	}
+	if g.Retime, err = retime.Read(ctx, r.Redis); err != nil {
+		return Gauges{}, err
+	}
 	var all Snapshot
 	if err := r.fillProcesses(ctx, &all); err != nil {
 		return Gauges{}, err

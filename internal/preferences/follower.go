@@ -42,7 +42,8 @@ type Config struct {
 	// Agendas are woken after a change, with Marks. Without them, no agenda is.
 	Agendas Agendas
 	Marks   Marks
-	// Changed is called with each user whose preferences have changed. Defaults to nothing.
+	// Changed is called with each user whose preferences have changed, before the new ones hold here. Defaults to
+	// nothing.
 	Changed func(userID string)
 	Log     *slog.Logger
 }
@@ -204,12 +205,12 @@ func (f *Follower) take(ctx context.Context, number int, page []notification.Pre
 		if c.Number <= p.from {
 			continue
 		}
+		f.cfg.Changed(c.UserID)
 		if err := f.set(c.UserID, &c.Preferences, uint16(number), p.round); err != nil {
 			f.cfg.Log.WarnContext(ctx, "could not read a user's preferences; in place of what can't be read, the policy holds",
 				"user_id", c.UserID, "error", err)
 		}
 		p.from = c.Number
-		f.cfg.Changed(c.UserID)
 		if f.cfg.Agendas != nil && c.Number > p.woken {
 			f.queue = append(f.queue, change{user: c.UserID, part: number, number: c.Number})
 		}

@@ -106,6 +106,13 @@ func (m *Memory) Longest() time.Duration {
 	return m.wishes.longest()
 }
 
+// Each calls do with everything that users want, and how many of them do. It must not call the Memory.
+func (m *Memory) Each(do func(w *Wish, users int)) {
+	if m != nil {
+		m.wishes.each(do)
+	}
+}
+
 // Len is how many users have preferences.
 func (m *Memory) Len() int {
 	n := 0

@@ -67,6 +67,15 @@ func (w *wishes) release(wish *Wish) {
 	}
 }
 
+// each calls do for each wish.
+func (w *wishes) each(do func(w *Wish, users int)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, wish := range w.byText {
+		do(wish, wish.users)
+	}
+}
+
 // longest is the longest window of any rule.
 func (w *wishes) longest() time.Duration {
 	w.mu.Lock()

@@ -81,7 +81,8 @@ type Service struct {
 
 	fresh time.Time     // when the policy in force was read, as long as no pass has been begun for it; else zero
 	late  bool          // the pass for it may have begun before this process had it
-	over  time.Duration // over how long the pass is spread at least
+	over  time.Duration // over how long at least those go on whom the pass for it lets go
+	held  int           // how many they are at most; 0 for anybody
 }
 
 // New makes a Service.
@@ -184,7 +185,7 @@ func (s *Service) take(ctx context.Context, c effective.Change) {
 	}
 	known, err := Read(ctx, s.cfg.Client)
 	s.late = err != nil || known.Version == c.After
-	s.fresh, s.over = s.cfg.Now(), c.Over
+	s.fresh, s.over, s.held = s.cfg.Now(), c.Over, c.Held
 	s.report(ctx, c.After)
 }
 
@@ -255,7 +256,7 @@ func (s *Service) begin(ctx context.Context, known *Progress, p pass) (err error
 		}
 	}
 	begun, err := beginPass.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.Ready(), flag(p.everywhere),
-		s.cfg.Agendas.Partitions(), users, rate(users, p.workers, s.over), flag(users == 0)).Int()
+		s.cfg.Agendas.Partitions(), users, rate(users, p.workers, s.over, s.held), flag(users == 0)).Int()
 	if err != nil {
 		return fmt.Errorf("begin to decide again what waits: %w", err)
 	}
@@ -266,8 +267,12 @@ func (s *Service) begin(ctx context.Context, known *Progress, p pass) (err error
 	return nil
 }
 
-// rate is how many users each worker wakes in a second.
-func rate(users, workers int, over time.Duration) int {
+// rate is how many users each worker wakes in a second. Those whom the pass lets go take as long as all would for whom
+// something waits: when few are let go, the others need not wait for them.
+func rate(users, workers int, over time.Duration, held int) int {
+	if held > 0 && held < users {
+		over = time.Duration(float64(over) * float64(held) / float64(users))
+	}
 	if over <= 0 {
 		return Rate
 	}

@@ -25,11 +25,12 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const (
 	partitions  = 4
 	old, newest = "0000000000000001", "0000000000000002"
+	brief       = "0000000000000003"
 )
 
 // limits are the rules by the version of the policy.
 var limits = map[string][]throttle.Rule{
-	old: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}},
+	old: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}}, brief: {{Max: 1, Per: 2 * time.Second}, {Max: 9, Per: time.Hour}},
 }
 
 // process is one process of a deployment under test.
@@ -160,12 +161,12 @@ func TestALooserPolicyMovesUpWhatWaits(t *testing.T) {
 	b.load(newest)
 	b.step() // it begins the pass
 	got := progress(t.Context(), t, client)
-	if got.Version != newest || !got.UnderWay() || !got.Everywhere || got.Users != users {
+	if got.Version != newest || !got.UnderWay() || !got.Everywhere || got.Users != users || got.Left() != users {
 		t.Fatalf("want a pass over %d users: %+v", users, got)
 	}
 	a.step() // it wakes them
 	b.step()
-	if got := progress(t.Context(), t, client); got.UnderWay() || got.Done != users {
+	if got := progress(t.Context(), t, client); got.UnderWay() || got.Done != users || got.Left() != 0 {
 		t.Fatalf("want the pass to have ended after %d users: %+v", users, got)
 	}
 	delivered, pulled := a.work()
@@ -178,6 +179,67 @@ func TestALooserPolicyMovesUpWhatWaits(t *testing.T) {
 	if pulled > users+delivered {
 		t.Errorf("%d wake-ups for %d deliveries to %d users", pulled, delivered, users)
 	}
+}
+
+// A stricter policy lets nothing go at the slots of the one before, while it is applied and after: what waits goes back
+// to the slots of the new one.
+func TestAStricterPolicyLetsNothingGoEarly(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	a, b := newProcess(t, client, brief), newProcess(t, client, brief)
+	const users = 20
+	for i := range users {
+		a.accept(fmt.Sprint("user", i), 3)
+	}
+	if n, _ := a.work(); n != users {
+		t.Fatalf("%d were delivered, want the first of each of %d users", n, users)
+	}
+	if slot := a.slots(users); time.Until(slot) > 10*time.Second {
+		t.Fatalf("the next goes at %s: want it soon, under %v", slot, limits[brief])
+	}
+	early := 0
+	deliver := func(workers ...*process) {
+		for _, p := range workers {
+			n, _ := p.work()
+			early += n
+		}
+	}
+	a.load(old) // b has the old policy still, and is busy
+	a.step()
+	deliver(a)
+	b.load(old)
+	b.step()
+	deliver(a, b)
+	a.step()
+	b.step()
+	until := time.Now().Add(4 * time.Second) // twice the old window: each old slot has come
+	for ; time.Now().Before(until); <-time.After(50 * time.Millisecond) {
+		deliver(a, b)
+	}
+	if early > 0 {
+		t.Errorf("%d were delivered before their slots under one an hour", early)
+	}
+	if got := progress(t.Context(), t, client); got.UnderWay() || got.Done != users {
+		t.Errorf("want the pass to have ended: %+v", got)
+	}
+	if slot := a.slots(users); time.Until(slot) < 59*time.Minute {
+		t.Errorf("the next goes at %s, want it in an hour", slot)
+	}
+}
+
+// slots gives the earliest moment at which the second of any user may go.
+func (p *process) slots(users int) (earliest time.Time) {
+	p.tb.Helper()
+	for i := range users {
+		state, err := p.Lookup(p.tb.Context(), fmt.Sprint("user", i, "-1"))
+		if err != nil {
+			p.tb.Fatal(err)
+		}
+		if earliest.IsZero() || state.DeliverAt.Before(earliest) {
+			earliest = state.DeliverAt
+		}
+	}
+	return earliest
 }
 
 // What dies while it wakes users leaves them to another.
@@ -221,7 +283,12 @@ func TestALaggardIsWaitedForAndComesAfter(t *testing.T) {
 	a.work()
 	a.load(newest)
 	a.step()
-	a.now = a.now.Add(retime.Patience)
+	a.now = a.now.Add(retime.Patience - time.Millisecond)
+	a.step()
+	if got := progress(t.Context(), t, client); got.Version != old || got.UnderWay() {
+		t.Fatalf("a pass has begun within %s without the laggard: %+v", retime.Patience, got)
+	}
+	a.now = a.now.Add(time.Millisecond)
 	a.step() // begins without the laggard
 	if got := progress(t.Context(), t, client); got.Version != newest || got.Everywhere {
 		t.Fatalf("want a pass without the laggard: %+v", got)
@@ -294,16 +361,19 @@ func TestRateSpreadsTheEndOfQuietHours(t *testing.T) {
 	for name, c := range map[string]struct {
 		users, workers int
 		over           time.Duration
+		held           int
 		want           int
 	}{
-		"AtOnce":      {users: 100_000, workers: 3, want: retime.Rate},
-		"Spread":      {users: 6000, workers: 2, over: time.Minute, want: 50},
-		"NeverFaster": {users: 1_000_000, workers: 1, over: time.Second, want: retime.Rate},
-		"NeverNone":   {users: 3, workers: 2, over: time.Hour, want: 1},
+		"AtOnce":       {users: 100_000, workers: 3, want: retime.Rate},
+		"Spread":       {users: 6000, workers: 2, over: time.Minute, want: 50},
+		"FewElsewhere": {users: 6000, workers: 2, over: time.Minute, held: 600, want: 500},
+		"AllElsewhere": {users: 6000, workers: 2, over: time.Minute, held: 9000, want: 50},
+		"NeverFaster":  {users: 1_000_000, workers: 1, over: time.Second, want: retime.Rate},
+		"NeverNone":    {users: 3, workers: 2, over: time.Hour, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := retime.RateOf(c.users, c.workers, c.over); got != c.want {
+			if got := retime.RateOf(c.users, c.workers, c.over, c.held); got != c.want {
 				t.Errorf("%d users a second, want %d", got, c.want)
 			}
 		})

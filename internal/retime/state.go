@@ -35,6 +35,14 @@ type Progress struct {
 // UnderWay tells whether the pass has begun and not ended.
 func (p *Progress) UnderWay() bool { return p.pass > 0 && p.Ended.IsZero() }
 
+// Left is how many users have not been woken yet; 0 once the pass has ended.
+func (p *Progress) Left() int {
+	if !p.Ended.IsZero() {
+		return 0
+	}
+	return p.Users - p.Done
+}
+
 // Read tells how far the latest pass is.
 func Read(ctx context.Context, client redis.Cmdable) (Progress, error) {
 	fields, err := client.HGetAll(ctx, key).Result()
