@@ -59,6 +59,7 @@ func (w *world) check() []string {
 	broken = append(broken, w.checkEnds()...)
 	broken = append(broken, w.checkLimits()...)
 	broken = append(broken, w.checkNights()...)
+	broken = append(broken, w.checkDays()...)
 	broken = append(broken, w.checkTotals()...)
 	for _, key := range w.leftovers() {
 		broken = append(broken, "left over: "+key)
@@ -179,6 +180,14 @@ func (w *world) checkLimits() []string {
 				name: "cap", counts: every, max: func(int) int { return w.Cap },
 				per: time.Duration(w.CapPer) * time.Second,
 			},
+			{
+				name: "cap of both", counts: func(d *delivery) bool { return w.Both > 0 && entryOf[d].inBoth() },
+				max: func(int) int { return w.Both }, per: seconds(w.BothPer),
+			},
+			{
+				name: "cap of push", counts: func(d *delivery) bool { return w.Push > 0 && entryOf[d].inPush() },
+				max: func(int) int { return w.Push }, per: seconds(w.PushPer),
+			},
 		} {
 			for i, d := range all {
 				if !rule.counts(d) {
@@ -282,7 +291,7 @@ func (e *entry) bypasses() bool {
 	return e.Priority <= int(notification.PriorityCritical) || e.Category == "urgent"
 }
 
-// mightGo tells whether the limits of its own category let a notification go at a moment.
+// mightGo tells whether the limits of its own category and its named caps surely let a notification go at a moment.
 func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 	if e.bypasses() {
 		return true
@@ -294,7 +303,7 @@ func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 		n := 0
 		for _, d := range w.ledger.all {
 			o := w.ledger.entries[d.id]
-			if o.User == e.User && o.Category == e.Category && d.admitted <= at && at.Sub(d.admitted) < rule.Per {
+			if o.User == e.User && (o.Category == e.Category || rule.Cap != "") && d.admitted <= at && at.Sub(d.admitted) < rule.Per {
 				n++
 			}
 		}

@@ -213,7 +213,7 @@ func (p *process) accept(ctx context.Context, items []item) {
 	var batch []intake.Request
 	for _, e := range entries {
 		batch = append(batch, intake.Request{Notification: notification.Notification{
-			ID: e.ID, UserID: e.User, Category: e.Category, Channel: notification.ChannelLog, Title: e.ID, To: "log",
+			ID: e.ID, UserID: e.User, Category: e.Category, Channel: e.channel(), Title: e.ID, To: "log",
 			Priority: notification.Priority(e.Priority), SendAt: e.sendAt, ExpiresAt: e.expiresAt,
 			CollapseKey: e.Collapse,
 		}})

@@ -81,8 +81,28 @@ var mutations = map[string]mutation{
 	"nights end for all at once": {defect: "the spread is ignored", scripts: map[string]string{
 		"  spread_for(plan, user)\n": "",
 	}, tilt: nightly},
+	"named caps are not counted": {defect: "caps of several categories do not hold", scripts: map[string]string{
+		"if counts_in(plan, cap) then charge_log(cap.key, cap.log, now, at, token) end": "",
+	}, tilt: capped},
+	"caps of channels count nothing": {defect: "caps of channels do not hold", scripts: map[string]string{
+		"if not cap.channels or not channel then return true end": "if not cap.channels then return true end if channel then return false end",
+	}, tilt: capped},
+	"a rebuild forgets named caps": {defect: "caps hold no longer once Redis was lost", scripts: map[string]string{
+		"charge(plan, now, tonumber(at),": "plan.named = {} charge(plan, now, tonumber(at),",
+	}, tilt: func(r *random, set *setting) {
+		capped(r, set)
+		set.Durable, set.Calm, r.losses, r.evictions = true, false, true, true
+	}},
+	"days begin at any time": {defect: "more go in a day than may", scripts: map[string]string{
+		"if begins > at then return begins end": "return at + 1000000",
+	}, tilt: func(_ *random, set *setting) { set.Daily, set.DayLasts, set.Max, set.Per, set.Cap = 1, 50, 3, 2, 6 }},
 	"who lives elsewhere is served as all are": {defect: "users have the nights of others", tilt: nightly},
 	"who moves is not looked at again":         {defect: "users keep the night of where they were", tilt: nightly},
+}
+
+// capped has worlds with named caps that are reached soon, and wide limits beside them.
+func capped(_ *random, set *setting) {
+	set.caps, set.Max, set.Per, set.Cap, set.CapPer = caps{Both: 2, BothPer: 40, Push: 1, PushPer: 40}, 3, 2, 6, 2
 }
 
 // nightly has worlds begin with a night.

@@ -99,7 +99,7 @@ func (w *world) newProcess(number int) (*process, error) {
 	}
 	p.stepper = dispatch.NewStepper(cfg,
 		watched{p.store, p}, p.queue,
-		push.Registry{notification.ChannelLog: provider{w, p}})
+		push.Registry{notification.ChannelLog: provider{w, p}, pushChannel: provider{w, p}})
 	p.sweeper = dispatch.NewSweeper(p.agendas, time.Second, nil, log)
 	p.follower = control.NewFollower(p.control, p, partitions, log)
 	return p, nil
@@ -144,7 +144,7 @@ func (p *process) relayRound(ctx context.Context) error {
 }
 
 func (w *world) longestWindow() time.Duration {
-	return time.Duration(max(w.Per, w.CapPer)) * time.Second
+	return max(seconds(max(w.Per, w.CapPer)), w.longest())
 }
 
 // retries are the settings of deliveries: eight attempts, and after the n-th a wait of n seconds.
@@ -169,6 +169,7 @@ func (p *process) settings(user, category string) agenda.Settings {
 		Plan: p.w.planOf(category, known.version), MaxDefer: 24 * time.Hour,
 		BypassFrom: notification.PriorityCritical, ExemptFrom: exemptFrom,
 	}
+	found.Plan.Boundaries = p.w.boundaries(user, known)
 	if found.Plan.Closed = p.w.nightOf(user, category, known); found.Plan.Closed != nil {
 		found.Plan.Spread = p.w.spread()
 	}
@@ -188,7 +189,7 @@ func (w *world) atOnce() []string {
 
 // personal tells whether a user has other settings.
 func (p *process) personal(user string) bool {
-	return p.w.Night > 0 && p.knowledge().away[user] && p.w.mutation != "who lives elsewhere is served as all are"
+	return (p.w.Night > 0 || p.w.Daily > 0) && p.knowledge().away[user] && p.w.mutation != "who lives elsewhere is served as all are"
 }
 
 // CheckCategory, MaxDefer, MaxContent and CheckDelivery implement intake.Rules.

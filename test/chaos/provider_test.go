@@ -21,6 +21,8 @@ type item struct {
 	// SendIn and ExpiresIn are ms; 0: at once, never.
 	SendIn    int `json:"send_in,omitempty"`
 	ExpiresIn int `json:"expires_in,omitempty"`
+	// ByPush notifications go by another channel than others.
+	ByPush bool `json:"by_push,omitempty"`
 }
 
 // entry is what the world knows of a notification that somebody asked to be accepted.

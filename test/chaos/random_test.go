@@ -25,6 +25,8 @@ type random struct {
 	declines bool
 	// nights decides what has to do with nights: other schedules are not changed by that.
 	nights *rand.Rand
+	// caps decides what has to do with named caps and days, likewise.
+	caps *rand.Rand
 }
 
 func newRandom(seed uint64) (*random, setting) {
@@ -40,7 +42,23 @@ func newRandom(seed uint64) (*random, setting) {
 		set.Night, set.Dusk, set.Spread = 1+r.nights.IntN(3), r.nights.IntN(3), r.nights.IntN(30)
 	}
 	set.AtOnce = r.nights.IntN(2) == 0
+	r.caps = rand.New(rand.NewPCG(seed, 0x63617073))
+	set.caps = randomCaps(r.caps)
 	return r, set
+}
+
+// randomCaps gives each kind of them to every third world.
+func randomCaps(r *rand.Rand) (c caps) {
+	if r.IntN(3) == 0 {
+		c.Both, c.BothPer = 1+r.IntN(4), 2+r.IntN(30)
+	}
+	if r.IntN(3) == 0 {
+		c.Push, c.PushPer = 1+r.IntN(2), 2+r.IntN(30)
+	}
+	if r.IntN(3) == 0 {
+		c.Daily, c.DayLasts = 1+r.IntN(3), 10+r.IntN(50)
+	}
+	return c
 }
 
 // users are of both partitions.
@@ -59,7 +77,7 @@ func (r *random) next(w *world) (move, bool) {
 	if r.left--; r.left < 0 {
 		return move{}, false
 	}
-	if w.Night > 0 && r.nights.IntN(12) == 0 {
+	if (w.Night > 0 || w.Daily > 0) && r.nights.IntN(12) == 0 {
 		r.op++
 		return move{
 			Do: "move", Op: r.op, Proc: r.nights.IntN(w.Procs), ID: users[r.nights.IntN(len(users))], N: r.nights.IntN(2),
@@ -233,7 +251,7 @@ func (r *random) accept() move {
 		it := item{
 			ID: "n" + strconv.Itoa(len(r.ids)+1), User: user,
 			Category: []string{"chat", "chat", "news", "free", "urgent"}[r.IntN(5)],
-			Priority: 1 + r.IntN(4),
+			Priority: 1 + r.IntN(4), ByPush: r.caps.IntN(2) == 0,
 		}
 		switch r.IntN(12) {
 		case 0, 1, 2:

@@ -35,6 +35,7 @@ type setting struct {
 	Spread int `json:"spread,omitempty"`
 	// AtOnce has what waits of users without settings of their own granted in the round that pulls their wake-up.
 	AtOnce bool `json:"at_once,omitempty"`
+	caps
 }
 
 // partitions is how many partitions a world has.
@@ -257,7 +258,7 @@ const versions = 3
 func (s setting) maxOf(version int) int { return [versions]int{s.Max, s.Max + 2, 1}[version] }
 
 // planOf gives the plan of a category: chat has a limit and a gap, news a limit, urgent bypasses all limits; all count
-// for the cap.
+// for the cap. Some worlds have named caps and a limit by days.
 func (s setting) planOf(category string, version int) throttle.Plan {
 	var plan throttle.Plan
 	switch category {
@@ -267,10 +268,11 @@ func (s setting) planOf(category string, version int) throttle.Plan {
 			{Max: 1, Per: time.Duration(s.Gap) * time.Millisecond, Kind: throttle.KindGap},
 		}
 	case "news":
-		plan.Rules = []throttle.Rule{{Max: s.Max + 1, Per: time.Duration(s.Per) * time.Second}}
+		plan.Rules = append(s.perDay(), throttle.Rule{Max: s.Max + 1, Per: time.Duration(s.Per) * time.Second})
 	}
 	plan.Rules = append(plan.Rules, throttle.Rule{
 		Max: s.Cap, Per: time.Duration(s.CapPer) * time.Second, Kind: throttle.KindCap,
 	})
+	plan.Rules = append(plan.Rules, s.named(category)...)
 	return plan
 }
