@@ -77,14 +77,18 @@ type provider struct {
 	push.Checker
 	results map[string]error
 
-	mu   sync.Mutex
-	sent []string
+	mu      sync.Mutex
+	sent    []string
+	passive int // of all that were sent
 }
 
 func (p *provider) Send(_ context.Context, m push.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, m.To)
+	if m.Passive {
+		p.passive++
+	}
 	return p.results[m.To]
 }
 
@@ -308,5 +312,28 @@ func TestWhatCountsAgainstTheUser(t *testing.T) {
 					c.counts)
 			}
 		})
+	}
+}
+
+// What is not to disturb disturbs on no device, at the first attempt and at a retry; the next one does again.
+func TestAPassiveDeliveryIsPassiveOnEachDevice(t *testing.T) {
+	t.Parallel()
+	away := &push.Error{Class: push.Transient, Code: "503"}
+	p := &provider{results: map[string]error{"to tablet": away}}
+	f := devices.NewFanout("webhook", p, newStore("phone", "tablet", "watch"), slog.New(slog.DiscardHandler))
+	quiet := message(1)
+	quiet.Passive = true
+	if err := f.Send(t.Context(), quiet); err == nil || p.passive != 3 {
+		t.Errorf("%d of %v are passive, %v; want all three, and the error of one", p.passive, p.took(), err)
+	}
+	p.took()
+	quiet.Attempt = 2
+	_ = f.Send(t.Context(), quiet) // fails again
+	if sent := p.took(); !slices.Equal(sent, []string{"to tablet"}) || p.passive != 4 {
+		t.Errorf("the retry went to %v, %d are passive, want that one too", sent, p.passive)
+	}
+	delete(p.results, "to tablet")
+	if err := f.Send(t.Context(), message(3)); err != nil || p.passive != 4 {
+		t.Errorf("by day %d are passive, %v; want none more", p.passive, err)
 	}
 }

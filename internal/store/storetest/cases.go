@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -302,6 +303,31 @@ func expires(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
 	p.repairUntil("it expires", p.becomes(n.ID, notification.StatusExpired))
 	p.want(n.ID, notification.StatusExpired, 0, "expires_at")
+}
+
+// dropped: what is due in quiet hours that drop ends then, and says so; what is exempt goes.
+func dropped(p *probe) {
+	var due []*notification.Notification
+	for range 3 {
+		due = append(due, p.accept(func(n *notification.Notification) { n.Category = "dropping" }))
+	}
+	exempt := p.accept(func(n *notification.Notification) {
+		n.Category, n.Priority = "dropping", notification.PriorityCritical
+	})
+	g := p.grant()
+	if g.Notification.ID != exempt.ID {
+		p.Fatalf("granted %s, want the critical %s", g.Notification.ID, exempt.ID)
+	}
+	p.settle(g, wasDelivered)
+	p.wantNoGrant("in quiet hours that drop")
+	for _, n := range due {
+		p.repairUntil("it ends", p.becomes(n.ID, notification.StatusExpired))
+		v := p.want(n.ID, notification.StatusExpired, 0, notification.ReasonQuietHours)
+		if !strings.HasSuffix(v.Detail, "and end it: then: drop") {
+			p.Errorf("the detail of %s is %q", n.ID, v.Detail)
+		}
+	}
+	p.want(exempt.ID, notification.StatusDelivered, 1, "")
 }
 
 // retryTooLate: a retry that would come after expires_at is an end.

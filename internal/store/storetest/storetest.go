@@ -57,7 +57,8 @@ const (
 var asked atomic.Int64
 
 // Settings are those of every category: "free" is not throttled, "slow" admits one an hour, any other two a minute.
-// "changing" is not throttled either, and on another basis each time.
+// "changing" is not throttled either, and on another basis each time. It is night in "dropping", which ends what is due
+// then, unless it is critical.
 func Settings(_, category string) agenda.Settings {
 	settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 	switch category {
@@ -66,6 +67,10 @@ func Settings(_, category string) agenda.Settings {
 		settings.Basis = notification.Basis{
 			PolicyVersion: fmt.Sprintf("%016x", asked.Add(1)), Zone: "Asia/Kathmandu",
 		}
+	case "dropping":
+		now := throttle.MicrosOf(time.Now())
+		settings.Plan.Closed = throttle.Closed{{From: now.Add(-time.Hour), Until: now.Add(time.Hour)}}
+		settings.Drops, settings.ExemptFrom = true, notification.PriorityCritical
 	case "slow":
 		settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
 	default:
@@ -105,6 +110,7 @@ func Cases() []Case {
 		{"ReplacedByItsCollapseKey", replaced},
 		{"ReplacedInFlight", replacedInFlight},
 		{"ExpiresWhileItWaits", expires},
+		{"QuietHoursDrop", dropped},
 		{"RetryAfterItsEndExpires", retryTooLate},
 		{"LeaseEndsAndTheResultIsStale", leaseEnds},
 		{"CrashLoopEnds", crashLoop},
