@@ -24,9 +24,12 @@ type ScanPlace struct {
 
 // Scan makes one step of a scan: it returns what Redis knows of some notifications, in no order that means anything,
 // and the place of the next step; done is true after the last. It does not look for their places in their backlogs, see
-// [Agendas.Place]. One that is there from the first step to the last comes at least once; one may come twice.
-func (s *Agendas) Scan(ctx context.Context, at ScanPlace) (states []*State, next ScanPlace, done bool, err error) {
-	servers, err := s.servers(ctx)
+// [Agendas.Place]. One that is there from the first step to the last comes at least once; one may come twice. With a
+// user's id it reads those of the user's partition only.
+func (s *Agendas) Scan(ctx context.Context, at ScanPlace, userID string,
+) (states []*State, next ScanPlace, done bool, err error) {
+	partitions, pattern := s.known(userID)
+	servers, err := s.servers(ctx, partitions)
 	if err != nil {
 		return nil, at, false, err
 	}
@@ -34,7 +37,7 @@ func (s *Agendas) Scan(ctx context.Context, at ScanPlace) (states []*State, next
 		return nil, at, true, nil
 	}
 	node := servers[at.Server]
-	keys, cursor, err := node.Scan(ctx, at.Cursor, "pacer:{push-*}:n:*", scanBatch).Result()
+	keys, cursor, err := node.Scan(ctx, at.Cursor, pattern, scanBatch).Result()
 	if err != nil {
 		return nil, at, false, fmt.Errorf("list the notifications: %w", err)
 	}
@@ -48,15 +51,25 @@ func (s *Agendas) Scan(ctx context.Context, at ScanPlace) (states []*State, next
 	return states, next, next.Server == len(servers), nil
 }
 
-// servers lists the servers that hold partitions, always in the same order.
-func (s *Agendas) servers(ctx context.Context) ([]redis.UniversalClient, error) {
+// known gives the partitions, and the pattern of the keys, in which the notifications of a user are; of all users
+// without an id.
+func (s *Agendas) known(userID string) (partitions []int, pattern string) {
+	if userID != "" {
+		partition := s.PartitionOf(userID)
+		return []int{partition}, s.partitions[partition] + "n:*"
+	}
+	partitions = make([]int, s.cfg.Partitions)
+	for i := range partitions {
+		partitions[i] = i
+	}
+	return partitions, "pacer:{push-*}:n:*"
+}
+
+// servers lists the servers that hold some partitions, always in the same order.
+func (s *Agendas) servers(ctx context.Context, partitions []int) ([]redis.UniversalClient, error) {
 	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
 		return []redis.UniversalClient{s.cfg.Direct}, nil
-	}
-	partitions := make([]int, s.cfg.Partitions)
-	for i := range partitions {
-		partitions[i] = i
 	}
 	masters, err := s.mastersOf(ctx, cluster, partitions)
 	if err != nil {

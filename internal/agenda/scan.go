@@ -37,20 +37,26 @@ const (
 	knownFields = 10
 )
 
-// EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
-// twice, or not at all. It scans every key of the server.
-func (s *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
-	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
+// EachKnown calls do for every notification that the partitions know, slowly; with a user's id for those of the user's
+// partition, of other users too. One that changes meanwhile may come twice, or not at all. It scans every key of the
+// server.
+func (s *Agendas) EachKnown(ctx context.Context, userID string, do func(Known) error) error {
+	partitions, pattern := s.known(userID)
+	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok && userID == "" {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			return s.eachKnown(ctx, master, do)
+			return s.eachKnown(ctx, master, pattern, do)
 		})
 	}
-	return s.eachKnown(ctx, s.cfg.Direct, do)
+	servers, err := s.servers(ctx, partitions)
+	if err != nil {
+		return err
+	}
+	return s.eachKnown(ctx, servers[0], pattern, do)
 }
 
-func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, do func(Known) error) error {
+func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error) error {
 	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:n:*", knownBatch).Result()
+		keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()
 		if err != nil {
 			return fmt.Errorf("list the notifications: %w", err)
 		}

@@ -21,7 +21,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 ) ([]invariant.Admission, error) {
 	fresh, all := map[string]bool{}, []invariant.Admission(nil)
 	from := throttle.MicrosOf(after.Time().Add(-window))
-	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
+	err := r.agendas.EachKnown(ctx, "", func(n agenda.Known) error {
 		if n.Status != notification.StatusDelivered || n.AdmittedAt <= from || n.AdmittedAt > until {
 			return nil
 		}
@@ -54,7 +54,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 // Open implements [invariant.Source].
 func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
 	var open []invariant.Open
-	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
+	err := r.agendas.EachKnown(ctx, "", func(n agenda.Known) error {
 		if n.Status.Ended() || !n.AcceptedAt.Before(before) || len(open) >= maxOpen {
 			return nil
 		}

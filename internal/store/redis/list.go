@@ -89,7 +89,7 @@ func (r *Store) scan(ctx context.Context, f *notification.Filter, take func(*age
 		return "", err
 	}
 	for looked, taken := 0, 0; ; after = "" {
-		states, next, done, err := r.agendas.Scan(ctx, at)
+		states, next, done, err := r.agendas.Scan(ctx, at, f.UserID)
 		if err != nil {
 			return "", err
 		}

@@ -69,13 +69,14 @@ func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) 
 	return views[:min(n, len(views))], note + ".", nil
 }
 
-// lookFor looks for notifications of a user among a bounded number of all. all is true when it looked at every one.
+// lookFor looks for notifications of a user among a bounded number of those of the user's partition. all is true when it
+// looked at every one.
 func (r *Store) lookFor(ctx context.Context, userID string) (ids []string, all bool, err error) {
 	var mu sync.Mutex
 	looked := 0
 	bounded, cancel := context.WithTimeout(ctx, latestPatience)
 	defer cancel()
-	err = r.agendas.EachKnown(bounded, func(k agenda.Known) error {
+	err = r.agendas.EachKnown(bounded, userID, func(k agenda.Known) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if looked++; looked > latestLooked || len(ids) >= latestKnown {

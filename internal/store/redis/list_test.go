@@ -1,0 +1,109 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// readCount counts the notifications that are read.
+type readCount struct{ hashes atomic.Int64 }
+
+func (c *readCount) DialHook(next goredis.DialHook) goredis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c *readCount) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *readCount) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		for _, cmd := range cmds {
+			c.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (c *readCount) count(cmd goredis.Cmder) {
+	if cmd.Name() == "hgetall" || cmd.Name() == "hmget" {
+		c.hashes.Add(1)
+	}
+}
+
+// A list of one user's notifications, and a look for the user's latest, read what the user's partition keeps, and
+// nothing of the others.
+func TestAUsersListReadsOnePartition(t *testing.T) {
+	t.Parallel()
+	const partitions, users, each = 16, 320, 5
+	client, reads := redistest.Client(t), &readCount{}
+	agendas, err := agenda.New(client, agenda.Config{Partitions: partitions, Settings: storetest.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redis.New(client, agendas)
+	beside, want := 0, []string{}
+	for i := range users {
+		user := fmt.Sprintf("user%d", i)
+		var batch []*notification.Notification
+		for k := range each {
+			id := fmt.Sprintf("n%d-%d", i, k)
+			batch = append(batch, &notification.Notification{
+				ID: id, UserID: user, Category: "free", Channel: notification.ChannelLog,
+				Priority: notification.PriorityNormal,
+			})
+			if i == 0 {
+				want = append(want, id)
+			}
+		}
+		if _, err := store.Accept(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if agendas.PartitionOf(user) == agendas.PartitionOf("user0") {
+			beside += each
+		}
+	}
+	client.AddHook(reads)
+	var got []string
+	for f := (notification.Filter{UserID: "user0", Limit: 2}); ; {
+		page, err := store.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Items {
+			got = append(got, page.Items[i].ID)
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			break
+		}
+	}
+	slices.Sort(got)
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("listed are %q, want %q", got, want)
+	}
+	// A step of the scan may come again for the next page, and a key twice while Redis makes its table larger.
+	if n, most := reads.hashes.Swap(0), int64(4*beside); n > most {
+		t.Errorf("%d of %d notifications were read, want at most %d: the partition has %d", n, users*each, most, beside)
+	}
+	if _, _, err := store.Latest(t.Context(), "user0", 10, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := reads.hashes.Load(); n > int64(2*beside) {
+		t.Errorf("%d of %d notifications were read for the latest, want at most %d", n, users*each, 2*beside)
+	}
+}
