@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // One is sent past queue and throttle, and the response of the provider is told.
@@ -41,6 +42,16 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 	}
 }
 
+// dayHere is the date of a moment in the time zone of this machine, which is the one that people read.
+func dayHere(t *testing.T, moment string) string {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.Local().Format(time.DateOnly)
+}
+
 // Each channel is listed with what is known of its provider.
 func TestChannelsAreListed(t *testing.T) {
 	t.Parallel()
@@ -60,8 +71,8 @@ func TestChannelsAreListed(t *testing.T) {
 	t.Cleanup(ops.Close)
 	got := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
 	for _, want := range []string{
-		"apns", "calling", "delivered", "not called until 2096-03-14", "configured, not used yet", "a.example",
-		"trying one call", "calling, the latest call failed", "paused by ann since 2026-03-14",
+		"apns", "calling", "delivered", "not called until " + dayHere(t, "2096-03-14T15:09:26Z"), "configured, not used yet", "a.example",
+		"trying one call", "calling, the latest call failed", "paused by ann since " + dayHere(t, "2026-03-14T15:09:26Z"),
 	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, and %q is missing in\n%s%s", got.code, want, got.out, got.err)

@@ -94,7 +94,7 @@ func TestWakeupsAreWorkedLikeTasksOfAsynq(t *testing.T) {
 	inspector := inspectorOf(t, theirs, 1)
 	await(t, "asynq has used all up", func() bool {
 		info, err := inspector.GetQueueInfo("push-0")
-		return err == nil && info.Size == 0 && info.Processed == len(all)
+		return err == nil && info.Size == 0 && info.ProcessedTotal == len(all)
 	})
 	if diff := cmp.Diff(contents(t, theirs), contents(t, ours)); diff != "" {
 		t.Errorf("afterwards the queues differ (-asynq +pacer):\n%s", diff)

@@ -3,6 +3,7 @@ package messages_test
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // twice hands over a notification, and again with something else in the place of a text.
@@ -16,6 +17,7 @@ func (d *fleet) twice(body, text, other string) func(*testing.T) string {
 
 // fieldRows are refusals of a notification, as the API words them. Every other way in uses the same words.
 func fieldRows(d *fleet) []row {
+	tomorrow := time.Now().UTC().Add(24 * time.Hour).Truncate(time.Second)
 	return []row{
 		{
 			name: "no user", provoke: d.post(`{"title":"x"}`),
@@ -83,11 +85,10 @@ func fieldRows(d *fleet) []row {
 		},
 		{
 			name: "an end before the beginning",
-			provoke: d.post(
-				`{"user_id":"ada","channel":"log","send_at":"2026-12-02T00:00:00Z",` +
-					`"expires_at":"2026-12-01T00:00:00Z"}`),
-			want: "expires_at: must be later than send_at: it is 2026-12-01T00:00:00Z, and send_at is " +
-				"2026-12-02T00:00:00Z",
+			provoke: d.post(`{"user_id":"ada","channel":"log","send_at":"` + tomorrow.Add(time.Hour).Format(time.RFC3339) +
+				`","expires_at":"` + tomorrow.Format(time.RFC3339) + `"}`),
+			want: "expires_at: must be later than send_at: it is " + tomorrow.Format(time.RFC3339) + ", and send_at is " +
+				tomorrow.Add(time.Hour).Format(time.RFC3339),
 		},
 		{
 			name: "a list as data", provoke: d.post(`{"user_id":"ada","channel":"log","data":[1]}`),
