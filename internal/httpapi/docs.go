@@ -37,12 +37,19 @@ type field struct {
 
 // body is what a request may carry in one media type.
 type body struct {
-	Media, Text, Example string
-	Fields               []field
+	Media, Text string
+	Examples    []shownExample
+	Fields      []field
 }
 
 // response is what an operation may return.
-type response struct{ Status, Text, Schema, Example string }
+type response struct {
+	Status, Text, Schema string
+	Examples             []shownExample
+}
+
+// shownExample is an example and, where there are several, the call that it is of.
+type shownExample struct{ Of, Text string }
 
 // object is a named schema.
 type object struct {
@@ -101,7 +108,7 @@ func (p page) operation(method, path string, o *huma.Operation) operation {
 
 // body describes a request's body: the members of the object, or of the objects in a list.
 func (p page) body(media string, of *huma.MediaType) body {
-	b := body{Media: media, Example: pretty(of.Example)}
+	b := body{Media: media, Examples: examplesOf(of)}
 	if of.Schema == nil {
 		return b
 	}
@@ -120,7 +127,9 @@ func (p page) response(status string, r *huma.Response) response {
 		if of.Schema != nil {
 			shown.Schema = schemaName(of.Schema)
 		}
-		shown.Example = cmp.Or(shown.Example, pretty(of.Example))
+		if len(shown.Examples) == 0 {
+			shown.Examples = examplesOf(of)
+		}
 	}
 	return shown
 }
@@ -200,6 +209,23 @@ func rules(schema *huma.Schema) string {
 // schemaName is the name of a schema that is referred to; empty for any other.
 func schemaName(schema *huma.Schema) string {
 	return schema.Ref[strings.LastIndexByte(schema.Ref, '/')+1:]
+}
+
+// examplesOf are the examples of a media type, the usual one first.
+func examplesOf(of *huma.MediaType) []shownExample {
+	if text := pretty(of.Example); text != "" {
+		return []shownExample{{Text: text}}
+	}
+	var all []shownExample
+	for name, one := range sorted(of.Examples) {
+		shown := shownExample{Of: one.Summary, Text: pretty(one.Value)}
+		if name == usualExample {
+			all = slices.Insert(all, 0, shown)
+		} else {
+			all = append(all, shown)
+		}
+	}
+	return all
 }
 
 // pretty writes an example as people read it: JSON indented, a text as it is.

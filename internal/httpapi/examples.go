@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -15,16 +16,22 @@ import (
 //go:embed examples.json
 var examplesSource []byte
 
-// example is a call and its response.
+// usualExample is the name of an example that has none, where there are others with names.
+const usualExample = "usual"
+
+// example is a call and its response. Without a name it is shown if it is the first of its kind; with one beside others.
 type example struct {
+	Name      string          `json:"name"`
 	Operation string          `json:"operation"`
+	Method    string          `json:"method"`
+	Path      string          `json:"path"`
 	Type      string          `json:"type"`    // of the request's body
 	Request   json.RawMessage `json:"request"` // a string where the body is not JSON
 	Status    int             `json:"status"`
 	Response  json.RawMessage `json:"response"`
 }
 
-// addExamples puts the examples into the document: of several for one response, the first.
+// addExamples puts the examples into the document: of several for one response the first, and those with names.
 func addExamples(document *huma.OpenAPI) error {
 	var examples []example
 	if err := json.Unmarshal(examplesSource, &examples); err != nil {
@@ -36,7 +43,7 @@ func addExamples(document *huma.OpenAPI) error {
 			return fmt.Errorf("there is an example of operation %s, which the API does not have", e.Operation)
 		}
 		if operation.RequestBody != nil && e.Status < 300 {
-			put(operation.RequestBody.Content, e.Type, e.Request)
+			e.put(operation.RequestBody.Content, e.Type, e.Request)
 		}
 		response := operation.Responses[strconv.Itoa(e.Status)]
 		if response == nil {
@@ -44,16 +51,33 @@ func addExamples(document *huma.OpenAPI) error {
 				e.Operation)
 		}
 		for media := range response.Content {
-			put(response.Content, media, e.Response)
+			e.put(response.Content, media, e.Response)
 		}
 	}
 	return nil
 }
 
-// put sets the example of a media type, unless it has one.
-func put(content map[string]*huma.MediaType, media string, text json.RawMessage) {
-	if of := content[media]; of != nil && of.Example == nil && len(text) > 0 {
-		of.Example = text
+// put adds the text to the examples of a media type, unless it has one of the name.
+func (e *example) put(content map[string]*huma.MediaType, media string, text json.RawMessage) {
+	of := content[media]
+	if of == nil || len(text) == 0 {
+		return
+	}
+	if e.Name == "" && of.Examples == nil {
+		if of.Example == nil {
+			of.Example = text
+		}
+		return
+	}
+	if of.Examples == nil {
+		of.Examples = map[string]*huma.Example{}
+		if of.Example != nil {
+			of.Examples[usualExample] = &huma.Example{Value: of.Example}
+			of.Example = nil
+		}
+	}
+	if name := cmp.Or(e.Name, usualExample); of.Examples[name] == nil {
+		of.Examples[name] = &huma.Example{Summary: e.Method + " " + e.Path, Value: text}
 	}
 }
 

@@ -179,14 +179,12 @@ func (a *api) registerNotifications(h huma.API) {
 	}
 	huma.Register(h, operation, a.post)
 	// The body is described here, since this package decodes it more strictly than the framework would.
-	h.OpenAPI().Paths[operation.Path].Post.RequestBody = &huma.RequestBody{
-		Required: true, Content: map[string]*huma.MediaType{mediaJSON: {
-			Schema: schema,
-			Example: map[string]any{
-				"user_id": "ada", "category": "chat", "channel": "webhook",
-				"to": "https://example.com/hook", "title": "hello",
-			},
-		}},
+	post := h.OpenAPI().Paths[operation.Path].Post
+	post.RequestBody = &huma.RequestBody{
+		Required: true, Content: map[string]*huma.MediaType{mediaJSON: {Schema: schema}},
+	}
+	for _, refused := range post.Responses["422"].Content {
+		refused.Schema = h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[lateProblem](), true, "Refusal")
 	}
 	huma.Register(h, huma.Operation{
 		OperationID: "get-notification", Method: http.MethodGet, Path: "/v1/notifications/{id}",

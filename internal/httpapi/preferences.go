@@ -52,7 +52,7 @@ type OwnLimits struct {
 // OwnLimit is one rule.
 type OwnLimit struct {
 	Max int    `json:"max"`
-	Per string `json:"per" doc:"A duration such as 1h or 7d."`
+	Per string `json:"per" doc:"A duration such as 1h or 7d, or a period of the calendar: day, week, month."`
 }
 
 // QuietHours are a user's own, in place of the policy's. The rules read them.

@@ -82,8 +82,8 @@ func refusal(err error) error {
 type lateProblem struct {
 	huma.ErrorModel
 
-	DeliverAt *time.Time `json:"deliver_at,omitempty"`
-	Reason    string     `json:"reason,omitempty"`
+	DeliverAt *time.Time `json:"deliver_at,omitempty" doc:"Of the type too-late: the earliest moment; absent while nobody can tell."`
+	Reason    string     `json:"reason,omitempty" doc:"Of the type too-late: what it would wait for until then."`
 }
 
 // typed is the refusal of a notification whose id or key was used before.
@@ -125,7 +125,7 @@ func (a *api) away(ctx context.Context, what string, err error) error {
 	if errors.Is(err, intake.ErrNoPromise) {
 		a.cfg.Log.WarnContext(ctx, "could not tell when notifications would go", "while", what, "error", err)
 		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "it can't be told now when it would go, since "+
-			"Redis does not respond; nothing was accepted: try again, or send it without promise and max_wait"),
+			"Redis does not respond or is being rebuilt; nothing was accepted: try again, or send it without promise and max_wait"),
 			http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
 	}
 	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)

@@ -25,6 +25,8 @@ const examplesFile = "internal/httpapi/examples.json"
 
 // example is a call of the API and its response, as the OpenAPI document shows it.
 type example struct {
+	// Name is that of an example which is shown beside others.
+	Name      string `json:"name,omitempty"`
 	Operation string `json:"operation"`
 	Method    string `json:"method"`
 	Path      string `json:"path"`
