@@ -122,8 +122,8 @@ func replaceWatched(in *ops.PolicyInForce, text string) error {
 	}
 	target, err := filepath.EvalSymlinks(in.File)
 	if err != nil {
-		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this where it is, or replace it as it came there",
-			err)
+		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this on the dispatcher's host, or change "+
+			"the file there as you always do", err)
 	}
 	known, err := os.ReadFile(target)
 	if err != nil {

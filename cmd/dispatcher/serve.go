@@ -130,15 +130,15 @@ func (c *policyCheckCommand) Run(to streams) error {
 
 // readPolicy reads a policy file, and shows its warnings or all its faults.
 func readPolicy(file string, to streams) (*policy.Policy, error) {
-	if _, err := os.ReadFile(file); err != nil {
+	text, err := os.ReadFile(file) // once: it may be a pipe
+	if err != nil {
 		return nil, fmt.Errorf("the policy file can't be read: %w", err)
 	}
-	watcher, err := policy.NewWatcher(policy.WatcherConfig{Path: file, Channels: settings.Channels{}.Names()})
+	p, err := policy.Parse(file, text, settings.Channels{}.Names()...)
 	if err != nil {
 		_, _ = fmt.Fprintln(to.err, err) // nowhere else to tell
 		return nil, errFaultyPolicy
 	}
-	p := watcher.Current()
 	for _, w := range policy.Warnings(file, p) {
 		_, _ = fmt.Fprintf(to.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Message) // nowhere else to tell
 	}

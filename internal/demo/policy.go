@@ -51,7 +51,8 @@ func Policy(all []Night) string {
 func WritePolicy(all []Night) (path string, remove func() error, err error) {
 	folder, err := os.MkdirTemp("", "pacer-demo-")
 	if err != nil {
-		return "", nil, fmt.Errorf("make a folder for the demo's policy: %w", err)
+		return "", nil, fmt.Errorf("make a folder for the demo's policy: %w; set TMPDIR to a folder that can be written to, "+
+			"or name a policy file with --policy", err)
 	}
 	path = filepath.Join(folder, "policy.yaml")
 	if err := os.WriteFile(path, []byte(Policy(all)), 0o600); err != nil {

@@ -83,7 +83,7 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 		return nil, problem(http.StatusUnprocessableEntity,
 			"results: must be errors or all, is "+nearest.Quote(in.Results))
 	}
-	items, err := split(in.ContentType, in.RawBody)
+	items, err := split(in.ContentType, in.RawBody, "notification", "notifications")
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +166,8 @@ func itemError(err error) string {
 	return err.Error()
 }
 
-// split takes a batch apart into its items.
-func split(contentType string, body []byte) ([]json.RawMessage, error) {
+// split takes a batch apart into its items, which are called one and many.
+func split(contentType string, body []byte, one, many string) ([]json.RawMessage, error) {
 	var items []json.RawMessage
 	if checkMedia(contentType, "", mediaNDJSON) == nil {
 		for line := range bytes.Lines(body) {
@@ -176,23 +176,23 @@ func split(contentType string, body []byte) ([]json.RawMessage, error) {
 			}
 		}
 	} else if err := json.Unmarshal(body, &items); err != nil {
-		return nil, problem(http.StatusBadRequest, notArray(err))
+		return nil, problem(http.StatusBadRequest, notArray(err, many))
 	}
 	if len(items) > maxBulkItems {
 		return nil, problem(http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("a batch may have at most %d items, this one has %d; divide it", maxBulkItems, len(items)))
 	}
 	if len(items) == 0 {
-		return nil, problem(http.StatusBadRequest, "the batch is empty: send at least one notification")
+		return nil, problem(http.StatusBadRequest, "the batch is empty: send at least one "+one)
 	}
 	return items, nil
 }
 
-// notArray says why a body is no JSON array.
-func notArray(err error) string {
+// notArray says why a body is no JSON array of things that are called many.
+func notArray(err error, many string) string {
 	why := "its items must stand in [ ]; send one object a line as " + mediaNDJSON
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		why = fmt.Sprintf("it is no JSON from byte %d on", syntax.Offset)
 	}
-	return "the body is not a JSON array of notifications: " + why
+	return "the body is not a JSON array of " + many + ": " + why
 }

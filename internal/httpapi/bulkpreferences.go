@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -78,7 +80,7 @@ func (a *api) bulkPreferences(ctx context.Context, in *bulkPreferencesInput) (*b
 	if err := checkMedia(in.ContentType, in.ContentEncoding, mediaNDJSON, mediaJSON); err != nil {
 		return nil, err
 	}
-	items, err := split(in.ContentType, in.RawBody)
+	items, err := split(in.ContentType, in.RawBody, "user", "users' preferences")
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +118,39 @@ func (a *api) readUserPreferences(item json.RawMessage) (string, *notification.P
 	decoder := json.NewDecoder(bytes.NewReader(item))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&of); err != nil {
-		return "", nil, fmt.Errorf("is not a user_id with the fields of preferences: %w", err)
+		return "", nil, preferencesFault(err)
 	}
 	p, err := of.parse()
 	if err := errors.Join(notification.CheckUserID(of.UserID), err); err != nil {
 		return of.UserID, nil, err
 	}
 	return of.UserID, p, a.cfg.Users.CheckPreferences(p)
+}
+
+// preferencesFields are the fields of an item of a batch.
+var preferencesFields = []string{"limits", "opt_out", "quiet_hours", "quiet_until", "time_zone", "user_id"}
+
+// preferencesFault says what an item of a batch holds that it may not.
+func preferencesFault(err error) error {
+	wrong, isWrong := errors.AsType[*json.UnmarshalTypeError](err)
+	name, isUnknown := strings.CutPrefix(err.Error(), "json: unknown field ")
+	name = strings.Trim(name, `"`)
+	switch _, isTime := errors.AsType[*time.ParseError](err); {
+	case isWrong && wrong.Field != "":
+		value, _, _ := strings.Cut(wrong.Value, " ") // "number 5" shows what the client sent
+		field := strings.TrimPrefix(wrong.Field, "Preferences.") // the embedded type
+		return &notification.FieldError{Field: field, Message: "can't hold a JSON " + value}
+	case isUnknown:
+		return &notification.FieldError{Field: name, Message: "is no field of preferences; an item has " +
+			nearest.List(preferencesFields) + nearest.Hint(name, preferencesFields)}
+	case isTime:
+		return &notification.FieldError{
+			Field: "quiet_until", Message: "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z",
+		}
+	case isWrong:
+		return errors.New(`must be an object, such as {"user_id":"ada","time_zone":"Europe/Vienna"}`)
+	}
+	return errors.New("is no JSON object, or ends too early")
 }
 
 // setManyPreferences writes preferences, some at a time. Batches take turns.

@@ -35,7 +35,8 @@ func sayFaults(schemas huma.Registry) huma.Transformer {
 		for _, fault := range p.Errors {
 			fault.Value = nil
 			sayFault(fault, fields, operation)
-			parts = append(parts, strings.TrimPrefix(fault.Location, "body.")+": "+fault.Message)
+			field := strings.TrimPrefix(strings.TrimPrefix(fault.Location, "body."), "query.")
+			parts = append(parts, field+": "+fault.Message)
 		}
 		p.Detail = strings.Join(parts, "; ")
 		return p, nil
@@ -62,7 +63,9 @@ func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operatio
 		if fault.Location == "body."+field {
 			fault.Message += "; there are " + nearest.List(fields) + nearest.Hint(field, fields)
 		}
-	case validation.MsgExpectedBoolean:
+	case validation.MsgExpectedRFC3339DateTime:
+		fault.Message = "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z"
+	case validation.MsgExpectedBoolean, "invalid boolean": // the latter of a parameter
 		fault.Message = "must be true or false"
 	case validation.MsgExpectedInteger:
 		fault.Message = "must be a whole number"

@@ -55,13 +55,13 @@ type TooLateError struct {
 // Error says when it could go.
 func (e *TooLateError) Error() string {
 	if e.DeliverAt.IsZero() {
-		return fmt.Sprintf("nobody can tell whether it would go within %s: %s; send it without max_wait, or try again later",
-			e.Limit, e.Reason)
+		return fmt.Sprintf("nobody can tell whether it would go within %s (%s); it was not accepted: send it without max_wait, "+
+			"or try again later", e.Limit, e.Reason)
 	}
 	why := ""
 	if e.Reason != "" {
 		why = " (" + e.Reason + ")"
 	}
-	return fmt.Sprintf("the earliest moment is %s%s, too late for %s; nothing was accepted",
+	return fmt.Sprintf("the earliest moment is %s%s, too late for %s; it was not accepted",
 		e.DeliverAt.UTC().Format(time.RFC3339Nano), why, e.Limit)
 }

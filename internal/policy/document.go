@@ -40,7 +40,7 @@ type entry struct {
 // open parses the text. It returns nil, and notes the fault, when there is nothing to read values from.
 func (d *document) open(text string) ast.Node {
 	if len(text) > MaxFileBytes {
-		d.addAt(1, 1, "the file has %d bytes, more than the %d that a policy may have", len(text), MaxFileBytes)
+		d.addAt(1, 1, "the file has more than the %d bytes that a policy may have", MaxFileBytes)
 		return nil
 	}
 	if at := invalidUTF8(text); at >= 0 {

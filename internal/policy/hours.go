@@ -35,6 +35,9 @@ const DefaultTimeZone = "UTC"
 // DefaultSpread is the default of [QuietHours.Spread].
 const DefaultSpread = 10 * time.Minute
 
+// longestSpread is the longest, of a window that is open for a whole day at a time.
+const longestSpread = 12 * time.Hour
+
 // Then is what becomes of a category's notifications in quiet hours.
 type Then uint8
 
@@ -203,7 +206,7 @@ func (d *document) readQuietHours(e entry, windows map[string]calendar.Window) *
 	at := e.key
 	if f, ok := fields["spread"]; ok {
 		at = f.value
-		quiet.Spread = d.spread(f.value)
+		quiet.Spread = d.duration("quiet_hours.spread", f.value, 0, longestSpread)
 	}
 	if f, ok := fields["exempt_priority"]; ok {
 		quiet.ExemptFrom = d.readPriority(entry{name: "quiet_hours.exempt_priority", key: f.key, value: f.value})
@@ -216,14 +219,6 @@ func (d *document) readQuietHours(e entry, windows map[string]calendar.Window) *
 			formatDuration(most), quiet.Window, formatDuration(quiet.Spread))
 	}
 	return quiet
-}
-
-// spread reads a duration that may be 0.
-func (d *document) spread(node ast.Node) time.Duration {
-	if text, _ := scalar(node); text == "0" || strings.Trim(text, "0smhd") == "" && text != "" && text[0] == '0' {
-		return 0
-	}
-	return d.duration("quiet_hours.spread", node, time.Millisecond, 12*time.Hour)
 }
 
 // readThen reads what becomes of a category's notifications in quiet hours.
@@ -244,6 +239,7 @@ func (d *document) readThen(path string, e entry) Then {
 			return Then(i)
 		}
 	}
-	d.add(f.value, join(path, "then"), "must be %s, is %s", strings.Join(thens, ", "), nearest.Quote(text))
+	d.add(f.value, join(path, "then"), "must be hold, drop, passive or off, is %s%s", nearest.Quote(text),
+		nearest.Hint(text, thens))
 	return Hold
 }

@@ -198,7 +198,7 @@ func TestParseRefusesHours(t *testing.T) {
 		},
 		"nothing then": {
 			text: "version: 1\ncategories:\n  default: {quiet_hours: {then: wait}}\n",
-			want: `3:33: categories.default.quiet_hours.then: must be hold, drop, passive, off, is "wait"`,
+			want: `3:33: categories.default.quiet_hours.then: must be hold, drop, passive or off, is "wait"`,
 		},
 	}.run(t)
 }

@@ -130,6 +130,11 @@ func (d *document) per(path string, node ast.Node) (time.Duration, throttle.Peri
 		if period, known := throttle.ParsePeriod(text); known {
 			return period.Longest(), period
 		}
+		if _, err := ParseDuration(text); err != nil {
+			d.add(node, path, "must be a duration such as 500ms, 3s, 1m, 24h or 1d, or day, week or month; is %s",
+				nearest.Quote(text))
+			return throttle.MinPer, 0
+		}
 	}
 	return d.window(path, node), 0
 }

@@ -203,7 +203,11 @@ func (d *document) readPriority(e entry) notification.Priority {
 	}
 	priority, known := notification.ParsePriority(text)
 	if !ok || !known {
-		d.add(e.value, e.name, `must be critical, high, normal, low or "" for none, is %s`, e.value)
+		written := e.value.String()
+		if ok {
+			written = nearest.Quote(text) + nearest.Hint(text, []string{"critical", "high", "normal", "low"})
+		}
+		d.add(e.value, e.name, `must be critical, high, normal, low or "" for none, is %s`, written)
 	}
 	return priority
 }

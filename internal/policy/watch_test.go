@@ -265,7 +265,7 @@ func TestReloadReadsNoMoreThanAPolicyMayHave(t *testing.T) {
 	path := policyFile(t)
 	w, err := policy.NewWatcher(policy.WatcherConfig{Path: path})
 	do(t, err, os.Truncate(path, 1<<40)) // a sparse file of a terabyte
-	if err := w.Reload(); err == nil || !strings.Contains(err.Error(), "more than the 1048576") {
+	if err := w.Reload(); err == nil || !strings.Contains(err.Error(), "more than the 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

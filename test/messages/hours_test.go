@@ -56,6 +56,41 @@ func hourRows() []row {
 			want:    window + "is never open: nothing could ever go out",
 		},
 		{
+			name: "ranges that leave nothing open",
+			provoke: parseHours(`windows: {night: {closed: [{from: "00:00", to: "12:00"}, ` +
+				`{from: "12:00", to: "24:00"}]}}`),
+			want: window + "is never open: nothing could ever go out",
+		},
+		{
+			name: "a window of nothing", provoke: parseHours(`windows: {night: {}}`),
+			want: window + "has no range: name when it is closed, or when it is open",
+		},
+		{
+			name: "open and closed",
+			provoke: parseHours(`windows: {night: {open: [{from: "08:00", to: "10:00"}], ` +
+				`closed: [{from: "22:00", to: "23:00"}]}}`),
+			want: window + "has closed and open ranges: keep one of both",
+		},
+		{
+			name:    "times of day that are none",
+			provoke: parseHours(`windows: {night: {closed: [{from: "8:00", to: "25:00"}]}}`),
+			want: `policy.yaml:4:35: windows.night.closed[0].from: "8:00" is no time of day: write it from 00:00 to 24:00, ` +
+				"as in 08:00\n" +
+				`policy.yaml:4:47: windows.night.closed[0].to: "25:00" is no time of day: write it from 00:00 to 24:00, ` +
+				"as in 08:00",
+		},
+		{
+			name:    "a range without its end",
+			provoke: parseHours(`windows: {night: {closed: [{from: "22:00"}]}}`),
+			want:    `policy.yaml:4:28: windows.night.closed[0]: needs to, a time of day such as "22:00"`,
+		},
+		{
+			name:    "no weekday",
+			provoke: parseHours(`windows: {night: {closed: [{days: mon-fry, from: "22:00", to: "08:00"}]}}`),
+			want: `policy.yaml:4:35: windows.night.closed[0].days: "fry" is no weekday: use mon, tue, wed, thu, fri, sat ` +
+				"or sun",
+		},
+		{
 			name: "too many ranges",
 			provoke: parseHours("windows: {night: {closed: [" +
 				strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}}"),
@@ -69,6 +104,19 @@ func hourRows() []row {
 		{
 			name: "a spread over half the open time", provoke: parseHours(night, "quiet_hours: {window: night, spread: 8h}"),
 			want: "policy.yaml:5:38: quiet_hours.spread: must be at most 7h, half of the shortest time that night is open, is 8h",
+		},
+		{
+			name: "a spread of half a day and more", provoke: parseHours(night, "quiet_hours: {window: night, spread: 13h}"),
+			want: "policy.yaml:5:38: quiet_hours.spread: must be between 0s and 12h, is 13h",
+		},
+		{
+			name: "no priority", provoke: parseHours(night, "quiet_hours: {window: night, exempt_priority: hihg}"),
+			want: `policy.yaml:5:47: quiet_hours.exempt_priority: must be critical, high, normal, low or "" for none, is ` +
+				`"hihg" (did you mean high?)`,
+		},
+		{
+			name: "quiet hours without a window", provoke: parseHours(night, "quiet_hours: {spread: 1m}"),
+			want: "policy.yaml:5:1: quiet_hours: needs window, the name of one of the windows",
 		},
 		{
 			name: "hours that nothing outlasts",
@@ -88,7 +136,7 @@ func hourRows() []row {
 		{
 			name:    "no word for what becomes of a category",
 			provoke: parsePolicy("version: 1\ncategories:\n  default: {quiet_hours: {then: wait}}\n"),
-			want:    `policy.yaml:3:33: categories.default.quiet_hours.then: must be hold, drop, passive, off, is "wait"`,
+			want:    `policy.yaml:3:33: categories.default.quiet_hours.then: must be hold, drop, passive or off, is "wait"`,
 		},
 	}
 }

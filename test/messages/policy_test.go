@@ -82,6 +82,36 @@ func policyRows() []row {
 			want: "policy.yaml:3:8: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
 		},
 		{
+			name: "a cap with no category in its list",
+			provoke: parsePolicy(
+				"version: 1\ncategories: {default: {}}\ncaps: [{name: ads, categories: [], limits: [{max: 3, per: 7d}]}]\n"),
+			want: "policy.yaml:3:20: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
+		},
+		{
+			name:    "a cap without a name",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\ncaps: [{categories: [default], limits: [{max: 3, per: 7d}]}]\n"),
+			want:    "policy.yaml:3:8: caps[0]: needs name, which its reason has: cap:NAME",
+		},
+		{
+			name:    "a cap without limits",
+			provoke: parsePolicy("version: 1\ncategories: {default: {}}\ncaps: [{name: ads, categories: [default]}]\n"),
+			want:    "policy.yaml:3:8: caps[0]: needs limits, a list such as [{max: 3, per: 7d}]",
+		},
+		{
+			name: "reserves as large as their limit",
+			provoke: parsePolicy(
+				"version: 1\ncategories:\n  default: {limits: [{max: 9, per: 1s, reserve: {high: 5, critical: 4}}]}\n"),
+			want: "policy.yaml:3:40: categories.default.limits[0].reserve: keeps 9 of max 9, which leaves none for the less " +
+				"urgent; it may keep at most 8 in all",
+		},
+		{
+			name: "a period that is none",
+			provoke: parsePolicy(
+				"version: 1\ncategories:\n  default: {limits: [{max: 3, per: weekday}]}\n"),
+			want: `policy.yaml:3:36: categories.default.limits[0].per: must be a duration such as 500ms, 3s, 1m, 24h or 1d, ` +
+				`or day, week or month; is "weekday"`,
+		},
+		{
 			name: "a cap over an unknown category",
 			provoke: parsePolicy("version: 1\ncategories: {default: {}}\n" +
 				"caps: [{name: ads, categories: [promo], limits: [{max: 3, per: 7d}]}]\n"),
@@ -139,7 +169,7 @@ func policyRows() []row {
 			provoke: parsePolicy(
 				"version: 1\ncategories:\n  default: {limits: []}\n  chat: {limits: [{max: 1, per: soon}]}\n"),
 			want: `policy.yaml:4:33: categories.chat.limits[0].per: must be a duration such as 500ms, 3s, 1m, 24h or ` +
-				`1d, is "soon"`,
+				`1d, or day, week or month; is "soon"`,
 		},
 		{
 			name:    "a limit without window",
@@ -169,7 +199,7 @@ func policyRows() []row {
 		{
 			name:    "a priority that is none",
 			provoke: parsePolicy("version: 1\ncategories: {default: {limits: []}}\nbypass_priority: urgent"),
-			want:    `policy.yaml:3:18: bypass_priority: must be critical, high, normal, low or "" for none, is urgent`,
+			want:    `policy.yaml:3:18: bypass_priority: must be critical, high, normal, low or "" for none, is "urgent"`,
 		},
 		{
 			name:    "a category twice",

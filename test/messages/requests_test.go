@@ -172,6 +172,81 @@ func requestRows(d *fleet) []row {
 			want: `quiet_hours: dates[0]: "2026-02-30" is no date: write one that exists, as in 2026-12-24`,
 		},
 		{
+			name: "own hours that are always closed",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_hours":{"closed":[{"from":"00:00","to":"24:00"}]}}`),
+			want: "quiet_hours: is never open: nothing could ever go out",
+		},
+		{
+			name: "own hours of nothing",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_hours":{"closed":[{"from":"08:00","to":"08:00"}]}}`),
+			want: "quiet_hours: the range 08:00-08:00 begins where it ends: 00:00-24:00 is a whole day",
+		},
+		{
+			name: "too many own hours",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_hours":{"closed":[`+strings.Repeat(`{"from":"01:00","to":"02:00"},`, 16)+
+					`{"from":"01:00","to":"02:00"}]}}`),
+			want: "quiet_hours: has 17 ranges, may have 16",
+		},
+		{
+			name: "own hours of two kinds",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_hours":{"off":true,"window":"night"}}`),
+			want: `quiet_hours: must be {"window": "NAME"} with a window of the policy, {"closed": [{"days": ["mon-fri"], ` +
+				`"from": "22:00", "to": "08:00"}], "dates": []}, the same with open, or {"off": true}`,
+		},
+		{
+			name: "an unknown time zone",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"time_zone":"Europe/Wien"}`),
+			want: `time_zone: "Europe/Wien" is no time zone: name one of the IANA database, such as Europe/Vienna`,
+		},
+		{
+			name: "quiet until a word",
+			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
+				`{"quiet_until":"soon"}`),
+			want: "quiet_until: must be an RFC 3339 time, such as 2026-01-02T15:04:05Z",
+		},
+		{
+			name:    "preferences of nobody",
+			provoke: d.call("POST", "/v1/preferences/bulk", "application/json", "[]"),
+			want:    "the batch is empty: send at least one user",
+		},
+		{
+			name:    "preferences of one user as a batch",
+			provoke: d.call("POST", "/v1/preferences/bulk", "application/json", `{"user_id":"ada"}`),
+			want: "the body is not a JSON array of users' preferences: its items must stand in [ ]; send one object a line " +
+				"as application/x-ndjson",
+		},
+		{
+			name:    "preferences of too many",
+			provoke: d.call("POST", "/v1/preferences/bulk", "application/x-ndjson", strings.Repeat("{}\n", 1001)),
+			want:    "a batch may have at most 1000 users, this one has 1001; divide it",
+		},
+		{
+			name: "preferences that can't be, in a batch",
+			provoke: d.call("POST", "/v1/preferences/bulk", "application/x-ndjson", strings.Join([]string{
+				`{"user_id":"ada","zone":"x"}`, `{"time_zone":"Europe/Wien"}`, `{"user_id":5}`, `7`, `{"user_id":`,
+				`{"user_id":"ada","quiet_hours":{"window":"nite"}}`, `{"user_id":"ada","quiet_until":"soon"}`,
+				`{"user_id":"ada","opt_out":{"channels":"log"}}`,
+			}, "\n")),
+			want: strings.Join([]string{
+				`{"accepted":0,"rejected":8,"results":[` +
+					`{"index":0,"error":"zone: is no field of preferences; an item has limits, opt_out, quiet_hours, quiet_until, ` +
+					`time_zone, user_id"}`,
+				`{"index":1,"error":"user_id: is required; time_zone: \"Europe/Wien\" is no time zone: name one of the IANA ` +
+					`database, such as Europe/Vienna"}`,
+				`{"index":2,"error":"user_id: can't hold a JSON number"}`,
+				`{"index":3,"error":"must be an object, such as {\"user_id\":\"ada\",\"time_zone\":\"Europe/Vienna\"}"}`,
+				`{"index":4,"error":"is no JSON object, or ends too early"}`,
+				`{"index":5,"user_id":"ada","error":"quiet_hours: the policy has no window named \"nite\"; it has none"}`,
+				`{"index":6,"error":"quiet_until: must be an RFC 3339 time, such as 2026-01-02T15:04:05Z"}`,
+				`{"index":7,"error":"opt_out.channels: can't hold a JSON string"}]}`,
+			}, ","),
+		},
+		{
 			name: "quiet until far away",
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
 				`{"quiet_until":"2126-01-01T00:00:00Z"}`),
