@@ -114,6 +114,24 @@ func TestAWeekWithASwitchInABrowser(t *testing.T) {
 	b.Quiet()
 }
 
+// A week of which not everything is known yet does not show the rest as open.
+func TestAWeekThatIsHalfKnownInABrowser(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, browserPolicy, 1)
+	b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/")
+	b.look("ada")
+	eval[bool](b, `import('./week.js').then((week) => document.querySelector('#found-body').replaceChildren(
+		week.weekOf('ada', {...`+autumn+`, known_until: '2026-10-25T11:00:00Z'}, [], Date.parse('2026-10-24T12:00:00Z')))) && true`)
+	b.Await(`document.querySelector('#found-body svg.hours') !== null && document.querySelector('#found-body .caption').` +
+		`textContent.endsWith('Known until Sun 25 Oct 12:00; what follows is left out.')`)
+	widths := eval[[]float64](b, `[...document.querySelectorAll('#found-body svg.hours rect.open')].map(
+		(r) => Math.round(r.getAttribute('width')))`)
+	if len(widths) != 2 || math.Abs(widths[1]/widths[0]-13.0/24) > 0.01 {
+		t.Errorf("what is known to be open is %v wide", widths)
+	}
+	b.Quiet()
+}
+
 // looksRight holds the page in both colours and at both widths.
 func (b *tab) looksRight(name string) {
 	b.Helper()

@@ -37,18 +37,29 @@ function hoursOf(day) {
   return hours === 24 ? '' : `${hours} h`
 }
 
+// knownUntil gives the moment until which the week is known, which a window with many stretches shortens.
+const knownUntil = (week) => week.known_until ? Date.parse(week.known_until) : Infinity
+
+// untilWhen says so.
+function untilWhen(week) {
+  const until = knownUntil(week), day = week.days.find((d) => until < Date.parse(d.ends))
+  if (!day) return ''
+  return ` Known until ${date(day, { weekday: 'short', day: 'numeric', month: 'short' })} ${clockIn(week.zone, day, until)}; what follows is left out.`
+}
+
 // picture draws a row for each day, a pixel to a unit. A row is as long as the day is.
 function picture(wide, week, waiting, now, title) {
   const narrow = wide < 560, left = narrow ? 58 : 92
   const longest = Math.max(...week.days.map((day) => Date.parse(day.ends) - Date.parse(day.begins)))
-  const scale = (wide - left - RIGHT) / longest
+  const scale = (wide - left - RIGHT) / longest, known = knownUntil(week)
   const parts = [0, 6, 12, 18, 24].map((hour) => draw('text', { x: left + hour * HOUR * scale, y: 13, 'text-anchor': 'middle' }, String(hour).padStart(2, '0')))
   week.days.forEach((day, i) => {
     const begins = Date.parse(day.begins), ends = Date.parse(day.ends), y = HEAD + i * ROW
     const x = (at) => left + (at - begins) * scale
     const bar = (from, until, kind, words) => draw('rect', { class: kind, x: x(from), y, width: Math.max(1, (until - from) * scale), height: BAR }, draw('title', {}, words))
     const name = date(day, narrow ? { weekday: 'short', day: 'numeric' } : { weekday: 'short', day: 'numeric', month: 'short' })
-    parts.push(draw('text', { x: 0, y: y + 13 }, name), bar(begins, ends, 'open', `${name}: open`))
+    parts.push(draw('text', { x: 0, y: y + 13 }, name))
+    if (begins < known) parts.push(bar(begins, Math.min(ends, known), 'open', `${name}: open`))
     if (now > begins && now < ends) parts.push(bar(begins, now, 'past', `${name}: over`))
     for (const span of day.quiet) {
       const from = Date.parse(span.from), until = Date.parse(span.until)
@@ -80,8 +91,7 @@ export function weekOf(user, week, waiting, now) {
   const observer = new ResizeObserver(() => chart.isConnected ? chart.replaceChildren(picture(chart.clientWidth, week, waiting, now, title)) : observer.disconnect())
   observer.observe(chart)
   return element('div', { className: 'category' }, element('h3', { textContent: `Quiet hours, ${week.zone}` }),
-    element('p', { className: 'caption', textContent: `In these hours nothing of ${week.categories.join(', ')} goes out. They end at a moment of this user’s own, within the policy’s spread.` +
-      (week.known_until ? ` Known until ${clockIn(week.zone, week.days.at(-1), Date.parse(week.known_until))}.` : '') }),
+    element('p', { className: 'caption', textContent: `In these hours nothing of ${week.categories.join(', ')} goes out. They end at a moment of this user’s own, within the policy’s spread.${untilWhen(week)}` }),
     chart,
     element('ul', { className: 'legend' }, key('quiet', 'quiet'), key('open', 'open'), key('past', 'over'), key('f3', 'something is expected to go'), element('li', { textContent: 'Dashed: now.' })),
     element('details', {}, element('summary', { textContent: 'In words' }), element('ul', {}, ...[...words, ...switches].map((textContent) => element('li', { textContent })))))
