@@ -42,7 +42,7 @@ WITH asked AS MATERIALIZED (
 		AND NOT a.void
 		AND NOT ` + optedOutSQL + `
 		AND NOT ` + supersededSQL + `
-	RETURNING a.place, n.*
+	RETURNING a.place, n.id, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token,` + contentColumns + `
 ), crashed AS (
 	INSERT INTO pacer.attempts
 		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, policy_version, zone)
