@@ -156,13 +156,16 @@ type Agendas struct {
 	partitions []string   // prefix of each partition's keys
 	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
 
-	accept, take, settle, end, extend, cancel, promise, readon, sweep, wake, hurry, restore, standing, awake *script.Script
+	accept, take, settle, end, extend, cancel, promise, readon *script.Script
+	sweep, due, wake, hurry, restore, standing, awake          *script.Script
 
 	lease, horizon, retention string // as arguments of the scripts
 
 	ends []*batch.Batcher[endRequest, endResult] // by partition
 
 	rounds []sync.RWMutex // by partition: held for reading while a round is made
+
+	oneServer bool // not a cluster: one script may name several partitions
 }
 
 // New makes the agendas of a deployment.
@@ -175,7 +178,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 		cfg.Direct = client
 	}
 	s := &Agendas{
-		client: client, cfg: cfg,
+		client: client, cfg: cfg, oneServer: queue.Tells(cfg.Direct),
 		rounds: make([]sync.RWMutex, cfg.Partitions),
 		lease:  micros(cfg.Lease), horizon: micros(cfg.Horizon),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
@@ -205,8 +208,8 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (s *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
-		"cancel": &s.cancel, "promise": &s.promise, "readon": &s.readon, "sweep": &s.sweep, "wake": &s.wake,
-		"restore": &s.restore, "hurry": &s.hurry,
+		"cancel": &s.cancel, "promise": &s.promise, "readon": &s.readon, "sweep": &s.sweep, "due": &s.due,
+		"wake": &s.wake, "restore": &s.restore, "hurry": &s.hurry,
 		"standing": &s.standing, "awake": &s.awake,
 	}
 }
@@ -265,6 +268,8 @@ func checksBefore(name string, guarded bool) string {
 		return "local GUARDED, EPOCH = false, ''\n"
 	case name == "accept" || name == "restore" || name == "awake":
 		return "local GUARDED = true\n"
+	case name == "due":
+		return here + "local GUARDED = true\n"
 	case name == "standing":
 		return ""
 	case name == "take" || name == "sweep":
@@ -281,6 +286,10 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 	switch name {
 	case "end", "extend", "standing":
 		before, parts = "", []string{name}
+	case "due":
+		before, parts = throttle.LogFunctions, []string{"truce", name}
+	case "sweep":
+		parts = []string{"agenda", "wakeups", "truce", name}
 	case "take":
 		before += throttle.DecideFunctions
 		parts = []string{"agenda", "wakeups", "limits", "reply", "grants", name}
@@ -307,9 +316,10 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 // moment is the time at which a script runs.
 const moment = "local now = now_micros()\n"
 
-// constants are the settings that most scripts need, in µs.
+// constants are the settings that most scripts need; durations in µs.
 func (s *Agendas) constants() string {
-	return fmt.Sprintf("local HOLD, LEAD = %d, %d\n", s.cfg.Hold.Microseconds(), queue.Lead.Microseconds())
+	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", s.cfg.Hold.Microseconds(), queue.Lead.Microseconds(),
+		s.oneServer)
 }
 
 // PartitionPrefix is what every key of a partition begins with. Its hash tag is that of the partition's asynq queue, so

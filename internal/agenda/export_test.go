@@ -35,3 +35,6 @@ local function test_expire() end
 	}
 	return nil
 }
+
+// Spread has the store work as on Redis Cluster, where each partition may be on a server of its own.
+func (s *Agendas) Spread() { s.oneServer = false }

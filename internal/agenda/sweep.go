@@ -3,8 +3,10 @@ package agenda
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -34,6 +36,67 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 	}
 	s.reportDeferrals(r.list(5))
 	return swept, r.fault
+}
+
+// dueAtOnce is how many partitions one script looks at.
+const dueAtOnce = 32
+
+// Due lists the partitions in which a sweep would find something. It shows others that this process is alive, as a sweep
+// does. On Redis Cluster, where partitions may be on several servers, a partition that can't be looked at is in the list:
+// the sweep says why.
+func (s *Agendas) Due(ctx context.Context) ([]int, error) {
+	all := make([]int, s.cfg.Partitions)
+	for partition := range all {
+		all[partition] = partition
+	}
+	if !s.oneServer {
+		return s.dueApart(ctx, all), nil
+	}
+	var due []int
+	for some := range slices.Chunk(all, dueAtOnce) {
+		found, err := s.dueOf(ctx, some...)
+		if err != nil {
+			return nil, fmt.Errorf("look for partitions to sweep: %w", err)
+		}
+		due = append(due, found...)
+	}
+	return due, nil
+}
+
+// dueApart looks at each partition by itself, at several at once.
+func (s *Agendas) dueApart(ctx context.Context, all []int) []int {
+	found := make([]bool, len(all))
+	for some := range slices.Chunk(all, dueAtOnce) {
+		var looks sync.WaitGroup
+		for _, partition := range some {
+			looks.Go(func() {
+				due, err := s.dueOf(ctx, partition)
+				found[partition] = err != nil || len(due) > 0
+			})
+		}
+		looks.Wait()
+	}
+	return slices.DeleteFunc(all, func(partition int) bool { return !found[partition] })
+}
+
+// dueOf looks at partitions in one script.
+func (s *Agendas) dueOf(ctx context.Context, partitions ...int) ([]int, error) {
+	keys := make([]string, 0, 2*len(partitions))
+	for _, partition := range partitions {
+		keys = append(keys, s.keys(partition)...)
+	}
+	places, err := s.due.Run(ctx, s.client, keys, s.cfg.Process, micros(s.cfg.Grace), micros(s.cfg.Truce)).Int64Slice()
+	if err != nil {
+		return nil, err
+	}
+	due := make([]int, len(places))
+	for i, place := range places {
+		if place < 1 || place > int64(len(keys)) {
+			return nil, fmt.Errorf("the script returned the place %d of %d", place, len(keys))
+		}
+		due[i] = partitions[place/2]
+	}
+	return due, nil
 }
 
 // Clear forgets the windows of a user's category, of the user's cap and of the named caps that count the category. What

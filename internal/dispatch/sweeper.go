@@ -27,6 +27,8 @@ type Accepted struct {
 // Partitions is what a Sweeper repairs.
 type Partitions interface {
 	Partitions() int
+	// Due lists those in which a sweep would find something.
+	Due(ctx context.Context) ([]int, error)
 	Sweep(ctx context.Context, partition int) (Repairs, error)
 }
 
@@ -38,6 +40,10 @@ type Sweeper struct {
 	repaired   func(Repairs)
 	log        *slog.Logger
 }
+
+// wholeEvery is how many rounds there are from one in which every partition is swept to the next such one. In the others
+// only those are in which something is due. A sweep also forgets what nobody needs any more.
+const wholeEvery = 60
 
 // NewSweeper makes a Sweeper that looks at every partition once per interval and reports repairs to repaired, which
 // may be nil.
@@ -53,13 +59,13 @@ func (s *Sweeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
 	away := false
-	for {
+	for round := 0; ; round++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		err := s.Sweep(ctx)
+		err := s.round(ctx, round%wholeEvery == 0)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -74,11 +80,31 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
+// round sweeps the partitions in which something is due, or every one.
+func (s *Sweeper) round(ctx context.Context, whole bool) error {
+	if whole {
+		return s.Sweep(ctx)
+	}
+	due, err := s.partitions.Due(ctx)
+	if err != nil {
+		return err
+	}
+	return s.sweepEach(ctx, due)
+}
+
 // Sweep looks at every partition once. One that can't be repaired does not keep it from the others, which may lie on
 // other shards; the error is the first one.
 func (s *Sweeper) Sweep(ctx context.Context) error {
+	all := make([]int, s.partitions.Partitions())
+	for partition := range all {
+		all[partition] = partition
+	}
+	return s.sweepEach(ctx, all)
+}
+
+func (s *Sweeper) sweepEach(ctx context.Context, partitions []int) error {
 	var first error
-	for partition := range s.partitions.Partitions() {
+	for _, partition := range partitions {
 		err := s.sweep(ctx, partition)
 		if first == nil {
 			first = err

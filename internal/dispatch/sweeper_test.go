@@ -20,6 +20,14 @@ type partitions []func(ctx context.Context) (dispatch.Repairs, error)
 
 func (l partitions) Partitions() int { return len(l) }
 
+func (l partitions) Due(context.Context) ([]int, error) {
+	due := make([]int, len(l))
+	for i := range due {
+		due[i] = i
+	}
+	return due, nil
+}
+
 func (l partitions) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
 	return l[partition](ctx)
 }
@@ -211,6 +219,56 @@ func TestSweeperSaysThatAPartitionIsLost(t *testing.T) {
 		want := `level=WARN msg="a partition has lost its state; it is not swept until it is rebuilt"`
 		if log := l.Lines(); len(log) != 1 || !strings.HasPrefix(log[0], want) {
 			t.Errorf("it logs %q, want one line that begins with %s", log, want)
+		}
+	})
+}
+
+// quiet are partitions in which only some have something due.
+type quiet struct {
+	partitions
+
+	due func() ([]int, error)
+}
+
+func (q quiet) Due(context.Context) ([]int, error) { return q.due() }
+
+// Only partitions in which something is due are swept, and all of them once a minute. When the store does not say which, that
+// is said as when a sweep fails.
+func TestOnlyWhatIsDueIsSwept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var away atomic.Bool
+		var idle, busy atomic.Int64
+		count := func(n *atomic.Int64) func(context.Context) (dispatch.Repairs, error) {
+			return func(context.Context) (dispatch.Repairs, error) { n.Add(1); return dispatch.Repairs{}, nil }
+		}
+		l := &ledger{}
+		sweeper := dispatch.NewSweeper(quiet{partitions{count(&idle), count(&busy)}, func() ([]int, error) {
+			if away.Load() {
+				return nil, errAway
+			}
+			return []int{1}, nil
+		}}, time.Second, nil, l.logger(slog.LevelDebug))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			sweeper.Run(ctx)
+		}()
+		pass(2 * time.Minute)
+		synctest.Wait()
+		if idle.Load() != 2 || busy.Load() != 120 {
+			t.Errorf("in two minutes the idle partition is swept %d times, want 2; the other %d times, want 120", idle.Load(),
+				busy.Load())
+		}
+		pass(10 * time.Second)
+		away.Store(true)
+		pass(10 * time.Second)
+		cancel()
+		<-done
+		want := []string{`level=WARN msg="could not sweep a partition; retrying" error="the store is away"`}
+		if diff := cmp.Diff(want, l.Lines()); diff != "" {
+			t.Errorf("log differs (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -3,8 +3,9 @@
 --
 -- KEYS     per queue: the prefix of asynq's keys of it, and a second key, see PartitionKeys
 -- ARGV[1]  how many tasks to move at most
+-- ARGV[2]  1 to tell processes that have nothing to do of a list that is no longer empty, see wakeup.lua
 --
--- Result   how many tasks were moved
+-- Result   {how many tasks were moved, the part of the present second that has passed in µs}
 local left = tonumber(ARGV[1])
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the clock that orders the lists
@@ -14,7 +15,8 @@ for i = 1, #KEYS, 2 do
     local due = left > 0 and redis.call('ZRANGEBYSCORE', partition .. place, '-inf', clock[1], 'LIMIT', '0', left) or {}
     if #due > 0 then
       redis.call('ZREM', partition .. place, unpack(due))
-      redis.call('LPUSH', partition .. 'pending', unpack(due))
+      local pending = redis.call('LPUSH', partition .. 'pending', unpack(due))
+      if ARGV[2] == '1' and pending == #due then redis.pcall('PUBLISH', 'asynq:pacer:pending', '') end
       for _, id in ipairs(due) do
         redis.call('HSET', partition .. 't:' .. id, 'state', 'pending', 'pending_since', now)
       end
@@ -22,4 +24,4 @@ for i = 1, #KEYS, 2 do
     end
   end
 end
-return ARGV[1] - left
+return { ARGV[1] - left, tonumber(clock[2]) }

@@ -27,6 +27,7 @@ func run(t *testing.T, conn redis.UniversalClient, partition int, body string, a
 	const before = `local function digits(n) return string.format('%.0f', n) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+local TELL = true
 `
 	reply, err := conn.Eval(t.Context(), before+queue.WakeupFunctions+body,
 		[]string{fmt.Sprintf("pacer:{push-%d}:", partition)}, args...).Result()

@@ -6,7 +6,8 @@
 --   active     list of active tasks, and lease, a sorted set: task → the second at which its lease ends
 --   scheduled  sorted set: task → the second at which it is due
 --   processed and processed:<day>, counters
--- `digits` and `now`, the moment of the script in µs, are declared before these functions.
+-- `digits`, `now`, the moment of the script in µs, and TELL are declared before these functions. TELL is true where
+-- processes that have nothing to do are told that a list of pending tasks is no longer empty, see alarm.go.
 
 local tasks = 'asynq:' .. string.match(KEYS[1], '{.-}') .. ':'
 local queue_name = string.match(KEYS[1], '{(.-)}')
@@ -41,7 +42,9 @@ local function push_pending(users)
   for _, user in ipairs(users) do
     redis.call('HSET', task_key(user), 'msg', message(user), 'state', 'pending', 'pending_since', since)
   end
-  redis.call('LPUSH', tasks .. 'pending', unpack(users))
+  local pending = redis.call('LPUSH', tasks .. 'pending', unpack(users))
+  -- Whoever may not publish pushes all the same: then processes that have nothing to do find it a little later.
+  if TELL and pending == #users then redis.pcall('PUBLISH', 'asynq:pacer:pending', '') end
 end
 
 -- forward_second returns the second for which to schedule a wake-up that is due at a moment. asynq's times are whole

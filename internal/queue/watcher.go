@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,14 +14,31 @@ import (
 const (
 	// watchEvery is how often the queues without a signal are checked.
 	watchEvery = 20 * time.Millisecond
-	// dozeAfter is how many checks in a row find nothing before only every other check is made.
+	// dozeAfter is how many checks in a row find nothing before only every other check is made, and the alarm is set.
 	dozeAfter = 100
-	// forwardEvery is how often due tasks are moved into the queue; asynq's own default is 5 s.
+	// asleepEvery is how often they are checked while the alarm is set.
+	asleepEvery = 250 * time.Millisecond
+	// forwardEvery is how often due tasks are moved into the queue, where it is not known when a second of Redis's clock
+	// begins; asynq's own default is 5 s. Tasks are scheduled for whole seconds, so else they are moved once a second.
 	forwardEvery = 200 * time.Millisecond
+	// forwardAfter is how long after the beginning of a second that is at the earliest, forwardSpread over how much more
+	// time several processes are spread.
+	forwardAfter, forwardSpread = 5 * time.Millisecond, 95 * time.Millisecond
 	// forwardsAtMost is how many scripts follow one another. What is still due then waits for the next time.
 	forwardsAtMost = 100
 	// announceEvery is how often the queues are announced to asynq, in case Redis has lost their names.
 	announceEvery = time.Minute
+)
+
+// pending says what a look found.
+type pending uint8
+
+// What a look finds. The error of one that failed is reported by the next round of a loop.
+const (
+	nothing pending = iota
+	unknown
+	onlyPaused // all that is pending is in paused queues
+	some
 )
 
 // watcher forwards wake-ups that are due, and signals the queues in which one is pending.
@@ -30,6 +48,10 @@ type watcher struct {
 	groups  [][]int // the partitions that one script may name together
 	closing <-chan struct{}
 	log     *slog.Logger
+
+	alarm     *alarm
+	inVain    int // looks since something was pending
+	announced time.Time
 }
 
 // watched is the queue of one partition.
@@ -40,7 +62,7 @@ type watched struct {
 }
 
 func newWatcher(client *Client, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
-	w := &watcher{client: client, closing: closing, log: log}
+	w := &watcher{client: client, closing: closing, log: log, alarm: newAlarm(client.conn, spread)}
 	all := make([]int, partitions)
 	for number := range partitions {
 		all[number] = number
@@ -56,27 +78,47 @@ func newWatcher(client *Client, partitions int, spread bool, closing <-chan stru
 }
 
 func (w *watcher) watch(ctx context.Context) {
-	look, forward := time.NewTicker(watchEvery), time.NewTicker(forwardEvery)
+	look, forward := time.NewTimer(watchEvery), time.NewTimer(forwardEvery)
 	defer look.Stop()
 	defer forward.Stop()
-	announced := time.Time{}
-	for inVain := 0; ; {
+	defer w.alarm.close()
+	for {
 		select {
 		case <-w.closing:
 			return
 		case <-forward.C:
-			w.forwardAll(ctx)
-			if time.Since(announced) >= announceEvery && w.announce(ctx) {
-				announced = time.Now()
+			moved, next := w.forwardAll(ctx)
+			forward.Reset(next)
+			if moved {
+				w.alarm.ring()
+				look.Reset(w.lookAgain(ctx))
+			}
+			if time.Since(w.announced) >= announceEvery && w.announce(ctx) {
+				w.announced = time.Now()
 			}
 		case <-look.C:
-			if inVain++; inVain < dozeAfter || inVain%2 == 0 {
-				if w.look(ctx) {
-					inVain = 0
-				}
+			look.Reset(w.lookAgain(ctx))
+		case event := <-w.alarm.rings():
+			if w.alarm.hear(event) {
+				look.Reset(w.lookAgain(ctx))
 			}
 		}
 	}
+}
+
+// lookAgain looks, and returns after how long to look again.
+func (w *watcher) lookAgain(ctx context.Context) time.Duration {
+	found := w.look(ctx)
+	if w.inVain++; found == some {
+		w.inVain = 0
+	}
+	switch idle := w.inVain >= dozeAfter; {
+	case w.alarm.looked(ctx, found, idle):
+		return asleepEvery
+	case idle:
+		return 2 * watchEvery
+	}
+	return watchEvery
 }
 
 // announce writes the names of the queues for asynq. It returns false when that has to be tried again.
@@ -88,37 +130,44 @@ func (w *watcher) announce(ctx context.Context) bool {
 	return err == nil
 }
 
-// forwardAll moves what is due into the queues, all groups at once.
-func (w *watcher) forwardAll(ctx context.Context) {
-	var all sync.WaitGroup
+// forwardAll moves what is due into the queues, all groups at once. It tells whether it moved something, and after how
+// long to forward again.
+func (w *watcher) forwardAll(ctx context.Context) (moved bool, next time.Duration) {
+	if len(w.groups) == 1 {
+		return w.forward(ctx, w.groups[0])
+	}
+	var all sync.WaitGroup // on several servers, which have clocks of their own
 	for _, partitions := range w.groups {
-		all.Go(func() {
-			if err := w.forward(ctx, partitions); err != nil {
-				w.log.WarnContext(ctx, "could not forward due tasks; retrying", "error", err)
-			}
-		})
+		all.Go(func() { w.forward(ctx, partitions) })
 	}
 	all.Wait()
+	return false, forwardEvery
 }
 
 // forward moves what is due in the queues of a group, until nothing more is, or the server stops.
-func (w *watcher) forward(ctx context.Context, partitions []int) error {
+func (w *watcher) forward(ctx context.Context, partitions []int) (moved bool, next time.Duration) {
 	for range forwardsAtMost {
-		more, err := w.client.Forward(ctx, partitions...)
-		if err != nil || !more {
-			return err
+		done, err := w.client.Forward(ctx, partitions...)
+		if err != nil {
+			w.log.WarnContext(ctx, "could not forward due tasks; retrying", "error", err)
+			return moved, forwardEvery
+		}
+		moved = moved || done.Moved > 0
+		if !done.More {
+			//nolint:gosec // spread, no secret
+			return moved, done.Next + forwardAfter + rand.N(forwardSpread)
 		}
 		select {
 		case <-w.closing:
-			return nil
+			return moved, forwardEvery
 		default:
 		}
 	}
-	return nil
+	return moved, forwardEvery
 }
 
-// look signals the queues in which a task is pending, unless they are paused. It returns false when there is none.
-func (w *watcher) look(ctx context.Context) bool {
+// look signals the queues in which a task is pending, unless they are paused.
+func (w *watcher) look(ctx context.Context) pending {
 	var silent []*watched
 	for _, q := range w.queues {
 		if len(q.signal) == 0 {
@@ -126,28 +175,41 @@ func (w *watcher) look(ctx context.Context) bool {
 		}
 	}
 	if len(silent) == 0 {
-		return true
+		return some
 	}
 	if len(w.groups) == 1 { // one command may name all keys
 		keys := make([]string, len(silent))
 		for i, q := range silent {
 			keys[i] = q.pending
 		}
-		if n, err := w.client.conn.Exists(ctx, keys...).Result(); err != nil || n == 0 {
-			return false // the usual case when there is little to do; the next round of a loop reports an error
+		switch n, err := w.client.conn.Exists(ctx, keys...).Result(); {
+		case err != nil:
+			return unknown
+		case n == 0:
+			return nothing // the usual case when there is little to do
 		}
 	}
+	return w.signal(ctx, silent)
+}
+
+// signal signals those of the queues in which a task is pending, unless they are paused.
+func (w *watcher) signal(ctx context.Context, queues []*watched) pending {
 	pipe := w.client.conn.Pipeline()
-	pending, paused := make([]*redis.IntCmd, len(silent)), make([]*redis.IntCmd, len(silent))
-	for i, q := range silent {
-		pending[i], paused[i] = pipe.Exists(ctx, q.pending), pipe.Exists(ctx, q.paused)
+	tasks, paused := make([]*redis.IntCmd, len(queues)), make([]*redis.IntCmd, len(queues))
+	for i, q := range queues {
+		tasks[i], paused[i] = pipe.Exists(ctx, q.pending), pipe.Exists(ctx, q.paused)
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its own error
-	found := false
-	for i, q := range silent {
-		if pending[i].Val() > 0 && paused[i].Val() == 0 {
-			found = true
+	found := nothing
+	for i, q := range queues {
+		switch {
+		case tasks[i].Val() > 0 && paused[i].Val() == 0:
+			found = some
 			q.notify()
+		case tasks[i].Err() != nil:
+			found = max(found, unknown)
+		case tasks[i].Val() > 0:
+			found = max(found, onlyPaused)
 		}
 	}
 	return found

@@ -18,20 +18,6 @@ local process, retention, grace, presence = ARGV[1], ARGV[2], tonumber(ARGV[3]),
 local max_crashes, limit, truce = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local result = { 0, 0, 0, 0, {}, deferrals }
 
--- ended_leases_until returns the moment up to which ended leases are taken back. That is now, except after a gap
--- between sweeps: while Redis was away, or a hash slot was moving, nobody could settle either. Then live workers have a
--- truce in which to settle. A lease has one truce: one that ended before the previous truce is taken back in any case.
-local function ended_leases_until()
-  local key = partition .. 'sweep'
-  local f = redis.call('HMGET', key, 'last', 'truce', 'before')
-  local last, began, before = tonumber(f[1] or now), tonumber(f[2] or 0), tonumber(f[3] or 0)
-  if began > now then began, before = 0, 0 end -- the clock was set back
-  if now - last > truce / 2 and now - began >= truce then before, began = began, now end
-  redis.call('HSET', key, 'last', digits(now), 'truce', digits(began), 'before', digits(before))
-  if now - began < truce then return before end
-  return now
-end
-
 -- end_lease puts a notification whose lease has ended back into its backlog, unless it has crashed too often.
 local function end_lease(id)
   redis.call('ZREM', partition .. 'e', id)
@@ -143,7 +129,7 @@ if not GUARDED then
 end
 redis.call('HSET', partition .. 'holders', process, digits(now))
 last_seen(process) -- removes processes that are long gone
-each_due(partition .. 'e', ended_leases_until(), end_lease)
+each_due(partition .. 'e', ended_leases_until(partition, now, truce), end_lease)
 each_due(partition .. 'y', now, expire)
 each_due(partition .. 'wakeups', now - grace, check_wakeup)
 if #still_coming > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(still_coming)) end

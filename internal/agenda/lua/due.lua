@@ -1,0 +1,46 @@
+-- due tells in which of some partitions a sweep would find something, and shows others that this process is alive. To
+-- make the functions of sweep.lua takes longer than to look at an idle partition without them.
+--
+-- KEYS     per partition: its prefix, and a second key, see PartitionKeys
+-- ARGV[1]  the process that sweeps
+-- ARGV[2]  how long after its moment a wake-up counts as missing, in µs
+-- ARGV[3]  truce in µs, see truce.lua
+--
+-- Result   the places of these partitions among KEYS, from 1
+local process, grace, truce = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local now = now_micros()
+
+-- refuses tells whether a sweep of a partition refuses; it says why.
+local refuses
+if GUARDED then
+  local on = here()
+  function refuses(partition)
+    local known = redis.call('MGET', partition .. 'epoch', partition .. 'built')
+    return not known[1] or on ~= '' and known[2] ~= on
+  end
+else
+  function refuses(partition)
+    return redis.call('EXISTS', partition .. 'epoch', partition .. 'moved', partition .. 'rebuild') > 0
+  end
+end
+
+local function holds_due(set, due)
+  return #redis.call('ZRANGEBYSCORE', set, '-inf', digits(due), 'LIMIT', '0', '1') > 0
+end
+
+local due = {}
+for i = 1, #KEYS, 2 do
+  local partition = KEYS[i]
+  if refuses(partition) then
+    due[#due + 1] = i
+  else
+    redis.call('HSET', partition .. 'holders', process, digits(now))
+    local ended = ended_leases_until(partition, now, truce)
+    if holds_due(partition .. 'e', ended) or holds_due(partition .. 'y', now) or
+      holds_due(partition .. 'wakeups', now - grace) or
+      not GUARDED and redis.call('EXISTS', partition .. 'elsewhere') == 1 then
+      due[#due + 1] = i
+    end
+  end
+end
+return due

@@ -1,0 +1,14 @@
+-- ended_leases_until returns the moment up to which ended leases of a partition are taken back. That is now, except after
+-- a gap between sweeps: while Redis was away, or a hash slot was moving, nobody could settle either. Then live workers
+-- have a truce in which to settle. A lease has one truce: one that ended before the previous truce is taken back in any
+-- case.
+local function ended_leases_until(partition, now, truce)
+  local key = partition .. 'sweep'
+  local f = redis.call('HMGET', key, 'last', 'truce', 'before')
+  local last, began, before = tonumber(f[1] or now), tonumber(f[2] or 0), tonumber(f[3] or 0)
+  if began > now then began, before = 0, 0 end -- the clock was set back
+  if now - last > truce / 2 and now - began >= truce then before, began = began, now end
+  redis.call('HSET', key, 'last', digits(now), 'truce', digits(began), 'before', digits(before))
+  if now - began < truce then return before end
+  return now
+end
