@@ -37,7 +37,8 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 		Period: func(m invariant.Admission, p throttle.Period) throttle.Interval {
 			return d.Rules.PeriodAt(m.UserID, m.Zone, p, m.At)
 		},
-		Version: func() string { return d.Rules.Current().Version() },
+		Remembers: d.Rules.Remembers,
+		Version:   func() string { return d.Rules.Current().Version() },
 		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
 			return control.ClearedSince(ctx, d.Control, since)
 		},

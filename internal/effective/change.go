@@ -31,6 +31,7 @@ func (p *Policy) Replaced() Change {
 	now, after := p.now(), p.Current()
 	p.since.Store(&now)
 	before := p.before.Swap(after)
+	p.earlier.note(before)
 	sameHours := before.TimeZone == after.TimeZone && reflect.DeepEqual(before.QuietHours, after.QuietHours) &&
 		reflect.DeepEqual(before.Windows, after.Windows)
 	c := Change{

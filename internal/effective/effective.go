@@ -33,7 +33,8 @@ type Policy struct {
 	periods periods
 	cached  atomic.Pointer[categorySettings]
 	before  atomic.Pointer[policy.Policy] // the one that Replaced saw last
-	since   atomic.Pointer[time.Time]     // nil until the first Replaced
+	earlier earlier
+	since   atomic.Pointer[time.Time] // nil until the first Replaced
 }
 
 // New makes a Policy, without preferences and pauses, of the one that current gives.

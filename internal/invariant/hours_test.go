@@ -135,6 +135,43 @@ func TestClosedHoursOfWhoIsExempt(t *testing.T) {
 	}
 }
 
+// A new policy with a longer window sees only what the limiter remembers of the time before: what it forgot does not
+// fill the window.
+func TestWhatTheLimiterForgot(t *testing.T) {
+	t.Parallel()
+	start := throttle.MicrosOf(time.Now())
+	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 2, Per: time.Minute})
+	for name, c := range map[string]struct {
+		versions   string
+		remembered bool
+		want       int64
+	}{
+		"remembered":              {versions: "oon", remembered: true, want: 1},
+		"forgotten":               {versions: "oon", want: 0},
+		"one of two is forgotten": {versions: "onn", want: 0},
+		"enough since":            {versions: "onnn", want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := &store{}
+			for i, version := range c.versions {
+				m := planted{user: "ada", category: "chat", after: time.Duration(i+1) * time.Second}
+				source.admissions = append(source.admissions, m.admission(string(rune('a'+i)), start))
+				source.admissions[i].Version = string(version)
+			}
+			result, log := round(t, source, func(cfg *invariant.Config) {
+				cfg.Version = func() string { return "n" }
+				cfg.Remembers = func(version, category string, _ throttle.Rule) bool {
+					return c.remembered && version == "o" && category == "chat"
+				}
+			}, limits)
+			if result.Violations != c.want {
+				t.Errorf("%d violations, want %d: %s", result.Violations, c.want, log)
+			}
+		})
+	}
+}
+
 // What another version of the policy decided is not checked, and not passed in silence either.
 func TestAnotherPolicy(t *testing.T) {
 	t.Parallel()

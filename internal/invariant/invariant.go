@@ -71,6 +71,10 @@ type Config struct {
 	Period func(m Admission, p throttle.Period) throttle.Interval
 	// Version gives the version of the policy whose limits these are. Admissions under another one are not checked.
 	Version func() string
+	// Remembers tells whether the log that a rule counts in still had, when the limits came into force, all that was
+	// admitted in a category under another version, as far back as the rule looks: a limiter forgets what no rule needs.
+	// Defaults to always.
+	Remembers func(version, category string, rule throttle.Rule) bool
 	// InForce gives the moment since which the limits are in force. Earlier admissions of which the store does not know
 	// the version are not checked.
 	InForce func() time.Time

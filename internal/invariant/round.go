@@ -32,15 +32,21 @@ type violation struct {
 	early time.Duration
 }
 
+// admitted is an earlier admission, and the version that decided it.
+type admitted struct {
+	at      throttle.Micros
+	version string
+}
+
 // past are a user's admissions up to a moment, oldest first.
 type past struct {
-	all []throttle.Micros
+	all []admitted
 	// category holds the admissions of each category, limited those of them that were no bypasses, as far back as the
 	// user's limits are known to have been remembered. A log counts every admission; fixed windows and token buckets
 	// hold back only what is limited.
-	category, limited map[string][]throttle.Micros
+	category, limited map[string][]admitted
 	// caps holds the admissions that each named cap counts.
-	caps map[string][]throttle.Micros
+	caps map[string][]admitted
 }
 
 // counts tells whether a named cap counts an admission. Without knowing the channel nobody can tell.
@@ -54,9 +60,8 @@ func (r *round) findViolations(admissions []Admission) []violation {
 	user := admissions[0].UserID
 	since := r.wishesSince(user)
 	before := past{
-		all:      make([]throttle.Micros, 0, len(admissions)),
-		category: map[string][]throttle.Micros{}, limited: map[string][]throttle.Micros{},
-		caps: map[string][]throttle.Micros{},
+		all:      make([]admitted, 0, len(admissions)),
+		category: map[string][]admitted{}, limited: map[string][]admitted{}, caps: map[string][]admitted{},
 	}
 	var found []violation
 	for _, m := range admissions {
@@ -79,16 +84,17 @@ func (r *round) findViolations(admissions []Admission) []violation {
 // add adds the latest admission. A user's own limits count what was admitted since they are in force, and nobody can
 // tell how far back the limits before them remembered; likewise a category may have joined a cap with the policy.
 func (p *past) add(m Admission, plan throttle.Plan, bypasses, wishesKnown, policyKnown bool) {
-	p.all = append(p.all, m.At)
+	one := admitted{m.At, m.Version}
+	p.all = append(p.all, one)
 	if wishesKnown {
-		p.category[m.Category] = append(p.category[m.Category], m.At)
+		p.category[m.Category] = append(p.category[m.Category], one)
 		if !bypasses {
-			p.limited[m.Category] = append(p.limited[m.Category], m.At)
+			p.limited[m.Category] = append(p.limited[m.Category], one)
 		}
 	}
 	for _, rules := range plan.NamedCaps() {
 		if policyKnown && counts(rules[0], m) {
-			p.caps[rules[0].Cap] = append(p.caps[rules[0].Cap], m.At)
+			p.caps[rules[0].Cap] = append(p.caps[rules[0].Cap], one)
 		}
 	}
 }
@@ -126,22 +132,29 @@ func (r *round) frees(m Admission, rule throttle.Rule, algorithm throttle.Algori
 	}
 	oldest := before[len(before)-most]
 	switch {
+	case !r.remembers(oldest.version, m.Category, rule):
+		return 0
 	case rule.Period == 0:
-		return oldest.Add(rule.Per)
+		return oldest.at.Add(rule.Per)
 	case r.cfg.Period == nil:
 		return 0
 	}
-	if period := r.cfg.Period(m, rule.Period); oldest >= period.From {
+	if period := r.cfg.Period(m, rule.Period); oldest.at >= period.From {
 		return period.Until
 	}
 	return 0
+}
+
+// remembers tells whether a rule saw what a version of the policy had admitted. If it did, it saw all that came later.
+func (r *round) remembers(version, category string, rule throttle.Rule) bool {
+	return version == r.version || r.cfg.Remembers == nil || r.cfg.Remembers(version, category, rule)
 }
 
 // counted gives the admissions that a rule counts, and how many of them fill its window for another one. Windows that
 // are not rolling may admit nearly twice as many across their edge. Gaps and user caps are exact under every algorithm.
 func (p past) counted(m Admission, algorithm throttle.Algorithm,
 	rule throttle.Rule,
-) (before []throttle.Micros, most int) {
+) (before []admitted, most int) {
 	switch {
 	case rule.Kind == throttle.KindCap:
 		return p.all, rule.MaxFor(int(m.Priority))
