@@ -144,17 +144,22 @@ func cleanEnvironment() []string {
 var (
 	timeOfDay = regexp.MustCompile(`(\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d(\.\d+)?Z?`)
 	day       = regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`)
+	weekday   = regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) DAY `)
+	continued = regexp.MustCompile(`\n {14,}`) // a line that was too long, of user and explain
 	folderOf  = regexp.MustCompile(`/\S*/(policy\.yaml)`)
 	elapsed   = regexp.MustCompile(`\bin (\d+(\.\d+)?(h|m|s|ms|µs))+`)
 	gapOf     = regexp.MustCompile(`, (the first|\d+\.\d{3} s after the one before), `)
 )
 
-// shape are the lines of a text without what differs from run to run.
+// shape are the lines of a text without what differs from run to run. Lines that were too long are whole again: a time of
+// another day than today is longer, since it has its date, and one that is more than a day ahead has its weekday too.
 func shape(text string) []string {
+	text = continued.ReplaceAllString(text, " ")
 	text = folderOf.ReplaceAllString(text, "$1")
 	text = madeID.ReplaceAllString(gapOf.ReplaceAllString(text, ", GAP, "), "ID")
 	text = elapsed.ReplaceAllString(timeOfDay.ReplaceAllString(text, "TIME"), "in TIME")
-	text = day.ReplaceAllString(text, "DAY")
+	text = weekday.ReplaceAllString(day.ReplaceAllString(text, "DAY"), "")
+	text = strings.ReplaceAll(text, "DAY TIME", "TIME")
 	var lines []string
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 0 {
