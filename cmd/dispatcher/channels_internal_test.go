@@ -71,8 +71,9 @@ func TestChannelsAreListed(t *testing.T) {
 	t.Cleanup(ops.Close)
 	got := ask(t, "channels", "--ops-listen", strings.TrimPrefix(ops.URL, "http://"))
 	for _, want := range []string{
-		"apns", "calling", "delivered", "not called until " + dayHere(t, "2096-03-14T15:09:26Z"), "configured, not used yet", "a.example",
-		"trying one call", "calling, the latest call failed", "paused by ann since " + dayHere(t, "2026-03-14T15:09:26Z"),
+		"apns", "calling", "delivered", "configured, not used yet", "a.example", "trying one call",
+		"not called until " + dayHere(t, "2096-03-14T15:09:26Z"), "calling, the latest call failed",
+		"paused by ann since " + dayHere(t, "2026-03-14T15:09:26Z"),
 	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, and %q is missing in\n%s%s", got.code, want, got.out, got.err)

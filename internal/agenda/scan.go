@@ -54,7 +54,8 @@ func (s *Agendas) EachKnown(ctx context.Context, userID string, do func(Known) e
 	return s.eachKnown(ctx, servers[0], pattern, do)
 }
 
-func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error) error {
+func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error,
+) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()
 		if err != nil {

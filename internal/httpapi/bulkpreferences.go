@@ -137,7 +137,7 @@ func preferencesFault(err error) error {
 	name = strings.Trim(name, `"`)
 	switch _, isTime := errors.AsType[*time.ParseError](err); {
 	case isWrong && wrong.Field != "":
-		value, _, _ := strings.Cut(wrong.Value, " ") // "number 5" shows what the client sent
+		value, _, _ := strings.Cut(wrong.Value, " ")             // "number 5" shows what the client sent
 		field := strings.TrimPrefix(wrong.Field, "Preferences.") // the embedded type
 		return &notification.FieldError{Field: field, Message: "can't hold a JSON " + value}
 	case isUnknown:

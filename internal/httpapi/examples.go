@@ -19,7 +19,8 @@ var examplesSource []byte
 // usualExample is the name of an example that has none, where there are others with names.
 const usualExample = "usual"
 
-// example is a call and its response. Without a name it is shown if it is the first of its kind; with one beside others.
+// example is a call and its response. Without a name it is shown if it is the first of its kind; with one, beside
+// others.
 type example struct {
 	Name      string          `json:"name"`
 	Operation string          `json:"operation"`

@@ -33,7 +33,9 @@ func TestOperateIsTrue(t *testing.T) {
 		t.Fatalf("%s has no block of commands to run", operatePage)
 	}
 	printed := strings.Join(newSession(t).run(t, steps), "")
-	for _, want := range []string{"done: ", " moved", " cancelled", "job-", "accepted", "new.yaml is valid", "is in force on 1 of 1 process"} {
+	for _, want := range []string{
+		"done: ", " moved", " cancelled", "job-", "accepted", "new.yaml is valid", "is in force on 1 of 1 process",
+	} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("no %q in what the commands print:\n%s", want, printed)
 		}

@@ -151,8 +151,8 @@ var (
 	gapOf     = regexp.MustCompile(`, (the first|\d+\.\d{3} s after the one before), `)
 )
 
-// shape are the lines of a text without what differs from run to run. Lines that were too long are whole again: a time of
-// another day than today is longer, since it has its date, and one that is more than a day ahead has its weekday too.
+// shape are the lines of a text without what differs from run to run. Lines that were too long are whole again: a time
+// of another day than today is longer, since it has its date, and one that is more than a day ahead has its weekday too.
 func shape(text string) []string {
 	text = continued.ReplaceAllString(text, " ")
 	text = folderOf.ReplaceAllString(text, "$1")

@@ -118,7 +118,8 @@ func policyChangeRows(d *fleet) []row {
 			name: "a comparison that nobody makes",
 			provoke: func(t *testing.T) string {
 				t.Helper()
-				return run(&dispatcherPath, nil, "policy", "diff", written(t, anotherPolicy), "--ops-listen=127.0.0.1:1")(t)
+				file := written(t, anotherPolicy)
+				return run(&dispatcherPath, nil, "policy", "diff", file, "--ops-listen=127.0.0.1:1")(t)
 			},
 			want: "dispatcher: ask the dispatcher at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; is " +
 				"it running, with the ops role, and is --ops-listen its address?",

@@ -17,8 +17,8 @@ const oneLine = `{"user_id":"USER","channel":"log"}` + "\n"
 const cannotTell = "it can't be told now"
 
 // behindTen hands over ten notifications for a user, as many as the policy allows in a minute, and then calls path with
-// the body of another. USER stands for the user, SOON for a moment within that minute. While a busy Redis does not respond
-// it calls again, as a client does.
+// the body of another. USER stands for the user, SOON for a moment within that minute. While a busy Redis does not
+// respond it calls again, as a client does.
 func (d *fleet) behindTen(user, path, body string) func(*testing.T) string {
 	of := func(text string) string {
 		soon := time.Now().Add(20 * time.Second).UTC().Format(time.RFC3339)
@@ -64,7 +64,8 @@ func promiseWithoutRedis(t *testing.T) string {
 	d.process = start(t, d.settings, d.log)
 	server.Kill()
 	defer server.Restart()
-	return d.call(http.MethodPost, "/v1/notifications?promise=true", "application/json", `{"user_id":"ada","channel":"log"}`)(t)
+	const ask = `{"user_id":"ada","channel":"log"}`
+	return d.call(http.MethodPost, "/v1/notifications?promise=true", "application/json", ask)(t)
 }
 
 // promiseRows are refusals of what would come too late, and of who asks when something comes.
@@ -104,9 +105,10 @@ func promiseRows(d *fleet) []row {
 			want:    "max_wait: must be a string, is a number",
 		},
 		{
-			name:    "no word for a promise",
-			provoke: d.call(http.MethodPost, one+"?promise=maybe", "application/json", `{"user_id":"ada","channel":"log"}`),
-			want:    "promise: must be true or false",
+			name: "no word for a promise",
+			provoke: d.call(http.MethodPost, one+"?promise=maybe", "application/json",
+				`{"user_id":"ada","channel":"log"}`),
+			want: "promise: must be true or false",
 		},
 		{
 			name: "promises for too many",

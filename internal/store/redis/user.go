@@ -69,8 +69,8 @@ func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) 
 	return views[:min(n, len(views))], note + ".", nil
 }
 
-// lookFor looks for notifications of a user among a bounded number of those of the user's partition. all is true when it
-// looked at every one.
+// lookFor looks for notifications of a user among a bounded number of those of the user's partition. all is true when
+// it looked at every one.
 func (r *Store) lookFor(ctx context.Context, userID string) (ids []string, all bool, err error) {
 	var mu sync.Mutex
 	looked := 0
