@@ -18,9 +18,8 @@ const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
 	FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[],
-		$10::text[], $11::bigint[], $12::text[], $13::text[])
-	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, reply, took_us,
-		policy_version, zone, place)
+		$10::text[], $11::bigint[])
+	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, reply, took_us, place)
 ), done AS (
 	UPDATE pacer.notifications n SET
 		status = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN 'expired' ELSE a.status END,
@@ -34,7 +33,7 @@ WITH asked AS MATERIALIZED (
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND n.generation = a.claim AND n.status = 'sending'
 	RETURNING a.place, n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, n.status,
-		a.reason AS attempt_reason, a.reply, a.took_us, a.untried, a.counted, a.policy_version, a.zone
+		a.reason AS attempt_reason, a.reply, a.took_us, a.untried, a.counted, n.policy_version, n.zone
 ), noted AS (
 	INSERT INTO pacer.attempts
 		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, reply, took_us, counted,
@@ -149,13 +148,12 @@ func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatc
 func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
 	n := len(requests)
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
-	replies, versions, zones := make([]string, n), make([]string, n), make([]string, n)
+	replies := make([]string, n)
 	retry, took, failures, untried, counted := make([]int64, n), make([]int64, n), make([]int32, n), make([]int32, n),
 		make([]bool, n)
 	for i, x := range requests {
 		ids[i], claims[i] = x.Notification.ID, int32(x.Claimed)
 		statuses[i], reasons[i], replies[i] = statusOf(x.Disposition), x.Reason, x.Reply
-		versions[i], zones[i] = x.Basis.PolicyVersion, x.Basis.Zone
 		retry[i], took[i], counted[i] = x.RetryAfter.Microseconds(), x.Took.Microseconds(), !x.Refund
 		if x.Failure {
 			failures[i] = 1
@@ -167,7 +165,7 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
-		notification.ReasonExpired, replies, took, versions, zones)
+		notification.ReasonExpired, replies, took)
 	if err != nil {
 		return nil, describe("write results", err)
 	}
