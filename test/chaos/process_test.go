@@ -125,7 +125,10 @@ func (p *process) openPostgres(log *slog.Logger) (err error) {
 	if p.pool, err = p.w.newPool(p); err != nil {
 		return err
 	}
-	p.postgres = storepostgres.New(p.pool, p.agendas, storepostgres.Config{Log: log})
+	p.postgres = storepostgres.New(p.pool, p.agendas, storepostgres.Config{
+		// What is accepted two at a time is copied, whatever its ids.
+		Log: log, CopyLeast: 2, MadeHere: func(string) bool { return true },
+	})
 	p.store, p.control = p.postgres, control.NewPostgres(p.pool)
 	p.relay = storepostgres.NewRelay(p.postgres, storepostgres.RelayConfig{
 		Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,

@@ -146,10 +146,36 @@ func (r *Store) insertAll(ctx context.Context, batch []*notification.Notificatio
 	return r.insert(ctx, batch)
 }
 
-// insert accepts notifications in one statement. A second statement looks up those that were accepted before.
+// insert accepts notifications, all of them or none. A second statement looks up those that were accepted before.
 func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
+	results, err := r.write(ctx, batch)
+	if err == nil {
+		r.placer.place(ctx, batch, results)
+	}
+	if err == nil && slices.ContainsFunc(results, func(result insertResult) bool { return !result.fresh }) {
+		err = r.findKnown(ctx, batch, results)
+	}
+	if err != nil {
+		return nil, describe("accept notifications", err)
+	}
+	return results, nil
+}
+
+// write writes the notifications whose ids are new. The results of the others stay empty.
+func (r *Store) write(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
+	if r.copies(batch) {
+		results, err := r.copyRows(ctx, batch)
+		if !errors.Is(err, errIDTaken) {
+			return results, err
+		}
+	}
+	return r.insertRows(ctx, batch)
+}
+
+// insertRows inserts rows in one statement, which leaves those out that are there.
+func (r *Store) insertRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	results := make([]insertResult, len(batch))
 	places := make(map[string]int, len(batch)) // of the first with an id
 	for i, n := range slices.Backward(batch) {
@@ -157,27 +183,16 @@ func (r *Store) insert(ctx context.Context, batch []*notification.Notification) 
 	}
 	rows, err := r.pool.Query(ctx, insertSQL, append(columns(batch), r.counted)...)
 	if err != nil {
-		return nil, describe("accept notifications", err)
+		return nil, err
 	}
 	var id string
 	var found insertResult
-	fresh := 0
 	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
 		found.fresh = true
 		results[places[id]] = found
-		fresh++
 		return nil
 	})
-	if err == nil {
-		r.placer.place(ctx, batch, results)
-	}
-	if err == nil && fresh < len(batch) {
-		err = r.findKnown(ctx, batch, results)
-	}
-	if err != nil {
-		return nil, describe("accept notifications", err)
-	}
-	return results, nil
+	return results, err
 }
 
 // findKnown fills in the results of notifications that were accepted before. The relay checks those that still wait.

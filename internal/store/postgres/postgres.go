@@ -2,7 +2,7 @@
 // claim, every result. The agendas on Redis decide which notification goes when. All of Redis may be lost; the relay
 // rebuilds it from here.
 //
-//	accept   one statement inserts many, then the agendas take them; the relay carries over those that did not arrive
+//	accept   one statement inserts or copies many, then the agendas take them; the relay carries over what did not arrive
 //	take     the agendas grant, Postgres claims: only what is claimed is sent
 //	settle   Postgres writes the result under the claim, then the agendas do
 //
@@ -36,6 +36,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -48,6 +49,11 @@ type Config struct {
 	MaxCrashes int
 	// AcceptTimeout bounds the statements that accept. Defaults to 2.5 s, so that a producer has a response within 3 s.
 	AcceptTimeout time.Duration
+	// CopyLeast is from how many notifications on a batch with ids that pacer made is copied instead of inserted.
+	// Defaults to 100.
+	CopyLeast int
+	// MadeHere tells whether an id has the form of those that pacer makes. Defaults to [intake.MadeHere].
+	MadeHere func(id string) bool
 	// StatementTimeout bounds every other statement, and the attempts to return a grant that is not used. Defaults to
 	// 5 s.
 	StatementTimeout time.Duration
@@ -70,6 +76,10 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 14*time.Second)
 	c.MaxCrashes = cmp.Or(c.MaxCrashes, 3)
 	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, 2500*time.Millisecond)
+	c.CopyLeast = cmp.Or(c.CopyLeast, 100)
+	if c.MadeHere == nil {
+		c.MadeHere = intake.MadeHere
+	}
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
 	c.ClaimPatience = cmp.Or(c.ClaimPatience, 5*time.Second)

@@ -39,15 +39,20 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Behind a pooler in transaction mode the store keeps the same promises.
+// Behind a pooler in transaction mode the store keeps the same promises, also when it copies whatever it accepts.
 func TestConformanceBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(tb testing.TB) storetest.Subject {
 		tb.Helper()
 		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease},
-			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled)
+			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled, copies)
 		return storetest.Subject{Store: w.store, Repair: w.repair}
 	})
+}
+
+// copies has a store copy whatever it accepts, and insert it only when an id is taken.
+func copies(cfg *postgres.Config) {
+	cfg.CopyLeast, cfg.MadeHere = 1, func(string) bool { return true }
 }
 
 // A pooler is noticed, whether it refuses the settings of a connection or ignores them.
@@ -113,7 +118,7 @@ func newWorldWith(tb testing.TB, client *goredis.Client, cfg agenda.Config) *wor
 
 // newWorldOn is a world on the database at address, with connections as prepare makes them.
 func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, address string,
-	prepare func(*pgxpool.Config),
+	prepare func(*pgxpool.Config), change ...func(*postgres.Config),
 ) *world {
 	tb.Helper()
 	config, err := pgxpool.ParseConfig(address)
@@ -138,12 +143,16 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.store = postgres.New(pool, w.agendas, postgres.Config{
+	kept := postgres.Config{
 		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: storetest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
 		RowsLooked:    7, // a listing needs many statements
 		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute,
 		ClaimPatience: time.Minute, // a busy machine
-	})
+	}
+	for _, c := range change {
+		c(&kept)
+	}
+	w.store = postgres.New(pool, w.agendas, kept)
 	tb.Cleanup(func() { _ = w.store.Close() })
 	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
 		Check:   func(*notification.Notification) error { return nil },
