@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,7 @@ type options struct {
 	rounds, n int
 	only      string
 	smoke     bool
+	alone     bool // without the peers
 	docs      string
 }
 
@@ -133,17 +135,33 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, latency, crowd, idle")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
 	flag.BoolVar(&verbose, "v", false, "print what each run used of CPU, memory, Redis and Postgres")
+	flag.BoolVar(&o.alone, "alone", false, "run pacer's side only, and print what it used: counts hold on a busy machine too")
+	heap := flag.String("memprofile", "", "write what was allocated, peers included, to this file")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.StringVar(&o.docs, "docs", "", "write the tables and the chart into this folder")
 	flag.Parse()
 	if o.smoke {
 		o.rounds, o.n = 1, 500
 	}
+	verbose = verbose || o.alone
 	memory.Tune(slog.Default()) // as the dispatcher does; the peers in this process collect less too
-	if err := profiled(*profile, func() error { return run(ctx, o) }); err != nil {
+	err := profiled(*profile, func() error { return run(ctx, o) })
+	if err := errors.Join(err, writeHeap(*heap)); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// writeHeap writes what was allocated to the file at path, unless path is empty.
+func writeHeap(path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(file, 0), file.Close())
 }
 
 // profiled calls do and writes a CPU profile of it to the file at path, unless path is empty.
@@ -211,6 +229,10 @@ func compete(ctx context.Context, c contest, o options) (pacer, beside sample, e
 			do      func(context.Context, options) (sample, error)
 			samples *[]sample
 		}{{c.pacer, &ours}, {c.beside, &theirs}} {
+			if o.alone && side.samples == &theirs {
+				theirs = append(theirs, sample{})
+				continue
+			}
 			one, err := side.do(ctx, o)
 			if err != nil {
 				return sample{}, sample{}, err

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -57,7 +56,6 @@ type Checker struct{ Topic string }
 type Sender struct {
 	Checker
 	cfg         Config
-	client      *http.Client
 	transport   httpsend.Transport
 	connections *httpsend.Connections
 	// token is replaced when the service says that it has expired.
@@ -78,7 +76,7 @@ func New(cfg Config) (*Sender, error) {
 	if cfg.Topic == "" {
 		return nil, errors.New("the topic, which is the app's bundle id, is required")
 	}
-	cfg.Host = cmp.Or(cfg.Host, Production)
+	cfg.Host, cfg.Timeout = cmp.Or(cfg.Host, Production), cmp.Or(cfg.Timeout, time.Minute)
 	if cfg.Dialer == nil {
 		cfg.Dialer = &net.Dialer{Timeout: 5 * time.Second}
 	}
@@ -87,7 +85,6 @@ func New(cfg Config) (*Sender, error) {
 	}
 	s := &Sender{Checker: Checker{cfg.Topic}, cfg: cfg, connections: httpsend.NewConnections(cfg.Dialer)}
 	s.transport = httpsend.NewHTTP2Transport(cfg.Roots, s.connections)
-	s.client = &http.Client{Transport: &observer{s.transport}, Timeout: cmp.Or(cfg.Timeout, time.Minute)}
 	s.token.Store(&token.Token{AuthKey: key, KeyID: cfg.KeyID, TeamID: cfg.TeamID})
 	if _, err := s.token.Load().Generate(); err != nil {
 		return nil, errors.New("the key can't sign: it must be on the curve P-256")
@@ -148,23 +145,6 @@ func (s *Sender) renew(used *token.Token) *token.Token {
 		return fresh
 	}
 	return s.token.Load()
-}
-
-// post makes one call.
-func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notification.Notification,
-	message *apns2.Notification, with *token.Token,
-) *push.Error {
-	seen := &observed{}
-	client := &apns2.Client{Host: s.cfg.Host, Token: with, HTTPClient: s.client}
-	response, err := client.PushWithContext(context.WithValue(trace.Attach(ctx), observedKey{}, seen), message)
-	if err != nil && seen.status == 0 {
-		return trace.Classify(err)
-	}
-	failure := classify(seen, response, message.Topic == s.cfg.Topic)
-	if failure != nil {
-		failure.Reply = push.Reply(seen.reply.Bytes(), n, with.GenerateIfExpired())
-	}
-	return failure
 }
 
 // identity makes the UUID that the service expects: the notification's id if it is a UUID, else one made from it.

@@ -17,10 +17,57 @@ const (
 	maxVoIPPayload = 5120
 )
 
+// message is what is posted.
+type message struct {
+	apns2.Notification
+
+	payload []byte // JSON
+}
+
+// plain is the payload of a notification without an override. Its members are in the order in which a map is written.
+type plain struct {
+	APS struct {
+		Alert struct {
+			Body  string `json:"body"`
+			Title string `json:"title"`
+		} `json:"alert"`
+	} `json:"aps"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// plainMessage is message for a notification without an override, which most are: it makes no map.
+func (c Checker) plainMessage(n *notification.Notification) (*message, error) {
+	m := newMessage(n)
+	if err := c.setType(m, nil, n); err != nil {
+		return nil, err
+	}
+	p := plain{Data: n.Data}
+	p.APS.Alert.Title, p.APS.Alert.Body = n.Title, n.Body
+	var err error
+	if m.payload, err = json.Marshal(&p); err != nil {
+		return nil, errNoJSON
+	}
+	return m, content.Limit("APNs", len(m.payload), maxPayload)
+}
+
+// errNoJSON does not say what can't be written: the cause quotes the data.
+var errNoJSON = errors.New("can't be written as JSON")
+
+// newMessage makes a message without a payload.
+func newMessage(n *notification.Notification) *message {
+	return &message{Notification: apns2.Notification{
+		DeviceToken: n.To, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
+		Expiration: n.ExpiresAt, PushType: apns2.PushTypeAlert,
+	}}
+}
+
 // message makes the message to post: aps.alert with title and body, the data under "data", and over it the override.
 // The override's member "headers" may set apns-push-type, apns-priority and apns-topic. A passive alert neither sounds
 // nor lights the screen, unless the words for that no longer fit.
-func (c Checker) message(n *notification.Notification, passive bool) (*apns2.Notification, error) {
+func (c Checker) message(n *notification.Notification, passive bool) (*message, error) {
+	if len(n.Override) == 0 && !passive {
+		return c.plainMessage(n)
+	}
 	payload := map[string]any{"aps": map[string]any{"alert": map[string]any{"title": n.Title, "body": n.Body}}}
 	if len(n.Data) > 0 {
 		payload["data"] = n.Data
@@ -28,10 +75,7 @@ func (c Checker) message(n *notification.Notification, passive bool) (*apns2.Not
 	if err := content.Merge(payload, n.Override); err != nil {
 		return nil, err
 	}
-	message := &apns2.Notification{
-		DeviceToken: n.To, ApnsID: identity(n.ID), CollapseID: content.CollapseID(n),
-		Expiration: n.ExpiresAt, PushType: apns2.PushTypeAlert,
-	}
+	message := newMessage(n)
 	if err := setHeaders(message, payload); err != nil {
 		return nil, err
 	}
@@ -42,11 +86,11 @@ func (c Checker) message(n *notification.Notification, passive bool) (*apns2.Not
 	if message.PushType == apns2.PushTypeVOIP {
 		most = maxVoIPPayload
 	}
-	encoded, err := json.Marshal(payload) // the library escapes < > & too, so the length counts as sent
+	encoded, err := json.Marshal(payload)
 	if err != nil {
-		return nil, errors.New("can't be written as JSON") // the cause quotes the data
+		return nil, errNoJSON
 	}
-	message.Payload = encoded
+	message.payload = encoded
 	err = content.Limit("APNs", len(encoded), most)
 	if err != nil || !passive || message.PushType != apns2.PushTypeAlert {
 		return message, err
@@ -55,7 +99,7 @@ func (c Checker) message(n *notification.Notification, passive bool) (*apns2.Not
 		return nil, err
 	}
 	if quiet, err := json.Marshal(payload); err == nil && len(quiet) <= most {
-		message.Payload = quiet
+		message.payload = quiet
 	}
 	return message, nil
 }
@@ -66,7 +110,7 @@ func (c Checker) message(n *notification.Notification, passive bool) (*apns2.Not
 const passively = `{"aps": {"interruption-level": "passive", "sound": null}}`
 
 // setHeaders moves the headers out of the payload into the message.
-func setHeaders(message *apns2.Notification, payload map[string]any) error {
+func setHeaders(message *message, payload map[string]any) error {
 	headers, given := payload["headers"]
 	if !given {
 		return nil

@@ -47,7 +47,7 @@ var pushTypes = map[apns2.EPushType]pushType{
 
 // setType sets what follows from the push type: topic and priority, unless the override names them, and the payload's
 // form.
-func (c Checker) setType(message *apns2.Notification, payload map[string]any, n *notification.Notification) error {
+func (c Checker) setType(message *message, payload map[string]any, n *notification.Notification) error {
 	kind, known := pushTypes[message.PushType]
 	if !known {
 		names := slices.Sorted(maps.Keys(pushTypes))
@@ -73,7 +73,7 @@ func (c Checker) setType(message *apns2.Notification, payload map[string]any, n 
 }
 
 // setPriority sets the usual priority, or 5 for notifications of a low one.
-func (t pushType) setPriority(message *apns2.Notification, priority notification.Priority) error {
+func (t pushType) setPriority(message *message, priority notification.Priority) error {
 	allowed := t.priorities
 	if allowed == nil {
 		allowed = []int{apns2.PriorityHigh, apns2.PriorityLow, 1}

@@ -178,7 +178,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := s.client.Do(request)
+	response, err := httpsend.Do(s.client, request)
 	if err != nil {
 		return trace.Classify(err)
 	}

@@ -3,9 +3,28 @@ package httpsend
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
 )
+
+// Within bounds a call whose context does not end before.
+func Within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if deadline, ends := ctx.Deadline(); ends && time.Until(deadline) <= timeout {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// Do sends a request, bounded by its context, or by the client's timeout when that ends sooner: two timers, and what
+// carries them, cost more than the rest of the client.
+func Do(client *http.Client, request *http.Request) (*http.Response, error) {
+	if deadline, ends := request.Context().Deadline(); ends && time.Until(deadline) <= client.Timeout {
+		own := *client
+		own.Timeout, client = 0, &own
+	}
+	return client.Do(request)
+}
 
 // Call makes one call: it makes the request, sends it, and reads the response with its beginning. An error of request
 // says what is wrong with the notification, and shows no secret.
@@ -24,7 +43,7 @@ func Call(ctx context.Context, client *http.Client, request func(context.Context
 		}
 		return &push.Error{Class: push.Permanent, Code: code, Unsent: true, Err: err}
 	}
-	response, err := client.Do(made)
+	response, err := Do(client, made)
 	if err != nil {
 		return trace.Classify(err)
 	}

@@ -128,7 +128,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	case err != nil:
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
-	response, err := s.client.Do(request)
+	response, err := httpsend.Do(s.client.Client, request)
 	if err != nil {
 		return trace.Classify(err)
 	}

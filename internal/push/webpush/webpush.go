@@ -125,7 +125,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, m push.Message
 	}
 	request.Header.Set("Authorization", authorization)
 	describe(request.Header, m)
-	response, err := s.client.Do(request)
+	response, err := httpsend.Do(s.client.Client, request)
 	if err != nil {
 		return trace.Classify(err)
 	}
