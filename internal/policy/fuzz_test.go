@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -35,6 +36,8 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte(hoursText))
+	f.Add([]byte(limitsText))
 	f.Add([]byte("version: 1\ncategories: {default: &a {limits: [*a]}}\n"))
 	f.Add([]byte("? [a]\n: b\n<<: *x\n!!int 3: |\n  text\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -53,6 +56,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// limitsText has limits of every kind: by the calendar, with reserves, and caps of categories and of channels.
+const limitsText = `version: 1
+time_zone: Asia/Kathmandu
+windows:
+  lunch: {closed: [{from: "12:00", to: "13:00"}, {days: sat, from: "00:00", to: "24:00"}], dates: [2027-01-01]}
+quiet_hours: {window: lunch, spread: 5m, exempt_priority: normal}
+caps:
+  - {name: marketing, categories: [promo, default], limits: [{max: 3, per: week}, {max: 2, per: 1d, reserve: {high: 1}}]}
+  - {name: push, categories: [promo], channels: ["fcm:shop", apns], limits: [{max: 5, per: 1h}]}
+user_cap: {limits: [{max: 60, per: month, reserve: {critical: 9, high: 2}}, {max: 9, per: 1h}]}
+categories:
+  default: {limits: [{max: 4, per: day}, {max: 2, per: 1m}], min_gap: 3s}
+  promo: {algorithm: token_bucket, limits: [{max: 2, per: 1m}], quiet_hours: {then: drop}}
+`
 
 // checkFaults wants an error to hold only faults, in order, at places within the file.
 func checkFaults(t *testing.T, err error, lines int) {
@@ -102,6 +120,7 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 		if diff := cmp.Diff(p.UserCap, c.Plan.CapRules()); diff != "" {
 			t.Fatalf("category %s has another cap than the policy:\n%s", name, diff)
 		}
+		checkCaps(t, p, c)
 	}
 	if slices.ContainsFunc(p.UserCap, func(r throttle.Rule) bool { return r.Kind != throttle.KindCap }) {
 		t.Fatalf("user cap %v", p.UserCap)
@@ -116,6 +135,27 @@ func checkPolicy(t *testing.T, p *policy.Policy) {
 	}
 	if !utf8.ValidString(p.Text) {
 		t.Fatal("the text is not UTF-8")
+	}
+}
+
+// checkCaps wants the plan of a category to hold the rules of just the named caps that count it.
+func checkCaps(t *testing.T, p *policy.Policy, c policy.Category) {
+	t.Helper()
+	named := c.Plan.NamedCaps()
+	for _, one := range p.Caps {
+		i := slices.IndexFunc(named, func(rules []throttle.Rule) bool { return rules[0].Cap == one.Name })
+		if counts := slices.Contains(one.Categories, c.Name); counts != (i >= 0) {
+			t.Fatalf("category %s: cap %s counts it: %t, its plan holds %v", c.Name, one.Name, counts, named)
+		}
+		if i >= 0 {
+			if diff := cmp.Diff(one.Rules, named[i]); diff != "" {
+				t.Fatalf("category %s has another cap %s than the policy:\n%s", c.Name, one.Name, diff)
+			}
+			named = slices.Delete(named, i, i+1)
+		}
+	}
+	if len(named) > 0 {
+		t.Fatalf("category %s: its plan holds caps that the policy does not: %v", c.Name, named)
 	}
 }
 
@@ -153,13 +193,83 @@ func writePolicy(p *policy.Policy) string {
 			limits = limits[:n-1]
 		}
 		fmt.Fprintf(&b, "    limits: [%s]\n", writeLimits(limits))
+		fmt.Fprintf(&b, "    quiet_hours: {then: %s}\n", c.Quiet)
 	}
+	writeHours(&b, p)
+	writeCaps(&b, p.Caps)
 	fmt.Fprintf(&b, "user_cap: {limits: [%s]}\n", writeLimits(p.UserCap))
 	if p.BypassPriority != 0 {
 		fmt.Fprintf(&b, "bypass_priority: %s\n", p.BypassPriority)
 	}
 	writeDeliveries(&b, p)
 	return b.String()
+}
+
+// writeHours writes when users are not to be disturbed.
+func writeHours(b *strings.Builder, p *policy.Policy) {
+	fmt.Fprintf(b, "time_zone: %s\n", strconv.Quote(p.TimeZone))
+	if len(p.Windows) > 0 {
+		b.WriteString("windows:\n")
+	}
+	for name, w := range p.Windows {
+		fmt.Fprintf(b, "  %s: {", strconv.Quote(name))
+		if len(w.Closed) > 0 {
+			fmt.Fprintf(b, "closed: [%s], ", writeRanges(w.Closed))
+		}
+		if len(w.Open) > 0 {
+			fmt.Fprintf(b, "open: [%s], ", writeRanges(w.Open))
+		}
+		dates := make([]string, len(w.Dates))
+		for i, date := range w.Dates {
+			dates[i] = strconv.Quote(date.String())
+		}
+		fmt.Fprintf(b, "dates: [%s]}\n", strings.Join(dates, ", "))
+	}
+	if q := p.QuietHours; q != nil {
+		fmt.Fprintf(b, "quiet_hours: {window: %s, spread: %s, required: %t", strconv.Quote(q.Window), q.Spread, q.Required)
+		if q.ExemptFrom > 0 {
+			fmt.Fprintf(b, ", exempt_priority: %s", q.ExemptFrom)
+		}
+		b.WriteString("}\n")
+	}
+}
+
+func writeRanges(ranges []calendar.Range) string {
+	all := make([]string, len(ranges))
+	for i, r := range ranges {
+		days := ""
+		for day := time.Sunday; r.Days != 0 && day <= time.Saturday; day++ {
+			if r.Days.Has(day) {
+				days += ", " + strings.ToLower(day.String()[:3])
+			}
+		}
+		if all[i] = fmt.Sprintf("from: %q, to: %q", r.From, r.To); days != "" {
+			all[i] += ", days: [" + days[2:] + "]"
+		}
+		all[i] = "{" + all[i] + "}"
+	}
+	return strings.Join(all, ", ")
+}
+
+func writeCaps(b *strings.Builder, caps []policy.Cap) {
+	if len(caps) > 0 {
+		b.WriteString("caps:\n")
+	}
+	for _, c := range caps {
+		fmt.Fprintf(b, "  - {name: %q, categories: [%s], limits: [%s]", c.Name, quoted(c.Categories), writeLimits(c.Rules))
+		if len(c.Channels) > 0 {
+			fmt.Fprintf(b, ", channels: [%s]", quoted(c.Channels))
+		}
+		b.WriteString("}\n")
+	}
+}
+
+func quoted[T ~string](names []T) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = strconv.Quote(string(name))
+	}
+	return strings.Join(all, ", ")
 }
 
 // writeDeliveries writes what a policy says of deliveries at the top, and of channels.
@@ -228,7 +338,11 @@ func writeLimits(rules []throttle.Rule) string {
 				kept = append(kept, fmt.Sprintf("%s: %d", notification.Priority(p+1), n))
 			}
 		}
-		limits[i] = fmt.Sprintf("{max: %d, per: %s, reserve: {%s}}", r.Max, r.Per, strings.Join(kept, ", "))
+		per := r.Per.String()
+		if r.Period > 0 {
+			per = r.Period.String()
+		}
+		limits[i] = fmt.Sprintf("{max: %d, per: %s, reserve: {%s}}", r.Max, per, strings.Join(kept, ", "))
 	}
 	return strings.Join(limits, ", ")
 }
