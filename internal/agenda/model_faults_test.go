@@ -93,6 +93,13 @@ func TestProgramsFindFaults(t *testing.T) {
 		"categories do not share a cap": {
 			old: "partition .. 'cap:' .. cap.name .. ':' .. user", replacement: "partition .. 'cap:' .. cap.name .. category .. user",
 		},
+		"what stands behind one that a cap held is not looked at": {
+			old: "save_agenda(agenda)\ncover_rest(agenda)\nremove_if_empty", replacement: "save_agenda(agenda)\nremove_if_empty",
+			from: cappedSeeds,
+		},
+		"cleared windows leave those of caps": {
+			old: "for i = 2, #names do redis.call('DEL'", replacement: "for i = 2, 0 do redis.call('DEL'",
+		},
 		"nights end for all at once": {old: "  spread_for(plan, user)\n", replacement: ""},
 		"nothing waits for the end of a night": {
 			old: "return opened(plan, at, why, latest)", replacement: "return at, why, latest",

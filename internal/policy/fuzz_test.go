@@ -64,7 +64,9 @@ windows:
   lunch: {closed: [{from: "12:00", to: "13:00"}, {days: sat, from: "00:00", to: "24:00"}], dates: [2027-01-01]}
 quiet_hours: {window: lunch, spread: 5m, exempt_priority: normal}
 caps:
-  - {name: marketing, categories: [promo, default], limits: [{max: 3, per: week}, {max: 2, per: 1d, reserve: {high: 1}}]}
+  - name: marketing
+    categories: [promo, default]
+    limits: [{max: 3, per: week}, {max: 2, per: 1d, reserve: {high: 1}}]
   - {name: push, categories: [promo], channels: ["fcm:shop", apns], limits: [{max: 5, per: 1h}]}
 user_cap: {limits: [{max: 60, per: month, reserve: {critical: 9, high: 2}}, {max: 9, per: 1h}]}
 categories:

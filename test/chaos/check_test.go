@@ -291,7 +291,7 @@ func (e *entry) bypasses() bool {
 	return e.Priority <= int(notification.PriorityCritical) || e.Category == "urgent"
 }
 
-// mightGo tells whether the limits of its own category and its named caps surely let a notification go at a moment.
+// mightGo tells whether the limits of its own category and its named caps let a notification go at a moment.
 func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 	if e.bypasses() {
 		return true
@@ -303,7 +303,8 @@ func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 		n := 0
 		for _, d := range w.ledger.all {
 			o := w.ledger.entries[d.id]
-			if o.User == e.User && (o.Category == e.Category || rule.Cap != "") && d.admitted <= at && at.Sub(d.admitted) < rule.Per {
+			concerns := o.User == e.User && (o.Category == e.Category || rule.Cap != "")
+			if concerns && d.admitted <= at && at.Sub(d.admitted) < rule.Per {
 				n++
 			}
 		}

@@ -85,7 +85,8 @@ var mutations = map[string]mutation{
 		"if counts_in(plan, cap) then charge_log(cap.key, cap.log, now, at, token) end": "",
 	}, tilt: capped},
 	"caps of channels count nothing": {defect: "caps of channels do not hold", scripts: map[string]string{
-		"if not cap.channels or not channel then return true end": "if not cap.channels then return true end if channel then return false end",
+		"if not cap.channels or not channel then return true end": "if not cap.channels then return true end" +
+			" if channel then return false end",
 	}, tilt: capped},
 	"a rebuild forgets named caps": {defect: "caps hold no longer once Redis was lost", scripts: map[string]string{
 		"charge(plan, now, tonumber(at),": "plan.named = {} charge(plan, now, tonumber(at),",
