@@ -1,10 +1,12 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,4 +154,45 @@ func TestRedisClusterShardAway(t *testing.T) {
 	}
 	dead.Restart()
 	r.await(t, 1+len(ids))
+}
+
+// What users want is kept with their partitions, on all shards, and every process follows it: what one took in bulk
+// holds in both, and what waits for it goes as soon as it is taken back.
+func TestPreferencesOnRedisCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, false)
+	d, r := onCluster(t, cluster, onRedis), newReceiver(t)
+	const users = 24
+	until := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+	var batch strings.Builder
+	var items []item
+	for i := range users {
+		user := "user" + strconv.Itoa(i)
+		fmt.Fprintf(&batch, `{"user_id": %q, "quiet_until": %q}`+"\n", user, until)
+		items = append(items, r.crowd(user, "default", 1)...)
+	}
+	header := http.Header{"Content-Type": {"application/x-ndjson"}}
+	if status := d.call(http.MethodPost, "/v1/preferences/bulk", []byte(batch.String()), header, nil); status != http.StatusOK {
+		t.Fatalf("bulk: status %d", status)
+	}
+	for i := range users {
+		d.awaitKnownOf("user"+strconv.Itoa(i), false)
+	}
+	d.bulk(append(items, r.crowd("ada", "default", 1)...))
+	d.awaitStats("all but one wait", func(s stats) bool { return s.Deferred == users && s.Totals.Delivered == 1 })
+	for i := range users {
+		path := "/v1/users/user" + strconv.Itoa(i) + "/preferences"
+		if status := d.call(http.MethodDelete, path, nil, nil, nil); status != http.StatusNoContent {
+			t.Fatalf("%s: status %d", path, status)
+		}
+	}
+	if got := r.await(t, users+1); len(got) != users+1 {
+		t.Errorf("%d came", len(got))
+	}
+	for i, master := range cluster.Masters { // four partitions lie on all three
+		keys, err := master.Client(t).Keys(t.Context(), "*}:preferences:changes").Result()
+		if err != nil || len(keys) == 0 {
+			t.Errorf("shard %d holds the changes %v, %v", i, keys, err)
+		}
+	}
 }

@@ -22,15 +22,20 @@ func (d *fleet) put(preferences string) {
 // awaitKnown waits until every process knows whether ada may be sent something.
 func (d *fleet) awaitKnown(allowed bool) {
 	d.t.Helper()
+	d.awaitKnownOf("ada", allowed)
+}
+
+func (d *fleet) awaitKnownOf(user string, allowed bool) {
+	d.t.Helper()
 	first := d.apps[0]
 	for i := range d.apps {
 		d.apps[0] = d.apps[i]
 		deadline := time.Now().Add(patience)
 		for known := false; !known; <-time.After(20 * time.Millisecond) {
 			var throttle struct{ Allowed bool }
-			d.call(http.MethodGet, "/v1/users/ada/throttle?category=default", nil, nil, &throttle)
+			d.call(http.MethodGet, "/v1/users/"+user+"/throttle?category=default", nil, nil, &throttle)
 			if known = throttle.Allowed == allowed; time.Now().After(deadline) {
-				d.t.Fatalf("process %d does not know that allowed is %t", i, allowed)
+				d.t.Fatalf("process %d does not know that allowed is %t for %s", i, allowed, user)
 			}
 		}
 		d.apps[0] = first
