@@ -21,6 +21,7 @@ func TestKeys(t *testing.T) {
 	for key, ttl := range map[string]time.Duration{
 		// fixed
 		"pacer:partitions": 0, "pacer:{push-3}:c": 0, "asynq:{push-12}:processed": 0, "pacer:{processes}:all": 0,
+		"pacer:{retime}": 0, "pacer:preferences:woken": 0,
 		"pacer:{push-3}:n:gone": time.Hour, "asynq:{push-1}:processed:2026-01-01": time.Hour, // of some time
 		"pacer:{push-3}:n:left": 0, "pacer:{push-3}:w:chat:ada": 0, "asynq:{push-1}:t:left": 0, "other": 0,
 	} {
