@@ -63,7 +63,9 @@ func (*deliveries) Open(context.Context, time.Time) ([]invariant.Open, error) { 
 
 // newWishes makes a world in which clocks are switched on the second day. The agendas decide by what decides gives of
 // the settings in effect.
-func newWishes(t *testing.T, client *redis.Client, seed uint64, decides func(*effective.Policy) *effective.Policy) *wishes {
+func newWishes(t *testing.T, client *redis.Client, seed uint64,
+	decides func(*effective.Policy) *effective.Policy,
+) *wishes {
 	t.Helper()
 	parsed, err := policy.Parse("policy.yaml", []byte(wishesPolicy))
 	if err != nil {

@@ -30,12 +30,20 @@ categories:
 		rule              throttle.Rule
 		want              bool
 	}{
-		"as long":             {version: first, category: "chat", rule: throttle.Rule{Per: 3 * time.Second}, want: true},
-		"longer":              {version: first, category: "chat", rule: throttle.Rule{Per: 4 * time.Second}},
-		"longer in another":   {version: first, category: "default", rule: throttle.Rule{Per: time.Minute}, want: true},
-		"a gap":               {version: first, category: "chat", rule: throttle.Rule{Per: 2 * time.Second, Kind: throttle.KindGap}, want: true},
-		"the user's cap":      {version: first, category: "chat", rule: throttle.Rule{Per: time.Hour, Kind: throttle.KindCap}, want: true},
-		"a longer user's cap": {version: first, category: "chat", rule: throttle.Rule{Per: 2 * time.Hour, Kind: throttle.KindCap}},
+		"as long":           {version: first, category: "chat", rule: throttle.Rule{Per: 3 * time.Second}, want: true},
+		"longer":            {version: first, category: "chat", rule: throttle.Rule{Per: 4 * time.Second}},
+		"longer in another": {version: first, category: "default", rule: throttle.Rule{Per: time.Minute}, want: true},
+		"a gap": {
+			version: first, category: "chat", rule: throttle.Rule{Per: 2 * time.Second, Kind: throttle.KindGap},
+			want: true,
+		},
+		"the user's cap": {
+			version: first, category: "chat", rule: throttle.Rule{Per: time.Hour, Kind: throttle.KindCap},
+			want: true,
+		},
+		"a longer user's cap": {
+			version: first, category: "chat", rule: throttle.Rule{Per: 2 * time.Hour, Kind: throttle.KindCap},
+		},
 		"a named cap": {
 			version: first, category: "chat", rule: throttle.Rule{Per: time.Hour, Kind: throttle.KindNamed, Cap: "marketing"},
 			want: true,

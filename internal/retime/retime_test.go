@@ -30,7 +30,8 @@ const (
 
 // limits are the rules by the version of the policy.
 var limits = map[string][]throttle.Rule{
-	old: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}}, brief: {{Max: 1, Per: 2 * time.Second}, {Max: 9, Per: time.Hour}},
+	old: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}},
+	brief: {{Max: 1, Per: 2 * time.Second}, {Max: 9, Per: time.Hour}},
 }
 
 // process is one process of a deployment under test.
