@@ -211,7 +211,7 @@ func promisesAreKept(t *testing.T, userCap string) {
 	if err := <-w.exited; err != nil { // its log is whole then
 		t.Errorf("the dispatcher exited with %v", err)
 	}
-	judgePromises(t, seed, told, latest, watch, admissions(t, w, r), r.deliveries())
+	comparePromises(t, seed, told, latest, watch, admissions(t, w, r), r.deliveries())
 }
 
 // admissions are the moments at which notifications were admitted, as told to the receiver and in the log.
@@ -231,11 +231,11 @@ func admissions(t *testing.T, w *worker, r *receiver) map[string]time.Time {
 	return admitted
 }
 
-// judgePromises compares what was told with what happened.
-func judgePromises(t *testing.T, seed uint64, told map[string]promised, latest time.Time, watch *stalls,
+// comparePromises compares what was told with what happened.
+func comparePromises(t *testing.T, seed uint64, told map[string]promised, latest time.Time, watch *stalls,
 	admitted map[string]time.Time, got []delivery,
 ) {
-	var raw, judged, sent []time.Duration
+	var raw, unexcused, sent []time.Duration
 	arrived := map[string]time.Time{}
 	for _, g := range got {
 		arrived[g.ID] = g.Arrived
@@ -269,19 +269,19 @@ func judgePromises(t *testing.T, seed uint64, told map[string]promised, latest t
 		if late > 0 {
 			late = max(0, late-watch.between(p.told, at))
 		}
-		judged = append(judged, late.Abs())
+		unexcused = append(unexcused, late.Abs())
 	}
 	slices.Sort(raw)
-	slices.Sort(judged)
+	slices.Sort(unexcused)
 	slices.Sort(sent)
 	t.Logf("%d promises, %d of them of something that waits %v: admitted otherwise than told by %s at p50, %s at p99, %s at "+
 		"most; without the %s for which the machine stood still %s at p99, %s at most; delivered otherwise by %s at p50, %s "+
 		"at p99, %s at most (%d webhooks); %d never went; of %d beyond the test %d went in it", len(told), waited, reasons,
 		part(raw, 50), part(raw, 99), part(raw, 100), watch.between(time.Time{}, time.Now()).Round(time.Millisecond),
-		part(judged, 99), part(judged, 100), part(sent, 50), part(sent, 99), part(sent, 100), len(sent), missing, beyond,
+		part(unexcused, 99), part(unexcused, 100), part(sent, 50), part(sent, 99), part(sent, 100), len(sent), missing, beyond,
 		tooSoon)
-	if len(judged) < 5000 || waited < len(told)/2 || missing+tooSoon > 0 || part(judged, 99) > 20*time.Millisecond ||
-		part(judged, 100) > 100*time.Millisecond {
+	if len(unexcused) < 5000 || waited < len(told)/2 || missing+tooSoon > 0 || part(unexcused, 99) > 20*time.Millisecond ||
+		part(unexcused, 100) > 100*time.Millisecond {
 		t.Errorf("seed %d: outside the bounds: 5,000 compared, each went, p99 20 ms, none 100 ms", seed)
 	}
 }
