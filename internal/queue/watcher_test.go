@@ -111,7 +111,8 @@ func TestLongIdleQueues(t *testing.T) {
 			at := time.Now()
 			pushPending(t, conn, 2, "u-1")
 			<-server.Pending(2)
-			if waited := time.Since(at); waited > 20*time.Millisecond {
+			// A look at the very moment of the push may find it untold, and mistrusts the alarm for a while.
+			if waited := time.Since(at); waited > 50*time.Millisecond {
 				t.Errorf("a wake-up waited for %s", waited)
 			}
 			finish(t, conn, 2, pull(t, conn, 2, 1)...)
