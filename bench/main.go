@@ -139,13 +139,22 @@ func main() {
 	heap := flag.String("memprofile", "", "write what was allocated, peers included, to this file")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.StringVar(&o.docs, "docs", "", "write the tables and the chart into this folder")
+	guarded := flag.Bool("guarded", false, "run the small contests that must not become slower, and fail when one has")
+	setRuns := flag.Int("guarded-set", 0, "run them so often, and write the bounds that follow into guard.json")
 	flag.Parse()
 	if o.smoke {
 		o.rounds, o.n = 1, 500
 	}
 	verbose = verbose || o.alone
 	memory.Tune(slog.Default()) // as the dispatcher does; the peers in this process collect less too
-	err := profiled(*profile, func() error { return run(ctx, o) })
+	do := func() error { return run(ctx, o) }
+	switch {
+	case *setRuns > 0:
+		do = func() error { return guardSet(ctx, *setRuns) }
+	case *guarded:
+		do = func() error { return guardRun(ctx, o.only, os.Stdout) }
+	}
+	err := profiled(*profile, do)
 	if err := errors.Join(err, writeHeap(*heap)); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -223,7 +232,15 @@ func run(ctx context.Context, o options) error {
 
 // compete lets both sides do their work in turn, so that a machine that slows down slows both.
 func compete(ctx context.Context, c contest, o options) (pacer, beside sample, err error) {
-	var ours, theirs []sample
+	ours, theirs, err := rounds(ctx, c, o)
+	if err != nil {
+		return sample{}, sample{}, err
+	}
+	return medians(ours), medians(theirs), nil
+}
+
+// rounds has both sides work in turn.
+func rounds(ctx context.Context, c contest, o options) (ours, theirs []sample, err error) {
 	for range o.rounds {
 		for _, side := range []struct {
 			do      func(context.Context, options) (sample, error)
@@ -235,12 +252,12 @@ func compete(ctx context.Context, c contest, o options) (pacer, beside sample, e
 			}
 			one, err := side.do(ctx, o)
 			if err != nil {
-				return sample{}, sample{}, err
+				return nil, nil, err
 			}
 			*side.samples = append(*side.samples, one)
 		}
 	}
-	return medians(ours), medians(theirs), nil
+	return ours, theirs, nil
 }
 
 // medians are those of the rate and of the CPU time of an item, each by itself.

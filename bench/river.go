@@ -127,11 +127,9 @@ func withRiver(ctx context.Context, o options, gap time.Duration,
 // riverInsert inserts n jobs in batches of 1,000, each user's jobs one after the other.
 func riverInsert(ctx context.Context, client *river.Client[pgx.Tx], n, perUser int) error {
 	for from := 0; from < n; from += 1000 {
-		var batch []river.InsertManyParams
-		for i := from; i < min(n, from+1000); i++ {
-			batch = append(batch, river.InsertManyParams{
-				Args: job{User: "user-" + strconv.Itoa(i/perUser), N: strconv.Itoa(i)},
-			})
+		batch := make([]river.InsertManyParams, min(1000, n-from))
+		for i := range batch {
+			batch[i].Args = job{User: "user-" + strconv.Itoa((from+i)/perUser), N: strconv.Itoa(from + i)}
 		}
 		if _, err := client.InsertManyFast(ctx, batch); err != nil {
 			return err

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// tick is the unit in which the kernel counts the time of a process's children that have ended.
-const tick = 10 * time.Millisecond
+// jiffy is the unit in which the kernel counts the time of a process's children that have ended.
+const jiffy = 10 * time.Millisecond
 
 // familyCPU is how long the parent of a process, and all its children, have been on a core.
 func familyCPU(child int) (time.Duration, error) {
@@ -35,7 +35,7 @@ func familyCPU(child int) (time.Duration, error) {
 			continue // it has just ended, and its parent has its time
 		}
 		if strconv.Itoa(pid) == parent {
-			total += ticks(stat[13]) + ticks(stat[14])
+			total += jiffies(stat[13]) + jiffies(stat[14])
 		} else if stat[1] != parent {
 			continue
 		}
@@ -67,10 +67,10 @@ func onCore(pid int, stat []string) time.Duration {
 			return time.Duration(nanos)
 		}
 	}
-	return ticks(stat[11]) + ticks(stat[12])
+	return jiffies(stat[11]) + jiffies(stat[12])
 }
 
-func ticks(text string) time.Duration {
+func jiffies(text string) time.Duration {
 	n, _ := strconv.ParseInt(text, 10, 64) // what the kernel says is a number
-	return time.Duration(n) * tick
+	return time.Duration(n) * jiffy
 }

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A guardedFigure is one of pacer's that must not rise: a count, which other work on the machine does not change, or
+// the CPU time of an item as a multiple of the peer's in the same rounds.
+type guardedFigure struct {
+	// contest is one of guardContests, figure one of its figures.
+	Contest string `json:"contest"`
+	Figure  string `json:"figure"`
+	// Usual is the median of the runs from which the bound was set, Most the highest of them, and Bound what a run may
+	// measure at most.
+	Usual float64 `json:"usual"`
+	Most  float64 `json:"most"`
+	Bound float64 `json:"bound"`
+}
+
+// guardContests are small contests of what pacer does most, each beside a peer that uses the same servers.
+var guardContests = []contest{
+	{name: "dispatch", peer: "asynq and a limiter call", pacer: pacerDispatch, beside: handDispatch},
+	{name: "accept", peer: "asynq Enqueue", pacer: pacerAccept, beside: asynqEnqueue},
+	{name: "limiter", peer: "redis_rate", pacer: pacerLimiter, beside: redisRate},
+	{name: "durable dispatch", peer: "River", pacer: durableDispatch, beside: riverDispatch},
+	{name: "durable accept", peer: "River InsertManyFast", pacer: durableAccept, beside: riverAccept},
+	{name: "durable POST", peer: "a handler that inserts one row", pacer: durablePosts, beside: plainPosts},
+}
+
+const (
+	// guardRounds and guardItems are how often each side of a contest works, in turn, and on how many items.
+	guardRounds = 3
+	guardItems  = 1500
+	// countRoom is by how much a count may be above the highest of the runs that set its bound, and ratioRoom the same
+	// of a ratio of CPU times. A change that costs less is not noticed.
+	countRoom = 0.03
+	ratioRoom = 0.10
+)
+
+// ratioOfCPU is the figure of a contest that is no count.
+const ratioOfCPU = "CPU time ÷ peer's"
+
+// figuresOf are the figures of a contest: of each the least of pacer's rounds, since whatever disturbs a round adds to
+// it; and the median ratio of CPU times.
+func figuresOf(ours, theirs []sample) map[string]float64 {
+	least := func(value func(usage) float64) float64 {
+		found := math.Inf(1)
+		for _, s := range ours {
+			found = min(found, value(s.used))
+		}
+		return found
+	}
+	ratios := make([]float64, len(ours))
+	for i := range ours {
+		ratios[i] = float64(ours[i].used.cpu()) / float64(theirs[i].used.cpu())
+	}
+	slices.Sort(ratios)
+	figures := map[string]float64{
+		"allocations": least(func(u usage) float64 { return u.allocations }),
+		"bytes":       least(func(u usage) float64 { return u.bytes }),
+		ratioOfCPU:    ratios[len(ratios)/2],
+	}
+	if commands := least(func(u usage) float64 { return u.commands }); commands > 0 {
+		figures["commands of Redis"] = commands
+	}
+	if wal := least(func(u usage) float64 { return u.wal }); wal > 0 {
+		figures["bytes of WAL"] = wal
+	}
+	return figures
+}
+
+// guardFigures measures the figures of all guarded contests whose names contain only.
+func guardFigures(ctx context.Context, only string) (map[string]map[string]float64, error) {
+	o := options{rounds: guardRounds, n: guardItems}
+	all := map[string]map[string]float64{}
+	for _, c := range guardContests {
+		if !strings.Contains(c.name, only) {
+			continue
+		}
+		ours, theirs, err := rounds(ctx, c, o)
+		if err != nil {
+			return nil, fmt.Errorf("%s beside %s: %w", c.name, c.peer, err)
+		}
+		all[c.name] = figuresOf(ours, theirs)
+	}
+	return all, nil
+}
+
+//go:embed guard.json
+var guardBounds []byte
+
+// guardRun measures what is guarded, prints it, and fails when a figure is above its bound. A figure that is above is
+// measured once more with its contest: what is slow twice is no accident.
+func guardRun(ctx context.Context, only string, to io.Writer) error {
+	var bounds []guardedFigure
+	if err := json.Unmarshal(guardBounds, &bounds); err != nil {
+		return fmt.Errorf("read guard.json: %w", err)
+	}
+	measured, err := guardFigures(ctx, only)
+	if err != nil {
+		return err
+	}
+	for _, name := range above(bounds, measured) {
+		fmt.Fprintf(to, "%s is above a bound; it is measured again\n", name)
+		again, err := guardFigures(ctx, name)
+		if err != nil {
+			return err
+		}
+		for figure, value := range again[name] {
+			measured[name][figure] = min(value, measured[name][figure])
+		}
+	}
+	printGuard(to, bounds, measured)
+	if slow := above(bounds, measured); len(slow) > 0 {
+		return fmt.Errorf("%s: costs more than it did; bench/README.md says what to do then", strings.Join(slow, ", "))
+	}
+	return nil
+}
+
+// above names the contests of which a figure is above its bound.
+func above(bounds []guardedFigure, measured map[string]map[string]float64) []string {
+	var names []string
+	for _, b := range bounds {
+		if measured[b.Contest][b.Figure] > b.Bound && !slices.Contains(names, b.Contest) {
+			names = append(names, b.Contest)
+		}
+	}
+	return names
+}
+
+func printGuard(to io.Writer, bounds []guardedFigure, measured map[string]map[string]float64) {
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "contest\tfigure of one item\tmeasured\tusual\tat most\t")
+	for _, b := range bounds {
+		value, found := measured[b.Contest][b.Figure]
+		if !found {
+			continue
+		}
+		verdict := ""
+		if value > b.Bound {
+			verdict = "ABOVE"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\n", b.Contest, b.Figure, value, b.Usual, b.Bound, verdict)
+	}
+	_ = table.Flush() // to a terminal
+}
+
+// guardSet measures everything that is guarded as often as told, and writes the bounds that follow into guard.json.
+func guardSet(ctx context.Context, runs int) error {
+	found := map[[2]string][]float64{}
+	for i := range runs {
+		measured, err := guardFigures(ctx, "")
+		if err != nil {
+			return err
+		}
+		for contest, figures := range measured {
+			for figure, value := range figures {
+				of := [2]string{contest, figure}
+				found[of] = append(found[of], value)
+			}
+		}
+		if err := writeBounds(found); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "run %d of %d\n", i+1, runs)
+	}
+	return nil
+}
+
+// writeBounds writes what runs may measure from now on, after some that measured values of contests' figures.
+func writeBounds(found map[[2]string][]float64) error {
+	var bounds []guardedFigure
+	for of, values := range found {
+		values = slices.Sorted(slices.Values(values))
+		room, most := countRoom, values[len(values)-1]
+		if of[1] == ratioOfCPU {
+			room = ratioRoom
+		}
+		bounds = append(bounds, guardedFigure{
+			of[0], of[1], rounded(values[len(values)/2]), rounded(most), rounded(most * (1 + room)),
+		})
+	}
+	slices.SortFunc(bounds, func(a, b guardedFigure) int {
+		return cmp.Or(strings.Compare(a.Contest, b.Contest), strings.Compare(a.Figure, b.Figure))
+	})
+	text, err := json.MarshalIndent(bounds, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile("guard.json", append(text, '\n'), 0o644) //nolint:gosec // for everybody
+}
+
+// rounded keeps three digits behind the point.
+func rounded(value float64) float64 { return math.Round(value*1000) / 1000 }
