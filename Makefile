@@ -119,9 +119,9 @@ bench: check-servers ## measure pacer beside others, in one run, as ratios (BENC
 bench-docs: check-servers ## the same, and write the tables and the chart into docs/measurements/
 	go -C bench run . -docs ../docs/measurements $(BENCHFLAGS)
 
-.PHONY: bench-guard
-bench-guard: check-servers ## fail when an item costs more than it did: counts, and CPU time beside a peer's (2 minutes; BENCHFLAGS="-only accept")
-	go -C bench run . -guarded $(BENCHFLAGS)
+.PHONY: bench-costs
+bench-costs: check-servers ## fail when an item costs more than it did: counts, and CPU time beside a peer's (2 minutes; BENCHFLAGS="-only accept")
+	go -C bench run . -costs $(BENCHFLAGS)
 
 .PHONY: growth
 growth: check-servers ## measure costs as backlog, users, processes and shards grow, up to a million (8 minutes, 3 GB); writes docs/measurements/scale.md

@@ -139,8 +139,8 @@ func main() {
 	heap := flag.String("memprofile", "", "write what was allocated, peers included, to this file")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.StringVar(&o.docs, "docs", "", "write the tables and the chart into this folder")
-	guarded := flag.Bool("guarded", false, "run the small contests that must not become slower, and fail when one has")
-	setRuns := flag.Int("guarded-set", 0, "run them so often, and write the bounds that follow into guard.json")
+	costs := flag.Bool("costs", false, "run the small contests that must not become slower, and fail when one has")
+	setRuns := flag.Int("costs-set", 0, "run them so often, and write the bounds that follow into costs.json")
 	flag.Parse()
 	if o.smoke {
 		o.rounds, o.n = 1, 500
@@ -150,9 +150,9 @@ func main() {
 	do := func() error { return run(ctx, o) }
 	switch {
 	case *setRuns > 0:
-		do = func() error { return guardSet(ctx, *setRuns) }
-	case *guarded:
-		do = func() error { return guardRun(ctx, o.only, os.Stdout) }
+		do = func() error { return setBounds(ctx, *setRuns) }
+	case *costs:
+		do = func() error { return checkCosts(ctx, o.only, os.Stdout) }
 	}
 	err := profiled(*profile, do)
 	if err := errors.Join(err, writeHeap(*heap)); err != nil {

@@ -68,7 +68,7 @@ func (r *round) findViolations(admissions []Admission) []violation {
 		limits := r.cfg.Limits(m.UserID, m.Category)
 		bypasses := m.Priority.AtLeast(limits.BypassFrom)
 		if m.At > r.after && m.At <= r.until && r.checks(m) && !bypasses {
-			if v, exceeded := r.judge(m, limits.Plan, before, m.At > since); exceeded {
+			if v, exceeded := r.exceeded(m, limits.Plan, before, m.At > since); exceeded {
 				found = append(found, v)
 			}
 		}
@@ -99,9 +99,9 @@ func (p *past) add(m Admission, plan throttle.Plan, bypasses, wishesKnown, polic
 	}
 }
 
-// judge tells whether some rule or the hours did not allow an admission, given those before it. wishesKnown says that
-// the user's preferences were those of today.
-func (r *round) judge(m Admission, plan throttle.Plan, before past, wishesKnown bool) (violation, bool) {
+// exceeded tells whether some rule or the hours did not allow an admission, given those before it. wishesKnown says
+// that the user's preferences were those of today.
+func (r *round) exceeded(m Admission, plan throttle.Plan, before past, wishesKnown bool) (violation, bool) {
 	switch {
 	case !wishesKnown:
 		r.unchecked[unchecked{why: changedWishes}]++

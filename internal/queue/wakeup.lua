@@ -7,7 +7,7 @@
 --   scheduled  sorted set: task → the second at which it is due
 --   processed and processed:<day>, counters
 -- `digits`, `now`, the moment of the script in µs, and TELL are declared before these functions. TELL is true where
--- processes that have nothing to do are told that a list of pending tasks is no longer empty, see alarm.go.
+-- processes that have nothing to do are told that a list of pending tasks is no longer empty, see doorbell.go.
 
 local tasks = 'asynq:' .. string.match(KEYS[1], '{.-}') .. ':'
 local queue_name = string.match(KEYS[1], '{(.-)}')

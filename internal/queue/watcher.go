@@ -14,9 +14,9 @@ import (
 const (
 	// watchEvery is how often the queues without a signal are checked.
 	watchEvery = 20 * time.Millisecond
-	// dozeAfter is how many checks in a row find nothing before only every other check is made, and the alarm is set.
+	// dozeAfter is how many checks in a row find nothing before only every other check is made, and the doorbell is set.
 	dozeAfter = 100
-	// asleepEvery is how often they are checked while the alarm is set.
+	// asleepEvery is how often they are checked while the doorbell is set.
 	asleepEvery = 250 * time.Millisecond
 	// forwardEvery is how often due tasks are moved into the queue, where it is not known when a second of Redis's clock
 	// begins; asynq's own default is 5 s. Tasks are scheduled for whole seconds, so else they are moved once a second.
@@ -49,7 +49,7 @@ type watcher struct {
 	closing <-chan struct{}
 	log     *slog.Logger
 
-	alarm     *alarm
+	doorbell  *doorbell
 	inVain    int // looks since something was pending
 	announced time.Time
 }
@@ -62,7 +62,7 @@ type watched struct {
 }
 
 func newWatcher(client *Client, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
-	w := &watcher{client: client, closing: closing, log: log, alarm: newAlarm(client.conn, spread)}
+	w := &watcher{client: client, closing: closing, log: log, doorbell: newDoorbell(client.conn, spread)}
 	all := make([]int, partitions)
 	for number := range partitions {
 		all[number] = number
@@ -81,7 +81,7 @@ func (w *watcher) watch(ctx context.Context) {
 	look, forward := time.NewTimer(watchEvery), time.NewTimer(forwardEvery)
 	defer look.Stop()
 	defer forward.Stop()
-	defer w.alarm.close()
+	defer w.doorbell.close()
 	for {
 		select {
 		case <-w.closing:
@@ -90,7 +90,7 @@ func (w *watcher) watch(ctx context.Context) {
 			moved, next := w.forwardAll(ctx)
 			forward.Reset(next)
 			if moved {
-				w.alarm.ring()
+				w.doorbell.ring()
 				look.Reset(w.lookAgain(ctx))
 			}
 			if time.Since(w.announced) >= announceEvery && w.announce(ctx) {
@@ -98,8 +98,8 @@ func (w *watcher) watch(ctx context.Context) {
 			}
 		case <-look.C:
 			look.Reset(w.lookAgain(ctx))
-		case event := <-w.alarm.rings():
-			if w.alarm.hear(event) {
+		case event := <-w.doorbell.rings():
+			if w.doorbell.hear(event) {
 				look.Reset(w.lookAgain(ctx))
 			}
 		}
@@ -113,7 +113,7 @@ func (w *watcher) lookAgain(ctx context.Context) time.Duration {
 		w.inVain = 0
 	}
 	switch idle := w.inVain >= dozeAfter; {
-	case w.alarm.looked(ctx, found, idle):
+	case w.doorbell.looked(ctx, found, idle):
 		return asleepEvery
 	case idle:
 		return 2 * watchEvery

@@ -111,7 +111,7 @@ func TestLongIdleQueues(t *testing.T) {
 			at := time.Now()
 			pushPending(t, conn, 2, "u-1")
 			<-server.Pending(2)
-			// A look at the very moment of the push may find it untold, and mistrusts the alarm for a while.
+			// A look at the very moment of the push may find it untold, and mistrusts the doorbell for a while.
 			if waited := time.Since(at); waited > 50*time.Millisecond {
 				t.Errorf("a wake-up waited for %s", waited)
 			}

@@ -110,7 +110,8 @@ func (w *world) settleBeside(down int) error {
 		if len(w.openBeside(down)) == 0 {
 			return nil
 		}
-		w.pass(max(500*time.Millisecond, min(w.untilNext(), 5*time.Second)))
+		// What the shard holds is always due, and a night in which others wait may last for minutes.
+		w.pass(max(2*time.Second, min(w.untilNext(), 5*time.Second)))
 	}
 	if open := w.openBeside(down); len(open) > 0 {
 		w.ledger.breaks("P1: while the shard of partition %d was away, %v of other partitions never ended", down, open)

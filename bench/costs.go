@@ -14,10 +14,10 @@ import (
 	"text/tabwriter"
 )
 
-// A guardedFigure is one of pacer's that must not rise: a count, which other work on the machine does not change, or
+// A cost is a figure of pacer's that must not rise: a count, which other work on the machine does not change, or
 // the CPU time of an item as a multiple of the peer's in the same rounds.
-type guardedFigure struct {
-	// contest is one of guardContests, figure one of its figures.
+type cost struct {
+	// contest is one of costContests, figure one of its figures.
 	Contest string `json:"contest"`
 	Figure  string `json:"figure"`
 	// Usual is the median of the runs from which the bound was set, Most the highest of them, and Bound what a run may
@@ -27,8 +27,8 @@ type guardedFigure struct {
 	Bound float64 `json:"bound"`
 }
 
-// guardContests are small contests of what pacer does most, each beside a peer that uses the same servers.
-var guardContests = []contest{
+// costContests are small contests of what pacer does most, each beside a peer that uses the same servers.
+var costContests = []contest{
 	{name: "dispatch", peer: "asynq and a limiter call", pacer: pacerDispatch, beside: handDispatch},
 	{name: "accept", peer: "asynq Enqueue", pacer: pacerAccept, beside: asynqEnqueue},
 	{name: "limiter", peer: "redis_rate", pacer: pacerLimiter, beside: redisRate},
@@ -38,9 +38,9 @@ var guardContests = []contest{
 }
 
 const (
-	// guardRounds and guardItems are how often each side of a contest works, in turn, and on how many items.
-	guardRounds = 3
-	guardItems  = 1500
+	// costRounds and costItems are how often each side of a contest works, in turn, and on how many items.
+	costRounds = 3
+	costItems  = 1500
 	// countRoom is by how much a count may be above the highest of the runs that set its bound, and ratioRoom the same
 	// of a ratio of CPU times. A change that costs less is not noticed.
 	countRoom = 0.03
@@ -79,11 +79,11 @@ func figuresOf(ours, theirs []sample) map[string]float64 {
 	return figures
 }
 
-// guardFigures measures the figures of all guarded contests whose names contain only.
-func guardFigures(ctx context.Context, only string) (map[string]map[string]float64, error) {
-	o := options{rounds: guardRounds, n: guardItems}
+// measureCosts measures the figures of all of them whose names contain only.
+func measureCosts(ctx context.Context, only string) (map[string]map[string]float64, error) {
+	o := options{rounds: costRounds, n: costItems}
 	all := map[string]map[string]float64{}
-	for _, c := range guardContests {
+	for _, c := range costContests {
 		if !strings.Contains(c.name, only) {
 			continue
 		}
@@ -96,23 +96,23 @@ func guardFigures(ctx context.Context, only string) (map[string]map[string]float
 	return all, nil
 }
 
-//go:embed guard.json
-var guardBounds []byte
+//go:embed costs.json
+var boundsFile []byte
 
-// guardRun measures what is guarded, prints it, and fails when a figure is above its bound. A figure that is above is
+// checkCosts measures the costs, prints them, and fails when one is above its bound. One that is above is
 // measured once more with its contest: what is slow twice is no accident.
-func guardRun(ctx context.Context, only string, to io.Writer) error {
-	var bounds []guardedFigure
-	if err := json.Unmarshal(guardBounds, &bounds); err != nil {
-		return fmt.Errorf("read guard.json: %w", err)
+func checkCosts(ctx context.Context, only string, to io.Writer) error {
+	var bounds []cost
+	if err := json.Unmarshal(boundsFile, &bounds); err != nil {
+		return fmt.Errorf("read costs.json: %w", err)
 	}
-	measured, err := guardFigures(ctx, only)
+	measured, err := measureCosts(ctx, only)
 	if err != nil {
 		return err
 	}
 	for _, name := range above(bounds, measured) {
 		fmt.Fprintf(to, "%s is above a bound; it is measured again\n", name)
-		again, err := guardFigures(ctx, name)
+		again, err := measureCosts(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func guardRun(ctx context.Context, only string, to io.Writer) error {
 			measured[name][figure] = min(value, measured[name][figure])
 		}
 	}
-	printGuard(to, bounds, measured)
+	printCosts(to, bounds, measured)
 	if slow := above(bounds, measured); len(slow) > 0 {
 		return fmt.Errorf("%s: costs more than it did; bench/README.md says what to do then", strings.Join(slow, ", "))
 	}
@@ -128,7 +128,7 @@ func guardRun(ctx context.Context, only string, to io.Writer) error {
 }
 
 // above names the contests of which a figure is above its bound.
-func above(bounds []guardedFigure, measured map[string]map[string]float64) []string {
+func above(bounds []cost, measured map[string]map[string]float64) []string {
 	var names []string
 	for _, b := range bounds {
 		if measured[b.Contest][b.Figure] > b.Bound && !slices.Contains(names, b.Contest) {
@@ -138,7 +138,7 @@ func above(bounds []guardedFigure, measured map[string]map[string]float64) []str
 	return names
 }
 
-func printGuard(to io.Writer, bounds []guardedFigure, measured map[string]map[string]float64) {
+func printCosts(to io.Writer, bounds []cost, measured map[string]map[string]float64) {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "contest\tfigure of one item\tmeasured\tusual\tat most\t")
 	for _, b := range bounds {
@@ -155,11 +155,11 @@ func printGuard(to io.Writer, bounds []guardedFigure, measured map[string]map[st
 	_ = table.Flush() // to a terminal
 }
 
-// guardSet measures everything that is guarded as often as told, and writes the bounds that follow into guard.json.
-func guardSet(ctx context.Context, runs int) error {
+// setBounds measures all of them as often as told, and writes the bounds that follow into costs.json.
+func setBounds(ctx context.Context, runs int) error {
 	found := map[[2]string][]float64{}
 	for i := range runs {
-		measured, err := guardFigures(ctx, "")
+		measured, err := measureCosts(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -179,25 +179,25 @@ func guardSet(ctx context.Context, runs int) error {
 
 // writeBounds writes what runs may measure from now on, after some that measured values of contests' figures.
 func writeBounds(found map[[2]string][]float64) error {
-	var bounds []guardedFigure
+	var bounds []cost
 	for of, values := range found {
 		values = slices.Sorted(slices.Values(values))
 		room, most := countRoom, values[len(values)-1]
 		if of[1] == ratioOfCPU {
 			room = ratioRoom
 		}
-		bounds = append(bounds, guardedFigure{
+		bounds = append(bounds, cost{
 			of[0], of[1], rounded(values[len(values)/2]), rounded(most), rounded(most * (1 + room)),
 		})
 	}
-	slices.SortFunc(bounds, func(a, b guardedFigure) int {
+	slices.SortFunc(bounds, func(a, b cost) int {
 		return cmp.Or(strings.Compare(a.Contest, b.Contest), strings.Compare(a.Figure, b.Figure))
 	})
 	text, err := json.MarshalIndent(bounds, "", "\t")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile("guard.json", append(text, '\n'), 0o644) //nolint:gosec // for everybody
+	return os.WriteFile("costs.json", append(text, '\n'), 0o644) //nolint:gosec // for everybody
 }
 
 // rounded keeps three digits behind the point.
