@@ -250,7 +250,9 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 	}
 	r.version = r.versionNow()
 	slices.SortFunc(admissions, func(x, y Admission) int {
-		return cmp.Or(cmp.Compare(x.UserID, y.UserID), cmp.Compare(x.At, y.At), cmp.Compare(x.ID, y.ID))
+		return cmp.Or(cmp.Compare(x.UserID, y.UserID), cmp.Compare(x.At, y.At),
+			// Nobody can tell which of two at one moment was first. The less urgent counts as the first: a reserve leaves it less.
+			cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
 	})
 	for len(admissions) > 0 {
 		n := 1

@@ -271,3 +271,19 @@ func TestBypassesBesideAFixedWindow(t *testing.T) {
 		t.Errorf("%d violations: %s", result.Violations, log)
 	}
 }
+
+// Of two at one moment the less urgent may have been the first, whatever their ids say: a reserve leaves it less.
+func TestOneMomentHasNoOrder(t *testing.T) {
+	t.Parallel()
+	c := ruleCase{fill: []planted{
+		{user: "ada", category: "kept"}, {user: "ada", category: "kept", after: time.Second, high: true},
+	}}
+	last := planted{user: "ada", category: "kept", after: time.Second}
+	if violations, log := c.check(t, last); violations != 0 {
+		t.Errorf("%d violations: %s", violations, log)
+	}
+	last.after += time.Microsecond
+	if violations, _ := c.check(t, last); violations != 1 {
+		t.Errorf("%d violations a microsecond later, want 1", violations)
+	}
+}
